@@ -1,0 +1,1 @@
+//! Host, container and VM as places to run the agent.

@@ -1,0 +1,1 @@
+//! Samples, histograms, paired ratios with confidence, noise checks, host facts, the results file.

@@ -1,0 +1,1 @@
+//! Memory shared with a guest, a peer or the kernel.

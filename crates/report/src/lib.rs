@@ -1,0 +1,1 @@
+//! Tables for the terminal, JSON, one self-contained HTML page with plots.

@@ -1,0 +1,2 @@
+//! The command line: parse, validate, call, exit code.
+fn main() {}

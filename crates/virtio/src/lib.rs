@@ -1,0 +1,1 @@
+//! Feature bits, device types, the net header and its offloads.

@@ -1,0 +1,1 @@
+//! Split and packed virtqueues, driver half and device half, in bursts.
