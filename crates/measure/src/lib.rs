@@ -1,1 +1,24 @@
 //! Samples, histograms, paired ratios with confidence, noise checks, host facts, the results file.
+//!
+//! The road of a figure: a [`MetricSpec`] says what it is; a [`Trial`] is one measurement of it in one
+//! environment, with the [`Noise`] around it; [`Results`] keeps them all, raw; [`compare::analyse`] derives
+//! everything that is printed from them, so that a results file can be redrawn at any time.
+#![forbid(unsafe_code)]
+
+pub mod bootstrap;
+pub mod compare;
+mod failure;
+mod histogram;
+pub mod host_facts;
+mod metric;
+pub mod noise;
+mod results;
+pub mod statistics;
+mod trial;
+
+pub use failure::Failure;
+pub use histogram::{Histogram, HistogramError};
+pub use metric::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
+pub use noise::Noise;
+pub use results::{Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, Results, SCHEMA, SaveError};
+pub use trial::{Outcome, Trial, Verdict};

@@ -1,0 +1,147 @@
+use hdrhistogram::Histogram as Hdr;
+use serde::{Deserialize, Serialize};
+
+/// Nanosecond latencies to three significant digits, exact at the maximum; serialised as its non-empty
+/// buckets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Buckets", into = "Buckets")]
+pub struct Histogram {
+    hdr: Hdr<u64>,
+    max_ns: u64,
+}
+
+/// The serialised form: pairs of (value in ns, count), ascending, and the exact extremes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Buckets {
+    max_ns: u64,
+    buckets_ns: Vec<(u64, u64)>,
+}
+
+/// A serialised histogram that cannot be one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a histogram bucket at {value_ns} ns exceeds the largest value a histogram can hold")]
+pub struct HistogramError {
+    value_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// Five minutes: beyond any latency that a trial can see.
+    const HIGHEST_NS: u64 = 300_000_000_000;
+
+    /// An empty histogram.
+    pub fn new() -> Self {
+        let hdr = Hdr::new_with_bounds(1, Self::HIGHEST_NS, 3).expect("constant bounds are valid");
+        Histogram { hdr, max_ns: 0 }
+    }
+
+    /// Counts one latency. Does not allocate. What exceeds the range counts at its end, the maximum stays exact.
+    pub fn record_ns(&mut self, latency_ns: u64) {
+        self.hdr.saturating_record(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    /// Adds all of another histogram.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.hdr.add(&other.hdr).expect("all histograms have the same bounds");
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many latencies were counted.
+    pub fn count(&self) -> u64 {
+        self.hdr.len()
+    }
+
+    /// The largest, exact; 0 where empty.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The smallest, to three digits; 0 where empty.
+    pub fn min_ns(&self) -> u64 {
+        if self.hdr.is_empty() { 0 } else { self.hdr.min() }
+    }
+
+    /// The value at a quantile in 0..=1; 0 where empty. Never above the observed maximum.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        self.hdr.value_at_quantile(quantile).min(self.max_ns)
+    }
+
+    /// The median.
+    pub fn median_ns(&self) -> u64 {
+        self.quantile_ns(0.5)
+    }
+
+    /// The mean; 0 where empty.
+    pub fn mean_ns(&self) -> f64 {
+        self.hdr.mean()
+    }
+
+    /// Non-empty buckets, ascending: (value in ns, count).
+    pub fn buckets_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.hdr.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+}
+
+impl From<Histogram> for Buckets {
+    fn from(histogram: Histogram) -> Self {
+        Buckets { max_ns: histogram.max_ns, buckets_ns: histogram.buckets_ns().collect() }
+    }
+}
+
+impl TryFrom<Buckets> for Histogram {
+    type Error = HistogramError;
+
+    fn try_from(buckets: Buckets) -> Result<Self, HistogramError> {
+        let mut histogram = Histogram::new();
+        for (value_ns, count) in buckets.buckets_ns {
+            histogram.hdr.record_n(value_ns, count).map_err(|_| HistogramError { value_ns })?;
+        }
+        histogram.max_ns = buckets.max_ns;
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serialised_form_keeps_counts_quantiles_and_the_exact_maximum() {
+        let mut histogram = Histogram::new();
+        for latency_ns in 1..=100_000u64 {
+            histogram.record_ns(latency_ns);
+        }
+        histogram.record_ns(1_234_567);
+        let text = serde_json::to_string(&histogram).unwrap();
+        let back: Histogram = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.count(), 100_001);
+        assert_eq!(back.max_ns(), 1_234_567);
+        assert_eq!(back.quantile_ns(1.0), 1_234_567);
+        for quantile in [0.01, 0.5, 0.99] {
+            assert_eq!(back.quantile_ns(quantile), histogram.quantile_ns(quantile));
+            let exact = quantile * 100_000.0;
+            assert!((back.quantile_ns(quantile) as f64 / exact - 1.0).abs() < 0.002);
+        }
+    }
+
+    #[test]
+    fn a_bucket_beyond_the_range_is_refused() {
+        let text = r#"{"max_ns":1,"buckets_ns":[[18446744073709551615,1]]}"#;
+        assert!(serde_json::from_str::<Histogram>(text).is_err());
+    }
+
+    #[test]
+    fn merging_adds_counts_and_takes_the_larger_maximum() {
+        let (mut a, mut b) = (Histogram::new(), Histogram::new());
+        a.record_ns(10);
+        b.record_ns(1_000_003);
+        a.merge(&b);
+        assert_eq!((a.count(), a.max_ns(), a.min_ns()), (2, 1_000_003, 10));
+    }
+}

@@ -1,0 +1,145 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a metric: dotted lower-case words from the group down, such as `os.pipe.latency`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MetricId(pub String);
+
+impl MetricId {
+    /// A name from its text.
+    pub fn new(text: impl Into<String>) -> Self {
+        MetricId(text.into())
+    }
+
+    /// The text of the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for MetricId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The group a metric is shown in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// Computing and operation latencies.
+    Cpu,
+    /// Bandwidth and load latency.
+    Memory,
+    /// What the kernel does for a process.
+    Os,
+    /// From a timer's instant to user space.
+    Wakeup,
+    /// A program that the user brought.
+    External,
+}
+
+impl Group {
+    /// All groups in the order they are shown.
+    pub const ALL: [Group; 5] = [Group::Cpu, Group::Memory, Group::Os, Group::Wakeup, Group::External];
+
+    /// The name as the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Cpu => "cpu",
+            Group::Memory => "memory",
+            Group::Os => "os",
+            Group::Wakeup => "wakeup",
+            Group::External => "external",
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The unit of a metric's values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Unit {
+    /// Nanoseconds (per operation).
+    Nanos,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Operations (iterations of a kernel) a second.
+    OpsPerSecond,
+    /// A unit that an external program's configuration names.
+    Other(String),
+}
+
+impl From<String> for Unit {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "ns" => Unit::Nanos,
+            "B/s" => Unit::BytesPerSecond,
+            "op/s" => Unit::OpsPerSecond,
+            _ => Unit::Other(text),
+        }
+    }
+}
+
+impl From<Unit> for String {
+    fn from(unit: Unit) -> Self {
+        unit.to_string()
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Unit::Nanos => "ns",
+            Unit::BytesPerSecond => "B/s",
+            Unit::OpsPerSecond => "op/s",
+            Unit::Other(text) => text,
+        })
+    }
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// A latency or a cost.
+    LowerIsBetter,
+    /// A rate.
+    HigherIsBetter,
+}
+
+/// A metric's place on a curve, for metrics that are the points of one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The curve's name, such as `load latency, random, small pages`.
+    pub curve: String,
+    /// The place on the x axis.
+    pub x: f64,
+    /// What x is, with its unit: `array size, bytes`.
+    pub x_title: String,
+}
+
+/// What a metric is: enough to print and compare it without knowing the code that measured it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricSpec {
+    /// Its name.
+    pub id: MetricId,
+    /// The group it is shown in.
+    pub group: Group,
+    /// A short description in words, as a table's first column.
+    pub title: String,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Its place on a curve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<CurvePoint>,
+}

@@ -1,0 +1,184 @@
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::host_facts::HostFacts;
+use crate::{Failure, MetricId, MetricSpec, Trial};
+
+/// The schema of this version's results files. A reader refuses any other major version.
+pub const SCHEMA: &str = "tautline-compare/1";
+
+/// What kind of place an environment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnvironmentKind {
+    /// The bare host.
+    Host,
+    /// An OCI or LXC container.
+    Container,
+    /// A virtual machine.
+    Vm,
+}
+
+/// One environment of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnvironmentRecord {
+    /// Its name in this run, unique: `host`, `container`, `vm`, `host-2`.
+    pub name: String,
+    /// Its kind.
+    pub kind: EnvironmentKind,
+    /// How it was asked for on the command line.
+    pub spec: String,
+    /// What runs its instructions: `native`, `kvm-vmx`, `kvm-svm`, `kvm-pvm`, `kvm-arm` or `tcg` (rule 11).
+    pub accelerator: String,
+    /// Whether its CPU is emulated: its figures show that a path works, never how fast it is.
+    pub emulated: bool,
+    /// Facts to show: versions, machine type, command line. Key and value.
+    pub facts: Vec<(String, String)>,
+    /// Why it could not be measured, or not to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// A metric that one environment could not give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Absence {
+    /// The metric.
+    pub metric: MetricId,
+    /// The environment's name.
+    pub environment: String,
+    /// Why.
+    pub reason: Failure,
+}
+
+/// How the run was laid out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Whether trials were shortened; every output of such a run says so (rule 1).
+    pub quick: bool,
+    /// Starts of every environment.
+    pub blocks: u32,
+    /// Rounds within a block.
+    pub rounds: u32,
+    /// The time given to each trial of a throughput or latency metric, in ms.
+    pub trial_ms: u64,
+    /// The time given to each wake-up trial, in ms.
+    pub wakeup_ms: u64,
+    /// The CPUs the work was pinned to.
+    pub cpus: Vec<usize>,
+    /// Seed of everything random in the run and its analysis.
+    pub seed: u64,
+}
+
+/// A results file: everything needed to redraw, and the raw samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of the program that wrote it.
+    pub tautline: String,
+    /// Start, UTC, RFC 3339.
+    pub started: String,
+    /// Seconds the run took so far.
+    pub elapsed_s: f64,
+    /// False where the run was interrupted: what is here was gathered before.
+    pub complete: bool,
+    /// The command to repeat it.
+    pub command: Vec<String>,
+    /// The machine.
+    pub host: HostFacts,
+    /// How the run was laid out.
+    pub plan: Plan,
+    /// The environments in the order of the command line; the first is the base of the ratios.
+    pub environments: Vec<EnvironmentRecord>,
+    /// What was measured.
+    pub metrics: Vec<MetricSpec>,
+    /// What could not be measured.
+    pub absences: Vec<Absence>,
+    /// Every trial, the discarded ones too.
+    pub trials: Vec<Trial>,
+}
+
+/// A results file that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("reading results from {path}: {source}; give a file that `tautline compare --json` wrote")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is not JSON of the right form.
+    #[error("{path} is not a results file: {source}; give a file that `tautline compare --json` wrote")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        source: serde_json::Error,
+    },
+    /// It is of another version.
+    #[error("{path} has schema {found:?}; this version reads {SCHEMA:?}: use the version that wrote it")]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: String,
+    },
+}
+
+/// A results file that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("writing results to {path}: {source}; the earlier content, if any, is untouched")]
+pub struct SaveError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+impl Results {
+    /// Reads a results file.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        let text = fs::read(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
+        let form = |source| LoadError::Form { path: path.into(), source };
+        // The schema first: a file of another version fails on that, not on some field.
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
+        match value.get("schema").and_then(|schema| schema.as_str()) {
+            Some(SCHEMA) => serde_json::from_value(value).map_err(form),
+            found => Err(LoadError::Schema { path: path.into(), found: found.unwrap_or("none").into() }),
+        }
+    }
+
+    /// Writes the file whole or not at all: a full disk or a kill leaves the earlier one.
+    pub fn save(&self, path: &Path) -> Result<(), SaveError> {
+        let write = || -> io::Result<()> {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            {
+                let mut buffered = io::BufWriter::new(file.as_file_mut());
+                serde_json::to_writer(&mut buffered, self)?;
+                buffered.write_all(b"\n")?;
+                buffered.flush()?;
+            }
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|source| SaveError { path: path.into(), source })
+    }
+
+    /// The description of a metric.
+    pub fn metric(&self, id: &MetricId) -> Option<&MetricSpec> {
+        self.metrics.iter().find(|spec| spec.id == *id)
+    }
+
+    /// The environment that ratios are taken to.
+    pub fn base(&self) -> Option<&EnvironmentRecord> {
+        self.environments.first()
+    }
+}
