@@ -1,0 +1,183 @@
+//! Lines to and from an agent, with deadlines.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// Set by a signal handler: every wait on a channel ends soon after with [`ChannelError::Interrupted`].
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// A line longer than this is not an agent's.
+const MAX_LINE_BYTES: usize = 16 << 20;
+
+/// How long a wait may stay blind to [`INTERRUPTED`].
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Why no line came, or none could be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The other end is gone.
+    #[error("the agent closed its channel")]
+    Closed,
+    /// The deadline passed.
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    /// The user interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// What came is not a line of text.
+    #[error("the agent sent {0}")]
+    Malformed(&'static str),
+    /// The system refused.
+    #[error("channel: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A two-way channel of lines over a pair of file descriptors.
+#[derive(Debug)]
+pub struct Channel {
+    from_agent: std::fs::File,
+    to_agent: std::fs::File,
+    pending: VecDeque<u8>,
+    /// Bytes of `pending` that were searched for a line's end already.
+    searched: usize,
+}
+
+impl Channel {
+    /// A channel over what the agent writes and what it reads.
+    pub fn new(from_agent: OwnedFd, to_agent: OwnedFd) -> io::Result<Self> {
+        for fd in [&from_agent, &to_agent] {
+            let flags = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_GETFL)?;
+            let flags = nix::fcntl::OFlag::from_bits_retain(flags) | nix::fcntl::OFlag::O_NONBLOCK;
+            nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFL(flags))?;
+        }
+        Ok(Channel {
+            from_agent: from_agent.into(),
+            to_agent: to_agent.into(),
+            pending: VecDeque::new(),
+            searched: 0,
+        })
+    }
+
+    /// Sends one line; `line` must not hold a line end.
+    pub fn send(&mut self, line: &str, limit: Duration) -> Result<(), ChannelError> {
+        let deadline = Instant::now() + limit;
+        let message = [line.as_bytes(), b"\n"].concat();
+        let mut rest = &message[..];
+        while !rest.is_empty() {
+            match self.to_agent.write(rest) {
+                Ok(0) => return Err(ChannelError::Closed),
+                Ok(n) => rest = &rest[n..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    wait(&self.to_agent, PollFlags::POLLOUT, deadline, limit)?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Err(ChannelError::Closed),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, without its end. Waits up to `limit`.
+    pub fn receive(&mut self, limit: Duration) -> Result<String, ChannelError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(line) = self.take_line()? {
+                return Ok(line);
+            }
+            let mut buffer = [0; 16 << 10];
+            match self.from_agent.read(&mut buffer) {
+                Ok(0) => return Err(ChannelError::Closed),
+                Ok(n) => self.pending.extend(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    wait(&self.from_agent, PollFlags::POLLIN, deadline, limit)?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(ChannelError::Closed),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Result<Option<String>, ChannelError> {
+        let end = self.pending.iter().skip(self.searched).position(|&byte| byte == b'\n');
+        let Some(end) = end.map(|offset| self.searched + offset) else {
+            self.searched = self.pending.len();
+            if self.pending.len() > MAX_LINE_BYTES {
+                return Err(ChannelError::Malformed("a line of more than 16 MiB"));
+            }
+            return Ok(None);
+        };
+        self.searched = 0;
+        let mut line: Vec<u8> = self.pending.drain(..=end).collect();
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        let line =
+            String::from_utf8(line).map_err(|_| ChannelError::Malformed("a line that is not UTF-8"))?;
+        Ok(Some(line))
+    }
+}
+
+fn wait(fd: &impl AsFd, events: PollFlags, deadline: Instant, limit: Duration) -> Result<(), ChannelError> {
+    loop {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            return Err(ChannelError::Interrupted);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ChannelError::Late(limit));
+        }
+        let slice = left.min(SLICE).as_millis().max(1) as u16;
+        match poll(&mut [PollFd::new(fd.as_fd(), events)], PollTimeout::from(slice)) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(io::Error::from(e).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (Channel, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let write = ours.try_clone().unwrap();
+        (Channel::new(ours.into(), write.into()).unwrap(), theirs)
+    }
+
+    #[test]
+    fn lines_arrive_whole_however_they_were_cut() {
+        let (mut channel, mut peer) = pair();
+        peer.write_all(b"first\r\nsec").unwrap();
+        assert_eq!(channel.receive(Duration::from_secs(1)).unwrap(), "first");
+        let short = channel.receive(Duration::from_millis(20));
+        assert!(matches!(short, Err(ChannelError::Late(_))), "{short:?}");
+        peer.write_all(b"ond\n").unwrap();
+        assert_eq!(channel.receive(Duration::from_secs(1)).unwrap(), "second");
+    }
+
+    #[test]
+    fn a_closed_end_is_said() {
+        let (mut channel, peer) = pair();
+        drop(peer);
+        assert!(matches!(channel.receive(Duration::from_secs(1)), Err(ChannelError::Closed)));
+        assert!(matches!(channel.send("x", Duration::from_secs(1)), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_an_error() {
+        let (mut channel, mut peer) = pair();
+        peer.write_all(b"\xff\xfe\n").unwrap();
+        assert!(matches!(channel.receive(Duration::from_secs(1)), Err(ChannelError::Malformed(_))));
+    }
+}

@@ -1,0 +1,116 @@
+//! The `config.json` of the container.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::Settings;
+use crate::Start;
+
+/// Where the agent lies inside.
+const AGENT: &str = "/tautline";
+
+/// The period of the CPU quota. Short, so that a trial of some tens of milliseconds sees the average and not
+/// one stretch of running or waiting.
+const QUOTA_PERIOD_US: u64 = 5_000;
+
+pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {
+    let capabilities = json!(["CAP_SYS_NICE", "CAP_IPC_LOCK", "CAP_NET_ADMIN", "CAP_SYS_RESOURCE"]);
+    let cpus = start.cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let mut arguments = vec![AGENT.to_owned()];
+    arguments.extend(start.agent.arguments.iter().cloned());
+
+    let mut namespaces: Vec<Value> =
+        ["pid", "mount", "ipc", "uts", "network"].iter().map(|kind| json!({ "type": kind })).collect();
+    let mut linux = json!({});
+    if rootless {
+        namespaces.push(json!({"type": "user"}));
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        linux["uidMappings"] = json!([{"containerID": 0, "hostID": uid, "size": 1}]);
+        linux["gidMappings"] = json!([{"containerID": 0, "hostID": gid, "size": 1}]);
+    } else {
+        namespaces.push(json!({"type": "cgroup"}));
+        let mut cpu = json!({ "cpus": cpus, "mems": memory_nodes() });
+        if let Some(quota) = settings.cpu_quota {
+            cpu["period"] = json!(QUOTA_PERIOD_US);
+            cpu["quota"] = json!((quota * QUOTA_PERIOD_US as f64).round() as i64);
+        }
+        if let Some((runtime_us, period_us)) = realtime_share() {
+            cpu["realtimeRuntime"] = json!(runtime_us);
+            cpu["realtimePeriod"] = json!(period_us);
+        }
+        linux["resources"] = json!({ "cpu": cpu });
+        linux["cgroupsPath"] = json!(format!("/{id}"));
+    }
+    linux["namespaces"] = json!(namespaces);
+
+    let bind = |source: &std::path::Path, destination: &str| {
+        json!({
+            "destination": destination, "type": "bind", "source": source,
+            "options": ["bind", "ro", "nosuid", "nodev"]
+        })
+    };
+    let mut mounts = vec![
+        json!({"destination": "/proc", "type": "proc", "source": "proc"}),
+        json!({"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+               "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]}),
+        json!({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]}),
+        bind(&start.agent.binary, AGENT),
+    ];
+    if !rootless {
+        // An ordinary user may not mount a sysfs of a network namespace made together with it.
+        mounts.push(json!({"destination": "/sys", "type": "sysfs", "source": "sysfs",
+                           "options": ["nosuid", "noexec", "nodev", "ro"]}));
+    }
+    mounts.extend(start.agent.files.iter().map(|file| bind(file, &file.to_string_lossy())));
+
+    json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": false,
+            "user": {"uid": 0, "gid": 0},
+            "args": arguments,
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp"],
+            "cwd": "/",
+            "capabilities": {
+                "bounding": capabilities, "effective": capabilities, "permitted": capabilities
+            },
+            "rlimits": rlimits(rootless),
+            "noNewPrivileges": true
+        },
+        "root": {"path": "rootfs", "readonly": false},
+        "hostname": "tautline",
+        "mounts": mounts,
+        "linux": linux
+    })
+}
+
+/// What the workloads need; an ordinary user's own limits hold anyway.
+fn rlimits(rootless: bool) -> Value {
+    if rootless {
+        return json!([]);
+    }
+    json!([
+        {"type": "RLIMIT_NOFILE", "hard": 4096, "soft": 4096},
+        {"type": "RLIMIT_MEMLOCK", "hard": 1u64 << 32, "soft": 1u64 << 32},
+        {"type": "RLIMIT_RTPRIO", "hard": 99, "soft": 99}
+    ])
+}
+
+/// The memory nodes of the machine: a cpuset needs some.
+fn memory_nodes() -> String {
+    let text = fs::read_to_string("/sys/devices/system/node/has_memory");
+    text.map(|text| text.trim().to_owned()).unwrap_or_else(|_| "0".into())
+}
+
+/// With RT group scheduling (cgroup v1) a new group has no real-time share, so that SCHED_FIFO is refused
+/// within; half of what the root has is given to it. None where the kernel has no such share.
+fn realtime_share() -> Option<(u64, u64)> {
+    let read = |name: &str| -> Option<u64> {
+        ["cpu", "cpu,cpuacct"].iter().find_map(|hierarchy| {
+            fs::read_to_string(format!("/sys/fs/cgroup/{hierarchy}/{name}")).ok()?.trim().parse().ok()
+        })
+    };
+    let (runtime_us, period_us) = (read("cpu.rt_runtime_us")?, read("cpu.rt_period_us")?);
+    (runtime_us > 0).then_some((runtime_us / 2, period_us))
+}

@@ -1,0 +1,113 @@
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{Child, ExitStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use measure::Failure;
+
+use crate::channel::{Channel, ChannelError};
+
+/// How long an agent may take to end by itself after its channel was closed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Removes what a start has made, after the process has ended.
+pub type CleanUp = Box<dyn FnOnce() + Send>;
+
+/// An agent at work. Dropping it ends the agent and removes what was made for it.
+pub struct Running {
+    channel: Option<Channel>,
+    child: Child,
+    /// Where the process, or the guest's kernel, leaves its last words.
+    words: File,
+    /// Whether closing the channel makes the process end (an agent does, a VM does not).
+    ends_with_channel: bool,
+    clean_up: Option<CleanUp>,
+    /// What was started, for error texts.
+    what: String,
+}
+
+impl Running {
+    pub(crate) fn new(what: String, channel: Channel, child: Child, words: File) -> Self {
+        Running { channel: Some(channel), child, words, ends_with_channel: true, clean_up: None, what }
+    }
+
+    pub(crate) fn killed_at_end(mut self) -> Self {
+        self.ends_with_channel = false;
+        self
+    }
+
+    pub(crate) fn with_clean_up(mut self, clean_up: CleanUp) -> Self {
+        self.clean_up = Some(clean_up);
+        self
+    }
+
+    /// The channel to the agent.
+    pub fn channel(&mut self) -> &mut Channel {
+        self.channel.as_mut().expect("taken only by drop")
+    }
+
+    /// The process that was started: the agent itself, the container's runtime or QEMU.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Turns a channel's error into one that says what the process or the guest said last.
+    pub fn explain(&mut self, doing: &str, error: &ChannelError, remedy: &str) -> Failure {
+        if matches!(error, ChannelError::Closed) {
+            // It may need a moment from closing its end to having ended.
+            self.wait(Duration::from_millis(500));
+        }
+        let ended = match self.child.try_wait() {
+            Ok(Some(status)) => format!("{error}; {} ended with {status}", self.what),
+            Ok(None) => format!("{error}; {} still runs", self.what),
+            Err(e) => format!("{error}; waiting for {}: {e}", self.what),
+        };
+        let words = self.last_words();
+        let answer = if words.is_empty() { ended } else { format!("{ended}; its last words: {words}") };
+        Failure::new(doing, answer, remedy)
+    }
+
+    /// The last lines of what the process, or the guest's console, printed.
+    pub fn last_words(&mut self) -> String {
+        const TAIL_BYTES: u64 = 4096;
+        let mut text = Vec::new();
+        let length = self.words.seek(SeekFrom::End(0)).unwrap_or(0);
+        let read = self
+            .words
+            .seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
+            .and_then(|_| self.words.read_to_end(&mut text));
+        if read.is_err() {
+            return String::new();
+        }
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(3)..].join(" | ")
+    }
+
+    fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => sleep(Duration::from_millis(2)),
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.channel.take());
+        let ended = self.ends_with_channel && self.wait(GRACE).is_some();
+        if !ended {
+            // Fails only where the process has ended already.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if let Some(clean_up) = self.clean_up.take() {
+            clean_up();
+        }
+    }
+}

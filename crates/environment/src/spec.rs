@@ -1,0 +1,155 @@
+//! Environments as the command line names them: `host`, `container:cpus=0.5`, `vm:accel=tcg,memory=2048`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use measure::{EnvironmentKind, Failure};
+
+use crate::container::{self, Container, Runtime};
+use crate::host::Host;
+use crate::vm::{self, Accelerator, Machine, Vm};
+use crate::{Environment, Start};
+
+/// One environment as it was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spec {
+    /// `host`
+    Host,
+    /// `container`
+    Container(container::Settings),
+    /// `vm`
+    Vm(vm::Settings),
+}
+
+/// A text that names no environment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N] or vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH]"
+)]
+pub struct SpecError {
+    text: String,
+    reason: String,
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let error = |reason: String| SpecError { text: text.to_owned(), reason };
+        let (kind, options) = text.split_once(':').unwrap_or((text, ""));
+        let options = options.split(',').filter(|option| !option.is_empty()).map(|option| {
+            option.split_once('=').ok_or_else(|| error(format!("{option:?} is not of the form key=value")))
+        });
+        let unknown = |key: &str, value: &str| error(format!("{key}={value} is not an option of it"));
+        match kind {
+            "host" => match options.into_iter().next() {
+                None => Ok(Spec::Host),
+                Some(option) => option.and_then(|(key, value)| Err(unknown(key, value))),
+            },
+            "container" => {
+                let mut settings = container::Settings::default();
+                for option in options {
+                    match option? {
+                        ("runtime", "crun") => settings.runtime = Some(Runtime::Crun),
+                        ("runtime", "runc") => settings.runtime = Some(Runtime::Runc),
+                        ("runtime", "lxc") => settings.runtime = Some(Runtime::Lxc),
+                        ("cpus", value) => match value.parse::<f64>() {
+                            Ok(cpus) if (0.01..=4096.0).contains(&cpus) => settings.cpu_quota = Some(cpus),
+                            _ => {
+                                return Err(error(format!("cpus={value} is not a number from 0.01 to 4096")));
+                            }
+                        },
+                        (key, value) => return Err(unknown(key, value)),
+                    }
+                }
+                Ok(Spec::Container(settings))
+            }
+            "vm" => {
+                let mut settings = vm::Settings::default();
+                for option in options {
+                    match option? {
+                        ("accel", "kvm") => settings.accelerator = Some(Accelerator::Kvm),
+                        ("accel", "tcg") => settings.accelerator = Some(Accelerator::Tcg),
+                        ("machine", "q35") => settings.machine = Machine::Q35,
+                        ("machine", "microvm") => settings.machine = Machine::Microvm,
+                        ("memory", value) => match value.parse::<u64>() {
+                            Ok(mib) if (128..=1 << 24).contains(&mib) => settings.memory_mib = mib,
+                            _ => {
+                                return Err(error(format!("memory={value} is not a number of MiB from 128")));
+                            }
+                        },
+                        ("kernel", path) => settings.kernel = Some(PathBuf::from(path)),
+                        (key, value) => return Err(unknown(key, value)),
+                    }
+                }
+                Ok(Spec::Vm(settings))
+            }
+            _ => Err(error("no such kind".into())),
+        }
+    }
+}
+
+impl Spec {
+    /// The kind of place.
+    pub fn kind(&self) -> EnvironmentKind {
+        match self {
+            Spec::Host => EnvironmentKind::Host,
+            Spec::Container(_) => EnvironmentKind::Container,
+            Spec::Vm(_) => EnvironmentKind::Vm,
+        }
+    }
+
+    /// Finds out whether and how this machine can do it, by starting it once.
+    pub fn prove(&self, start: &Start<'_>) -> Result<Box<dyn Environment>, Failure> {
+        Ok(match self {
+            Spec::Host => Box::new(Host),
+            Spec::Container(settings) => Box::new(Container::prove(settings.clone(), start)?),
+            Spec::Vm(settings) => Box::new(Vm::prove(settings.clone(), start)?),
+        })
+    }
+}
+
+/// Splits a list at the commas that begin a new environment, not at those between options: after a comma,
+/// `key=value` continues the environment before it.
+pub fn split_list(text: &str) -> Vec<String> {
+    let mut list: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let begins = !part.split(':').next().unwrap_or_default().contains('=');
+        match list.last_mut() {
+            Some(last) if !begins => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => list.push(part.to_owned()),
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_and_their_options() {
+        assert_eq!("host".parse(), Ok(Spec::Host));
+        let Ok(Spec::Container(settings)) = "container:runtime=runc,cpus=0.5".parse() else { panic!() };
+        assert_eq!((settings.runtime, settings.cpu_quota), (Some(Runtime::Runc), Some(0.5)));
+        let Ok(Spec::Vm(settings)) = "vm:accel=tcg,machine=microvm,memory=512".parse() else { panic!() };
+        assert_eq!((settings.accelerator, settings.memory_mib), (Some(Accelerator::Tcg), 512));
+        for bad in
+            ["", "vmm", "host:x=1", "container:cpus=0", "container:cpus=nan", "vm:memory=1", "vm:accel"]
+        {
+            let error = bad.parse::<Spec>().unwrap_err().to_string();
+            assert!(error.contains("write host, container"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_list_splits_between_environments_only() {
+        assert_eq!(
+            split_list("host,container:cpus=0.5,runtime=runc,vm,host"),
+            ["host", "container:cpus=0.5,runtime=runc", "vm", "host"]
+        );
+    }
+}

@@ -1,0 +1,49 @@
+use std::fmt;
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use measure::Failure;
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// The CPU, through KVM.
+    Kvm,
+    /// QEMU's emulation.
+    Tcg,
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Accelerator::Kvm => "kvm",
+            Accelerator::Tcg => "tcg",
+        })
+    }
+}
+
+/// Which KVM this is, as far as the kernel's modules tell (rule 11).
+pub fn kvm_name() -> String {
+    let module = |name: &str| Path::new("/sys/module").join(name).exists();
+    let name = match () {
+        () if module("kvm_intel") => "kvm-vmx",
+        () if module("kvm_amd") => "kvm-svm",
+        () if module("kvm_pvm") => "kvm-pvm",
+        () if cfg!(target_arch = "aarch64") => "kvm-arm",
+        () => "kvm",
+    };
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let nested = flags.lines().any(|l| l.starts_with("flags") && l.split(' ').any(|f| f == "hypervisor"));
+    if nested { format!("{name} (nested)") } else { name.to_owned() }
+}
+
+/// Whether `/dev/kvm` is there and may be used. That it opens does not say that a guest runs.
+pub fn open_kvm() -> Result<(), Failure> {
+    OpenOptions::new().read(true).write(true).open("/dev/kvm").map(drop).map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::NotFound => "enable virtualization in the firmware or the outer hypervisor",
+            _ => "join the group that owns /dev/kvm",
+        };
+        Failure::new("opening /dev/kvm", format!("/dev/kvm: {error}"), remedy)
+    })
+}

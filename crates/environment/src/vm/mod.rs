@@ -1,0 +1,156 @@
+//! A virtual machine: QEMU boots a stock distribution kernel with the agent as `/init`.
+
+mod accelerator;
+mod initramfs;
+mod kernel_image;
+mod qemu;
+mod qmp;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use measure::{EnvironmentKind, Failure};
+
+pub use accelerator::Accelerator;
+pub use kernel_image::find as find_kernel;
+
+use crate::container::find_command;
+use crate::{Environment, Running, Start};
+
+/// The board that QEMU presents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Machine {
+    /// A PC with PCI Express; `virt` on Arm.
+    #[default]
+    Q35,
+    /// The minimal board without PCI.
+    Microvm,
+}
+
+/// What a user may set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// `kvm` or `tcg`; otherwise KVM where a stock kernel boots with it, else TCG.
+    pub accelerator: Option<Accelerator>,
+    /// The board.
+    pub machine: Machine,
+    /// Guest memory, MiB.
+    pub memory_mib: u64,
+    /// The kernel image; otherwise the one that set-up keeps, else the running one.
+    pub kernel: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { accelerator: None, machine: Machine::Q35, memory_mib: 1024, kernel: None }
+    }
+}
+
+/// A virtual machine that was booted once already.
+#[derive(Clone, Debug)]
+pub struct Vm {
+    settings: Settings,
+    qemu: PathBuf,
+    version: String,
+    kernel: PathBuf,
+    accelerator: Accelerator,
+    /// Its name by rule 11.
+    accelerator_name: String,
+    /// Why KVM is not used although `/dev/kvm` is there.
+    kvm_refused: Option<String>,
+}
+
+/// The name of the system emulator for this machine.
+#[cfg(target_arch = "x86_64")]
+pub const QEMU: &str = "qemu-system-x86_64";
+/// The name of the system emulator for this machine.
+#[cfg(target_arch = "aarch64")]
+pub const QEMU: &str = "qemu-system-aarch64";
+
+impl Vm {
+    /// Finds QEMU and a kernel, and the accelerator that really boots it.
+    pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
+        let qemu = find_command(QEMU).ok_or_else(|| {
+            Failure::new(format!("looking for {QEMU}"), "not installed", "install QEMU (`make setup` does)")
+        })?;
+        let kernel = match &settings.kernel {
+            Some(path) => path.clone(),
+            None => kernel_image::find()?,
+        };
+        initramfs::require_static(&start.agent.binary)?;
+        let mut vm = Vm {
+            version: version(&qemu),
+            qemu,
+            kernel,
+            accelerator: Accelerator::Kvm,
+            accelerator_name: accelerator::kvm_name(),
+            kvm_refused: None,
+            settings,
+        };
+        let boots = |vm: &Vm| -> Result<(), Failure> {
+            let mut running = vm.start(start)?;
+            let greeting = running.channel().receive(start.limit);
+            greeting.map(drop).map_err(|error| {
+                running.explain(
+                    &format!("booting a stock kernel with -accel {}", vm.accelerator),
+                    &error,
+                    "see the guest's last words; `--environments vm:accel=tcg` emulates the CPU",
+                )
+            })
+        };
+        if vm.settings.accelerator != Some(Accelerator::Tcg) {
+            match accelerator::open_kvm().and_then(|()| boots(&vm)) {
+                Ok(()) => return Ok(vm),
+                Err(failure) if vm.settings.accelerator == Some(Accelerator::Kvm) => return Err(failure),
+                Err(failure) => vm.kvm_refused = Some(failure.answer),
+            }
+        }
+        vm.accelerator = Accelerator::Tcg;
+        vm.accelerator_name = "tcg".into();
+        boots(&vm)?;
+        Ok(vm)
+    }
+
+    /// Why KVM is not used, where it is not.
+    pub fn kvm_refused(&self) -> Option<&str> {
+        self.kvm_refused.as_deref()
+    }
+
+    /// The proven accelerator.
+    pub fn accelerator_kind(&self) -> Accelerator {
+        self.accelerator
+    }
+}
+
+impl Environment for Vm {
+    fn kind(&self) -> EnvironmentKind {
+        EnvironmentKind::Vm
+    }
+
+    fn accelerator(&self) -> &str {
+        &self.accelerator_name
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            ("QEMU".into(), self.version.clone()),
+            ("machine".into(), self.machine_type().into()),
+            ("guest kernel image".into(), self.kernel.display().to_string()),
+            ("guest memory".into(), format!("{} MiB", self.settings.memory_mib)),
+        ];
+        if let Some(why) = &self.kvm_refused {
+            facts.push(("why not KVM".into(), why.clone()));
+        }
+        facts
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
+        qemu::start(self, start)
+    }
+}
+
+fn version(qemu: &std::path::Path) -> String {
+    let output = Command::new(qemu).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,102 @@
+//! QEMU's command line, and the start.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use measure::Failure;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use super::{Accelerator, Machine, Vm, initramfs, qmp};
+use crate::channel::Channel;
+use crate::{Running, Start, guest, spawn};
+
+impl Vm {
+    /// QEMU's name for the board.
+    pub(super) fn machine_type(&self) -> &'static str {
+        match self.settings.machine {
+            _ if cfg!(target_arch = "aarch64") => "virt",
+            Machine::Q35 => "q35",
+            Machine::Microvm => "microvm",
+        }
+    }
+}
+
+pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
+    let fail = |error: std::io::Error| {
+        Failure::new("preparing a guest", error, "see what the system said; check free memory and open files")
+    };
+    let initramfs = initramfs::build(start.agent).map_err(fail)?;
+    // The console's text: where a guest that does not come up has left its last words.
+    let console =
+        File::from(memfd_create(c"tautline-console", MFdFlags::MFD_CLOEXEC).map_err(|e| fail(e.into()))?);
+    let (agent, agent_qemu) = UnixStream::pair().map_err(fail)?;
+    let (control, control_qemu) = UnixStream::pair().map_err(fail)?;
+
+    let mut command = command(vm, start, &initramfs, &console, agent_qemu.as_fd(), control_qemu.as_fd());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.try_clone().map_err(fail)?);
+    spawn::tie_to_parent(&mut command);
+    spawn::inherit(
+        &mut command,
+        &[initramfs.as_fd(), console.as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()],
+    );
+    let child = command.spawn().map_err(|error| {
+        Failure::new(format!("starting {}", vm.qemu.display()), error, "check that QEMU is installed whole")
+    })?;
+    drop((agent_qemu, control_qemu));
+
+    let to_agent = agent.try_clone().map_err(fail)?;
+    let channel = Channel::new(agent.into(), to_agent.into()).map_err(fail)?;
+    let what = format!("QEMU (-accel {})", vm.accelerator);
+    let mut running = Running::new(what, channel, child, console).killed_at_end();
+    let control_writer = control.try_clone().map_err(fail)?;
+    let control = Channel::new(control.into(), control_writer.into()).map_err(fail)?;
+    qmp::pin_vcpus(control, start.cpus, start.limit).map_err(|error| {
+        running.explain(&format!("starting a guest with {command:?}"), &error, "see QEMU's last words")
+    })?;
+    Ok(running)
+}
+
+fn command(
+    vm: &Vm,
+    start: &Start<'_>,
+    initramfs: &File,
+    console: &File,
+    agent: BorrowedFd<'_>,
+    control: BorrowedFd<'_>,
+) -> Command {
+    let mut command = Command::new(&vm.qemu);
+    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "tautline"]);
+    command.args(["-machine", vm.machine_type()]);
+    match vm.accelerator {
+        Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
+        Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+    };
+    command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.settings.memory_mib)]);
+    command.arg("-kernel").arg(&vm.kernel);
+    // As `/proc/self/fd`, not `/dev/fd`, which a minimal root file system may lack.
+    command.args(["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);
+    command.args(["-append", &kernel_command_line(&start.agent.arguments)]);
+    command.args([
+        "-chardev",
+        &format!("file,id=console,path=/proc/self/fd/{}", console.as_raw_fd()),
+        "-serial",
+        "chardev:console",
+        "-chardev",
+        &format!("socket,id=agent,fd={}", agent.as_raw_fd()),
+        "-serial",
+        "chardev:agent",
+        "-chardev",
+        &format!("socket,id=control,fd={}", control.as_raw_fd()),
+        "-mon",
+        "chardev=control,mode=control",
+    ]);
+    command
+}
+
+/// Words that the kernel does not know become arguments of `/init` after `--`.
+fn kernel_command_line(arguments: &[String]) -> String {
+    let console = if cfg!(target_arch = "aarch64") { "ttyAMA0" } else { "ttyS0" };
+    format!("console={console} quiet panic=-1 {}=1 -- {}", guest::MARK, arguments.join(" "))
+}
