@@ -1,0 +1,34 @@
+# make compare   what virtualization costs on this machine: table and page, in about two minutes
+# make test      all tests; installs what they need
+# make fast      the tests that need nothing but Rust, in seconds
+
+SHELL := /bin/sh
+CARGO ?= cargo
+
+.PHONY: compare test fast setup lint release
+
+compare: setup release
+	$(TAUTLINE) compare --quick --json compare.json --html compare.html
+
+setup:
+	@scripts/setup.sh compare
+
+release:
+	$(CARGO) build --release --locked -p tautline
+
+# The folder of the target that .cargo/config.toml names.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+TAUTLINE = target/$(HOST)/release/tautline
+
+lint:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+fast:
+	$(CARGO) test --locked --workspace --lib
+
+test:
+	@scripts/setup.sh test
+	scripts/test.sh
+
+-include make/*.mk

@@ -1,0 +1,13 @@
+#!/bin/sh
+# All tests, in layers: what is fast first. Called by `make test`, which has set up what they need.
+set -eu
+layer() { printf '\n=== %s\n' "$1"; shift; "$@"; }
+
+layer 'format' cargo fmt --check
+if cargo clippy --version >/dev/null 2>&1; then
+    layer 'lints' cargo clippy --locked --workspace --all-targets -- -D warnings
+else
+    echo 'lints: not run, this Rust has no clippy (Debian: rust-web-clippy)'
+fi
+layer 'build' cargo build --locked --workspace --release
+layer 'unit and integration tests' cargo test --locked --workspace --no-fail-fast
