@@ -131,10 +131,20 @@ fn remove(leftover: &Leftover) {
         }
         Leftover::Cgroup(name) => {
             for path in cgroups_named(name) {
-                repeat(|| is_gone(fs::remove_dir(&path)));
+                repeat(|| is_gone(remove_cgroup(&path)));
             }
         }
     }
+}
+
+/// A cgroup goes when it has neither processes nor cgroups below.
+fn remove_cgroup(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_cgroup(&entry.path())?;
+        }
+    }
+    fs::remove_dir(path)
 }
 
 /// Whether a removal leaves nothing.

@@ -70,7 +70,7 @@ impl Running {
 
     /// The last lines of what the process, or the guest's console, printed.
     pub fn last_words(&mut self) -> String {
-        const TAIL_BYTES: u64 = 4096;
+        const TAIL_BYTES: u64 = 16 << 10;
         let mut text = Vec::new();
         let length = self.words.seek(SeekFrom::End(0)).unwrap_or(0);
         let read = self
@@ -82,7 +82,10 @@ impl Running {
         }
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(3)..].join(" | ")
+        // What follows a kernel's panic is its call trace; what led to it stands before.
+        let end =
+            lines.iter().position(|line| line.contains("Kernel panic")).map_or(lines.len(), |line| line + 1);
+        lines[end.saturating_sub(3)..end].join(" | ")
     }
 
     fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {

@@ -6,10 +6,12 @@ mod oci_config;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use measure::{EnvironmentKind, Failure};
 
-use crate::{Environment, Running, Start};
+use crate::janitor::Leftover;
+use crate::{Environment, Janitor, Running, Start};
 
 /// Which program makes the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,13 @@ pub struct Container {
     path: PathBuf,
     version: String,
 }
+
+/// Where the agent lies inside.
+const AGENT: &str = "/tautline";
+
+/// The period of the CPU quota. Short, so that a trial of some tens of milliseconds sees the average and not
+/// one stretch of running or waiting.
+const QUOTA_PERIOD_US: u64 = 5_000;
 
 const INSTALL: &str = "install crun or runc (`make setup` does)";
 
@@ -122,5 +131,30 @@ fn version(path: &std::path::Path) -> String {
     match path.file_name().map(|name| name.to_string_lossy()) {
         Some(name) if !line.contains(&*name) => format!("{name} {line}"),
         _ => line.to_owned(),
+    }
+}
+
+/// Removes in reverse order what was made, by whatever way the start ends.
+struct Undo {
+    janitor: Arc<Janitor>,
+    leftovers: Vec<Leftover>,
+}
+
+impl Undo {
+    fn new(janitor: &Arc<Janitor>) -> Self {
+        Undo { janitor: janitor.clone(), leftovers: Vec::new() }
+    }
+
+    fn made(&mut self, leftover: Leftover) {
+        self.janitor.made(&leftover);
+        self.leftovers.push(leftover);
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for leftover in self.leftovers.iter().rev() {
+            self.janitor.remove(leftover);
+        }
     }
 }

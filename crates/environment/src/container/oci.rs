@@ -5,14 +5,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use measure::Failure;
 
-use super::{Settings, oci_config};
+use super::{Settings, Undo, oci_config};
 use crate::janitor::Leftover;
-use crate::{Janitor, Running, Start, host};
+use crate::{Running, Start, host};
 
 pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> Result<Running, Failure> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -25,7 +24,7 @@ pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> R
             "run as root, or leave the quota out",
         ));
     }
-    let mut undo = Undo { janitor: start.janitor.clone(), leftovers: Vec::new() };
+    let mut undo = Undo::new(start.janitor);
     let bundle = bundle(&id, &mut undo).map_err(|error| {
         Failure::new(
             "making a folder for the container",
@@ -63,25 +62,4 @@ fn bundle(id: &str, undo: &mut Undo) -> io::Result<std::path::PathBuf> {
         fs::create_dir_all(bundle.join(folder))?;
     }
     Ok(bundle)
-}
-
-/// Removes in reverse order what was made, by whatever way the start ends.
-struct Undo {
-    janitor: Arc<Janitor>,
-    leftovers: Vec<Leftover>,
-}
-
-impl Undo {
-    fn made(&mut self, leftover: Leftover) {
-        self.janitor.made(&leftover);
-        self.leftovers.push(leftover);
-    }
-}
-
-impl Drop for Undo {
-    fn drop(&mut self) {
-        for leftover in self.leftovers.iter().rev() {
-            self.janitor.remove(leftover);
-        }
-    }
 }

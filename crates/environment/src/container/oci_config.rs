@@ -2,20 +2,14 @@
 
 use std::fs;
 
+use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use super::Settings;
+use super::{AGENT, QUOTA_PERIOD_US, Settings};
 use crate::Start;
 
-/// Where the agent lies inside.
-const AGENT: &str = "/tautline";
-
-/// The period of the CPU quota. Short, so that a trial of some tens of milliseconds sees the average and not
-/// one stretch of running or waiting.
-const QUOTA_PERIOD_US: u64 = 5_000;
-
 pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {
-    let capabilities = json!(["CAP_SYS_NICE", "CAP_IPC_LOCK", "CAP_NET_ADMIN", "CAP_SYS_RESOURCE"]);
+    let capabilities = capabilities(rootless);
     let cpus = start.cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut arguments = vec![AGENT.to_owned()];
     arguments.extend(start.agent.arguments.iter().cloned());
@@ -75,7 +69,7 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
             "capabilities": {
                 "bounding": capabilities, "effective": capabilities, "permitted": capabilities
             },
-            "rlimits": rlimits(rootless),
+            "rlimits": rlimits(),
             "noNewPrivileges": true
         },
         "root": {"path": "rootfs", "readonly": false},
@@ -85,16 +79,31 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
     })
 }
 
-/// What the workloads need; an ordinary user's own limits hold anyway.
-fn rlimits(rootless: bool) -> Value {
-    if rootless {
-        return json!([]);
-    }
-    json!([
-        {"type": "RLIMIT_NOFILE", "hard": 4096, "soft": 4096},
-        {"type": "RLIMIT_MEMLOCK", "hard": 1u64 << 32, "soft": 1u64 << 32},
-        {"type": "RLIMIT_RTPRIO", "hard": 99, "soft": 99}
-    ])
+/// The capabilities that the workloads use (capabilities(7)), as far as they are ours to give: an ordinary
+/// user has in a user namespace of its own what its bounding set has.
+fn capabilities(rootless: bool) -> Value {
+    const WANTED: [(&str, u32); 4] =
+        [("CAP_NET_ADMIN", 12), ("CAP_IPC_LOCK", 14), ("CAP_SYS_NICE", 23), ("CAP_SYS_RESOURCE", 24)];
+    let set = if rootless { "CapBnd:" } else { "CapEff:" };
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix(set)).map(str::trim);
+    let bits = bits.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+    WANTED.iter().filter(|(_, bit)| bits >> bit & 1 == 1).map(|(name, _)| json!(name)).collect()
+}
+
+/// The soft limits that the workloads press against, raised to the hard ones that this process has: more it
+/// may not have the right to give.
+fn rlimits() -> Value {
+    let limits = [
+        ("RLIMIT_NOFILE", Resource::RLIMIT_NOFILE),
+        ("RLIMIT_MEMLOCK", Resource::RLIMIT_MEMLOCK),
+        ("RLIMIT_RTPRIO", Resource::RLIMIT_RTPRIO),
+    ];
+    let raised = limits.into_iter().filter_map(|(name, resource)| {
+        let (_, hard) = getrlimit(resource).ok()?;
+        Some(json!({"type": name, "hard": hard, "soft": hard}))
+    });
+    raised.collect()
 }
 
 /// The memory nodes of the machine: a cpuset needs some.
