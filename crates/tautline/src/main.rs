@@ -1,2 +1,27 @@
 //! The command line: parse, validate, call, exit code.
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod agent;
+mod cli;
+mod compare;
+mod exit;
+mod gate;
+mod output;
+mod report_command;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // The same binary is the agent, a guest's init and the janitor; those parts come before anything that
+    // starts threads or reads the command line of a user.
+    if let Some(code) = agent::dispatch() {
+        return code;
+    }
+    let result = match cli::Cli::parse().command {
+        cli::Command::Compare(arguments) => compare::run(&arguments),
+        cli::Command::Report(arguments) => report_command::run(&arguments),
+    };
+    exit::code(result)
+}

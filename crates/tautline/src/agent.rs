@@ -1,0 +1,48 @@
+//! The hidden lives of the binary: agent, guest's init, janitor.
+
+use std::io::{self, BufReader};
+use std::process::ExitCode;
+
+use environment::{guest, janitor};
+
+/// The argument that makes the binary an agent.
+pub const ARGUMENT: &str = "agent";
+
+/// Runs one of the hidden lives, if the arguments or the surroundings ask for it.
+pub fn dispatch() -> Option<ExitCode> {
+    if guest::is_init() {
+        return Some(init());
+    }
+    match std::env::args().nth(1)?.as_str() {
+        ARGUMENT => Some(finish(workload::agent::serve(BufReader::new(io::stdin()), io::stdout()))),
+        workload::agent::NOOP => Some(ExitCode::SUCCESS),
+        janitor::ARGUMENT => {
+            janitor::serve(BufReader::new(io::stdin()));
+            Some(ExitCode::SUCCESS)
+        }
+        _ => None,
+    }
+}
+
+/// `/init` of a guest. What goes wrong is printed to the console, which the host keeps.
+fn init() -> ExitCode {
+    let result = guest::enter().map_err(|failure| failure.to_string()).and_then(|line| {
+        let output = line.try_clone().map_err(|error| error.to_string())?;
+        workload::agent::serve(BufReader::new(line), output).map_err(|error| error.to_string())
+    });
+    if let Err(text) = result {
+        eprintln!("tautline agent: {text}");
+    }
+    eprintln!("tautline agent: leaving: {}", guest::leave());
+    ExitCode::FAILURE
+}
+
+fn finish<E: std::fmt::Display>(result: Result<(), E>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tautline agent: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

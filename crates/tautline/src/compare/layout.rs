@@ -1,0 +1,167 @@
+//! What will be measured, where and how often: everything decided before anything is started.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use environment::Spec;
+use environment::spec::split_list;
+use measure::{MetricSpec, Plan};
+use nix::sched::sched_getaffinity;
+use nix::unistd::Pid;
+use workload::catalogue::{self, Budget, Profile};
+use workload::protocol::Request;
+
+use super::external::External;
+use super::{cross_check, external, selection};
+use crate::cli;
+use crate::exit::Usage;
+
+/// One thing to measure.
+pub struct Job {
+    /// What it is.
+    pub spec: MetricSpec,
+    /// How it is measured.
+    pub how: How,
+}
+
+/// Ways to measure.
+pub enum How {
+    /// The agent does it.
+    Agent {
+        /// What is asked of it.
+        request: Request,
+        /// The time it is given; the limit for its answer follows from it.
+        budget: Duration,
+    },
+    /// cyclictest on the host, in alternation with the agent's job of the same kind.
+    Cyclictest(Duration),
+}
+
+/// Everything decided.
+pub struct Layout {
+    /// For the results file.
+    pub plan: Plan,
+    /// Names and kinds of the environments, in order.
+    pub places: Vec<(String, String, Spec)>,
+    /// What is measured, in order.
+    pub jobs: Vec<Job>,
+    /// The user's programs.
+    pub externals: Vec<External>,
+}
+
+impl Layout {
+    /// Reads and checks the arguments; changes nothing.
+    pub fn from_arguments(arguments: &cli::Compare) -> anyhow::Result<Self> {
+        let cpus = cpus(arguments.cpus.as_deref())?;
+        let pick = |given: Option<u64>, quick: u64, full: u64| {
+            given.unwrap_or(if arguments.quick { quick } else { full })
+        };
+        let plan = Plan {
+            quick: arguments.quick,
+            blocks: arguments.blocks.unwrap_or(if arguments.quick { 6 } else { 10 }),
+            rounds: arguments.rounds.unwrap_or(1),
+            trial_ms: pick(arguments.trial_ms, 25, 100),
+            wakeup_ms: pick(arguments.wakeup_ms, 300, 2000),
+            cpus,
+            seed: arguments.seed,
+        };
+        let externals = match &arguments.external {
+            Some(path) => external::load(path)?,
+            None => Vec::new(),
+        };
+        let jobs = selection::choose(all_jobs(&plan, &externals, arguments.cross_check), &arguments.only)?;
+        Ok(Layout { places: places(&arguments.environments)?, plan, jobs, externals })
+    }
+
+    /// The descriptions of what is measured.
+    pub fn specs(&self) -> Vec<MetricSpec> {
+        self.jobs.iter().map(|job| job.spec.clone()).collect()
+    }
+}
+
+fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> {
+    let profile = if plan.quick { Profile::Quick } else { Profile::Full };
+    let mut jobs = Vec::new();
+    for entry in catalogue::catalogue(profile) {
+        let budget_ms = match entry.budget {
+            Budget::Trial => plan.trial_ms,
+            Budget::Wakeup => plan.wakeup_ms,
+        };
+        let request = Request::Run { metric: entry.spec.id.clone(), budget_ms, cpus: plan.cpus.clone() };
+        let cross = (cross_check && entry.spec.id.as_str() == cross_check::METRIC).then(|| Job {
+            spec: cross_check::spec(&entry.spec),
+            how: How::Cyclictest(Duration::from_millis(budget_ms)),
+        });
+        jobs.push(Job {
+            spec: entry.spec,
+            how: How::Agent { request, budget: Duration::from_millis(budget_ms) },
+        });
+        jobs.extend(cross);
+    }
+    jobs.extend(externals.iter().map(External::job));
+    jobs
+}
+
+/// Environments with unique names: a second host is `host-2`.
+fn places(list: &str) -> anyhow::Result<Vec<(String, String, Spec)>> {
+    let mut places: Vec<(String, String, Spec)> = Vec::new();
+    for text in split_list(list) {
+        let spec: Spec =
+            text.parse().map_err(|error: environment::spec::SpecError| Usage(error.to_string()))?;
+        let kind = text.split(':').next().unwrap_or(&text).to_owned();
+        let earlier = places.iter().filter(|(_, other, _)| other.split(':').next() == Some(&kind)).count();
+        let name = if earlier == 0 { kind } else { format!("{kind}-{}", earlier + 1) };
+        places.push((name, text, spec));
+    }
+    Ok(places)
+}
+
+/// The CPUs of a list such as `0,2-5`, or all that this process may use.
+fn cpus(list: Option<&str>) -> anyhow::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).context("asking for the CPUs this process may use")?;
+    let allowed: Vec<usize> =
+        (0..nix::sched::CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect();
+    let Some(list) = list else { return Ok(allowed) };
+    let wrong =
+        |part: &str| Usage(format!("--cpus {list}: {part:?} is no CPU or range; write for example 0,2-5"));
+    let mut chosen = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) else {
+            return Err(wrong(part).into());
+        };
+        if first > last || last >= nix::sched::CpuSet::count() {
+            return Err(wrong(part).into());
+        }
+        chosen.extend(first..=last);
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    if let Some(cpu) = chosen.iter().find(|cpu| !allowed.contains(cpu)) {
+        return Err(Usage(format!(
+            "--cpus {list}: this process may not use CPU {cpu}; it may use {allowed:?}"
+        ))
+        .into());
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_environment_of_a_kind_gets_a_number() {
+        let names: Vec<String> =
+            places("host,host,container:cpus=0.5").unwrap().into_iter().map(|(name, ..)| name).collect();
+        assert_eq!(names, ["host", "host-2", "container"]);
+    }
+
+    #[test]
+    fn cpu_lists() {
+        assert!(cpus(Some("0")).is_ok_and(|list| list == [0]));
+        for bad in ["", "x", "3-1", "0-99999999", "0,,1"] {
+            assert!(cpus(Some(bad)).unwrap_err().is::<Usage>(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `tautline compare`: plan, prove the environments, measure in turns, show.
+
+mod cross_check;
+mod external;
+mod layout;
+mod places;
+mod progress;
+mod rounds;
+mod save;
+mod selection;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use environment::channel::INTERRUPTED;
+use environment::{Agent, Janitor};
+use measure::{Failure, Results, SCHEMA};
+
+use crate::cli;
+use crate::exit::Done;
+use crate::{agent, gate, output};
+use layout::Layout;
+use places::Places;
+use progress::Progress;
+
+/// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
+const START_LIMIT: Duration = Duration::from_secs(45);
+
+/// Runs the command.
+pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
+    let layout = Layout::from_arguments(arguments)?;
+    let gate = arguments.gate.as_deref().map(gate::load).transpose()?;
+    output::require_writable(arguments.json.as_deref())?;
+    output::require_writable(arguments.html.as_deref())?;
+    output::catch_interrupts()?;
+
+    let agent = Agent {
+        binary: own_binary()?,
+        arguments: vec![agent::ARGUMENT.into()],
+        files: layout.externals.iter().flat_map(|external| external.files.clone()).collect(),
+    };
+    let janitor = Arc::new(Janitor::start(&agent.binary)?);
+    let began = Instant::now();
+    let mut results = Results {
+        schema: SCHEMA.into(),
+        tautline: env!("CARGO_PKG_VERSION").into(),
+        started: time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?,
+        elapsed_s: 0.0,
+        complete: false,
+        command: std::env::args().collect(),
+        host: measure::host_facts::HostFacts::gather(),
+        plan: layout.plan.clone(),
+        environments: Vec::new(),
+        metrics: layout.specs(),
+        absences: Vec::new(),
+        trials: Vec::new(),
+    };
+
+    let progress = Progress::new();
+    let mut places = Places::prove(&layout, &agent, &janitor, &mut results, &progress);
+    let saver = save::Saver::new(arguments.json.clone());
+    let mut kept: Result<(), measure::SaveError> = Ok(());
+    rounds::measure(&layout, &mut places, &mut results, &progress, |results| {
+        results.elapsed_s = began.elapsed().as_secs_f64();
+        kept = saver.save(results);
+    });
+    drop(places);
+    drop(janitor);
+    let interrupted = INTERRUPTED.load(Ordering::Relaxed);
+    results.complete = !interrupted;
+    results.elapsed_s = began.elapsed().as_secs_f64();
+    let saved = saver.save(&results).or(Err(())).or_else(|()| saver.save(&results));
+    progress.finish();
+
+    let outcomes = output::show(&results, arguments.html.as_deref(), gate.as_ref())?;
+    saved.or(kept).context("the table above is whole, the file is not")?;
+    output::say_where(saver.path(), arguments.html.as_deref());
+    if interrupted {
+        anyhow::bail!(
+            "interrupted: what was gathered until then is shown above and kept in the results file"
+        );
+    }
+    if results.trials.is_empty() {
+        anyhow::bail!("nothing could be measured; the reasons are above");
+    }
+    Ok(if outcomes.iter().all(gate::held) { Done::Whole } else { Done::GateMissed })
+}
+
+/// The file of this very program: the agent is the same bytes everywhere.
+fn own_binary() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("finding the own binary; is /proc mounted?")
+}
+
+/// A failure's three parts for one environment that could not go on.
+fn lost(name: &str, failure: &Failure) -> String {
+    format!("{name}: {failure}")
+}

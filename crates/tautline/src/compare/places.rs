@@ -1,0 +1,193 @@
+//! The environments of a run: proven, started for each block, lost and started again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use environment::channel::{ChannelError, INTERRUPTED};
+use environment::{Agent, Environment, Janitor, Running, Start};
+use measure::{EnvironmentRecord, Failure, Results};
+use workload::protocol::{Reply, Request};
+
+use super::layout::Layout;
+use super::progress::Progress;
+use super::{START_LIMIT, lost};
+
+/// How often an environment may be lost before it is given up.
+const LIVES: u32 = 3;
+
+/// What came of asking an agent.
+pub enum Answer {
+    /// A measurement.
+    Done(measure::Outcome),
+    /// The agent could not do it, and is ready for more.
+    Failed(Failure),
+    /// The agent is gone.
+    Lost(Failure),
+    /// The user interrupted.
+    Interrupted,
+}
+
+/// One environment of the run.
+pub struct Place {
+    /// Its place in [`Results::environments`].
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    environment: Box<dyn Environment>,
+    running: Option<Running>,
+    lives: u32,
+}
+
+/// All environments that could be proven.
+pub struct Places<'a> {
+    /// In the order of the command line.
+    pub places: Vec<Place>,
+    agent: &'a Agent,
+    janitor: &'a Arc<Janitor>,
+    cpus: Vec<usize>,
+}
+
+impl<'a> Places<'a> {
+    /// Starts every environment once. One that cannot is recorded with the reason, and the others go on.
+    pub fn prove(
+        layout: &Layout,
+        agent: &'a Agent,
+        janitor: &'a Arc<Janitor>,
+        results: &mut Results,
+        progress: &Progress,
+    ) -> Self {
+        let cpus = layout.plan.cpus.clone();
+        let mut places = Vec::new();
+        for (name, text, spec) in &layout.places {
+            if INTERRUPTED.load(Ordering::Relaxed) {
+                break;
+            }
+            progress.preparing(&format!("starting {name} for the first time"));
+            let start = Start { agent, cpus: &cpus, limit: START_LIMIT, janitor };
+            let mut record = EnvironmentRecord {
+                name: name.clone(),
+                kind: spec.kind(),
+                spec: text.clone(),
+                accelerator: String::new(),
+                emulated: false,
+                facts: Vec::new(),
+                failure: None,
+            };
+            match spec.prove(&start) {
+                Ok(environment) => {
+                    record.accelerator = environment.accelerator().to_owned();
+                    record.emulated = environment.accelerator() == "tcg";
+                    record.facts = environment.facts();
+                    let index = results.environments.len();
+                    places.push(Place {
+                        index,
+                        name: name.clone(),
+                        environment,
+                        running: None,
+                        lives: LIVES,
+                    });
+                }
+                Err(failure) => {
+                    progress.note(&lost(name, &failure));
+                    record.failure = Some(failure);
+                }
+            }
+            results.environments.push(record);
+        }
+        Places { places, agent, janitor, cpus }
+    }
+
+    /// Starts afresh whatever is not given up: the beginning of a block.
+    pub fn start_all(&mut self, results: &mut Results, progress: &Progress) {
+        for place in &mut self.places {
+            place.running = None;
+        }
+        for index in 0..self.places.len() {
+            self.start(index, results, progress);
+        }
+    }
+
+    /// Starts one environment, if it has a life left. Returns whether it runs.
+    pub fn start(&mut self, index: usize, results: &mut Results, progress: &Progress) -> bool {
+        let place = &mut self.places[index];
+        if place.lives == 0 || INTERRUPTED.load(Ordering::Relaxed) {
+            return false;
+        }
+        progress.preparing(&format!("starting {}", place.name));
+        let start = Start { agent: self.agent, cpus: &self.cpus, limit: START_LIMIT, janitor: self.janitor };
+        match place.start(&start) {
+            Ok((running, facts)) => {
+                let record = &mut results.environments[place.index];
+                for (key, value) in facts {
+                    match record.facts.iter_mut().find(|(known, _)| *known == key) {
+                        Some(known) => known.1 = value,
+                        None => record.facts.push((key, value)),
+                    }
+                }
+                place.running = Some(running);
+                true
+            }
+            Err(failure) => {
+                place.lose(failure, results, progress);
+                false
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Whether its agent is there.
+    pub fn runs(&self) -> bool {
+        self.running.is_some()
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<(Running, Vec<(String, String)>), Failure> {
+        let mut running = self.environment.start(start)?;
+        let doing = format!("starting the agent in {}", self.name);
+        let remedy = "see its last words; the other environments go on";
+        let greeting = running
+            .channel()
+            .receive(start.limit)
+            .map_err(|error| running.explain(&doing, &error, remedy))?;
+        match Reply::parse(&greeting) {
+            Ok(Reply::Ready { facts, .. }) => Ok((running, facts.pairs())),
+            Ok(other) => Err(Failure::new(doing, format!("it greeted with {other:?}"), remedy)),
+            Err(error) => Err(Failure::new(doing, error, remedy)),
+        }
+    }
+
+    /// Asks the agent, and waits for up to `limit`.
+    pub fn ask(&mut self, request: &Request, limit: Duration) -> Answer {
+        let Some(running) = self.running.as_mut() else {
+            return Answer::Lost(Failure::new("asking the agent", "it does not run", "see the reason above"));
+        };
+        let sent = running.channel().send(&request.to_line(), limit);
+        let answer = sent.and_then(|()| running.channel().receive(limit));
+        let remedy = "see its last words; repeat with --only to find what it died of";
+        let lost = |failure| Answer::Lost(failure);
+        match answer {
+            Ok(line) => match Reply::parse(&line) {
+                Ok(Reply::Done(outcome)) => Answer::Done(outcome),
+                Ok(Reply::Failed(failure)) => Answer::Failed(failure),
+                Ok(Reply::Ready { .. }) => {
+                    lost(Failure::new("asking the agent", "it greeted anew: the guest restarted", remedy))
+                }
+                Err(error) => lost(Failure::new("asking the agent", error, remedy)),
+            },
+            Err(ChannelError::Interrupted) => Answer::Interrupted,
+            Err(error) => {
+                let doing = format!("waiting for the agent in {} to do {}", self.name, request.to_line());
+                lost(running.explain(&doing, &error, remedy))
+            }
+        }
+    }
+
+    /// Ends what is left of it, and takes a life.
+    pub fn lose(&mut self, failure: Failure, results: &mut Results, progress: &Progress) {
+        self.running = None;
+        self.lives -= 1;
+        progress.note(&lost(&self.name, &failure));
+        results.environments[self.index].failure = Some(failure);
+    }
+}

@@ -1,0 +1,57 @@
+//! What the user sees meanwhile. Everything vanishes, or is not drawn at all, where the error output is no
+//! terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line of progress on the error output.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A line that says what is prepared.
+    pub fn new() -> Self {
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress { bar }
+    }
+
+    /// What is being prepared.
+    pub fn preparing(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    /// From now on `steps` steps are counted, with an estimate of the time left.
+    pub fn count(&self, steps: u64) {
+        let style = "{bar:30} {percent:>3} %  {eta} left  {wide_msg}";
+        self.bar.set_style(ProgressStyle::with_template(style).expect("a constant template"));
+        self.bar.set_length(steps);
+        self.bar.reset_eta();
+    }
+
+    /// What is being measured.
+    pub fn measuring(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    /// One step is done.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// A line that stays, such as an environment that was lost.
+    pub fn note(&self, line: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{line}");
+        } else {
+            self.bar.println(line);
+        }
+    }
+
+    /// Takes the line away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

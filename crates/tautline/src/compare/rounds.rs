@@ -1,0 +1,189 @@
+//! The measuring itself: blocks, rounds, and within a round every metric in every environment in turn
+//! (rule 8), the order turned round each time (A B C, then C B A); noisy trials repeated (rule 9).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use environment::channel::INTERRUPTED;
+use measure::noise::NoiseProbe;
+use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
+
+use super::cross_check;
+use super::layout::{How, Job, Layout};
+use super::places::{Answer, Places};
+use super::progress::Progress;
+
+/// Tries of a trial before a noisy one is kept.
+const ATTEMPTS: u32 = 3;
+
+/// An agent's answer may take this many budgets, and a fixed time for what an emulated CPU prepares.
+const PATIENCE: (u32, Duration) = (20, Duration::from_secs(30));
+
+/// The noise limits of one trial.
+const STEAL_LIMIT: f64 = 0.02;
+const CLOCK_JUMP_LIMIT_NS: u64 = 1_000_000;
+
+/// Measures everything; `after_block` hears of every block that ended.
+pub fn measure(
+    layout: &Layout,
+    places: &mut Places<'_>,
+    results: &mut Results,
+    progress: &Progress,
+    mut after_block: impl FnMut(&mut Results),
+) {
+    let plan = &layout.plan;
+    let trials = u64::from(plan.blocks * plan.rounds) * (layout.jobs.len() * places.places.len()) as u64;
+    progress.count(trials);
+    for block in 0..plan.blocks {
+        places.start_all(results, progress);
+        for round in 0..plan.rounds {
+            for job in &layout.jobs {
+                let mut order: Vec<usize> = (0..places.places.len()).collect();
+                if (block + round) % 2 == 1 {
+                    order.reverse();
+                }
+                for index in order {
+                    if INTERRUPTED.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let at = At { block, round, index };
+                    trial(layout, job, at, places, results, progress);
+                    progress.step();
+                }
+            }
+        }
+        after_block(results);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct At {
+    block: u32,
+    round: u32,
+    index: usize,
+}
+
+fn trial(
+    layout: &Layout,
+    job: &Job,
+    at: At,
+    places: &mut Places<'_>,
+    results: &mut Results,
+    progress: &Progress,
+) {
+    let name = places.places[at.index].name.clone();
+    if absent(results, &job.spec.id, &name) {
+        return;
+    }
+    if !places.places[at.index].runs() && !places.start(at.index, results, progress) {
+        return;
+    }
+    let blocks = layout.plan.blocks;
+    progress.measuring(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
+    for attempt in 0..ATTEMPTS {
+        let probe = NoiseProbe::start();
+        let answer = ask(layout, job, at.index, places, results);
+        let host_noise = probe.finish();
+        match answer {
+            Answer::Done(outcome) => {
+                let last = attempt + 1 == ATTEMPTS;
+                let verdict = match (over_limit(&outcome, &host_noise, layout.plan.cpus.len()), last) {
+                    (None, _) => Verdict::Accepted,
+                    (Some(reason), false) => Verdict::Discarded(reason),
+                    (Some(reason), true) => Verdict::KeptNoisy(reason),
+                };
+                let counts = verdict.counts();
+                results.trials.push(Trial {
+                    metric: job.spec.id.clone(),
+                    environment: name.clone(),
+                    block: at.block,
+                    round: at.round,
+                    attempt,
+                    outcome,
+                    host_noise,
+                    verdict,
+                });
+                if counts {
+                    return;
+                }
+            }
+            Answer::Failed(reason) => {
+                results.absences.push(Absence { metric: job.spec.id.clone(), environment: name, reason });
+                return;
+            }
+            Answer::Lost(failure) => {
+                // What an agent dies of is not asked of it again.
+                let reason = failure.clone();
+                results.absences.push(Absence { metric: job.spec.id.clone(), environment: name, reason });
+                places.places[at.index].lose(failure, results, progress);
+                return;
+            }
+            Answer::Interrupted => return,
+        }
+    }
+}
+
+fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
+    results.absences.iter().any(|absence| absence.metric == *metric && absence.environment == environment)
+}
+
+fn ask(layout: &Layout, job: &Job, index: usize, places: &mut Places<'_>, results: &Results) -> Answer {
+    match &job.how {
+        How::Agent { request, budget } => {
+            places.places[index].ask(request, *budget * PATIENCE.0 + PATIENCE.1)
+        }
+        How::Cyclictest(duration) => match results.environments[places.places[index].index].kind {
+            EnvironmentKind::Host => match cross_check::run(*duration, &layout.plan.cpus) {
+                Ok(outcome) => Answer::Done(outcome),
+                Err(failure) => Answer::Failed(failure),
+            },
+            EnvironmentKind::Container | EnvironmentKind::Vm => Answer::Failed(Failure::new(
+                "running cyclictest there",
+                "the cross-check is made on the host alone",
+                "compare it with the host's figure",
+            )),
+        },
+    }
+}
+
+/// Why a trial is too noisy to count, if it is.
+fn over_limit(outcome: &Outcome, host: &Noise, cpus: usize) -> Option<String> {
+    let time_ns = outcome.elapsed_ns.max(1) as f64;
+    let steal = host.steal_ns as f64 / (time_ns * cpus as f64);
+    if steal > STEAL_LIMIT {
+        return Some(format!("{:.0} % of the CPUs' time was stolen", steal * 100.0));
+    }
+    let jump_ns = host.clock_jump_ns;
+    (jump_ns > CLOCK_JUMP_LIMIT_NS).then(|| format!("the clock jumped by {jump_ns} ns"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(elapsed_ns: u64) -> Outcome {
+        Outcome {
+            value: 1.0,
+            samples: vec![],
+            histogram: None,
+            missed: 0,
+            elapsed_ns,
+            remarks: vec![],
+            noise: Noise::default(),
+        }
+    }
+
+    #[test]
+    fn steal_counts_against_the_time_of_all_cpus() {
+        let stolen = Noise { steal_ns: 10_000_000, ..Noise::default() };
+        assert!(over_limit(&outcome(25_000_000), &stolen, 2).unwrap().contains("20 %"));
+        assert_eq!(over_limit(&outcome(1_000_000_000), &stolen, 2), None);
+        assert_eq!(over_limit(&outcome(1), &Noise::default(), 2), None);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_spoils_a_trial() {
+        let jumped = Noise { clock_jump_ns: 2_000_000, ..Noise::default() };
+        assert!(over_limit(&outcome(1_000_000_000), &jumped, 2).unwrap().contains("jumped"));
+    }
+}

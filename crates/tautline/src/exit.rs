@@ -1,0 +1,36 @@
+//! Exit codes: 0 done, 1 could not, 2 usage (clap's own), 3 done but a limit given by the user was missed.
+
+use std::process::ExitCode;
+
+/// How a command that ran ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// All that was asked for.
+    Whole,
+    /// Done, but a gate was missed.
+    GateMissed,
+}
+
+/// An error in what the user wrote, found after parsing.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Prints an error and turns the result into the exit code.
+pub fn code(result: anyhow::Result<Done>) -> ExitCode {
+    match result {
+        Ok(Done::Whole) => ExitCode::SUCCESS,
+        Ok(Done::GateMissed) => ExitCode::from(3),
+        Err(error) => {
+            eprintln!("tautline: {error:#}");
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}

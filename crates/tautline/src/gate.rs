@@ -1,0 +1,20 @@
+//! Reading a gate file.
+
+use std::path::Path;
+
+use anyhow::Context;
+use report::gate::{Gate, GateOutcome};
+
+use crate::exit::Usage;
+
+/// Reads limits.
+pub fn load(path: &Path) -> anyhow::Result<Gate> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading the gate {}", path.display()))?;
+    Gate::parse(&text).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
+}
+
+/// Whether a limit was held.
+pub fn held(outcome: &GateOutcome) -> bool {
+    outcome.held()
+}

@@ -1,0 +1,75 @@
+//! What a user gets to see of results: the table, the page, where the files are.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use environment::channel::INTERRUPTED;
+use measure::Results;
+use measure::compare::analyse;
+use report::gate::{Gate, GateOutcome};
+
+use crate::exit::Usage;
+
+/// Lines end here where the output is no terminal.
+const DEFAULT_WIDTH: usize = 120;
+
+/// Sets [`INTERRUPTED`] on SIGINT, SIGTERM and SIGHUP.
+pub fn catch_interrupts() -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, INTERRUPTED.clone()).context("catching signals")?;
+    }
+    Ok(())
+}
+
+/// Finds out before a long run that a file could not be written after it.
+pub fn require_writable(path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let usable = folder.is_dir() && nix::unistd::access(folder, nix::unistd::AccessFlags::W_OK).is_ok();
+    if usable && !path.is_dir() {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "{}: cannot be written; name a file in a folder that exists and may be written",
+        path.display()
+    ))
+    .into())
+}
+
+/// Prints the table, writes the page, evaluates the gate.
+pub fn show(results: &Results, html: Option<&Path>, gate: Option<&Gate>) -> anyhow::Result<Vec<GateOutcome>> {
+    let analysis = analyse(results);
+    let outcomes = gate.map(|gate| gate.evaluate(results, &analysis)).unwrap_or_default();
+    print(&report::terminal::render(results, &analysis, width(), std::io::stdout().is_terminal()))?;
+    if let Some(path) = html {
+        let page = report::html::render(std::slice::from_ref(results));
+        std::fs::write(path, page).with_context(|| format!("writing the page to {}", path.display()))?;
+    }
+    for outcome in &outcomes {
+        print(&format!("gate: {outcome}\n"))?;
+    }
+    Ok(outcomes)
+}
+
+/// Says where the files are.
+pub fn say_where(json: &Path, html: Option<&Path>) {
+    eprintln!("raw samples: {} (redraw with `tautline report`)", json.display());
+    if let Some(path) = html {
+        eprintln!("page with plots: {}", path.display());
+    }
+}
+
+/// Prints to the standard output. A reader that went away (`| head`) is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("writing to the standard output"),
+    }
+}
+
+/// The width of the terminal.
+pub fn width() -> usize {
+    terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
+}
