@@ -1,5 +1,8 @@
 //! Noise is measured, not assumed (rule 9).
 
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// What disturbed a stretch of time. Counts that a place cannot see are 0.
@@ -13,4 +16,174 @@ pub struct Noise {
     pub other_load_ns: u64,
     /// Nanoseconds by which CLOCK_REALTIME moved against CLOCK_MONOTONIC.
     pub clock_jump_ns: u64,
+}
+
+/// Whose preemptions count as noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preemption {
+    /// Those of every thread of this process. For work in which no thread makes way for another.
+    OfProcess,
+    /// Those of the calling thread alone.
+    OfThread,
+    /// None: the work itself hands one CPU from process to process, so that being preempted is its nature.
+    NotCounted,
+}
+
+/// Watches a stretch of time: start it, do the work, finish it. What cannot be read counts 0.
+#[derive(Debug)]
+pub struct NoiseProbe {
+    preemption: Preemption,
+    before: Reading,
+}
+
+impl NoiseProbe {
+    /// Begins to watch.
+    pub fn start(preemption: Preemption) -> Self {
+        NoiseProbe { preemption, before: Reading::now(preemption) }
+    }
+
+    /// What happened since the start. Child processes count as own work once they are waited for.
+    pub fn finish(self) -> Noise {
+        self.before.until(&Reading::now(self.preemption))
+    }
+}
+
+/// Counters at one instant.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Reading {
+    cpu: Option<CpuTime>,
+    own_ns: u64,
+    involuntary_switches: u64,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
+    offset_ns: Option<i128>,
+}
+
+impl Reading {
+    fn now(preemption: Preemption) -> Self {
+        let used = |who| getrusage(who).ok();
+        let cpu_ns = |usage: &Usage| {
+            let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+            micros as u64 * 1_000
+        };
+        let (own, children) = (used(UsageWho::RUSAGE_SELF), used(UsageWho::RUSAGE_CHILDREN));
+        let switching = match preemption {
+            Preemption::OfProcess => own,
+            Preemption::OfThread => used(UsageWho::RUSAGE_THREAD),
+            Preemption::NotCounted => None,
+        };
+        Reading {
+            // With a great many CPUs the file is long; the line wanted is the first.
+            cpu: std::fs::read_to_string("/proc/stat").ok().and_then(|text| CpuTime::parse(&text)),
+            own_ns: [own, children].iter().flatten().map(cpu_ns).sum(),
+            involuntary_switches: switching.map_or(0, |usage| usage.involuntary_context_switches() as u64),
+            offset_ns: clock_offset_ns(),
+        }
+    }
+
+    fn until(&self, after: &Reading) -> Noise {
+        let cpu = |field: fn(&CpuTime) -> u64| match (&self.cpu, &after.cpu) {
+            (Some(before), Some(after)) => field(after).saturating_sub(field(before)),
+            _ => 0,
+        };
+        let own_ns = after.own_ns.saturating_sub(self.own_ns);
+        let jump_ns = match (self.offset_ns, after.offset_ns) {
+            (Some(before), Some(after)) => u64::try_from((after - before).unsigned_abs()).unwrap_or(u64::MAX),
+            _ => 0,
+        };
+        Noise {
+            steal_ns: cpu(|time| time.steal_ns),
+            involuntary_switches: after.involuntary_switches.saturating_sub(self.involuntary_switches),
+            other_load_ns: cpu(|time| time.busy_ns).saturating_sub(own_ns),
+            clock_jump_ns: jump_ns,
+        }
+    }
+}
+
+/// Time of all CPUs together since boot, from the first line of `/proc/stat` (proc_stat(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CpuTime {
+    busy_ns: u64,
+    steal_ns: u64,
+}
+
+impl CpuTime {
+    fn parse(stat: &str) -> Option<Self> {
+        let mut words = stat.lines().next()?.split_ascii_whitespace();
+        if words.next() != Some("cpu") {
+            return None;
+        }
+        // user nice system idle iowait irq softirq steal; guest time is in user already.
+        let ticks = words.take(8).map(|word| word.parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
+        let &[user, nice, system, _idle, _iowait, irq, softirq, steal] = ticks.as_slice() else {
+            return None;
+        };
+        let busy_ns = (user + nice + system + irq + softirq) * TICK_NS;
+        Some(CpuTime { busy_ns, steal_ns: steal * TICK_NS })
+    }
+}
+
+/// USER_HZ is 100 on every architecture that this project supports.
+const TICK_NS: u64 = 10_000_000;
+
+fn clock_offset_ns() -> Option<i128> {
+    let ns = |clock| {
+        let time = clock_gettime(clock).ok()?;
+        Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
+    };
+    // The reading with the least delay between the two clocks, so that a preemption is not taken for a jump.
+    let read = || {
+        let (before, real, after) =
+            (ns(ClockId::CLOCK_MONOTONIC)?, ns(ClockId::CLOCK_REALTIME)?, ns(ClockId::CLOCK_MONOTONIC)?);
+        Some((after - before, real - (before + after) / 2))
+    };
+    (0..3).filter_map(|_| read()).min().map(|(_, offset)| offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  100 5 50 9000 7 2 3 11 40 0\ncpu0 100 5 50 9000 7 2 3 11 40 0\nintr 1\n";
+
+    #[test]
+    fn the_first_line_of_proc_stat_is_understood() {
+        let time = CpuTime::parse(STAT).unwrap();
+        assert_eq!(time, CpuTime { busy_ns: 160 * TICK_NS, steal_ns: 11 * TICK_NS });
+        for garbage in ["", "cpu\n", "cpu 1 2 3\n", "cpu a b c d e f g h\n", "intr 1 2 3 4 5 6 7 8\n"] {
+            assert_eq!(CpuTime::parse(garbage), None, "{garbage:?}");
+        }
+    }
+
+    #[test]
+    fn differences_leave_out_own_work_and_never_go_below_zero() {
+        let before = Reading {
+            cpu: Some(CpuTime { busy_ns: 100, steal_ns: 10 }),
+            own_ns: 40,
+            involuntary_switches: 3,
+            offset_ns: Some(1_000),
+        };
+        let after = Reading {
+            cpu: Some(CpuTime { busy_ns: 180, steal_ns: 12 }),
+            own_ns: 70,
+            involuntary_switches: 5,
+            offset_ns: Some(400),
+        };
+        let noise = before.until(&after);
+        let expected = Noise { steal_ns: 2, involuntary_switches: 2, other_load_ns: 50, clock_jump_ns: 600 };
+        assert_eq!(noise, expected);
+        assert_eq!(after.until(&before), Noise { clock_jump_ns: 600, ..Noise::default() });
+        assert_eq!(Reading::default().until(&after).other_load_ns, 0);
+    }
+
+    #[test]
+    fn own_work_is_seen_as_own() {
+        let probe = NoiseProbe::start(Preemption::OfThread);
+        let own_ns = probe.before.own_ns;
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 20 {
+            std::hint::spin_loop();
+        }
+        assert!(Reading::now(Preemption::OfThread).own_ns > own_ns);
+        assert!(probe.finish().clock_jump_ns < 1_000_000_000);
+    }
 }

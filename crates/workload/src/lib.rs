@@ -1,1 +1,22 @@
 //! CPU, memory, operating-system and wake-up work that runs unchanged in every environment: the agent.
+//!
+//! [`catalogue()`] lists what can be measured; [`agent::serve`] measures it, one request at a time, wherever
+//! the binary was started; [`protocol`] is what the two ends say to each other.
+#![deny(unsafe_code)]
+
+pub mod agent;
+mod batch;
+pub mod catalogue;
+mod clock;
+mod cpu;
+mod facts;
+#[allow(unsafe_code)]
+mod opaque;
+mod pin;
+pub mod protocol;
+#[allow(unsafe_code)]
+mod sys;
+mod trial;
+mod work;
+
+pub use catalogue::{BudgetKind, Entry, Profile, catalogue};

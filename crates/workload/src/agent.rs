@@ -1,0 +1,108 @@
+//! The agent: reads requests, runs trials, writes replies.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Read, Write};
+
+use measure::{Failure, MetricId, NoiseProbe, Outcome};
+
+use crate::batch::{Measured, Pace};
+use crate::catalogue::{self, Entry};
+use crate::facts;
+use crate::pin::pin_to;
+use crate::protocol::{Reply, Request, VERSION};
+use crate::trial::Trial;
+use crate::work::Kept;
+
+/// The argument with which the binary must return at once: what the fork and exec workload starts.
+pub const NOOP: &str = "agent-noop";
+
+/// No request is longer.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// The channel to the orchestrator broke.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A request could not be read.
+    #[error("reading a request: {0}; the orchestrator ended or its channel broke")]
+    Read(#[source] io::Error),
+    /// A reply could not be written.
+    #[error("writing a reply: {0}; the orchestrator ended or its channel broke")]
+    Write(#[source] io::Error),
+}
+
+/// Greets, then answers each request with one reply, until told to quit or the input ends.
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), ServeError> {
+    let mut say = |reply: &Reply| {
+        output.write_all(reply.to_line().as_bytes()).and_then(|()| output.flush()).map_err(ServeError::Write)
+    };
+    say(&Reply::Ready { version: VERSION, facts: facts::gather() })?;
+    let mut agent = Agent::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(ServeError::Read)?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        match Request::parse(&String::from_utf8_lossy(&line)) {
+            Ok(Request::Quit) => return Ok(()),
+            Ok(request) => say(&agent.answer(request))?,
+            Err(error) => say(&Reply::Failed(Failure::new(
+                "reading a request",
+                error,
+                "send one request a line, as this version writes it",
+            )))?,
+        }
+    }
+}
+
+/// What the agent remembers between trials.
+#[derive(Default)]
+struct Agent {
+    paces: HashMap<MetricId, Pace>,
+    kept: Kept,
+}
+
+impl Agent {
+    fn answer(&mut self, request: Request) -> Reply {
+        let result = match request {
+            Request::Run { metric, budget_ms, cpus } => self.run(&metric, budget_ms, cpus),
+            Request::External(job) => Err(Failure::new(
+                format!("running {:?}", job.command),
+                "external programs are not supported yet",
+                "leave it out",
+            )),
+            Request::Quit => unreachable!("the loop ends on it"),
+        };
+        result.map_or_else(Reply::Failed, Reply::Done)
+    }
+
+    fn run(&mut self, metric: &MetricId, budget_ms: u64, cpus: Vec<usize>) -> Result<Outcome, Failure> {
+        let entry = catalogue::find(metric).ok_or_else(|| {
+            Failure::new(
+                format!("measuring {metric}"),
+                "the agent has no such metric",
+                "choose one of the catalogue",
+            )
+        })?;
+        let trial = Trial::new(budget_ms, cpus)?;
+        pin_to(trial.cpu())?;
+        self.measure(&entry, &trial)
+    }
+
+    fn measure(&mut self, entry: &Entry, trial: &Trial) -> Result<Outcome, Failure> {
+        let pace = self.paces.entry(entry.spec.id.clone()).or_default();
+        let probe = NoiseProbe::start(entry.work.preemption());
+        let measured = entry.work.run(trial, pace, &mut self.kept)?;
+        let noise = probe.finish();
+        let Measured { value, samples, elapsed_ns, remarks } = measured;
+        if !(value.is_finite() && value > 0.0) {
+            return Err(Failure::new(
+                format!("measuring {}", entry.spec.id),
+                format!("the figure came out as {value}"),
+                "give a longer trial; the clock may be too coarse",
+            ));
+        }
+        Ok(Outcome { value, samples, histogram: None, missed: 0, elapsed_ns, remarks, noise })
+    }
+}

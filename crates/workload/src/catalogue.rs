@@ -1,0 +1,94 @@
+//! Everything that the agent can measure.
+
+use measure::{Direction, Group, MetricId, MetricSpec, Unit};
+
+use crate::cpu::{Computation, Operation};
+use crate::work::{Cores, Work};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Enough to see every group in two minutes.
+    Quick,
+    /// More array sizes, process counts and working sets. Holds all of [`Profile::Quick`].
+    Full,
+}
+
+/// Which of a run's two budgets a metric's trials take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetKind {
+    /// That of throughputs and latencies: tens of milliseconds.
+    Trial,
+    /// That of wake-ups, which are counted out by a timer: hundreds of milliseconds and up.
+    Wakeup,
+}
+
+/// One metric that the agent can measure.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What it is.
+    pub spec: MetricSpec,
+    /// Which budget its trials take.
+    pub budget: BudgetKind,
+    /// CPUs that a trial needs; with fewer it fails, and says so.
+    pub cpus_needed: usize,
+    pub(crate) work: Work,
+}
+
+/// All metrics of a profile, in the order in which they are shown.
+pub fn catalogue(profile: Profile) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    cpu(&mut entries);
+    let _ = profile;
+    entries
+}
+
+/// The metric of this name, of whatever profile.
+pub fn find(id: &MetricId) -> Option<Entry> {
+    catalogue(Profile::Full).into_iter().find(|entry| entry.spec.id == *id)
+}
+
+fn entry(group: Group, name: &str, title: impl Into<String>, unit: Unit, work: Work) -> Entry {
+    let direction = match unit {
+        Unit::Nanos => Direction::LowerIsBetter,
+        Unit::BytesPerSecond | Unit::OpsPerSecond | Unit::Other(_) => Direction::HigherIsBetter,
+    };
+    let id = MetricId::new(format!("{group}.{name}"));
+    let spec = MetricSpec { id, group, title: title.into(), unit, direction, curve: None };
+    Entry { spec, budget: BudgetKind::Trial, cpus_needed: 1, work }
+}
+
+fn cpu(entries: &mut Vec<Entry>) {
+    for (cores, name, title) in [(Cores::One, "one", "one CPU"), (Cores::All, "all", "all CPUs")] {
+        entries.extend(Computation::ALL.into_iter().map(|computation| {
+            let (id, words) = computation.names();
+            let work = Work::Compute { computation, cores };
+            entry(Group::Cpu, &format!("{id}.{name}"), format!("{words}, {title}"), Unit::OpsPerSecond, work)
+        }));
+    }
+    entries.extend(Operation::ALL.into_iter().map(|operation| {
+        let (id, words) = operation.names();
+        entry(Group::Cpu, &format!("latency.{id}"), words, Unit::Nanos, Work::Operation(operation))
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_begin_with_their_group() {
+        let full = catalogue(Profile::Full);
+        let ids: HashSet<&str> = full.iter().map(|entry| entry.spec.id.as_str()).collect();
+        assert_eq!(ids.len(), full.len());
+        for entry in &full {
+            let (group, name) = entry.spec.id.as_str().split_once('.').unwrap();
+            assert_eq!(group, entry.spec.group.name());
+            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte)), "{name}");
+        }
+        for entry in catalogue(Profile::Quick) {
+            assert!(ids.contains(entry.spec.id.as_str()), "{} is missing in full", entry.spec.id);
+        }
+    }
+}

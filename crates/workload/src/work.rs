@@ -1,0 +1,43 @@
+//! From an entry of the catalogue to its code.
+
+use measure::{Failure, Preemption};
+
+use crate::batch::{Measured, Pace};
+use crate::cpu::{self, Computation, Operation};
+use crate::trial::Trial;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Compute { computation: Computation, cores: Cores },
+    Operation(Operation),
+}
+
+/// On how many CPUs of the trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cores {
+    One,
+    All,
+}
+
+/// What the agent keeps between trials because it is costly to make.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {}
+
+impl Work {
+    /// Runs one trial. The calling thread is bound to the trial's first CPU.
+    pub(crate) fn run(&self, trial: &Trial, pace: &mut Pace, _kept: &mut Kept) -> Result<Measured, Failure> {
+        match self {
+            Work::Compute { computation, cores: Cores::One } => computation.on_one(trial, pace),
+            Work::Compute { computation, cores: Cores::All } => computation.on_all(trial, pace),
+            Work::Operation(operation) => cpu::operation_latency(*operation, trial, pace),
+        }
+    }
+
+    /// Whose preemptions disturb it.
+    pub(crate) fn preemption(&self) -> Preemption {
+        match self {
+            Work::Compute { .. } | Work::Operation(_) => Preemption::OfProcess,
+        }
+    }
+}
