@@ -1,26 +1,25 @@
 //! The ratio of two environments and its interval, by a bootstrap over the highest repeated level (rule 8).
 //!
-//! The unit that is resampled is the block: one start of every environment, measured within seconds of each
-//! other, so that what the machine did meanwhile hits both and leaves the ratio. A block's figure is the log
-//! of the ratio of its medians; the comparison's figure is the median over the blocks.
+//! Two designs, two functions. [`ratio`] is for one run: its unit is the block, one start of every
+//! environment, measured within seconds of each other, so that what the machine did meanwhile hits both and
+//! leaves the ratio. [`ratio_of_independent`] is for two runs: nothing ties the third block of one to the
+//! third of the other, so each run is resampled on its own and the variances add.
 //!
 //! A plain percentile bootstrap of few blocks is too narrow. The quantiles are therefore widened by the
 //! factor that a t interval has over a normal one ("expanded percentile" interval: Hesterberg, "What Teachers
 //! Should Know About the Bootstrap", The American Statistician 69(4), 2015, section 5.3), and fewer than
 //! [`MIN_BLOCKS`] blocks give no interval at all: the whole range of 5 values holds their median in only
 //! 1 - 2/2^5 = 94 % of cases.
+//!
+//! No resample is drawn: the bootstrap distribution of a median is known exactly, see [`crate::resampled`].
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-use crate::statistics::{median, quantile_of_sorted};
+use crate::resampled::MedianDistribution;
+use crate::statistics::median;
 
 /// The fewest blocks that carry a 95 % interval.
 pub const MIN_BLOCKS: usize = 6;
-
-/// Resamples drawn. The widened quantile for 6 blocks is 0.0024, so that some twenty resamples lie beyond it.
-const RESAMPLES: usize = 10_000;
 
 /// One block: the accepted trials' values of both sides.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,35 +37,43 @@ pub struct RatioEstimate {
     pub ratio: f64,
     /// Low and high end; none with fewer than [`MIN_BLOCKS`] blocks.
     pub interval: Option<(f64, f64)>,
-    /// Blocks that held both sides.
+    /// Blocks that held both sides; of two independent runs, the smaller number of blocks.
     pub blocks: usize,
 }
 
-/// The ratio other / base over blocks. Blocks that lack a side or hold a value that is not positive (no
-/// ratio exists) are passed over; none where none is left. The same seed gives the same interval.
-pub fn ratio(blocks: &[Block], seed: u64) -> Option<RatioEstimate> {
-    let logs: Vec<f64> = blocks.iter().filter_map(log_ratio).collect();
+/// The ratio other / base over blocks. Blocks that lack a side or hold a median that is not positive (no
+/// ratio exists) are passed over; none where none is left.
+pub fn ratio(blocks: &[Block]) -> Option<RatioEstimate> {
+    let logs: Vec<f64> =
+        blocks.iter().filter_map(|block| Some(log_level(&block.other)? - log_level(&block.base)?)).collect();
     let ratio = median(&logs)?.exp();
     let interval = (logs.len() >= MIN_BLOCKS).then(|| {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let mut resample = vec![0.0; logs.len()];
-        let mut medians: Vec<f64> = (0..RESAMPLES)
-            .map(|_| {
-                resample.fill_with(|| logs[rng.random_range(0..logs.len())]);
-                median(&resample).expect("as many as blocks, so not empty")
-            })
-            .collect();
-        medians.sort_by(f64::total_cmp);
+        let medians = MedianDistribution::of(&logs);
         let tail = expanded_tail(logs.len());
-        let end = |q| quantile_of_sorted(&medians, q).expect("not empty").exp();
-        (end(tail), end(1.0 - tail))
+        (medians.low_end(tail).exp(), medians.high_end(tail).exp())
     });
     Some(RatioEstimate { ratio, interval, blocks: logs.len() })
 }
 
-fn log_ratio(block: &Block) -> Option<f64> {
-    let (base, other) = (median(&block.base)?, median(&block.other)?);
-    (base > 0.0 && other > 0.0 && base.is_finite() && other.is_finite()).then(|| (other / base).ln())
+/// The ratio other / base of two independent samples, each given as the values of its blocks. A block's
+/// level is its median; levels that are not positive are passed over.
+pub fn ratio_of_independent(base: &[Vec<f64>], other: &[Vec<f64>]) -> Option<RatioEstimate> {
+    let logs = |blocks: &[Vec<f64>]| -> Vec<f64> { blocks.iter().filter_map(|b| log_level(b)).collect() };
+    let (base, other) = (logs(base), logs(other));
+    let ratio = (median(&other)? - median(&base)?).exp();
+    let blocks = base.len().min(other.len());
+    let interval = (blocks >= MIN_BLOCKS).then(|| {
+        let (base, other) = (MedianDistribution::of(&base), MedianDistribution::of(&other));
+        // The factor of the smaller sample for both: on the wide side where the sizes differ.
+        let tail = expanded_tail(blocks);
+        (other.low_end_of_difference(&base, tail).exp(), other.high_end_of_difference(&base, tail).exp())
+    });
+    Some(RatioEstimate { ratio, interval, blocks })
+}
+
+fn log_level(values: &[f64]) -> Option<f64> {
+    let level = median(values)?;
+    (level > 0.0 && level.is_finite()).then(|| level.ln())
 }
 
 /// The lower quantile that replaces 0.025 for `n` blocks.
@@ -79,6 +86,8 @@ fn expanded_tail(n: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
     use rand_distr::{Distribution, LogNormal};
 
     fn blocks(n: usize, trials: usize, ratio: f64, rng: &mut StdRng) -> Vec<Block> {
@@ -96,40 +105,84 @@ mod tests {
             .collect()
     }
 
-    /// Share of repetitions in which the interval holds the true ratio.
-    fn coverage(n: usize, ratio: f64) -> f64 {
+    fn sides(blocks: Vec<Block>) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+        blocks.into_iter().map(|block| (block.base, block.other)).unzip()
+    }
+
+    /// Share of repetitions in which the interval that `estimate` gives holds the true ratio.
+    fn coverage(truth: f64, mut estimate: impl FnMut(&mut StdRng) -> RatioEstimate) -> f64 {
         let mut rng = StdRng::seed_from_u64(7);
-        let runs = 300;
+        let runs = 1000;
         let held = (0..runs)
-            .filter(|&seed| {
-                let (low, high) =
-                    super::ratio(&blocks(n, 2, ratio, &mut rng), seed).unwrap().interval.unwrap();
-                low <= ratio && ratio <= high
+            .filter(|_| {
+                let (low, high) = estimate(&mut rng).interval.unwrap();
+                low <= truth && truth <= high
             })
             .count();
-        held as f64 / runs as f64
+        held as f64 / f64::from(runs)
     }
+
+    // 1000 repetitions: the standard error of a share of 0.95 is 0.007.
 
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_promise() {
-        for n in [6, 8, 12] {
-            let covered = coverage(n, 1.3);
-            assert!(covered >= 0.94, "{n} blocks: {covered}");
+        for n in [6, 7, 8, 12] {
+            let covered = coverage(1.3, |rng| ratio(&blocks(n, 2, 1.3, rng)).unwrap());
+            assert!((0.94..0.995).contains(&covered), "{n} blocks: {covered}");
         }
+    }
+
+    #[test]
+    fn intervals_of_independent_runs_hold_the_truth_as_often_as_they_promise() {
+        for (n, m) in [(6, 6), (6, 12), (9, 7)] {
+            let covered = coverage(1.3, |rng| {
+                let (base, _) = sides(blocks(n, 2, 1.3, rng));
+                let (_, other) = sides(blocks(m, 2, 1.3, rng));
+                ratio_of_independent(&base, &other).unwrap()
+            });
+            assert!((0.94..0.998).contains(&covered), "{n} and {m} blocks: {covered}");
+        }
+    }
+
+    #[test]
+    fn pairing_removes_what_hits_both_sides_and_independence_does_not() {
+        // Each block has a weather of its own that moves both sides alike.
+        let mut rng = StdRng::seed_from_u64(3);
+        let weather = LogNormal::new(0.0, 0.5).unwrap();
+        let shaken: Vec<Block> = blocks(8, 2, 1.0, &mut rng)
+            .into_iter()
+            .map(|block| {
+                let factor = weather.sample(&mut rng);
+                let shake = |side: Vec<f64>| side.into_iter().map(|value| value * factor).collect();
+                Block { base: shake(block.base), other: shake(block.other) }
+            })
+            .collect();
+        let width = |estimate: RatioEstimate| estimate.interval.map(|(low, high)| high / low).unwrap();
+        let paired = width(ratio(&shaken).unwrap());
+        let (base, other) = sides(shaken);
+        let independent = width(ratio_of_independent(&base, &other).unwrap());
+        assert!(independent > 1.5 * paired, "paired {paired}, independent {independent}");
     }
 
     #[test]
     fn a_real_difference_is_found() {
         let mut rng = StdRng::seed_from_u64(1);
-        let found = super::ratio(&blocks(8, 2, 2.0, &mut rng), 1).unwrap();
-        let (low, high) = found.interval.unwrap();
-        assert!(low > 1.5 && high < 2.6 && (found.ratio / 2.0 - 1.0).abs() < 0.15, "{found:?}");
+        let drawn = blocks(8, 2, 2.0, &mut rng);
+        let (base, other) = sides(drawn.clone());
+        for found in [ratio(&drawn).unwrap(), ratio_of_independent(&base, &other).unwrap()] {
+            let (low, high) = found.interval.unwrap();
+            assert!(low > 1.5 && high < 2.6 && (found.ratio / 2.0 - 1.0).abs() < 0.15, "{found:?}");
+        }
     }
 
     #[test]
     fn few_blocks_give_a_ratio_and_no_interval() {
         let mut rng = StdRng::seed_from_u64(1);
-        let found = super::ratio(&blocks(5, 2, 1.0, &mut rng), 1).unwrap();
+        let found = ratio(&blocks(5, 2, 1.0, &mut rng)).unwrap();
+        assert_eq!((found.interval, found.blocks), (None, 5));
+        let (base, _) = sides(blocks(9, 2, 1.0, &mut rng));
+        let (_, other) = sides(blocks(5, 2, 1.0, &mut rng));
+        let found = ratio_of_independent(&base, &other).unwrap();
         assert_eq!((found.interval, found.blocks), (None, 5));
     }
 
@@ -137,7 +190,8 @@ mod tests {
     fn what_has_no_ratio_is_passed_over() {
         let lacking = Block { base: vec![], other: vec![1.0] };
         let zero = Block { base: vec![0.0], other: vec![1.0] };
-        assert_eq!(ratio(&[lacking, zero], 1), None);
+        assert_eq!(ratio(&[lacking, zero]), None);
+        assert_eq!(ratio_of_independent(&[vec![1.0]], &[vec![]]), None);
     }
 
     #[test]

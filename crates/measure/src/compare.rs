@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::bootstrap::{self, Block};
+use crate::bootstrap::{self, Block, RatioEstimate};
 use crate::statistics::{median, relative_spread};
-use crate::{Direction, EnvironmentRecord, Histogram, MetricId, MetricSpec, Results, Trial, Verdict};
+use crate::{Direction, Histogram, MetricId, MetricSpec, Results, Trial, Verdict};
 
 /// One metric in one environment, over all accepted trials.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ pub struct Comparison {
     pub blocks: usize,
     /// What the interval says.
     pub finding: Finding,
-    /// Whether the compared environment's CPU is emulated.
+    /// Whether the CPU of either side is emulated: then the ratio says nothing about virtualization.
     pub emulated: bool,
 }
 
@@ -92,10 +92,7 @@ pub fn analyse(results: &Results) -> Analysis {
         discarded: results.trials.iter().filter(|trial| !trial.verdict.counts()).count(),
         ..Analysis::default()
     };
-    let mut by_place: BTreeMap<(&MetricId, &str), Vec<&Trial>> = BTreeMap::new();
-    for trial in results.trials.iter().filter(|trial| trial.verdict.counts()) {
-        by_place.entry((&trial.metric, &trial.environment)).or_default().push(trial);
-    }
+    let by_place = by_place(results);
     for ((metric, environment), trials) in &by_place {
         if let Some(summary) = summarise(trials) {
             analysis.noisy += summary.noisy;
@@ -108,35 +105,52 @@ pub fn analyse(results: &Results) -> Analysis {
         for other in others {
             if let Some(other_trials) = by_place.get(&(&spec.id, other.name.as_str())) {
                 let blocks = pair(base_trials, other_trials);
-                analysis.comparisons.extend(compare(spec, other, &blocks, results.plan.seed));
+                analysis.comparisons.extend(
+                    bootstrap::ratio(&blocks)
+                        .map(|estimate| judge(spec, &other.name, base.emulated || other.emulated, estimate)),
+                );
             }
         }
     }
     analysis
 }
 
-/// Compares two runs: the base environments' trials are blocks of two independent samples, so they are
-/// paired by their order. For each metric and environment that both hold.
+/// Compares two runs, `before` as the base, for each metric and environment that both hold. Two runs share
+/// no moment, so their blocks are not paired: [`bootstrap::ratio_of_independent`].
 pub fn analyse_two(before: &Results, after: &Results) -> Vec<Comparison> {
+    let (old, new) = (by_place(before), by_place(after));
     let mut comparisons = Vec::new();
     for spec in after.metrics.iter().filter(|spec| before.metric(&spec.id).is_some()) {
         for environment in &after.environments {
-            let of = |results: &'_ Results| -> Vec<Trial> {
-                results
-                    .trials
-                    .iter()
-                    .filter(|t| {
-                        t.verdict.counts() && t.metric == spec.id && t.environment == environment.name
-                    })
-                    .cloned()
-                    .collect()
-            };
-            let (old, new) = (of(before), of(after));
-            let blocks = pair(&old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>());
-            comparisons.extend(compare(spec, environment, &blocks, after.plan.seed));
+            let place = (&spec.id, environment.name.as_str());
+            let (Some(old), Some(new)) = (old.get(&place), new.get(&place)) else { continue };
+            let estimate = bootstrap::ratio_of_independent(&values_by_block(old), &values_by_block(new));
+            let was_emulated = before.environments.iter().any(|e| e.name == environment.name && e.emulated);
+            comparisons.extend(estimate.map(|estimate| {
+                judge(spec, &environment.name, environment.emulated || was_emulated, estimate)
+            }));
         }
     }
     comparisons
+}
+
+type ByPlace<'a> = BTreeMap<(&'a MetricId, &'a str), Vec<&'a Trial>>;
+
+/// The trials that count and hold a number, by metric and environment.
+fn by_place(results: &Results) -> ByPlace<'_> {
+    let mut by_place = ByPlace::new();
+    for trial in results.trials.iter().filter(|t| t.verdict.counts() && t.outcome.value.is_finite()) {
+        by_place.entry((&trial.metric, &trial.environment)).or_default().push(trial);
+    }
+    by_place
+}
+
+fn values_by_block(trials: &[&Trial]) -> Vec<Vec<f64>> {
+    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for trial in trials {
+        blocks.entry(trial.block).or_default().push(trial.outcome.value);
+    }
+    blocks.into_values().collect()
 }
 
 fn summarise(trials: &[&Trial]) -> Option<Summary> {
@@ -157,11 +171,16 @@ fn summarise(trials: &[&Trial]) -> Option<Summary> {
         trials: trials.len(),
         blocks: blocks.len(),
         noisy: trials.iter().filter(|trial| matches!(trial.verdict, Verdict::KeptNoisy(_))).count(),
-        missed: trials.iter().map(|trial| trial.outcome.missed).sum(),
-        watched_ns: trials.iter().map(|trial| trial.outcome.elapsed_ns).sum(),
+        missed: sum(trials.iter().map(|trial| trial.outcome.missed)),
+        watched_ns: sum(trials.iter().map(|trial| trial.outcome.elapsed_ns)),
         histogram,
         remarks,
     })
+}
+
+/// A file can hold any number, and a sum that is too large must not end the program.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// Groups both sides' values by block; a block that one side lacks is left out by the bootstrap.
@@ -177,13 +196,8 @@ fn pair(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
     blocks.into_values().collect()
 }
 
-fn compare(
-    spec: &MetricSpec,
-    environment: &EnvironmentRecord,
-    blocks: &[Block],
-    seed: u64,
-) -> Option<Comparison> {
-    let estimate = bootstrap::ratio(blocks, seed)?;
+/// Turns a ratio of values into a slowdown and says what its interval shows.
+fn judge(spec: &MetricSpec, environment: &str, emulated: bool, estimate: RatioEstimate) -> Comparison {
     let (slowdown, interval) = match spec.direction {
         Direction::LowerIsBetter => (estimate.ratio, estimate.interval),
         Direction::HigherIsBetter => {
@@ -196,13 +210,13 @@ fn compare(
         Some((_, high)) if high < 1.0 => Finding::Faster,
         Some(_) => Finding::NoDifferenceShown,
     };
-    Some(Comparison {
+    Comparison {
         metric: spec.id.clone(),
-        environment: environment.name.clone(),
+        environment: environment.to_owned(),
         slowdown,
         interval,
         blocks: estimate.blocks,
         finding,
-        emulated: environment.emulated,
-    })
+        emulated,
+    }
 }

@@ -7,11 +7,14 @@
 
 pub mod bootstrap;
 pub mod compare;
+#[cfg(any(test, feature = "example"))]
+pub mod example;
 mod failure;
 mod histogram;
 pub mod host_facts;
 mod metric;
 pub mod noise;
+mod resampled;
 mod results;
 pub mod statistics;
 mod trial;

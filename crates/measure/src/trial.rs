@@ -1,4 +1,4 @@
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Histogram, MetricId, Noise};
 
@@ -7,8 +7,10 @@ use crate::{Histogram, MetricId, Noise};
 pub struct Outcome {
     /// The metric's value over the whole trial, in its unit. For throughput and per-operation times this
     /// is elapsed time over operations, stalls included; for a wake-up it is the median.
+    #[serde(deserialize_with = "number_or_null")]
     pub value: f64,
     /// Raw samples in the metric's unit, one per batch, in the order they were taken.
+    #[serde(deserialize_with = "numbers_or_nulls")]
     pub samples: Vec<f64>,
     /// The full distribution, where the workload times every event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,6 +25,17 @@ pub struct Outcome {
     pub remarks: Vec<String>,
     /// The noise that the agent saw from inside.
     pub noise: Noise,
+}
+
+/// JSON has no NaN and no infinity: serde_json writes null, and one such value must not make the file
+/// unreadable. A trial without a number stays in the file and out of the statistics.
+fn number_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+fn numbers_or_nulls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    let values: Vec<Option<f64>> = Vec::deserialize(from)?;
+    Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
 }
 
 /// Whether a trial counts.

@@ -1,1 +1,24 @@
-//! Tables for the terminal, JSON, one self-contained HTML page with plots.
+//! Tables for the terminal, one self-contained HTML page with plots, gates, and two runs side by side.
+//!
+//! Input is [`measure::Results`] and what [`measure::compare::analyse`] derives from it. Nothing here
+//! measures, and nothing here fails: whatever a results file holds, it is drawn, and what it lacks is named.
+//!
+//! Two rules hold for every output. A figure of an emulated CPU carries [`EMULATED_MARK`] (rule 11), and
+//! every text from a results file is data: control characters never reach the terminal, and markup never
+//! reaches the page.
+#![forbid(unsafe_code)]
+
+pub mod diff;
+pub mod gate;
+pub mod html;
+mod plot;
+mod published;
+pub mod terminal;
+pub mod units;
+mod view;
+
+/// Stands at every figure of an emulated CPU.
+pub const EMULATED_MARK: &str = "†";
+
+/// What the mark means, wherever it is used.
+pub const EMULATED_MEANING: &str = "emulated CPU: shows that the path works, not how fast it is";

@@ -1,0 +1,105 @@
+//! Text of a given width: headings, wrapped paragraphs, tables.
+
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, LineStyle, Table, TableStyle};
+use measure::compare::{Comparison, Finding};
+
+/// Collects the lines of an output.
+pub(crate) struct Canvas {
+    width: usize,
+    color: bool,
+    text: String,
+}
+
+impl Canvas {
+    pub(crate) fn new(width: usize, color: bool) -> Self {
+        Canvas { width, color, text: String::new() }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The name of what follows.
+    pub(crate) fn heading(&mut self, heading: &str) {
+        self.text.push('\n');
+        self.columns(&[], vec![vec![Cell::new(heading).add_attribute(Attribute::Bold)]]);
+    }
+
+    /// Words, wrapped.
+    pub(crate) fn paragraph(&mut self, words: &str) {
+        self.columns(&[], vec![vec![Cell::new(words)]]);
+    }
+
+    /// Words behind a sign, the lines that follow indented past it.
+    pub(crate) fn item(&mut self, sign: &str, words: &str) {
+        self.columns(&[], vec![vec![Cell::new(sign), Cell::new(words)]]);
+    }
+
+    /// Words that must not be overlooked.
+    pub(crate) fn warning(&mut self, words: &str) {
+        let bold = |cell: Cell| cell.fg(Color::Yellow).add_attribute(Attribute::Bold);
+        self.columns(&[], vec![vec![bold(Cell::new("!")), bold(Cell::new(words))]]);
+    }
+
+    /// A table with a head, as wide as it needs and no wider than there is room.
+    pub(crate) fn columns(&mut self, head: &[String], rows: Vec<Vec<Cell>>) {
+        self.draw(table(head, rows));
+    }
+
+    /// The first of the layouts that fits without breaking a cell; the last one where none does.
+    pub(crate) fn first_that_fits(&mut self, layouts: Vec<(Vec<String>, Vec<Vec<Cell>>)>) {
+        let mut tables = layouts.into_iter().map(|(head, rows)| table(&head, rows)).peekable();
+        while let Some(table) = tables.next() {
+            if tables.peek().is_none() || natural_width(&table) <= self.width {
+                return self.draw(table);
+            }
+        }
+    }
+
+    fn draw(&mut self, mut table: Table) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(self.width as u16);
+        if self.color {
+            table.enforce_styling()
+        } else {
+            table.force_no_tty()
+        };
+        for line in table.lines() {
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+        }
+    }
+}
+
+fn table(head: &[String], rows: Vec<Vec<Cell>>) -> Table {
+    let mut table = Table::new();
+    // A rule under the head and no other lines: figures are told apart by their columns.
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+    if !head.is_empty() {
+        table.set_header(head.iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold)));
+    }
+    table.add_rows(rows);
+    table
+}
+
+fn natural_width(table: &Table) -> usize {
+    let mut table = table.clone();
+    table.set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
+    table.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0)
+}
+
+/// A finding in its colour: red for slower (bold from half as much again), green for faster.
+pub(crate) fn finding(comparison: &Comparison) -> Cell {
+    let cell = Cell::new(crate::view::finding(comparison));
+    match comparison.finding {
+        _ if comparison.emulated => cell.add_attribute(Attribute::Dim),
+        Finding::Slower if comparison.slowdown >= 1.5 => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        Finding::Slower => cell.fg(Color::Red),
+        Finding::Faster => cell.fg(Color::Green),
+        Finding::NoDifferenceShown => cell,
+        Finding::TooFewBlocks => cell.fg(Color::Yellow),
+    }
+}

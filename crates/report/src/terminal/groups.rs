@@ -1,0 +1,94 @@
+//! Metrics with one value a trial: what, the base's figure, then each environment beside it.
+
+use comfy_table::Cell as Text;
+
+use crate::units;
+use crate::view::{Cell, Row, View, environment_name, figure};
+
+use super::Canvas;
+use super::canvas::finding;
+
+pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
+    if rows.is_empty() {
+        return;
+    }
+    let width = canvas.width();
+    canvas.first_that_fits(vec![side_by_side(view, rows), stacked(view, rows), listed(view, rows, width)]);
+}
+
+fn is_base(view: &View, place: usize) -> bool {
+    view.results.base().is_some_and(|base| view.environments[place].name == base.name)
+}
+
+/// The figure's text and the finding beside it.
+fn texts(view: &View, row: &Row, place: usize) -> (String, Option<Text>) {
+    let environment = view.environments[place];
+    match row.cells[place] {
+        Cell::Measured(summary, comparison) => {
+            let beside = match comparison {
+                Some(comparison) => Some(finding(comparison)),
+                None if is_base(view, place) => None,
+                None => Some(Text::new("no ratio: the base has none")),
+            };
+            (figure(summary, row.spec, environment.emulated), beside)
+        }
+        Cell::Absent(_) => ("absent, see below".into(), None),
+        Cell::Unknown => ("not measured".into(), None),
+    }
+}
+
+/// Two columns an environment: figure, slowdown.
+fn side_by_side(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
+    let mut head = vec!["what".to_owned()];
+    for (place, environment) in view.environments.iter().enumerate() {
+        head.push(environment_name(environment));
+        if !is_base(view, place) {
+            head.push("slowdown [95 %]".into());
+        }
+    }
+    let line = |row: &Row| {
+        let mut line = vec![Text::new(units::text(&row.spec.title))];
+        for place in 0..view.environments.len() {
+            let (figure, beside) = texts(view, row, place);
+            line.push(Text::new(figure));
+            if !is_base(view, place) {
+                line.push(beside.unwrap_or_else(|| Text::new("")));
+            }
+        }
+        line
+    };
+    (head, rows.iter().map(line).collect())
+}
+
+/// One column an environment, the slowdown on a second line.
+fn stacked(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
+    let mut head = vec!["what".to_owned()];
+    head.extend(view.environments.iter().map(|environment| environment_name(environment)));
+    let mut lines = Vec::new();
+    for row in rows {
+        let (mut first, mut second) = (vec![Text::new(units::text(&row.spec.title))], vec![Text::new("")]);
+        for place in 0..view.environments.len() {
+            let (figure, beside) = texts(view, row, place);
+            first.push(Text::new(figure));
+            second.push(beside.unwrap_or_else(|| Text::new("")));
+        }
+        lines.push(first);
+        lines.push(second);
+    }
+    (head, lines)
+}
+
+/// One line an environment.
+fn listed(view: &View, rows: &[Row], width: usize) -> (Vec<String>, Vec<Vec<Text>>) {
+    let mut lines = Vec::new();
+    for row in rows {
+        let title: String = units::text(&row.spec.title).chars().take(width).collect();
+        for (place, environment) in view.environments.iter().enumerate() {
+            let (figure, beside) = texts(view, row, place);
+            let what = if place == 0 { title.clone() } else { String::new() };
+            let figure = format!("{} {figure}", environment_name(environment));
+            lines.push(vec![Text::new(what), Text::new(figure), beside.unwrap_or_else(|| Text::new(""))]);
+        }
+    }
+    (vec!["what".into(), "figure".into(), "slowdown [95 %]".into()], lines)
+}

@@ -1,0 +1,193 @@
+//! Figures as people read them: three significant digits, a scale chosen per value.
+
+use measure::Unit;
+
+/// A value with its unit: `112 ns`, `5.61 µs`, `11.2 GB/s`, `48.2 k/s`. What is no number prints as a dash.
+pub fn value(value: f64, unit: &Unit) -> String {
+    match unit {
+        Unit::Nanos => scaled(value, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]),
+        Unit::BytesPerSecond => {
+            scaled(value, &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")])
+        }
+        Unit::OpsPerSecond => scaled(value, &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")]),
+        Unit::Other(unit) => scaled(value, &[(1.0, &text(unit))]),
+    }
+}
+
+/// A span of time given in nanoseconds.
+pub fn nanos(nanos: u64) -> String {
+    value(nanos as f64, &Unit::Nanos)
+}
+
+/// A time watched: seconds, minutes or hours.
+pub fn watched(nanos: u64) -> String {
+    trimmed_scaled(nanos as f64 / 1e9, &[(1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h")])
+}
+
+/// A size in binary multiples: `16 KiB`.
+pub fn size(bytes: f64) -> String {
+    trimmed_scaled(bytes, &[(1.0, "B"), (1024.0, "KiB"), (1048576.0, "MiB"), (1073741824.0, "GiB")])
+}
+
+/// A place on a curve's x axis, given the axis' title.
+pub fn place(x: f64, title: &str) -> String {
+    if title.ends_with("bytes") { size(x) } else { trimmed(significant(x)) }
+}
+
+/// A factor: `×1.90`, `×14.2`.
+pub fn factor(ratio: f64) -> String {
+    format!("×{}", ratio_digits(ratio))
+}
+
+/// An interval of factors: `[1.87, 1.93]`.
+pub fn interval((low, high): (f64, f64)) -> String {
+    format!("[{}, {}]", ratio_digits(low), ratio_digits(high))
+}
+
+/// A relative spread: `± 3 %`, `± 0.4 %`.
+pub fn spread(relative: f64) -> String {
+    let percent = relative * 100.0;
+    match percent {
+        p if !p.is_finite() => "± ?".into(),
+        p if p < 0.05 => "± 0 %".into(),
+        p if p < 0.95 => format!("± {p:.1} %"),
+        p => format!("± {p:.0} %"),
+    }
+}
+
+/// The 95 % bound on the share of events beyond the observed maximum: 3/n, none exceeded (rule 10).
+pub fn exceedance_bound(samples: u64) -> String {
+    match samples {
+        0..3 => "unknown".into(),
+        n => format!("< {} %", trimmed(significant(300.0 / n as f64))),
+    }
+}
+
+/// A large count in groups of three: `16 000`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Three significant digits, zeros too: a figure shows how well it is known.
+pub fn significant(value: f64) -> String {
+    let magnitude = value.abs();
+    if !value.is_finite() {
+        "–".into()
+    } else if magnitude == 0.0 {
+        "0".into()
+    } else if !(1e-4..1e7).contains(&magnitude) {
+        format!("{value:.2e}")
+    } else if magnitude >= 99.95 {
+        format!("{value:.0}")
+    } else if magnitude >= 9.995 {
+        format!("{value:.1}")
+    } else if magnitude >= 0.9995 {
+        format!("{value:.2}")
+    } else {
+        let leading_zeros = -magnitude.log10().floor() as usize - 1;
+        format!("{value:.*}", 3 + leading_zeros)
+    }
+}
+
+/// Text from a results file, fit to be shown on one line: control and direction-changing characters are
+/// replaced, so that it can neither drive a terminal nor reorder what stands beside it.
+pub fn text(text: &str) -> String {
+    let unfit = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if unfit(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn trimmed(digits: String) -> String {
+    if digits.contains('.') && !digits.contains('e') { digits.trim_end_matches('0').trim_end_matches('.').into() } else { digits }
+}
+
+fn ratio_digits(ratio: f64) -> String {
+    match ratio {
+        r if !r.is_finite() => "–".into(),
+        r if r >= 1e5 || (r != 0.0 && r < 0.005) => format!("{r:.1e}"),
+        r if r >= 99.95 => format!("{r:.0}"),
+        r if r >= 9.995 => format!("{r:.1}"),
+        r => format!("{r:.2}"),
+    }
+}
+
+/// For what is exact rather than measured.
+fn trimmed_scaled(value: f64, scales: &[(f64, &str)]) -> String {
+    let text = scaled(value, scales);
+    match text.split_once(' ') {
+        Some((digits, unit)) => format!("{} {unit}", trimmed(digits.into())),
+        None => text,
+    }
+}
+
+fn scaled(value: f64, scales: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
+    // 999.6 would round to "1000 ns": it belongs to the next scale.
+    let fits = |scale: f64| value.abs() >= scale * 0.9995;
+    let (scale, name) = scales.iter().rev().find(|(scale, _)| fits(*scale)).unwrap_or(&scales[0]);
+    format!("{} {name}", significant(value / scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_take_the_scale_that_reads_best() {
+        for (nanos, shown) in [
+            (0.0, "0 ns"),
+            (0.7312, "0.731 ns"),
+            (3.614, "3.61 ns"),
+            (112.4, "112 ns"),
+            (999.7, "1.00 µs"),
+            (5_612.0, "5.61 µs"),
+            (512_345.0, "512 µs"),
+            (2.5e9, "2.50 s"),
+            (3e-6, "3.00e-6 ns"),
+            (f64::NAN, "–"),
+            (f64::INFINITY, "–"),
+        ] {
+            assert_eq!(value(nanos, &Unit::Nanos), shown);
+        }
+        assert_eq!(value(11.2e9, &Unit::BytesPerSecond), "11.2 GB/s");
+        assert_eq!(value(48_211.0, &Unit::OpsPerSecond), "48.2 k/s");
+        assert_eq!(value(21_400.0, &Unit::Other("it/s".into())), "21400 it/s");
+        assert_eq!(size(16384.0), "16 KiB");
+        assert_eq!(watched(16_000_000_000), "16 s");
+        assert_eq!(watched(7_200_000_000_000), "2 h");
+    }
+
+    #[test]
+    fn factors_keep_the_digits_that_tell_them_apart() {
+        assert_eq!(factor(1.0), "×1.00");
+        assert_eq!(factor(14.234), "×14.2");
+        assert_eq!(factor(417.81), "×418");
+        assert_eq!(factor(0.0001), "×1.0e-4");
+        assert_eq!(interval((0.974, 1.0312)), "[0.97, 1.03]");
+    }
+
+    #[test]
+    fn the_bound_is_three_over_n() {
+        assert_eq!(exceedance_bound(16_000), "< 0.0188 %");
+        assert_eq!(exceedance_bound(300), "< 1 %");
+        assert_eq!(exceedance_bound(0), "unknown");
+    }
+
+    #[test]
+    fn text_cannot_drive_a_terminal() {
+        assert_eq!(text("a\x1b[31mb\nc\u{202e}d"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d");
+        assert_eq!(count(16000), "16\u{202f}000");
+    }
+}
