@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use measure::{Direction, Group, MetricId, MetricSpec, Unit};
 use serde::Deserialize;
-use workload::protocol::Request;
+use workload::protocol::{ExternalJob, Request};
 
 use super::layout::{How, Job};
 use crate::exit::Usage;
@@ -67,6 +67,8 @@ impl External {
     /// The job it is.
     pub fn job(&self) -> Job {
         let limit = Duration::from_secs(self.limit_s);
+        let (command, pattern) = (self.command.clone(), self.pattern.clone());
+        let timeout_ms = self.limit_s.saturating_mul(1000);
         Job {
             spec: MetricSpec {
                 id: MetricId::new(format!("external.{}", self.name)),
@@ -77,11 +79,14 @@ impl External {
                 curve: None,
             },
             how: How::Agent {
-                request: Request::External {
-                    command: self.command.clone(),
-                    pattern: self.pattern.clone(),
-                    limit_ms: self.limit_s.saturating_mul(1000),
-                },
+                request: Box::new(move |cpus| {
+                    Request::External(ExternalJob {
+                        command: command.clone(),
+                        pattern: pattern.clone(),
+                        timeout_ms,
+                        cpus,
+                    })
+                }),
                 budget: limit,
             },
         }

@@ -8,7 +8,7 @@ use environment::spec::split_list;
 use measure::{MetricSpec, Plan};
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
-use workload::catalogue::{self, Budget, Profile};
+use workload::catalogue::{self, BudgetKind, Profile};
 use workload::protocol::Request;
 
 use super::external::External;
@@ -28,8 +28,8 @@ pub struct Job {
 pub enum How {
     /// The agent does it.
     Agent {
-        /// What is asked of it.
-        request: Request,
+        /// What is asked of it, given the CPUs as the environment numbers them.
+        request: Box<dyn Fn(Vec<usize>) -> Request>,
         /// The time it is given; the limit for its answer follows from it.
         budget: Duration,
     },
@@ -84,10 +84,11 @@ fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> 
     let mut jobs = Vec::new();
     for entry in catalogue::catalogue(profile) {
         let budget_ms = match entry.budget {
-            Budget::Trial => plan.trial_ms,
-            Budget::Wakeup => plan.wakeup_ms,
+            BudgetKind::Trial => plan.trial_ms,
+            BudgetKind::Wakeup => plan.wakeup_ms,
         };
-        let request = Request::Run { metric: entry.spec.id.clone(), budget_ms, cpus: plan.cpus.clone() };
+        let metric = entry.spec.id.clone();
+        let request = Box::new(move |cpus| Request::Run { metric: metric.clone(), budget_ms, cpus });
         let cross = (cross_check && entry.spec.id.as_str() == cross_check::METRIC).then(|| Job {
             spec: cross_check::spec(&entry.spec),
             how: How::Cyclictest(Duration::from_millis(budget_ms)),

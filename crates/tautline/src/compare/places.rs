@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use environment::channel::{ChannelError, INTERRUPTED};
 use environment::{Agent, Environment, Janitor, Running, Start};
-use measure::{EnvironmentRecord, Failure, Results};
-use workload::protocol::{Reply, Request};
+use measure::{EnvironmentKind, EnvironmentRecord, Failure, Results};
+use workload::protocol::{AgentFacts, Reply, Request};
 
 use super::layout::Layout;
 use super::progress::Progress;
@@ -37,6 +37,8 @@ pub struct Place {
     environment: Box<dyn Environment>,
     running: Option<Running>,
     lives: u32,
+    /// The CPUs to work on, as the environment numbers them.
+    cpus: Vec<usize>,
 }
 
 /// All environments that could be proven.
@@ -80,13 +82,12 @@ impl<'a> Places<'a> {
                     record.emulated = environment.accelerator() == "tcg";
                     record.facts = environment.facts();
                     let index = results.environments.len();
-                    places.push(Place {
-                        index,
-                        name: name.clone(),
-                        environment,
-                        running: None,
-                        lives: LIVES,
-                    });
+                    let cpus = match spec.kind() {
+                        EnvironmentKind::Host | EnvironmentKind::Container => cpus.clone(),
+                        EnvironmentKind::Vm => (0..cpus.len()).collect(),
+                    };
+                    let name = name.clone();
+                    places.push(Place { index, name, environment, running: None, lives: LIVES, cpus });
                 }
                 Err(failure) => {
                     progress.note(&lost(name, &failure));
@@ -151,18 +152,20 @@ impl Place {
             .receive(start.limit)
             .map_err(|error| running.explain(&doing, &error, remedy))?;
         match Reply::parse(&greeting) {
-            Ok(Reply::Ready { facts, .. }) => Ok((running, facts.pairs())),
+            Ok(Reply::Ready { facts, .. }) => Ok((running, facts_to_show(&facts))),
             Ok(other) => Err(Failure::new(doing, format!("it greeted with {other:?}"), remedy)),
             Err(error) => Err(Failure::new(doing, error, remedy)),
         }
     }
 
     /// Asks the agent, and waits for up to `limit`.
-    pub fn ask(&mut self, request: &Request, limit: Duration) -> Answer {
+    pub fn ask(&mut self, request: &dyn Fn(Vec<usize>) -> Request, limit: Duration) -> Answer {
+        let request = request(self.cpus.clone());
         let Some(running) = self.running.as_mut() else {
             return Answer::Lost(Failure::new("asking the agent", "it does not run", "see the reason above"));
         };
-        let sent = running.channel().send(&request.to_line(), limit);
+        let line = request.to_line();
+        let sent = running.channel().send(line.trim_end(), limit);
         let answer = sent.and_then(|()| running.channel().receive(limit));
         let remedy = "see its last words; repeat with --only to find what it died of";
         let lost = |failure| Answer::Lost(failure);
@@ -177,7 +180,7 @@ impl Place {
             },
             Err(ChannelError::Interrupted) => Answer::Interrupted,
             Err(error) => {
-                let doing = format!("waiting for the agent in {} to do {}", self.name, request.to_line());
+                let doing = format!("waiting for the agent in {} to do {}", self.name, line.trim_end());
                 lost(running.explain(&doing, &error, remedy))
             }
         }
@@ -190,4 +193,22 @@ impl Place {
         progress.note(&lost(&self.name, &failure));
         results.environments[self.index].failure = Some(failure);
     }
+}
+
+/// What an agent sees from inside that a reader of its figures needs.
+fn facts_to_show(facts: &AgentFacts) -> Vec<(String, String)> {
+    let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    [
+        ("kernel", facts.kernel.clone()),
+        ("CPU", facts.cpu_model.clone()),
+        ("CPUs usable", facts.cpus_usable.len().to_string()),
+        ("memory", format!("{} MiB", facts.memory_bytes >> 20)),
+        ("clock source", facts.clocksource.clone()),
+        ("transparent huge pages", facts.transparent_huge_pages.clone()),
+        ("SCHED_FIFO granted", yes_no(facts.can_fifo)),
+        ("memory locking granted", yes_no(facts.can_lock_memory)),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect()
 }

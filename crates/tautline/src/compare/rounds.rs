@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use environment::channel::INTERRUPTED;
-use measure::noise::NoiseProbe;
+use measure::noise::{NoiseProbe, Preemption};
 use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
 
 use super::cross_check;
@@ -81,7 +81,7 @@ fn trial(
     let blocks = layout.plan.blocks;
     progress.measuring(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
     for attempt in 0..ATTEMPTS {
-        let probe = NoiseProbe::start();
+        let probe = NoiseProbe::start(Preemption::NotCounted);
         let answer = ask(layout, job, at.index, places, results);
         let host_noise = probe.finish();
         match answer {
@@ -130,7 +130,8 @@ fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
 fn ask(layout: &Layout, job: &Job, index: usize, places: &mut Places<'_>, results: &Results) -> Answer {
     match &job.how {
         How::Agent { request, budget } => {
-            places.places[index].ask(request, *budget * PATIENCE.0 + PATIENCE.1)
+            let limit = budget.saturating_mul(PATIENCE.0).saturating_add(PATIENCE.1);
+            places.places[index].ask(&**request, limit)
         }
         How::Cyclictest(duration) => match results.environments[places.places[index].index].kind {
             EnvironmentKind::Host => match cross_check::run(*duration, &layout.plan.cpus) {

@@ -1,0 +1,111 @@
+//! Holds what ARCHITECTURE.md says: who may use whom, and where `unsafe` may stand. The page is the source;
+//! a change of the rules is a change of the page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+fn page() -> String {
+    fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap()
+}
+
+/// The rows of the table under a heading, as the code words of each cell.
+fn table(page: &str, heading: &str) -> Vec<Vec<Vec<String>>> {
+    let section = page.split(&format!("\n## {heading}\n")).nth(1).expect(heading);
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    rows.map(|row| row.trim_matches('|').split('|').map(words).collect()).collect()
+}
+
+/// Every crate of the workspace with the crates of the workspace that it uses outside tests.
+fn edges() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let names: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    packages
+        .iter()
+        .map(|package| {
+            let used = package["dependencies"].as_array().unwrap().iter();
+            let used = used.filter(|dependency| dependency["kind"] != "dev");
+            let used = used.map(|dependency| dependency["name"].as_str().unwrap());
+            let used = used.filter(|name| names.contains(name)).map(str::to_owned).collect();
+            (package["name"].as_str().unwrap().to_owned(), used)
+        })
+        .collect()
+}
+
+#[test]
+fn crates_use_only_what_the_page_allows() {
+    let allowed: BTreeMap<String, BTreeSet<String>> = table(&page(), "Who may use whom")
+        .into_iter()
+        .map(|row| (row[0][0].clone(), row[1].iter().cloned().collect()))
+        .collect();
+    for (name, used) in edges() {
+        let allowed = allowed.get(&name).unwrap_or_else(|| panic!("{name} is not on the page"));
+        let beyond: Vec<&String> = used.difference(allowed).collect();
+        assert!(beyond.is_empty(), "{name} uses {beyond:?}, which ARCHITECTURE.md does not allow");
+    }
+    for name in allowed.keys() {
+        assert!(root().join("crates").join(name).is_dir(), "{name} is on the page and not in crates/");
+    }
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether a file's code, its comments and texts aside, holds the keyword.
+fn has_unsafe(text: &str) -> bool {
+    let keyword = |line: &str| {
+        let code = line.split("//").next().unwrap();
+        code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
+    };
+    text.lines().any(keyword)
+}
+
+#[test]
+fn unsafe_stands_only_where_the_page_names_it() {
+    let allowed: BTreeSet<PathBuf> =
+        table(&page(), "Where `unsafe` may stand").into_iter().map(|row| root().join(&row[0][0])).collect();
+    let mut files = Vec::new();
+    rust_files(&root().join("crates"), &mut files);
+    assert!(files.len() > 50, "only {} files found: the search is broken", files.len());
+    let found: BTreeSet<PathBuf> =
+        files.into_iter().filter(|path| has_unsafe(&fs::read_to_string(path).unwrap())).collect();
+    let own = root().join(file!());
+    let surplus: Vec<_> = found.iter().filter(|path| !allowed.contains(*path) && **path != own).collect();
+    assert!(surplus.is_empty(), "unsafe in {surplus:?}, which ARCHITECTURE.md does not name");
+    let idle: Vec<_> = allowed.difference(&found).collect();
+    assert!(idle.is_empty(), "{idle:?} are named in ARCHITECTURE.md and hold no unsafe");
+}
+
+#[test]
+fn every_dependency_has_its_line() {
+    let lines = fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    for line in section.lines().filter(|line| line.contains('=') && !line.contains("path =")) {
+        let name = line.split('=').next().unwrap().trim();
+        let has = |row: &str| row.split('|').nth(1).unwrap_or_default().split(',').any(|cell| cell.trim() == name);
+        assert!(lines.lines().any(has), "{name} has no line in docs/dependencies.md");
+    }
+}
