@@ -153,3 +153,27 @@ pub fn serve_probe(name: &str) -> ExitCode {
 fn find(name: &str) -> Option<&'static Probe> {
     probes::ALL.iter().find(|probe| probe.id == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        assert_eq!(NAMES.iter().collect::<BTreeSet<_>>().len(), NAMES.len());
+        assert!(probe("no-such-probe").is_none());
+    }
+
+    #[test]
+    fn json_keeps_all_of_it() {
+        let failure = Failure::new("opening /dev/x", "EPERM", "ask root");
+        let missing = Capability::missing("x", "X", failure, "nothing");
+        let json = serde_json::to_string(&missing).unwrap();
+        assert!(json.contains(r#""state":"missing""#), "{json}");
+        assert!(!json.contains('\n'), "one line");
+        assert_eq!(serde_json::from_str::<Capability>(&json).unwrap(), missing);
+        assert_eq!((missing.detail.as_str(), missing.remedy.as_str()), ("opening /dev/x: EPERM", "ask root"));
+    }
+}

@@ -84,3 +84,72 @@ impl Style {
         Style { heading, symbol, about, on, bold, off }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::Failure;
+    use textwrap::core::display_width;
+
+    use super::*;
+
+    fn some() -> Vec<Capability> {
+        let opens =
+            "a long sentence about what hangs on it, so long that it fills more than one line of text";
+        vec![
+            Capability::missing(
+                "c",
+                "Third",
+                Failure::new("opening /dev/c", "ENOENT", "load the module (`modprobe c`)"),
+                opens,
+            ),
+            Capability::proven("a", "First", "99 pages obtained; µs; ".repeat(9), opens),
+            Capability::partial("b", "Second", "/sys/fs/cgroup/".repeat(12), opens, "echo 1 > /proc/b"),
+            Capability::proven("d", "Fourth", "short", ""),
+        ]
+    }
+
+    #[test]
+    fn lines_keep_within_the_width() {
+        for width in [60, 120] {
+            let text = render(&some(), width, false);
+            for line in text.lines() {
+                assert!(display_width(line) <= width, "{width}: {line}");
+                assert_eq!(line, line.trim_end(), "nothing trails");
+            }
+        }
+        let lines = |width| render(&some(), width, false).lines().count();
+        assert!(lines(120) < lines(60), "a wider terminal takes fewer lines");
+    }
+
+    #[test]
+    fn what_works_comes_first_and_what_is_missing_last_with_its_remedy() {
+        let text = render(&some(), 80, false);
+        let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} in {text}"));
+        let places = [
+            place("Proven"),
+            place("✓ First"),
+            place("✓ Fourth"),
+            place("In part"),
+            place("~ Second"),
+            place("to do:  echo 1 > /proc/b"),
+            place("Missing"),
+            place("✗ Third"),
+            place("opening /dev/c: ENOENT"),
+            place("closes: a long sentence"),
+            place("to do:  load the module"),
+            place("2 proven, 1 in part, 1 missing"),
+        ];
+        assert!(places.is_sorted(), "{places:?} in {text}");
+    }
+
+    #[test]
+    fn colour_adds_nothing_but_colour() {
+        let colored = render(&some(), 80, true);
+        assert!(colored.contains("\x1b["));
+        let mut plain = colored;
+        for code in ["\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[1m", "\x1b[0m"] {
+            plain = plain.replace(code, "");
+        }
+        assert_eq!(plain, render(&some(), 80, false));
+    }
+}
