@@ -1,0 +1,95 @@
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use measure::Failure;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::namespaces::enter_network;
+use super::tun::Tap;
+use super::{Finding, Probe};
+use crate::sys::xdp::{Socket, redirect};
+
+pub const PROBE: Probe = Probe {
+    id: "af-xdp",
+    title: "AF_XDP",
+    opens: "the af-xdp port: frames between an interface and user space past the network stack",
+    run,
+};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn run() -> Result<Finding, Failure> {
+    let how = enter_network()?;
+    let tap = Tap::make()?;
+    let place = format!("on a TAP interface in a network namespace {how}");
+    let socket = Socket::bind(tap.index).map_err(|error| {
+        let remedy = match error {
+            nix::Error::EAFNOSUPPORT => "use a kernel with CONFIG_XDP_SOCKETS (5.4 or later)",
+            _ => "run as root or with CAP_NET_RAW; raise the limit on locked memory on kernels before 5.11",
+        };
+        Failure::new(format!("AF_XDP socket {place}"), error, remedy)
+    })?;
+    let sent = send(&socket, &tap);
+    let received = receive(&socket, &tap);
+    let words = |result: &Result<(), String>| match result {
+        Ok(()) => "one frame arrived".to_owned(),
+        Err(error) => error.clone(),
+    };
+    let detail = format!("bound {place}; out: {}; in: {}", words(&sent), words(&received));
+    Ok(match (sent, received) {
+        (Ok(()), Ok(())) => Finding::proven(detail),
+        _ => Finding::partial(
+            detail,
+            "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW: receiving needs an XDP program",
+        ),
+    })
+}
+
+/// A broadcast frame of the type for local experiments (IEEE 802, 0x88B5), told apart by its last byte.
+fn frame(mark: u8) -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([0x02, 0, 0, 0, 0, mark]);
+    frame.extend([0x88, 0xB5]);
+    frame.resize(60, mark);
+    frame
+}
+
+/// From the socket's ring to whoever reads the TAP interface.
+fn send(socket: &Socket, tap: &Tap) -> Result<(), String> {
+    let frame = frame(1);
+    fcntl(tap.file.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| error.to_string())?;
+    socket.send(&frame).map_err(|error| format!("sendto: {error}"))?;
+    // The network stack may have frames of its own there, IPv6 neighbour discovery for one.
+    within_patience(|| next_frame(&tap.file).filter(|seen| *seen == frame))
+}
+
+/// From the writer of the TAP interface past the network stack to the socket's ring.
+fn receive(socket: &Socket, tap: &Tap) -> Result<(), String> {
+    let _redirection = redirect(tap.index, socket)
+        .map_err(|error| format!("loading and attaching an XDP program: {error}"))?;
+    socket.offer_chunk();
+    let frame = frame(2);
+    (&tap.file).write_all(&frame).map_err(|error| format!("writing to the TAP interface: {error}"))?;
+    within_patience(|| socket.received().filter(|seen| *seen == frame))
+}
+
+fn next_frame(mut tap: &File) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; 2048];
+    let length = tap.read(&mut buffer).ok()?;
+    buffer.truncate(length);
+    Some(buffer)
+}
+
+fn within_patience(mut arrived: impl FnMut() -> Option<Vec<u8>>) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if arrived().is_some() {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(1));
+    }
+    Err(format!("no frame within {} s", PATIENCE.as_secs()))
+}

@@ -1,0 +1,106 @@
+use std::path::PathBuf;
+
+use measure::Failure;
+
+use super::{Finding, MIB, Probe, bytes, field, or_unknown, text};
+use crate::sys::Mapping;
+
+pub const PROBE: Probe = Probe {
+    id: "huge-pages",
+    title: "Huge pages",
+    opens: "guest memory and packet buffers with fewer TLB misses, and the memory curves with huge pages",
+    run,
+};
+
+/// What is tried of each size.
+const RESERVED: [(usize, usize); 2] = [(2 * MIB, 8), (1024 * MIB, 1)];
+
+fn run() -> Result<Finding, Failure> {
+    let mut details = Vec::new();
+    let mut reserved_works = false;
+    for (page_bytes, count) in RESERVED {
+        let answer = match reserved(page_bytes, count) {
+            Ok(obtained) => {
+                reserved_works = true;
+                format!("{obtained} obtained and touched")
+            }
+            Err(error) => format!("none obtained ({error}; {})", pool(page_bytes)),
+        };
+        details.push(format!("MAP_HUGETLB {}: {answer}", bytes(page_bytes)));
+    }
+    let mode = or_unknown(text("/sys/kernel/mm/transparent_hugepage/enabled"));
+    let transparent = transparent();
+    details.push(match &transparent {
+        Ok(obtained) => format!("transparent by madvise: {obtained} in smaps ({mode})"),
+        Err(error) => format!("transparent by madvise: {error} ({mode})"),
+    });
+    let detail = details.join("; ");
+    let reserve = "reserve pages: `sysctl vm.nr_hugepages=512`; 1 GiB pages best on the kernel's command line: \
+                   hugepagesz=1G hugepages=4";
+    let advise = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+    Ok(match (reserved_works, transparent.is_ok()) {
+        (true, true) => Finding::proven(detail),
+        (true, false) => Finding::partial(detail, advise),
+        (false, true) => Finding::partial(detail, reserve),
+        (false, false) => {
+            return Err(Failure::new("asking for huge pages", detail, format!("{reserve}; {advise}")));
+        }
+    })
+}
+
+/// Takes up to `count` pages of the reserved pool and really uses them.
+fn reserved(page_bytes: usize, count: usize) -> nix::Result<usize> {
+    let size_flag = page_bytes.ilog2().cast_signed() << libc::MAP_HUGE_SHIFT;
+    let mut pages = Vec::new();
+    while pages.len() < count {
+        // One by one: a pool smaller than `count` counts too.
+        let page = Mapping::anonymous(page_bytes, libc::MAP_HUGETLB | size_flag)
+            .and_then(|page| page.populate().map(|()| page));
+        match page {
+            Ok(page) => pages.push(page),
+            Err(error) if pages.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    let kernel_page_kib = pages.first().and_then(|page| smaps_kib(page, "KernelPageSize:"));
+    if kernel_page_kib == Some((page_bytes / 1024) as u64) {
+        Ok(pages.len())
+    } else {
+        Err(nix::Error::EPROTO)
+    }
+}
+
+fn pool(page_bytes: usize) -> String {
+    let folder = PathBuf::from(format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes / 1024));
+    if !folder.exists() {
+        return "this kernel or CPU has none of this size".into();
+    }
+    let number = |name: &str| or_unknown(text(folder.join(name)));
+    format!("pool {}, free {}", number("nr_hugepages"), number("free_hugepages"))
+}
+
+/// Asks for transparent huge pages and looks in smaps how many there are.
+fn transparent() -> Result<String, String> {
+    const WANTED_BYTES: usize = 16 * MIB;
+    let memory = Mapping::anonymous(WANTED_BYTES, 0).map_err(|error| error.to_string())?;
+    memory.prefer_huge_pages().map_err(|error| error.to_string())?;
+    memory.populate().map_err(|error| error.to_string())?;
+    let obtained_kib = smaps_kib(&memory, "AnonHugePages:").ok_or("not found in /proc/self/smaps")?;
+    let obtained = format!("{} of {}", bytes(obtained_kib as usize * 1024), bytes(WANTED_BYTES));
+    if obtained_kib > 0 { Ok(obtained) } else { Err(obtained) }
+}
+
+/// The number of a line about this mapping in /proc/self/smaps.
+fn smaps_kib(memory: &Mapping, name: &str) -> Option<u64> {
+    let smaps = text("/proc/self/smaps");
+    let covers = |line: &str| {
+        let range = line.split_once(' ').map(|(range, _)| range)?;
+        let (start, end) = range.split_once('-')?;
+        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+        (start..end).contains(&memory.address()).then_some(())
+    };
+    // The kernel may have joined the mapping with a neighbour: the range covers it, no more.
+    let area = smaps.lines().position(|line| covers(line).is_some())?;
+    let area: Vec<&str> = smaps.lines().skip(area + 1).take_while(|line| !line.contains('-')).collect();
+    field(&area.join("\n"), name)
+}

@@ -1,0 +1,64 @@
+use measure::Failure;
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::cgroup_tree::{Version, hierarchies};
+use super::{Finding, Probe, text};
+
+pub const PROBE: Probe = Probe {
+    id: "isolated-cpus",
+    title: "Isolated CPUs",
+    opens: "CPUs on which nothing but the work or the vCPU put there runs: the tail of every latency",
+    run,
+};
+
+fn run() -> Result<Finding, Failure> {
+    let folder = "/sys/devices/system/cpu";
+    let none = |list: String| if list.is_empty() || list == "(null)" { "none".to_owned() } else { list };
+    let isolated = text(format!("{folder}/isolated"));
+    let tickless = none(text(format!("{folder}/nohz_full")));
+    let (partition, own_isolated) = partition();
+    let facts = format!("tickless (nohz_full): {tickless}; cpuset partitions: {partition}");
+    let remedy = "isolate at run time with a cgroup v2 cpuset partition (cpuset.cpus.partition = isolated), \
+                  or boot with isolcpus=managed_irq,domain,LIST nohz_full=LIST rcu_nocbs=LIST";
+    let Some(cpu) = isolated.split([',', '-']).next().and_then(|cpu| cpu.parse::<usize>().ok()) else {
+        return Ok(if own_isolated {
+            Finding::proven(format!("this process is in an isolated cpuset partition; {facts}"))
+        } else {
+            let failure =
+                Failure::new(format!("reading {folder}/isolated"), format!("none; {facts}"), remedy);
+            return Err(failure);
+        });
+    };
+    let tried = format!("running on isolated CPU {cpu} of {isolated}");
+    match run_on(cpu) {
+        Ok(()) => Ok(Finding::proven(format!("{tried}; {facts}"))),
+        Err(error) => Ok(Finding::partial(
+            format!("{tried}: {error}; {facts}"),
+            "allow this process those CPUs: taskset, or cpuset.cpus of its cgroup",
+        )),
+    }
+}
+
+/// Moves this thread to the CPU and looks where it is.
+fn run_on(cpu: usize) -> nix::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)?;
+    if sched_getcpu()? == cpu { Ok(()) } else { Err(nix::Error::EPROTO) }
+}
+
+/// What the unified hierarchy says about partitions, and whether this process is in an isolated one.
+fn partition() -> (String, bool) {
+    let Some(unified) = hierarchies().into_iter().find(|tree| tree.version == Version::V2) else {
+        return ("no cgroup v2".into(), false);
+    };
+    if !unified.has("cpuset") {
+        return ("cgroup v2 without the cpuset controller".into(), false);
+    }
+    // The top cgroup has no such file: its CPUs are what partitions leave.
+    match text(unified.own.join("cpuset.cpus.partition")).as_str() {
+        "" => ("available, none set for this cgroup".into(), false),
+        state => (format!("this cgroup is `{state}`"), state == "isolated"),
+    }
+}

@@ -1,0 +1,71 @@
+use measure::Failure;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
+use super::{Finding, KIB, MIB, Probe, bytes, field, text};
+use crate::sys::Mapping;
+
+pub const PROBE: Probe = Probe {
+    id: "memory-locking",
+    title: "Memory locking",
+    opens: "work and guests without page faults: mlockall for latency tests, QEMU's mem-lock=on",
+    run,
+};
+
+/// Enough to show that it is not a token allowance; a guest needs its own size.
+const SIZES_BYTES: [usize; 6] = [64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB];
+
+fn run() -> Result<Finding, Failure> {
+    // Not more than a quarter of what is free: a probe must not push others out.
+    let free_bytes =
+        field(&text("/proc/meminfo"), "MemAvailable:").map_or(usize::MAX, |kib| kib as usize * KIB);
+    let sizes = SIZES_BYTES.into_iter().filter(|&size| size <= free_bytes / 4);
+    let mut locked_bytes = 0;
+    let mut refusal = None;
+    for size in sizes {
+        match lock(size) {
+            Ok(()) => locked_bytes = size,
+            Err(error) => {
+                refusal = Some((size, error));
+                break;
+            }
+        }
+    }
+    let limit = limit(locked_bytes);
+    let remedy = "run as root, or raise the limit: `memlock unlimited` in /etc/security/limits.d, \
+                  LimitMEMLOCK=infinity for a service, --ulimit memlock=-1 for a container";
+    Ok(match (locked_bytes, refusal) {
+        (0, Some((size, error))) => {
+            let tried = format!("mlock of {} (RLIMIT_MEMLOCK {limit})", bytes(size));
+            return Err(Failure::new(tried, error, remedy));
+        }
+        (locked, None) => Finding::proven(format!("locked {} (RLIMIT_MEMLOCK {limit})", bytes(locked))),
+        (locked, Some((size, error))) => {
+            let detail = format!(
+                "locked {}, refused {}: {error} (RLIMIT_MEMLOCK {limit})",
+                bytes(locked),
+                bytes(size)
+            );
+            Finding::partial(detail, remedy)
+        }
+    })
+}
+
+/// Locks fresh memory and looks whether the kernel counts it as locked.
+fn lock(size: usize) -> nix::Result<()> {
+    let memory = Mapping::anonymous(size, 0)?;
+    memory.lock()?;
+    let locked_kib = field(&text("/proc/self/status"), "VmLck:").unwrap_or(0);
+    if locked_kib as usize * KIB >= size { Ok(()) } else { Err(nix::Error::EPROTO) }
+}
+
+/// The limit, and whether what was locked shows that it does not bind: mlock(2), CAP_IPC_LOCK.
+fn limit(locked_bytes: usize) -> String {
+    match getrlimit(Resource::RLIMIT_MEMLOCK) {
+        Ok((RLIM_INFINITY, _)) => "unlimited".into(),
+        Ok((soft, _)) if locked_bytes as u64 > soft => {
+            format!("{}, which CAP_IPC_LOCK overrides", bytes(soft as usize))
+        }
+        Ok((soft, _)) => bytes(soft as usize),
+        Err(error) => error.to_string(),
+    }
+}

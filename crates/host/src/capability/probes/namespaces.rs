@@ -1,0 +1,90 @@
+use std::fs;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use measure::Failure;
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getegid, geteuid};
+
+use super::{Finding, Probe};
+use crate::capability::run::tie_to_parent;
+use crate::sys;
+
+pub const USER: Probe = Probe {
+    id: "user-namespaces",
+    title: "User namespaces",
+    opens: "containers, TAP interfaces and switches without root",
+    run: user,
+};
+
+pub const NETWORK: Probe = Probe {
+    id: "network-namespaces",
+    title: "Network namespaces",
+    opens: "containers and test beds with interfaces of their own, gone when they end",
+    run: network,
+};
+
+const REMEDY: &str = "allow user namespaces: sysctl user.max_user_namespaces=15000; on Ubuntu also \
+                      kernel.apparmor_restrict_unprivileged_userns=0, on older Debian \
+                      kernel.unprivileged_userns_clone=1; in a container, its seccomp profile may forbid them";
+
+fn user() -> Result<Finding, Failure> {
+    let outside = (geteuid(), getegid());
+    enter_user(CloneFlags::empty())?;
+    Ok(Finding::proven(format!(
+        "made one, and became user 0, group 0 in it from user {}, group {}",
+        outside.0, outside.1
+    )))
+}
+
+fn network() -> Result<Finding, Failure> {
+    let how = enter_network()?;
+    let fail = |tried: &str, error: String| {
+        Failure::new(format!("in a network namespace {how}: {tried}"), error, "see dmesg; use a stock kernel")
+    };
+    let received = loop_back().map_err(|(tried, error)| fail(tried, error.to_string()))?;
+    Ok(Finding::proven(format!("made one {how}, brought lo up, received {received} bytes over it")))
+}
+
+/// A datagram from this process to itself.
+fn loop_back() -> Result<usize, (&'static str, std::io::Error)> {
+    let socket = UdpSocket::bind("0.0.0.0:0").map_err(|error| ("binding a UDP socket", error))?;
+    sys::interface_up(&socket, "lo").map_err(|error| ("bringing lo up", error.into()))?;
+    let port = socket.local_addr().map_err(|error| ("asking for the port", error))?.port();
+    let sent = socket.send_to(b"tautline", ("127.0.0.1", port));
+    sent.map_err(|error| ("sending over lo", error))?;
+    let mut datagram = [0; 64];
+    socket
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .and_then(|()| socket.recv(&mut datagram))
+        .map_err(|error| ("receiving over lo", error))
+}
+
+/// Enters a network namespace, with a user namespace around it where that needs one, and says which.
+pub fn enter_network() -> Result<&'static str, Failure> {
+    match unshare(CloneFlags::CLONE_NEWNET) {
+        Ok(()) => Ok("as root"),
+        Err(_) => enter_user(CloneFlags::CLONE_NEWNET).map(|()| "in a user namespace"),
+    }
+}
+
+/// Enters a user namespace as its root, along with further namespaces: user_namespaces(7).
+pub fn enter_user(further: CloneFlags) -> Result<(), Failure> {
+    let (user, group) = (geteuid(), getegid());
+    let fail =
+        |tried: &str, error: String| Failure::new(format!("{tried} for a user namespace"), error, REMEDY);
+    unshare(CloneFlags::CLONE_NEWUSER | further).map_err(|error| fail("unshare", error.to_string()))?;
+    tie_to_parent();
+    // An ordinary user may map a group only after giving up setgroups.
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {user} 1")),
+        ("/proc/self/gid_map", format!("0 {group} 1")),
+    ] {
+        fs::write(file, text).map_err(|error| fail(&format!("writing {file}"), error.to_string()))?;
+    }
+    match (geteuid().as_raw(), getegid().as_raw()) {
+        (0, 0) => Ok(()),
+        (user, group) => Err(fail("mapping", format!("user {user}, group {group} inside instead of 0, 0"))),
+    }
+}

@@ -1,0 +1,109 @@
+use std::thread;
+use std::time::{Duration, Instant};
+
+use measure::Failure;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::unistd::{Pid, SysconfVar, sysconf};
+
+use super::{Finding, Probe, text};
+
+pub const PROBE: Probe = Probe {
+    id: "steal-time",
+    title: "Undisturbed CPUs",
+    opens: "maxima of latency that say something about the system under test, not about its neighbours",
+    run,
+};
+
+const STRETCH: Duration = Duration::from_millis(500);
+/// A longest gap that a host's ordinary timers and interrupts stay below.
+const QUIET_GAP: Duration = Duration::from_millis(1);
+
+/// What one CPU saw while a thread on it did nothing but read the clock.
+struct Stretch {
+    cpu: usize,
+    longest_gap: Duration,
+    preemptions: i64,
+}
+
+fn run() -> Result<Finding, Failure> {
+    let fail =
+        |tried: &str, error: String| Failure::new(tried, error, "mount /proc, and allow sched_setaffinity");
+    let allowed =
+        sched_getaffinity(Pid::from_raw(0)).map_err(|error| fail("sched_getaffinity", error.to_string()))?;
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false)).collect();
+    let stolen_before = stolen(&cpus).ok_or_else(|| fail("reading /proc/stat", "no steal column".into()))?;
+    let threads: Vec<_> = cpus.iter().map(|&cpu| thread::spawn(move || spin(cpu))).collect();
+    let mut stretches = Vec::new();
+    for thread in threads {
+        let stretch = thread.join().map_err(|_| fail("a thread on every CPU", "it panicked".into()))?;
+        stretches.push(stretch.map_err(|error| fail("pinning a thread to every CPU", error.to_string()))?);
+    }
+    let ticks = stolen(&cpus).unwrap_or(stolen_before).saturating_sub(stolen_before);
+    let ticks_per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;
+    let spun = STRETCH.as_secs_f64() * cpus.len() as f64;
+    let steal_percent = ticks as f64 / ticks_per_second / spun * 100.0;
+
+    let worst = stretches.iter().max_by_key(|stretch| stretch.longest_gap);
+    let worst = worst.ok_or_else(|| fail("sched_getaffinity", "no CPU".into()))?;
+    let preemptions: i64 = stretches.iter().map(|stretch| stretch.preemptions).sum();
+    let detail = format!(
+        "{} CPUs spun for {} ms: steal {steal_percent:.1} % ({ticks} ticks), longest gap {:.3} ms on CPU {}, \
+         preempted {preemptions} times by other work of this machine; {}",
+        cpus.len(),
+        STRETCH.as_millis(),
+        worst.longest_gap.as_secs_f64() * 1e3,
+        worst.cpu,
+        hypervisor(),
+    );
+    Ok(if ticks == 0 && worst.longest_gap < QUIET_GAP {
+        Finding::proven(detail)
+    } else if preemptions > 0 && ticks == 0 {
+        Finding::partial(detail, "stop other work on this machine, or isolate CPUs, and look again")
+    } else {
+        Finding::partial(
+            detail,
+            "gaps without preemption come from below: a hypervisor's other guests (ask for dedicated CPUs), \
+             or firmware interrupts",
+        )
+    })
+}
+
+fn spin(cpu: usize) -> nix::Result<Stretch> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)?;
+    let preemptions_before = preemptions()?;
+    let start = Instant::now();
+    let (mut last, mut longest_gap) = (start, Duration::ZERO);
+    while last - start < STRETCH {
+        let now = Instant::now();
+        longest_gap = longest_gap.max(now - last);
+        last = now;
+    }
+    Ok(Stretch { cpu, longest_gap, preemptions: preemptions()? - preemptions_before })
+}
+
+fn preemptions() -> nix::Result<i64> {
+    getrusage(UsageWho::RUSAGE_THREAD).map(|usage| usage.involuntary_context_switches())
+}
+
+/// Ticks that the hypervisor gave to others, over these CPUs: the eighth number of a CPU's line.
+fn stolen(cpus: &[usize]) -> Option<u64> {
+    let stat = text("/proc/stat");
+    let of = |cpu: &usize| -> Option<u64> {
+        let name = format!("cpu{cpu} ");
+        stat.lines().find_map(|line| line.strip_prefix(&name))?.split_whitespace().nth(7)?.parse().ok()
+    };
+    cpus.iter().map(of).sum()
+}
+
+fn hypervisor() -> &'static str {
+    let cpuinfo = text("/proc/cpuinfo");
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    if flags.split_whitespace().any(|flag| flag == "hypervisor") {
+        "this machine is itself a guest; a hypervisor that reports no steal shows in the gap only"
+    } else {
+        "no hypervisor seen below"
+    }
+}

@@ -1,0 +1,30 @@
+//! Where the kernel's tracing files are.
+
+use std::path::{Path, PathBuf};
+
+use measure::Failure;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The folder of tracefs. Where nobody has mounted it, this process mounts it in a mount namespace of its
+/// own, which nobody else sees and which ends with it.
+pub fn find_or_mount() -> Result<PathBuf, Failure> {
+    if let Some(place) = PLACES.into_iter().map(Path::new).find(|place| place.join("events").is_dir()) {
+        return Ok(place.to_owned());
+    }
+    let place = PLACES[0];
+    let remedy = "run as root; or have root mount it and open it to you: \
+                  mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing";
+    let fail = |tried: &str, error: nix::Error| Failure::new(tried, error, remedy);
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|error| {
+        fail("tracefs is not mounted or not readable; a mount namespace to mount it in", error)
+    })?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+        .map_err(|error| fail("making mounts private", error))?;
+    mount(Some("tracefs"), place, Some("tracefs"), MsFlags::empty(), None::<&str>)
+        .map_err(|error| fail("mounting tracefs", error))?;
+    Ok(place.into())
+}

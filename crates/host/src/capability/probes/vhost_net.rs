@@ -1,0 +1,50 @@
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+
+use measure::Failure;
+
+use super::{Finding, Probe, text};
+use crate::sys;
+
+pub const PROBE: Probe = Probe {
+    id: "vhost-net",
+    title: "vhost-net",
+    opens: "the kernel's own back-end for virtio-net, the usual one to compare with",
+    run,
+};
+
+const PATH: &str = "/dev/vhost-net";
+
+fn run() -> Result<Finding, Failure> {
+    let vhost = OpenOptions::new().read(true).write(true).open(PATH).map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::PermissionDenied => {
+                "add the user to the group that owns the device (`kvm`), or run as root"
+            }
+            ErrorKind::NotFound => {
+                "load the module (`modprobe vhost_net`), or use a kernel with CONFIG_VHOST_NET"
+            }
+            _ => "load the module (`modprobe vhost_net`); in a container, give it the device",
+        };
+        Failure::new(format!("opening {PATH}"), error, remedy)
+    })?;
+    sys::vhost_set_owner(&vhost).map_err(|error| {
+        Failure::new(
+            format!("VHOST_SET_OWNER on {PATH}"),
+            error,
+            "see dmesg; the locked-memory limit may be low",
+        )
+    })?;
+    // Up to Linux 6.3 the worker is a kernel thread; from 6.4 a task of its owner, in its cgroup. It
+    // matters for pinning and for whom its time is charged to.
+    let worker = match own_worker() {
+        Some(name) => format!("its worker {name} is a task of the owner (pin and charge it with QEMU)"),
+        None => "its worker is a kernel thread (pin it by itself)".into(),
+    };
+    Ok(Finding::proven(format!("took ownership; {worker}; kernel {}", text("/proc/sys/kernel/osrelease"))))
+}
+
+fn own_worker() -> Option<String> {
+    let tasks = fs::read_dir("/proc/self/task").ok()?;
+    tasks.flatten().map(|task| text(task.path().join("comm"))).find(|name| name.starts_with("vhost-"))
+}
