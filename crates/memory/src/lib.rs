@@ -36,7 +36,7 @@ pub use copy::{SharedSlice, copy_between, prefetch};
 pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
 pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
 pub use lent::Lent;
-pub use mapping::{MapError, Mapping, Shrinkable};
+pub use mapping::{MapError, Mapping, Shrinkable, sealed_memfd};
 pub use region::{Region, RegionError};
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
 pub use translate::{Access, Fault, Lender, Translator};

@@ -1,12 +1,15 @@
 //! One shared mapping of a file: memfd, hugetlbfs or plain file, any page size.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
+use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::stat::fstat;
 use nix::sys::statfs::fstatfs;
@@ -168,6 +171,16 @@ impl Drop for Mapping {
         // of this value.
         let _ = unsafe { munmap(self.base.cast(), self.mapped) };
     }
+}
+
+/// A new memory file of `bytes`, sealed so that nobody can take memory away under a mapping of it: what a
+/// driver half shares with its device.
+pub fn sealed_memfd(name: &CStr, bytes: u64) -> std::io::Result<File> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = File::from(memfd_create(name, flags)?);
+    file.set_len(bytes)?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
+    Ok(file)
 }
 
 /// The page size that mappings of this file are made of.
