@@ -1,1 +1,43 @@
 //! Memory shared with a guest, a peer or the kernel.
+//!
+//! Everything here is written by somebody else while it is read: another process, a guest, or the
+//! kernel. Three rules follow, and the types hold them (see `docs/decisions/peer-written-memory.md`):
+//!
+//! - No Rust reference is ever formed to plain peer-written bytes. They are reached through
+//!   [`SharedSlice`], whose copies read each source byte exactly once. Ring words are atomics
+//!   ([`Cells`]), which may be referenced because they may change at any time.
+//! - An address from a peer becomes a pointer only through an [`AddressSpace`], which knows the mapped
+//!   regions; what lies outside is a [`Fault`] that says which address and why.
+//! - Whatever holds a pointer holds the mapping alive, so a region that is removed while frames are in
+//!   flight is unmapped when the last of them is done.
+//!
+//! The way of a buffer: a queue's [`Translator`] appends it to a [`Lent`] arena as one or more
+//! [`SharedSlice`]s; the worker copies from there to another guest's buffers ([`copy_between`]).
+#![deny(unsafe_code)]
+
+#[cfg(target_endian = "big")]
+compile_error!(
+    "VIRTIO 1 fields are little-endian and are accessed in place: big-endian hosts are not supported"
+);
+
+mod cells;
+mod copy;
+mod dirty;
+mod iotlb;
+mod lent;
+mod mapping;
+mod region;
+mod space;
+mod translate;
+mod truncate;
+
+pub use cells::{BindError, Cell, Cells};
+pub use copy::{SharedSlice, copy_between, prefetch};
+pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
+pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
+pub use lent::Lent;
+pub use mapping::{MapError, Mapping, Shrinkable, sealed_memfd};
+pub use region::{Region, RegionError};
+pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
+pub use translate::{Access, Fault, Lender, Translator};
+pub use truncate::{TruncationGuard, truncated_pages};

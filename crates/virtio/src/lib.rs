@@ -1,1 +1,6 @@
 //! Feature bits, device types, the net header and its offloads.
+#![deny(unsafe_code)]
+
+mod features;
+
+pub use features::{Feature, Features};

@@ -1,0 +1,263 @@
+//! Bytes that a peer may change at any moment, and copies that read each of them exactly once.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::Mapping;
+
+/// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
+///
+/// What is read can change between two reads, so parse from a copy and never look twice.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedSlice<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    alive: PhantomData<&'a Mapping>,
+}
+
+// SAFETY: accesses are volatile copies to memory that any process may write anyway; nothing in the type
+// depends on the thread. The lifetime keeps the mapping alive.
+unsafe impl Send for SharedSlice<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for SharedSlice<'_> {}
+
+impl<'a> SharedSlice<'a> {
+    /// # Safety
+    /// `start .. start + len` must lie inside one mapping that stays mapped for `'a`.
+    pub(crate) unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        SharedSlice { start, len, alive: PhantomData }
+    }
+
+    /// The whole of a mapping.
+    pub fn of_mapping(mapping: &'a Mapping) -> Self {
+        // SAFETY: exactly the mapping's bytes, and the borrow keeps it mapped.
+        unsafe { Self::new(mapping.start(), mapping.len_bytes() as usize) }
+    }
+
+    /// Length in bytes.
+    #[inline(always)]
+    pub fn len_bytes(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The host address, for handing to the kernel (`readv`, `writev`) or to a device.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The part `offset .. offset + len`, cut to what there is.
+    #[inline(always)]
+    pub fn slice(&self, offset: usize, len: usize) -> SharedSlice<'a> {
+        let offset = offset.min(self.len);
+        // SAFETY: `offset` and the cut length stay inside this slice.
+        unsafe { SharedSlice::new(self.start.add(offset), len.min(self.len - offset)) }
+    }
+
+    /// Copies to `into` as much as both hold and returns how many bytes; each source byte is read once.
+    #[inline]
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        let len = self.len.min(into.len());
+        // SAFETY: both hold `len` bytes; `into` is exclusively ours.
+        unsafe { copy_volatile(self.start.as_ptr(), into.as_mut_ptr(), len) };
+        len
+    }
+
+    /// Copies `from` here as far as both go and returns how many bytes; each target byte is written once.
+    #[inline]
+    pub fn write(&self, from: &[u8]) -> usize {
+        let len = self.len.min(from.len());
+        // SAFETY: both hold `len` bytes; peers may see any mixture meanwhile, which is theirs to expect.
+        unsafe { copy_volatile(from.as_ptr(), self.start.as_ptr(), len) };
+        len
+    }
+
+    /// Copies to another shared slice as much as both hold and returns how many bytes.
+    ///
+    /// The two may overlap (a guest can post the same buffer twice); then which bytes arrive is the
+    /// guest's own puzzle, and nothing else is touched.
+    #[inline]
+    pub fn copy_to(&self, to: SharedSlice<'_>) -> usize {
+        let len = self.len.min(to.len);
+        // SAFETY: both hold `len` bytes, and volatile word copies are defined whether they overlap or not.
+        unsafe { copy_volatile(self.start.as_ptr(), to.start.as_ptr(), len) };
+        len
+    }
+
+    /// Fetches the first cache line ahead of a read.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch(self.start.as_ptr());
+    }
+}
+
+/// Copies from a list of slices to another, from `from_offset` on to `to_offset` on, at most `len` bytes,
+/// and returns how many bytes went over: the one copy between two guests.
+pub fn copy_between<'a, 'b>(
+    from: impl IntoIterator<Item = SharedSlice<'a>>,
+    from_offset: usize,
+    to: impl IntoIterator<Item = SharedSlice<'b>>,
+    to_offset: usize,
+    len: usize,
+) -> usize {
+    let (mut from, mut to) = (skip(from, from_offset), skip(to, to_offset));
+    let (mut source, mut target) = (from.next(), to.next());
+    let mut left = len;
+    while let (Some(s), Some(t), true) = (source, target, left > 0) {
+        let n = s.slice(0, left).copy_to(t);
+        left -= n;
+        source = if n < s.len { Some(s.slice(n, s.len)) } else { from.next() };
+        target = if n < t.len { Some(t.slice(n, t.len)) } else { to.next() };
+    }
+    len - left
+}
+
+/// The slices after the first `offset` bytes; empty ones are left out.
+fn skip<'a>(
+    slices: impl IntoIterator<Item = SharedSlice<'a>>,
+    mut offset: usize,
+) -> impl Iterator<Item = SharedSlice<'a>> {
+    slices.into_iter().filter_map(move |slice| {
+        let rest = slice.slice(offset, slice.len);
+        offset -= slice.len - rest.len;
+        (!rest.is_empty()).then_some(rest)
+    })
+}
+
+/// Asks for the cache line at `at`; never faults, whatever the address.
+#[inline(always)]
+pub fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint and never faults.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch is a hint and never faults; it changes no register or flag.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at,
+            options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
+/// Sixteen bytes that move as one load and one store.
+#[cfg(target_arch = "x86_64")]
+type Chunk = std::arch::x86_64::__m128i;
+#[cfg(target_arch = "aarch64")]
+type Chunk = std::arch::aarch64::uint8x16_t;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+type Chunk = [u64; 2];
+
+/// Copies `len` bytes, reading each source byte once and writing each target byte once, without telling
+/// the compiler that nobody else touches them: volatile accesses can neither be repeated, dropped, nor
+/// turned into a `memcpy` that assumes so.
+///
+/// # Safety
+/// Both pointers must be valid for `len` bytes, for reading and writing respectively.
+#[inline(always)]
+unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: `at + size_of::<T>() <= len` at each call; the types have no invalid values, and
+    // `Unaligned` makes the accesses correct at any address.
+    unsafe fn step<T: Copy>(from: *const u8, to: *mut u8, at: usize) {
+        #[repr(C, packed)]
+        #[derive(Clone, Copy)]
+        struct Unaligned<T>(T);
+        // SAFETY: the caller's promise covers `at .. at + size_of::<T>()`.
+        unsafe {
+            let value = from.add(at).cast::<Unaligned<T>>().read_volatile();
+            to.add(at).cast::<Unaligned<T>>().write_volatile(value);
+        }
+    }
+    let mut at = 0;
+    // SAFETY: the loop conditions keep each step inside `len`.
+    unsafe {
+        while len - at >= 64 {
+            step::<Chunk>(from, to, at);
+            step::<Chunk>(from, to, at + 16);
+            step::<Chunk>(from, to, at + 32);
+            step::<Chunk>(from, to, at + 48);
+            at += 64;
+        }
+        while len - at >= 16 {
+            step::<Chunk>(from, to, at);
+            at += 16;
+        }
+        if len - at >= 8 {
+            step::<u64>(from, to, at);
+            at += 8;
+        }
+        if len - at >= 4 {
+            step::<u32>(from, to, at);
+            at += 4;
+        }
+        while at < len {
+            step::<u8>(from, to, at);
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truncate::tests::memfd;
+
+    fn mapping() -> Mapping {
+        Mapping::shared(memfd(1 << 16), 0, 1 << 16).unwrap()
+    }
+
+    #[test]
+    fn every_length_and_alignment_arrives_whole_and_nothing_beside_it() {
+        let memory = mapping();
+        let all = SharedSlice::of_mapping(&memory);
+        for len in (0..200).chain([255, 256, 257, 1500, 9000]) {
+            for offset in [0, 1, 7, 15] {
+                let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + offset) as u8 | 1).collect();
+                all.write(&vec![0; 20000]);
+                assert_eq!(all.slice(100 + offset, len).write(&bytes), len);
+                let mut back = vec![0; len + 2];
+                all.slice(99 + offset, len + 2).read(&mut back);
+                assert_eq!((back[0], back[len + 1]), (0, 0));
+                assert_eq!(back[1..=len], bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn slices_are_cut_to_what_there_is() {
+        let memory = mapping();
+        let all = SharedSlice::of_mapping(&memory);
+        assert_eq!(all.slice(65530, 100).len_bytes(), 6);
+        assert!(all.slice(usize::MAX, usize::MAX).is_empty());
+    }
+
+    #[test]
+    fn lists_are_copied_across_their_joints() {
+        let memory = mapping();
+        let all = SharedSlice::of_mapping(&memory);
+        let source: Vec<u8> = (0..100).collect();
+        all.write(&source);
+        let from = [all.slice(0, 10), all.slice(10, 0), all.slice(10, 50), all.slice(60, 40)];
+        let to = [all.slice(1000, 33), all.slice(2000, 1), all.slice(3000, 99)];
+        assert_eq!(copy_between(from, 5, to, 3, 80), 80);
+        let mut out = vec![0; 30];
+        all.slice(1003, 30).read(&mut out);
+        assert_eq!(out, source[5..35]);
+        let mut out = vec![0; 50];
+        all.slice(2000, 1).read(&mut out[..1]);
+        all.slice(3000, 49).read(&mut out[1..]);
+        assert_eq!(out, source[35..85]);
+        assert_eq!(copy_between(from, 90, to, 0, 80), 10);
+        assert_eq!(copy_between(from, 500, to, 0, 80), 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! The dirty-page log of live migration (vhost-user, "Migration").
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::{Cells, MapError, Mapping};
+
+/// One bit stands for this many bytes of guest-physical memory, whatever the host's page size.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// A write that the log has no bit for. The write itself was legal, but migration would lose it, so the
+/// front-end must be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("guest page {page:#x} was written but the dirty log holds {pages:#x} pages; share a larger log")]
+pub struct LogTooSmall {
+    /// Number of the page that has no bit.
+    pub page: u64,
+    /// Pages that the log covers.
+    pub pages: u64,
+}
+
+/// A bitmap shared with the front-end; a set bit tells it to send the page again.
+#[derive(Debug)]
+pub struct DirtyLog {
+    bits: Cells<AtomicU8>,
+}
+
+impl DirtyLog {
+    /// Maps `len` bytes of `fd` from `offset` as the log.
+    pub fn map(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
+        let mapping = Arc::new(Mapping::shared(fd, offset, len)?);
+        let bits = Cells::new(&mapping, 0, len as usize, offset).expect("bytes fit the mapping they are");
+        Ok(DirtyLog { bits })
+    }
+
+    /// Guest-physical bytes that the log covers.
+    pub fn covers_bytes(&self) -> u64 {
+        self.bits.len() as u64 * 8 * PAGE_BYTES
+    }
+
+    /// Marks the pages of `guest .. guest + len` as written. Call after the write, before the used entry
+    /// is published: a page must never count as clean when its new contents can be seen.
+    pub fn mark(&self, guest: u64, len: u64) -> Result<(), LogTooSmall> {
+        if len == 0 {
+            return Ok(());
+        }
+        let pages = self.bits.len() as u64 * 8;
+        for page in guest / PAGE_BYTES..=guest.saturating_add(len - 1) / PAGE_BYTES {
+            let byte = usize::try_from(page / 8).ok().and_then(|i| self.bits.get(i));
+            // Release pairs with the front-end's atomic exchange of the word: bit seen, bytes seen.
+            byte.ok_or(LogTooSmall { page, pages })?.fetch_or(1 << (page % 8), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Takes the set bits and clears them, as the front-end does on its side; returns page numbers.
+    pub fn take(&self) -> Vec<u64> {
+        let mut pages = Vec::new();
+        for (i, byte) in self.bits.iter().enumerate() {
+            let bits = byte.swap(0, Ordering::Acquire);
+            pages.extend((0..8).filter(|bit| bits & (1 << bit) != 0).map(|bit| i as u64 * 8 + bit));
+        }
+        pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truncate::tests::memfd;
+
+    #[test]
+    fn a_write_marks_every_page_that_it_touches() {
+        let log = DirtyLog::map(memfd(4096), 0, 4).unwrap();
+        assert_eq!(log.covers_bytes(), 32 * 4096);
+        log.mark(4095, 2).unwrap();
+        log.mark(9 * 4096, 4096).unwrap();
+        log.mark(5, 0).unwrap();
+        assert_eq!(log.take(), [0, 1, 9]);
+        assert_eq!(log.take(), []);
+    }
+
+    #[test]
+    fn a_write_past_the_log_is_an_error_that_names_the_page() {
+        let log = DirtyLog::map(memfd(4096), 0, 1).unwrap();
+        assert_eq!(log.mark(7 * 4096, 4097), Err(LogTooSmall { page: 8, pages: 8 }));
+        assert!(log.mark(u64::MAX, 8).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! A reusable arena of lent slices: what a burst of buffers consists of.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::{AddressSpace, SharedSlice};
+
+/// Slices of peer memory in the order in which they were lent, kept mapped until they are cleared.
+///
+/// The arena allocates when it grows and never again for bursts of the same size.
+#[derive(Debug, Default)]
+pub struct Lent {
+    /// `'static` in the arena's own books only: they are handed out for no longer than the arena is
+    /// borrowed, and `spaces` keeps their mappings.
+    slices: Vec<SharedSlice<'static>>,
+    /// Every snapshot that a slice came from; one, unless memory changed in the middle.
+    spaces: Vec<Arc<AddressSpace>>,
+}
+
+impl Lent {
+    /// An empty arena.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty arena with room for `slices` before it first allocates.
+    pub fn with_capacity(slices: usize) -> Self {
+        Lent { slices: Vec::with_capacity(slices), spaces: Vec::with_capacity(2) }
+    }
+
+    /// Number of slices.
+    #[inline(always)]
+    pub fn len(&self) -> u32 {
+        self.slices.len() as u32
+    }
+
+    /// Whether nothing is lent.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    /// Some of the slices, in the order in which they were lent.
+    #[inline(always)]
+    pub fn slices(&self, range: Range<u32>) -> &[SharedSlice<'_>] {
+        &self.slices[range.start as usize..range.end as usize]
+    }
+
+    /// Gives back all slices.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.slices.clear();
+        // The last snapshot stays: the next burst comes from it, and a reference count is an atomic.
+        if self.spaces.len() > 1 {
+            self.spaces.drain(..self.spaces.len() - 1);
+        }
+    }
+
+    /// Gives back everything after the first `len` slices.
+    pub fn truncate(&mut self, len: u32) {
+        self.slices.truncate(len as usize);
+    }
+
+    /// Lets go of the snapshot that an empty arena still holds, so that removed memory is unmapped now.
+    pub fn release(&mut self) {
+        if self.slices.is_empty() {
+            self.spaces.clear();
+        }
+    }
+
+    /// Makes sure that what is appended from `space` stays mapped.
+    #[inline]
+    pub(crate) fn keep(&mut self, space: &Arc<AddressSpace>) {
+        if !self.spaces.last().is_some_and(|kept| Arc::ptr_eq(kept, space)) {
+            self.keep_new(space);
+        }
+    }
+
+    #[cold]
+    fn keep_new(&mut self, space: &Arc<AddressSpace>) {
+        if self.slices.is_empty() {
+            self.spaces.clear();
+        }
+        self.spaces.push(Arc::clone(space));
+    }
+
+    /// # Safety
+    /// `start .. start + len` must lie in one mapping of the snapshot that was last given to `keep`.
+    #[inline(always)]
+    pub(crate) unsafe fn append(&mut self, start: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise, and `spaces` outlives every slice that is handed out.
+        self.slices.push(unsafe { SharedSlice::new(start, len) });
+    }
+}

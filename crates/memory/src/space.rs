@@ -1,0 +1,311 @@
+//! A guest's memory as a whole: the sorted table of regions, and the IOTLB if there is one.
+
+use std::sync::Arc;
+
+use crate::translate::{Access, FaultKind, Window};
+use crate::{BindError, Cell, Cells, Fault, Iotlb, Region};
+
+/// Most regions of one guest: what QEMU offers when memory is hot-plugged slot by slot.
+pub const MAX_REGIONS: usize = 509;
+
+/// An address, said with the space that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Guest-physical.
+    Guest(u64),
+    /// Virtual in the front-end.
+    User(u64),
+    /// I/O virtual: translated by the IOTLB.
+    Iova(u64),
+}
+
+impl Address {
+    /// The bare number, for messages.
+    pub fn value(self) -> u64 {
+        match self {
+            Address::Guest(address) | Address::User(address) | Address::Iova(address) => address,
+        }
+    }
+}
+
+/// Why the table of regions cannot be what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpaceError {
+    /// Two regions share an address.
+    #[error(
+        "region of {size:#x} bytes at {kind} address {base:#x} overlaps one that is there; remove that first"
+    )]
+    Overlap {
+        /// `guest` or `user`.
+        kind: &'static str,
+        /// First address of the refused region.
+        base: u64,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// More than [`MAX_REGIONS`].
+    #[error("{MAX_REGIONS} regions are there already; remove one first")]
+    Full,
+    /// No such region to remove.
+    #[error("no region at guest address {guest:#x} with user address {user:#x} and {size:#x} bytes")]
+    NotFound {
+        /// Guest-physical address asked for.
+        guest: u64,
+        /// Front-end virtual address asked for.
+        user: u64,
+        /// Size asked for, in bytes.
+        size: u64,
+    },
+}
+
+/// An immutable snapshot of a guest's memory.
+///
+/// Changes make a new snapshot; queues are handed the new one between bursts, so the data path takes no
+/// lock, and what still uses the old one keeps its mappings alive.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSpace {
+    /// Sorted by guest-physical address.
+    regions: Vec<Region>,
+    /// Indexes of `regions`, sorted by front-end virtual address.
+    by_user: Vec<u16>,
+    /// With an IOTLB, descriptors carry I/O virtual addresses.
+    iotlb: Option<Arc<Iotlb>>,
+}
+
+impl AddressSpace {
+    /// No memory at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All regions at once (`SET_MEM_TABLE`).
+    pub fn from_regions(regions: impl IntoIterator<Item = Region>) -> Result<Self, SpaceError> {
+        regions.into_iter().try_fold(Self::new(), |space, region| space.with_region(region))
+    }
+
+    /// The snapshot with one more region (`ADD_MEM_REG`).
+    pub fn with_region(&self, region: Region) -> Result<Self, SpaceError> {
+        let size = region.size_bytes();
+        let overlaps = |a: u64, b: u64, b_size: u64| a < b + b_size && b < a + size;
+        for other in &self.regions {
+            let other_size = other.size_bytes();
+            if overlaps(region.guest_base(), other.guest_base(), other_size) {
+                return Err(SpaceError::Overlap { kind: "guest", base: region.guest_base(), size });
+            }
+            if overlaps(region.user_base(), other.user_base(), other_size) {
+                return Err(SpaceError::Overlap { kind: "user", base: region.user_base(), size });
+            }
+        }
+        if self.regions.len() >= MAX_REGIONS {
+            return Err(SpaceError::Full);
+        }
+        let mut regions = self.regions.clone();
+        regions.insert(regions.partition_point(|r| r.guest_base() < region.guest_base()), region);
+        Ok(self.rebuilt(regions))
+    }
+
+    /// The snapshot without one region (`REM_MEM_REG`); it is unmapped when its last user is done.
+    pub fn without_region(&self, guest: u64, user: u64, size: u64) -> Result<Self, SpaceError> {
+        let mut regions = self.regions.clone();
+        let at = regions
+            .iter()
+            .position(|r| (r.guest_base(), r.user_base(), r.size_bytes()) == (guest, user, size))
+            .ok_or(SpaceError::NotFound { guest, user, size })?;
+        regions.remove(at);
+        Ok(self.rebuilt(regions))
+    }
+
+    /// The snapshot with descriptors translated by an IOTLB (`VIRTIO_F_ACCESS_PLATFORM`), or without.
+    #[must_use]
+    pub fn with_iotlb(&self, iotlb: Option<Arc<Iotlb>>) -> Self {
+        AddressSpace { iotlb, ..self.clone() }
+    }
+
+    fn rebuilt(&self, regions: Vec<Region>) -> Self {
+        let mut by_user: Vec<u16> = (0..regions.len() as u16).collect();
+        by_user.sort_by_key(|&i| regions[usize::from(i)].user_base());
+        AddressSpace { regions, by_user, iotlb: self.iotlb.clone() }
+    }
+
+    /// The regions, by guest-physical address.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The IOTLB, if descriptors are translated by one.
+    pub fn iotlb(&self) -> Option<&Iotlb> {
+        self.iotlb.as_deref()
+    }
+
+    fn region_of_guest(&self, address: u64) -> Option<&Region> {
+        let at = self.regions.partition_point(|r| r.guest_base() <= address).checked_sub(1)?;
+        Some(&self.regions[at]).filter(|r| address - r.guest_base() < r.size_bytes())
+    }
+
+    fn region_of_user(&self, address: u64) -> Option<&Region> {
+        let region = |i: &u16| &self.regions[usize::from(*i)];
+        let at = self.by_user.partition_point(|i| region(i).user_base() <= address).checked_sub(1)?;
+        Some(region(&self.by_user[at])).filter(|r| address - r.user_base() < r.size_bytes())
+    }
+
+    /// `count` cells at an address: where a ring lies. Resolved once, when the ring starts.
+    pub fn cells<T: Cell>(&self, address: Address, count: usize) -> Result<Cells<T>, BindError> {
+        let bytes = (count * size_of::<T>()) as u64;
+        let outside = BindError::Outside { address: address.value(), bytes };
+        let (region, offset) = self.locate(address).ok_or(outside)?;
+        Cells::new(region.mapping(), offset, count, address.value())
+    }
+
+    /// The region of an address and the offset in it.
+    fn locate(&self, address: Address) -> Option<(&Region, u64)> {
+        match address {
+            Address::Guest(a) => self.region_of_guest(a).map(|r| (r, a - r.guest_base())),
+            Address::User(a) => self.region_of_user(a).map(|r| (r, a - r.user_base())),
+            Address::Iova(a) => {
+                let entry = self.iotlb.as_ref()?.find(a)?;
+                self.locate(Address::User(entry.user + (a - entry.iova)))
+            }
+        }
+    }
+
+    /// The guest-physical address of an address in any space, for the dirty log.
+    pub fn guest_address(&self, address: Address) -> Option<u64> {
+        self.locate(address).map(|(region, offset)| region.guest_base() + offset)
+    }
+
+    /// The guest-physical address of a host pointer that this snapshot handed out, for the dirty log.
+    pub(crate) fn guest_of_host(&self, host: *const u8) -> Option<u64> {
+        self.regions.iter().find_map(|region| {
+            let offset = (host as usize).wrapping_sub(region.mapping().start().as_ptr() as usize) as u64;
+            (offset < region.size_bytes()).then(|| region.guest_base() + offset)
+        })
+    }
+
+    /// The largest run of addresses around `address`, as descriptors name it, that is contiguous in this
+    /// process and permits the access.
+    pub(crate) fn window(&self, address: u64, access: Access) -> Result<Window, FaultKind> {
+        let Some(iotlb) = &self.iotlb else {
+            let region = self.region_of_guest(address).ok_or(FaultKind::Outside)?;
+            return Ok(Window::new(region.guest_base(), region.size_bytes(), region.mapping().start()));
+        };
+        let entry = iotlb.find(address).ok_or(FaultKind::Miss)?;
+        if !entry.permits(access) {
+            // The front-end may grant more when asked: to it, a missing right is a miss as well.
+            return Err(FaultKind::Miss);
+        }
+        let user = entry.user + (address - entry.iova);
+        let region = self.region_of_user(user).ok_or(FaultKind::Outside)?;
+        // What entry and region have in common, counted from `address` both ways.
+        let before = (address - entry.iova).min(user - region.user_base());
+        let after =
+            (entry.size - (address - entry.iova)).min(region.size_bytes() - (user - region.user_base()));
+        let offset = user - before - region.user_base();
+        let host = region.mapping().at(offset, before + after).ok_or(FaultKind::Outside)?;
+        Ok(Window::new(address - before, before + after, host))
+    }
+
+    /// The fault for an address, for messages.
+    pub(crate) fn fault(&self, kind: FaultKind, address: u64, len: u64, access: Access) -> Fault {
+        match kind {
+            FaultKind::Outside => Fault::Outside { address, len },
+            FaultKind::Miss => Fault::Miss { iova: address, access },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truncate::tests::memfd;
+    use crate::{IotlbEntry, Lent, Translator};
+
+    const PAGE: u64 = 4096;
+
+    fn region(guest: u64, user: u64) -> Region {
+        Region::map(memfd(PAGE), 0, PAGE, guest, user).unwrap()
+    }
+
+    fn lend(space: &Arc<AddressSpace>, address: u64, len: u32, access: Access) -> Result<Vec<usize>, Fault> {
+        let mut lent = Lent::new();
+        let mut translator = Translator::new(Arc::clone(space));
+        translator.lend(&mut lent).push(address, len, access)?;
+        Ok(lent.slices(0..lent.len()).iter().map(|s| s.len_bytes()).collect())
+    }
+
+    #[test]
+    fn five_hundred_and_nine_regions_come_and_go_in_any_order() {
+        let mut space = AddressSpace::new();
+        let at = |i: u64| ((i * 211 % 509) * 2 * PAGE, 1 << 40 | (i * 97 % 509) * PAGE);
+        for i in 0..509 {
+            let (guest, user) = at(i);
+            space = space.with_region(region(guest, user)).unwrap();
+        }
+        assert_eq!(space.with_region(region(1 << 50, 1 << 50)).unwrap_err(), SpaceError::Full);
+        for i in 0..509 {
+            let (guest, user) = at(i);
+            assert_eq!(space.guest_address(Address::User(user + 5)), Some(guest + 5));
+            assert_eq!(space.guest_address(Address::Guest(guest + PAGE)), None);
+        }
+        for i in (0..509).rev() {
+            let (guest, user) = at(i);
+            space = space.without_region(guest, user, PAGE).unwrap();
+            assert_eq!(space.guest_address(Address::User(user)), None);
+        }
+        assert!(space.regions().is_empty());
+    }
+
+    #[test]
+    fn overlaps_are_refused_in_both_spaces() {
+        let space = AddressSpace::from_regions([region(0, 0)]).unwrap();
+        let error = |r| space.with_region(r).unwrap_err();
+        assert!(matches!(error(region(PAGE - 1, 1 << 30)), SpaceError::Overlap { kind: "guest", .. }));
+        assert!(matches!(error(region(1 << 30, PAGE - 1)), SpaceError::Overlap { kind: "user", .. }));
+        assert!(space.with_region(region(PAGE, PAGE)).is_ok());
+    }
+
+    /// Contiguous for the guest need not be contiguous for the host: the class of CVE-2018-1059.
+    #[test]
+    fn a_range_across_regions_is_split_and_a_hole_is_a_fault() {
+        let space = Arc::new(
+            AddressSpace::from_regions([region(0, 9 * PAGE), region(PAGE, 0), region(3 * PAGE, 5 * PAGE)])
+                .unwrap(),
+        );
+        assert_eq!(lend(&space, 4000, 200, Access::Read).unwrap(), [96, 104]);
+        assert_eq!(lend(&space, 0, 8192, Access::Write).unwrap(), [4096, 4096]);
+        let fault = lend(&space, 8000, 200, Access::Read).unwrap_err();
+        assert!(matches!(fault, Fault::Outside { address: 8192, len: 8 }), "{fault}");
+        assert!(lend(&space, u64::MAX - 3, 8, Access::Read).is_err());
+        assert_eq!(lend(&space, u64::MAX, 0, Access::Read).unwrap(), [0; 0], "nothing is nowhere");
+    }
+
+    #[test]
+    fn removal_leaves_lent_slices_alive() {
+        let space = Arc::new(AddressSpace::from_regions([region(0, 0)]).unwrap());
+        let mut lent = Lent::new();
+        let mut translator = Translator::new(Arc::clone(&space));
+        translator.lend(&mut lent).push(10, 4, Access::Write).unwrap();
+        translator.set_space(Arc::new(space.without_region(0, 0, PAGE).unwrap()));
+        drop(space);
+        assert_eq!(lent.slices(0..1)[0].write(b"safe"), 4);
+        assert!(translator.lend(&mut lent).push(10, 4, Access::Write).is_err());
+    }
+
+    #[test]
+    fn the_iotlb_misses_permits_and_invalidates() {
+        let base = AddressSpace::from_regions([region(0, 16 * PAGE), region(PAGE, 17 * PAGE)]).unwrap();
+        let mut tlb = Iotlb::new();
+        let with = |tlb: &Iotlb| Arc::new(base.with_iotlb(Some(Arc::new(tlb.clone()))));
+        let miss = lend(&with(&tlb), 0x5000, 8, Access::Read).unwrap_err();
+        assert_eq!(miss, Fault::Miss { iova: 0x5000, access: Access::Read });
+        let entry =
+            IotlbEntry { iova: 0x5000, size: 2 * PAGE, user: 16 * PAGE, readable: true, writable: false };
+        tlb.update(entry).unwrap();
+        assert_eq!(lend(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap(), [16, 16]);
+        let miss = lend(&with(&tlb), 0x5000, 8, Access::Write).unwrap_err();
+        assert_eq!(miss, Fault::Miss { iova: 0x5000, access: Access::Write });
+        tlb.invalidate(0x6000, PAGE);
+        let miss = lend(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap_err();
+        assert_eq!(miss, Fault::Miss { iova: 0x6000, access: Access::Read });
+        assert_eq!(with(&tlb).guest_address(Address::Iova(0x5010)), Some(0x10));
+    }
+}

@@ -1,0 +1,198 @@
+//! From an address in a descriptor to bytes in this process.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::{AddressSpace, DirtyLog, Lent, LogTooSmall, SharedSlice};
+
+/// What the device is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read what the driver wrote.
+    Read,
+    /// Write what the driver will read.
+    Write,
+}
+
+/// An address that does not lead to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not in any region.
+    #[error("{len:#x} bytes at {address:#x} are outside every memory region")]
+    Outside {
+        /// First address that is not there.
+        address: u64,
+        /// Bytes still wanted from there on.
+        len: u64,
+    },
+    /// Not in the IOTLB: ask the front-end, then try again.
+    #[error("no IOTLB entry permits {access:?} at {iova:#x}")]
+    Miss {
+        /// The address to ask for.
+        iova: u64,
+        /// The right to ask for.
+        access: Access,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    Outside,
+    Miss,
+}
+
+/// A run of addresses that is contiguous here: `start + i` is `host + i`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    start: u64,
+    size: u64,
+    host: NonNull<u8>,
+}
+
+impl Window {
+    const EMPTY: Window = Window { start: 0, size: 0, host: NonNull::dangling() };
+
+    pub(crate) fn new(start: u64, size: u64, host: NonNull<u8>) -> Self {
+        Window { start, size, host }
+    }
+}
+
+/// Translates for one queue: a snapshot of the memory and the last window hit, per kind of access.
+///
+/// A guest's buffers nearly always lie in one region, so the common case is one comparison; everything
+/// else goes through the table.
+#[derive(Debug)]
+pub struct Translator {
+    space: Arc<AddressSpace>,
+    read: Window,
+    write: Window,
+}
+
+// SAFETY: the windows point into mappings that `space` keeps, and such memory may be used by any thread.
+unsafe impl Send for Translator {}
+
+impl Translator {
+    /// A translator for a snapshot.
+    pub fn new(space: Arc<AddressSpace>) -> Self {
+        Translator { space, read: Window::EMPTY, write: Window::EMPTY }
+    }
+
+    /// Goes over to another snapshot; what is lent already stays valid.
+    pub fn set_space(&mut self, space: Arc<AddressSpace>) {
+        *self = Self::new(space);
+    }
+
+    /// The snapshot in use.
+    pub fn space(&self) -> &Arc<AddressSpace> {
+        &self.space
+    }
+
+    /// Begins a burst that appends to `lent`.
+    #[inline(always)]
+    pub fn lend<'a>(&'a mut self, lent: &'a mut Lent) -> Lender<'a> {
+        lent.keep(&self.space);
+        Lender { translator: self, lent }
+    }
+
+    /// Marks in the log what was written at the start of `slices`, `written` bytes in all.
+    pub fn mark_dirty(
+        &self,
+        log: &DirtyLog,
+        slices: &[SharedSlice<'_>],
+        written: u64,
+    ) -> Result<(), LogTooSmall> {
+        let mut left = written;
+        for slice in slices {
+            let len = left.min(slice.len_bytes() as u64);
+            // A slice of an older snapshot whose region is gone has no page to send any more.
+            if let Some(guest) = self.space.guest_of_host(slice.as_ptr()) {
+                log.mark(guest, len)?;
+            }
+            left -= len;
+        }
+        Ok(())
+    }
+}
+
+/// A burst in the making.
+#[derive(Debug)]
+pub struct Lender<'a> {
+    translator: &'a mut Translator,
+    lent: &'a mut Lent,
+}
+
+impl Lender<'_> {
+    /// Number of slices in the arena.
+    #[inline(always)]
+    pub fn len(&self) -> u32 {
+        self.lent.len()
+    }
+
+    /// Whether the arena is empty.
+    pub fn is_empty(&self) -> bool {
+        self.lent.is_empty()
+    }
+
+    /// Gives back everything after the first `len` slices.
+    pub fn truncate(&mut self, len: u32) {
+        self.lent.truncate(len);
+    }
+
+    /// Copies bytes from memory now: a table of descriptors that must be read once before it is believed.
+    #[inline]
+    pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let first = self.len();
+        let pushed = self.push(address, into.len() as u32, Access::Read);
+        if pushed.is_ok() {
+            let mut at = 0;
+            for slice in self.lent.slices(first..self.lent.len()) {
+                at += slice.read(&mut into[at..]);
+            }
+        }
+        self.truncate(first);
+        pushed
+    }
+
+    /// Appends `address .. address + len`: one slice, or more where regions meet; none if `len` is 0. On a
+    /// fault, slices before it may have been appended.
+    #[inline(always)]
+    pub fn push(&mut self, address: u64, len: u32, access: Access) -> Result<(), Fault> {
+        let window = match access {
+            Access::Read => &self.translator.read,
+            Access::Write => &self.translator.write,
+        };
+        let offset = address.wrapping_sub(window.start);
+        if len > 0 && offset < window.size && u64::from(len) <= window.size - offset {
+            // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
+            unsafe { self.lent.append(window.host.add(offset as usize), len as usize) };
+            return Ok(());
+        }
+        self.push_through_table(address, len, access)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_through_table(&mut self, mut address: u64, len: u32, access: Access) -> Result<(), Fault> {
+        let space = &self.translator.space;
+        let mut left = u64::from(len);
+        while left > 0 {
+            let window =
+                space.window(address, access).map_err(|kind| space.fault(kind, address, left, access))?;
+            let offset = address - window.start;
+            let here = left.min(window.size - offset);
+            // SAFETY: `offset + here` lies in the window, which came from the snapshot that `lend` kept.
+            unsafe { self.lent.append(window.host.add(offset as usize), here as usize) };
+            match access {
+                Access::Read => self.translator.read = window,
+                Access::Write => self.translator.write = window,
+            }
+            left -= here;
+            if left > 0 {
+                let next = address.checked_add(here);
+                address = next.ok_or(Fault::Outside { address: u64::MAX, len: left })?;
+            }
+        }
+        Ok(())
+    }
+}

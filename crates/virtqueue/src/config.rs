@@ -1,0 +1,202 @@
+//! From what a peer says about a queue to a queue that runs.
+
+use std::sync::Arc;
+
+use memory::{Address, AddressSpace, BindError, Mapping, Translator};
+
+use crate::device::{DeviceQueue, UsedLog};
+use crate::driver::{DriverQueue, IndirectTables};
+use crate::inflight::{InFlightError, PackedInFlight, SplitInFlight};
+use crate::packed::{MappedPacked, PackedDevice, PackedDriver, PackedRing};
+use crate::split::{MappedSplit, SplitDevice, SplitDriver, SplitRing};
+use crate::{
+    Atomics, FeatureSet, Layout, Platform, Position, QueueSize, QueueSizeError, RingFeatures, Smp, With,
+};
+
+/// What a peer has said about a queue. All of it is untrusted until it is activated.
+#[derive(Clone, Debug)]
+pub struct QueueConfig {
+    /// Layout and features, as negotiated.
+    pub features: RingFeatures,
+    /// Number of descriptors, as said.
+    pub size: u32,
+    /// Descriptor table (split) or descriptor ring (packed).
+    pub descriptors: Address,
+    /// Available ring (split) or driver event suppression (packed).
+    pub driver_area: Address,
+    /// Used ring (split) or device event suppression (packed).
+    pub device_area: Address,
+    /// Where the ring stands.
+    pub position: Position,
+}
+
+/// Why a queue cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActivateError {
+    /// A size that the layout does not allow.
+    #[error(transparent)]
+    Size(#[from] QueueSizeError),
+    /// A ring that is not in shared memory or not aligned.
+    #[error("ring: {0}")]
+    Ring(#[from] BindError),
+    /// A position of the other layout, or one that no ring of this size can have.
+    #[error("position {0:?} is not one of a ring of this layout and size")]
+    Position(Position),
+    /// The in-flight region cannot be used.
+    #[error(transparent)]
+    InFlight(#[from] InFlightError),
+}
+
+/// What else a device half can be given.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceOptions {
+    /// Log writes for live migration.
+    pub log: Option<UsedLog>,
+    /// In-flight region: mapping and the queue's offset in it in bytes.
+    pub in_flight: Option<(Arc<Mapping>, u64)>,
+}
+
+/// Calls `$body` with `$F` as the type that stands for the run-time features.
+macro_rules! with_features {
+    ($features:expr, $F:ident => $body:expr) => {{
+        let f = $features;
+        match (f.event_idx, f.indirect, f.in_order) {
+            (false, false, false) => {
+                type $F = With<false, false, false>;
+                $body
+            }
+            (false, false, true) => {
+                type $F = With<false, false, true>;
+                $body
+            }
+            (false, true, false) => {
+                type $F = With<false, true, false>;
+                $body
+            }
+            (false, true, true) => {
+                type $F = With<false, true, true>;
+                $body
+            }
+            (true, false, false) => {
+                type $F = With<true, false, false>;
+                $body
+            }
+            (true, false, true) => {
+                type $F = With<true, false, true>;
+                $body
+            }
+            (true, true, false) => {
+                type $F = With<true, true, false>;
+                $body
+            }
+            (true, true, true) => {
+                type $F = With<true, true, true>;
+                $body
+            }
+        }
+    }};
+}
+
+impl QueueConfig {
+    /// The checked size.
+    fn checked_size(&self) -> Result<QueueSize, ActivateError> {
+        Ok(QueueSize::new(self.features.layout, self.size)?)
+    }
+
+    /// Checks that the position is one that such a ring can have, because wrong ones from the wire would
+    /// otherwise show up as a peer's error later.
+    fn checked_position(&self, size: QueueSize) -> Result<Position, ActivateError> {
+        let fits = match (self.features.layout, self.position) {
+            (Layout::Split, Position::Split { next_available, next_used }) => {
+                next_available.wrapping_sub(next_used) <= size.get()
+            }
+            (Layout::Packed, Position::Packed { next_available, next_used }) => {
+                next_available.slot < size.get() && next_used.slot < size.get()
+            }
+            _ => false,
+        };
+        if fits { Ok(self.position) } else { Err(ActivateError::Position(self.position)) }
+    }
+
+    /// The device half. From here on the ring's memory is known; its contents are checked as they come.
+    pub fn activate_device(
+        &self,
+        space: &Arc<AddressSpace>,
+        options: DeviceOptions,
+    ) -> Result<Box<dyn DeviceQueue>, ActivateError> {
+        with_features!(self.features, F => match self.features.layout {
+            Layout::Split => Ok(Box::new(self.split_device::<F>(space, options)?)),
+            Layout::Packed => Ok(Box::new(self.packed_device::<F>(space, options)?)),
+        })
+    }
+
+    /// The device half of a split ring with features known when compiling.
+    pub fn split_device<F: FeatureSet>(
+        &self,
+        space: &Arc<AddressSpace>,
+        options: DeviceOptions,
+    ) -> Result<SplitDevice<MappedSplit, F>, ActivateError> {
+        let size = self.checked_size()?;
+        let position = self.checked_position(size)?;
+        let ring: MappedSplit<Smp> =
+            MappedSplit::bind(space, size, self.descriptors, self.driver_area, self.device_area)?;
+        let in_flight = options
+            .in_flight
+            .map(|(mapping, offset)| {
+                let used_index = Smp::observe(&ring.used_header()[1]);
+                SplitInFlight::open(&mapping, offset, size, used_index)
+            })
+            .transpose()?;
+        let translator = Translator::new(Arc::clone(space));
+        Ok(SplitDevice::new(ring, size, position, translator, options.log, in_flight))
+    }
+
+    /// The device half of a packed ring with features known when compiling.
+    pub fn packed_device<F: FeatureSet>(
+        &self,
+        space: &Arc<AddressSpace>,
+        options: DeviceOptions,
+    ) -> Result<PackedDevice<MappedPacked, F>, ActivateError> {
+        let size = self.checked_size()?;
+        let position = self.checked_position(size)?;
+        let ring: MappedPacked<Smp> =
+            MappedPacked::bind(space, size, self.descriptors, self.driver_area, self.device_area)?;
+        let in_flight = options
+            .in_flight
+            .map(|(mapping, offset)| {
+                PackedInFlight::open(&mapping, offset, size, |slot| {
+                    Smp::observe(&ring.descriptors()[usize::from(slot)].flags)
+                })
+            })
+            .transpose()?;
+        let translator = Translator::new(Arc::clone(space));
+        Ok(PackedDevice::new(ring, size, position, translator, options.log, in_flight))
+    }
+
+    /// The driver half, over rings that it owns and empties. `indirect` is where tables may lie, and for
+    /// how many pieces each.
+    pub fn activate_driver(
+        &self,
+        space: &Arc<AddressSpace>,
+        indirect: Option<(Address, u16)>,
+    ) -> Result<Box<dyn DriverQueue>, ActivateError> {
+        let size = self.checked_size()?;
+        let tables = indirect
+            .map(|(address, entries)| IndirectTables::new(space, address, entries, size))
+            .transpose()?;
+        let (descriptors, driver, device) = (self.descriptors, self.driver_area, self.device_area);
+        macro_rules! bound {
+            ($Ring:ident, $Queue:ident, $A:ty) => {{
+                let ring: $Ring<$A> = $Ring::bind(space, size, descriptors, driver, device)?;
+                with_features!(self.features, F => Ok(Box::new($Queue::<_, F>::new(ring, size, tables))))
+            }};
+        }
+        match (self.features.layout, self.features.order_platform) {
+            (Layout::Split, false) => bound!(MappedSplit, SplitDriver, Smp),
+            (Layout::Split, true) => bound!(MappedSplit, SplitDriver, Platform),
+            (Layout::Packed, false) => bound!(MappedPacked, PackedDriver, Smp),
+            (Layout::Packed, true) => bound!(MappedPacked, PackedDriver, Platform),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What every driver half can do, whatever its layout and features.
+
+use std::sync::atomic::AtomicU64;
+
+use memory::{Address, AddressSpace, BindError, Cells};
+
+use crate::error::{Malformed, Place, RingError};
+use crate::{Position, QueueSize};
+
+/// Which way a buffer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The device reads it.
+    ToDevice,
+    /// The device writes it.
+    FromDevice,
+}
+
+/// A buffer of one piece, and the caller's name for it, which comes back when it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Address as the device knows it.
+    pub address: u64,
+    /// Length in bytes.
+    pub len: u32,
+    /// The caller's name for it.
+    pub cookie: u32,
+}
+
+/// One piece of a [`Request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Address as the device knows it.
+    pub address: u64,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+/// A buffer of several pieces: first what the device reads, then what it writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Pieces that the device reads.
+    pub readable: &'a [Piece],
+    /// Pieces that the device writes.
+    pub writable: &'a [Piece],
+    /// The caller's name for it.
+    pub cookie: u32,
+}
+
+impl Request<'_> {
+    pub(crate) fn pieces(&self) -> usize {
+        self.readable.len() + self.writable.len()
+    }
+
+    /// Bytes that the device may write, as far as a used length can say.
+    pub(crate) fn writable_bytes(&self) -> u32 {
+        self.writable.iter().fold(0, |sum: u32, piece| sum.saturating_add(piece.len))
+    }
+
+    /// Each piece with whether the device writes it.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Piece, bool)> {
+        self.readable.iter().map(|p| (p, false)).chain(self.writable.iter().map(|p| (p, true)))
+    }
+}
+
+/// A buffer that the device has given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The caller's name for it.
+    pub cookie: u32,
+    /// Bytes that the device wrote; never more than the buffer holds.
+    pub written: u32,
+}
+
+/// The driver half of a running queue.
+pub trait DriverQueue: Send {
+    /// Number of descriptors.
+    fn size(&self) -> QueueSize;
+
+    /// Number of descriptors that are free: buffers of one piece that would fit.
+    fn free_descriptors(&self) -> u16;
+
+    /// Makes buffers of one piece available, as many as fit, and publishes once; returns how many.
+    fn add(&mut self, buffers: &[Buffer], direction: Direction) -> usize;
+
+    /// Makes buffers of several pieces available, as many as fit in order, and publishes once; returns
+    /// how many. A request without pieces, or of more than fit an empty queue, never fits.
+    fn add_requests(&mut self, requests: &[Request<'_>]) -> usize;
+
+    /// Appends up to `max` used buffers to `used`; returns how many.
+    fn reclaim(&mut self, used: &mut Vec<Used>, max: usize) -> Result<usize, RingError>;
+
+    /// Whether the device wants to be kicked for what was added since this was last asked.
+    fn needs_kick(&mut self) -> bool;
+
+    /// Asks the device for a call when more is used. True if something is used already: then reclaim
+    /// again, no call will come for it.
+    #[must_use]
+    fn enable_calls(&mut self) -> bool;
+
+    /// Tells the device that no call is needed.
+    fn disable_calls(&mut self);
+
+    /// Where the ring stands, as the device will find it once it has used everything.
+    fn position(&self) -> Position;
+
+    /// What a kick carries with NOTIFICATION_DATA: queue number and position (VIRTIO 1.3 §2.9).
+    fn notification_data(&self, queue: u16) -> u32;
+
+    /// Empties the queue for a new start (RING_RESET, §2.6.1, or a device that is gone); returns the
+    /// cookies of the buffers that the device had. Call it only when the device no longer uses the ring.
+    fn reset(&mut self) -> Vec<u32>;
+}
+
+/// What a driver half remembers of one buffer, or of one free descriptor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slot {
+    pub cookie: u32,
+    pub writable: u32,
+    /// Descriptors of the buffer that has its head or id here; 0 if there is none.
+    pub slots: u16,
+    /// Next of the chain or of the free list.
+    pub next: u16,
+}
+
+#[cold]
+pub(crate) fn broken(rule: Malformed, place: Place, value: u64) -> RingError {
+    RingError { rule, place, value }
+}
+
+/// Memory for indirect tables: one per descriptor of the queue, all of the same length.
+pub struct IndirectTables {
+    cells: Cells<AtomicU64>,
+    address: u64,
+    entries: u16,
+}
+
+impl IndirectTables {
+    /// Tables of `entries` descriptors each for a queue of `size`, one after another from `address` on.
+    pub fn new(
+        space: &AddressSpace,
+        address: Address,
+        entries: u16,
+        size: QueueSize,
+    ) -> Result<Self, BindError> {
+        let words = 2 * usize::from(entries) * usize::from(size.get());
+        Ok(IndirectTables { cells: space.cells(address, words)?, address: address.value(), entries })
+    }
+
+    /// Pieces that fit one table.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.into()
+    }
+
+    /// Writes one table, each descriptor as two words; returns its address and length. Relaxed: published
+    /// with the descriptor that points to it.
+    pub(crate) fn write(&self, table: u16, descriptors: impl Iterator<Item = (u64, u64)>) -> (u64, u32) {
+        let first = 2 * usize::from(table) * usize::from(self.entries);
+        let mut len = 0;
+        for (cells, (low, high)) in self.cells[first..].chunks_exact(2).zip(descriptors) {
+            cells[0].store(low, std::sync::atomic::Ordering::Relaxed);
+            cells[1].store(high, std::sync::atomic::Ordering::Relaxed);
+            len += 16;
+        }
+        (self.address + 8 * first as u64, len)
+    }
+}

@@ -1,0 +1,14 @@
+//! In-flight tracking (vhost-user, "Inflight I/O tracking"): which chains the device has taken and not
+//! completed, kept in memory that outlives the process, so that a successor can take them again.
+//!
+//! The region is shared with the front-end, so what is read from it when a queue starts is checked like a
+//! ring; afterwards it is only written, and the queue works from its own books.
+
+mod packed;
+mod region;
+mod split;
+
+pub use packed::PackedInFlight;
+pub(crate) use packed::StoredBuffer;
+pub use region::{InFlightError, packed_region_bytes, split_region_bytes};
+pub use split::SplitInFlight;

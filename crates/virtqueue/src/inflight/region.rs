@@ -1,0 +1,119 @@
+//! The words of an in-flight region, as the vhost-user text lays them out.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+
+use memory::{BindError, Cell, Cells, Mapping};
+
+use crate::QueueSize;
+
+/// The only version there is; 0 is a region that nobody has used yet.
+pub(super) const VERSION: u16 = 1;
+
+/// Why an in-flight region cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InFlightError {
+    /// The region does not fit where it was said to be.
+    #[error("in-flight region: {0}")]
+    Bind(#[from] BindError),
+    /// Written by something that speaks another version, or overwritten.
+    #[error(
+        "in-flight region has version {version} for {descriptors} descriptors; expected 1 for {expected}"
+    )]
+    Header {
+        /// Version found.
+        version: u16,
+        /// Descriptors found.
+        descriptors: u16,
+        /// The queue's size.
+        expected: u16,
+    },
+    /// A list in the region leaves it or does not end.
+    #[error("in-flight region entry {entry}: {field} is {value}, which cannot be")]
+    Entry {
+        /// Index of the entry.
+        entry: u16,
+        /// Which field.
+        field: &'static str,
+        /// What it holds.
+        value: u64,
+    },
+}
+
+#[repr(C, align(8))]
+pub(super) struct SplitHeader {
+    pub features: AtomicU64,
+    pub version: AtomicU16,
+    pub descriptors: AtomicU16,
+    pub last_batch_head: AtomicU16,
+    pub used_index: AtomicU16,
+}
+
+#[repr(C, align(8))]
+pub(super) struct SplitState {
+    pub in_flight: AtomicU8,
+    _padding: [AtomicU8; 5],
+    pub next: AtomicU16,
+    pub counter: AtomicU64,
+}
+
+#[repr(C, align(8))]
+pub(super) struct PackedHeader {
+    pub features: AtomicU64,
+    pub version: AtomicU16,
+    pub descriptors: AtomicU16,
+    pub free_head: AtomicU16,
+    pub old_free_head: AtomicU16,
+    pub used_index: AtomicU16,
+    pub old_used_index: AtomicU16,
+    pub used_wrap: AtomicU8,
+    pub old_used_wrap: AtomicU8,
+    _padding: [AtomicU8; 10],
+}
+
+#[repr(C, align(8))]
+pub(super) struct PackedState {
+    pub in_flight: AtomicU8,
+    _padding: AtomicU8,
+    pub next: AtomicU16,
+    pub last: AtomicU16,
+    pub count: AtomicU16,
+    pub counter: AtomicU64,
+    pub id: AtomicU16,
+    pub flags: AtomicU16,
+    pub len: AtomicU32,
+    pub address: AtomicU64,
+}
+
+const _: () = assert!(size_of::<SplitHeader>() == 16 && size_of::<SplitState>() == 16);
+const _: () = assert!(size_of::<PackedHeader>() == 32 && size_of::<PackedState>() == 32);
+
+// SAFETY: atomics only; the sizes above leave no room for padding.
+unsafe impl Cell for SplitHeader {}
+// SAFETY: as above.
+unsafe impl Cell for SplitState {}
+// SAFETY: as above.
+unsafe impl Cell for PackedHeader {}
+// SAFETY: as above.
+unsafe impl Cell for PackedState {}
+
+/// Bytes of one queue's region, split ring; a multiple of 64, so that queues share no cache line.
+pub fn split_region_bytes(size: QueueSize) -> u64 {
+    (16 + 16 * u64::from(size.get())).next_multiple_of(64)
+}
+
+/// Bytes of one queue's region, packed ring; a multiple of 64.
+pub fn packed_region_bytes(size: QueueSize) -> u64 {
+    (32 + 32 * u64::from(size.get())).next_multiple_of(64)
+}
+
+/// Header and states of one queue at `offset` bytes into the mapping.
+pub(super) fn bind<H: Cell, S: Cell>(
+    mapping: &Arc<Mapping>,
+    offset: u64,
+    size: QueueSize,
+) -> Result<(Cells<H>, Cells<S>), BindError> {
+    let states = offset.saturating_add(size_of::<H>() as u64);
+    Ok((Cells::new(mapping, offset, 1, offset)?, Cells::new(mapping, states, size.get().into(), states)?))
+}

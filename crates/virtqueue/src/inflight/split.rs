@@ -1,0 +1,130 @@
+//! In-flight tracking of a split ring.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use memory::{Cells, Mapping};
+
+use super::region::{InFlightError, SplitHeader, SplitState, VERSION, bind};
+use crate::QueueSize;
+
+/// The region of one split ring.
+pub struct SplitInFlight {
+    header: Cells<SplitHeader>,
+    states: Cells<SplitState>,
+    /// Order of fetching, counted on from what the predecessor had reached.
+    counter: u64,
+    last_batch_head: u16,
+    /// Heads that the predecessor had taken, oldest first.
+    resubmit: VecDeque<u16>,
+}
+
+impl SplitInFlight {
+    /// Opens the region of a queue and works out what is in flight. `used_index` is the index in the used
+    /// ring now.
+    pub fn open(
+        mapping: &Arc<Mapping>,
+        offset: u64,
+        size: QueueSize,
+        used_index: u16,
+    ) -> Result<Self, InFlightError> {
+        let (header, states) = bind::<SplitHeader, SplitState>(mapping, offset, size)?;
+        let mut region =
+            SplitInFlight { header, states, counter: 0, last_batch_head: 0, resubmit: VecDeque::new() };
+        let head = &region.header[0];
+        let (version, descriptors) = (head.version.load(Acquire), head.descriptors.load(Relaxed));
+        if version == 0 {
+            head.descriptors.store(size.get(), Relaxed);
+            head.used_index.store(used_index, Relaxed);
+            head.version.store(VERSION, Release);
+            return Ok(region);
+        }
+        if version != VERSION || descriptors != size.get() {
+            return Err(InFlightError::Header { version, descriptors, expected: size.get() });
+        }
+        region.recover(used_index)?;
+        Ok(region)
+    }
+
+    /// vhost-user, "Inflight I/O tracking", split virtqueue, "When reconnecting".
+    fn recover(&mut self, used_index: u16) -> Result<(), InFlightError> {
+        let head = &self.header[0];
+        let recorded = head.used_index.load(Relaxed);
+        let batch = used_index.wrapping_sub(recorded);
+        if usize::from(batch) > self.states.len() {
+            return Err(InFlightError::Entry { entry: 0, field: "used_idx", value: recorded.into() });
+        }
+        let mut at = head.last_batch_head.load(Relaxed);
+        for _ in 0..batch {
+            let state = self.states.get(usize::from(at)).ok_or(InFlightError::Entry {
+                entry: at,
+                field: "last_batch_head",
+                value: at.into(),
+            })?;
+            state.in_flight.store(0, Relaxed);
+            at = state.next.load(Relaxed);
+        }
+        head.used_index.store(used_index, Release);
+        let last = head.last_batch_head.load(Relaxed);
+        self.last_batch_head = if usize::from(last) < self.states.len() { last } else { 0 };
+        let mut open: Vec<(u64, u16)> = (0..self.states.len() as u16)
+            .filter(|&i| self.states[usize::from(i)].in_flight.load(Relaxed) != 0)
+            .map(|i| (self.states[usize::from(i)].counter.load(Relaxed), i))
+            .collect();
+        open.sort_unstable();
+        self.counter = open.last().map_or(0, |(counter, _)| counter.wrapping_add(1));
+        self.resubmit = open.into_iter().map(|(_, index)| index).collect();
+        Ok(())
+    }
+
+    /// Number of chains to be taken again.
+    pub fn resubmit_len(&self) -> u16 {
+        self.resubmit.len() as u16
+    }
+
+    pub(crate) fn peek_resubmit(&self) -> Option<u16> {
+        self.resubmit.front().copied()
+    }
+
+    pub(crate) fn resubmitted(&mut self) {
+        self.resubmit.pop_front();
+    }
+
+    /// "When receiving available buffers from the driver".
+    pub(crate) fn take(&mut self, heads: impl Iterator<Item = u16>) {
+        for head in heads {
+            let state = &self.states[usize::from(head)];
+            state.counter.store(self.counter, Relaxed);
+            self.counter = self.counter.wrapping_add(1);
+            // Release: whoever recovers and sees the flag sees the counter.
+            state.in_flight.store(1, Release);
+        }
+    }
+
+    pub(crate) fn put_back(&mut self, heads: impl Iterator<Item = u16>) {
+        for head in heads {
+            self.states[usize::from(head)].in_flight.store(0, Release);
+        }
+    }
+
+    /// "When supplying used buffers to the driver"; `publish` moves the used ring's index.
+    pub(crate) fn complete(
+        &mut self,
+        heads: impl Iterator<Item = u16> + Clone,
+        used_index: u16,
+        publish: impl FnOnce(u16),
+    ) {
+        let header = &self.header[0];
+        for head in heads.clone() {
+            self.states[usize::from(head)].next.store(self.last_batch_head, Relaxed);
+            self.last_batch_head = head;
+            header.last_batch_head.store(head, Release);
+        }
+        publish(used_index);
+        for head in heads {
+            self.states[usize::from(head)].in_flight.store(0, Release);
+        }
+        header.used_index.store(used_index, Release);
+    }
+}

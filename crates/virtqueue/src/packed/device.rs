@@ -1,0 +1,498 @@
+//! The device half of a packed ring.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use memory::{AddressSpace, Lender, Translator, prefetch};
+
+use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
+use super::{PackedDescriptor, PackedRing};
+use crate::atomics::{Atomics, Word};
+use crate::burst::{Burst, Chain, ChainBuilder, batches};
+use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
+use crate::error::{Malformed, Place, RingError, TakeError};
+use crate::inflight::PackedInFlight;
+use crate::position::Cursor;
+use crate::{FeatureSet, Position, QueueSize, tuning};
+
+/// Descriptors per cache line.
+const LINE: u16 = 4;
+
+/// A running packed ring as the device sees it.
+pub struct PackedDevice<R, F> {
+    ring: R,
+    size: QueueSize,
+    owner: u64,
+    translator: Translator,
+    next_available: Cursor,
+    next_used: Cursor,
+    /// Slots that are taken and not yet used.
+    outstanding: u16,
+    /// Used cursor at the last decision about a call; `None` makes the next decision a yes.
+    called_at: Option<Cursor>,
+    broken: Option<RingError>,
+    log: Option<UsedLog>,
+    in_flight: Option<PackedInFlight>,
+    features: PhantomData<F>,
+}
+
+impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
+    /// A queue over a ring whose memory has been found. Nothing in the ring is believed yet.
+    pub fn new(
+        ring: R,
+        size: QueueSize,
+        position: Position,
+        translator: Translator,
+        log: Option<UsedLog>,
+        in_flight: Option<PackedInFlight>,
+    ) -> Self {
+        let (mut next_available, mut next_used) = match position {
+            Position::Packed { next_available, next_used } => (next_available, next_used),
+            Position::Split { .. } => (Cursor::START, Cursor::START),
+        };
+        // A base from the wire may name a slot that the ring does not have.
+        next_available.slot %= size.get();
+        next_used.slot %= size.get();
+        if let Some(in_flight) = &in_flight {
+            next_used = in_flight.next_used();
+            next_available = next_used.forward(in_flight.resubmit_slots(), size.get());
+        }
+        let ahead = distance(next_used, next_available, size.get());
+        let fresh = next_available == Cursor::START && next_used == Cursor::START;
+        PackedDevice {
+            ring,
+            size,
+            owner: fresh_owner(),
+            translator,
+            next_available,
+            next_used,
+            outstanding: ahead,
+            called_at: fresh.then_some(Cursor::START),
+            broken: None,
+            log,
+            in_flight,
+            features: PhantomData,
+        }
+    }
+
+    fn stop<T>(&mut self, error: TakeError) -> Result<T, TakeError> {
+        if let TakeError::Malformed(malformed) = error {
+            self.broken = Some(malformed);
+        }
+        Err(error)
+    }
+
+    #[cold]
+    fn take_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
+        let mut taken = 0;
+        while taken < max {
+            let Some(in_flight) = &mut self.in_flight else { break };
+            let mut lender = self.translator.lend(&mut burst.lent);
+            let first = lender.len();
+            match in_flight
+                .peek_resubmit(|entry, buffer| walk_stored::<F>(&mut lender, entry, buffer, self.size.get()))
+            {
+                None => break,
+                Some(Ok(chain)) => {
+                    in_flight.resubmitted();
+                    burst.chains.push(chain);
+                    burst.open += 1;
+                    taken += 1;
+                }
+                Some(Err(error)) => {
+                    lender.truncate(first);
+                    return if taken > 0 { Ok(taken) } else { self.stop(error) };
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    #[cold]
+    fn log_written(&mut self, burst: &Burst, range: Range<usize>) {
+        let Some(log) = &self.log else { return };
+        for chain in &burst.chains[range] {
+            let marked = log.mark_buffers(&self.translator, burst.writable(chain), chain.written);
+            if let Err(error) = marked {
+                self.broken.get_or_insert(error);
+            }
+        }
+    }
+
+    fn complete_run(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if F::IN_ORDER {
+            debug_assert_eq!(
+                burst.chains[range.start].taken_at, self.next_used.slot,
+                "complete in the order taken"
+            );
+        }
+        if self.log.is_some() {
+            self.log_written(burst, range.clone());
+        }
+        if let Some(in_flight) = &mut self.in_flight {
+            let total = burst.chains[range.clone()].iter().map(|chain| chain.slots).sum();
+            let used = self.next_used.forward(total, self.size.get());
+            in_flight.completing(burst.chains[range.clone()].iter().map(|chain| chain.id), used);
+        }
+        let count = range.len();
+        let ring = self.ring.descriptors();
+        let size = self.size.get();
+        let first = self.next_used;
+        let mut first_flags = 0;
+        let mut at = first;
+        let mut slots = 0;
+        batches(&mut burst.chains[range.clone()], F::IN_ORDER, |batch| {
+            let slot = &ring[usize::from(at.slot)];
+            slot.id.store(batch.id, Relaxed);
+            slot.len.store(batch.written, Relaxed);
+            let flags = flags::used(at.wrap) | if batch.writable { WRITE } else { 0 };
+            if slots == 0 {
+                first_flags = flags;
+            } else {
+                // Relaxed: the driver gets here only through the first slot's flags, published below.
+                slot.flags.store(flags, Relaxed);
+            }
+            at = at.forward(batch.slots, size);
+            slots += batch.slots;
+        });
+        if self.log.is_some() {
+            let marked = self.log.as_ref().map(|log| log.mark_packed_used(first.slot, slots, self.size));
+            if let Some(Err(error)) = marked {
+                self.broken.get_or_insert(error);
+            }
+        }
+        // Release: pairs with the driver's acquire of these flags; ids, lengths and the other flags of the
+        // burst are visible before them (§2.8.9). One publishing store for the whole burst.
+        R::Atomics::publish(&ring[usize::from(first.slot)].flags, first_flags);
+        self.next_used = at;
+        self.outstanding -= slots;
+        burst.open -= count;
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.completed();
+        }
+    }
+}
+
+impl<R, F> DeviceQueue for PackedDevice<R, F>
+where
+    R: PackedRing + Send,
+    F: FeatureSet,
+{
+    fn size(&self) -> QueueSize {
+        self.size
+    }
+
+    fn take(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
+        if let Some(error) = self.broken {
+            return Err(error.into());
+        }
+        burst.begin(self.owner);
+        let max = max.min(burst.room());
+        if self.in_flight.as_ref().is_some_and(PackedInFlight::has_resubmit) {
+            return self.take_resubmitted(burst, max);
+        }
+        let size = self.size.get();
+        let ring = self.ring.descriptors();
+        let mut lender = self.translator.lend(&mut burst.lent);
+        let (mut at, mut outstanding) = (self.next_available, self.outstanding);
+        let mut taken = 0;
+        let mut stopped = None;
+        while taken < max {
+            if tuning::PREFETCH {
+                // Wrapping round is not worth a branch: past the end it is a hint that misses.
+                prefetch(ring.as_ptr().wrapping_add(usize::from(at.slot) + 2 * usize::from(LINE)));
+            }
+            let line = usize::from(at.slot);
+            let whole = tuning::UNROLL
+                && at.slot % LINE == 0
+                && at.slot + LINE < size
+                && max - taken >= usize::from(LINE)
+                && outstanding + LINE <= size;
+            if whole
+                && let Some(chains) = take_line::<R::Atomics>(
+                    &mut lender,
+                    ring[line..line + usize::from(LINE)].try_into().expect("a line has four slots"),
+                    at,
+                    size,
+                )
+            {
+                burst.chains.extend_from_slice(&chains);
+                at.slot += LINE;
+                outstanding += LINE;
+                taken += usize::from(LINE);
+                continue;
+            }
+            let slot = &ring[line];
+            // Acquire: pairs with the driver's release of the head's flags; the rest of the chain is
+            // visible after it (§2.8.21.1).
+            let head = R::Atomics::observe(&slot.flags);
+            if head & WRAP_BITS != flags::available(at.wrap) {
+                break;
+            }
+            let first = lender.len();
+            match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, size - outstanding) {
+                Ok(chain) => {
+                    burst.chains.push(chain);
+                    at = at.forward(chain.slots, size);
+                    outstanding += chain.slots;
+                    taken += 1;
+                }
+                Err(error) => {
+                    lender.truncate(first);
+                    stopped = Some(error);
+                    break;
+                }
+            }
+        }
+        self.next_available = at;
+        self.outstanding = outstanding;
+        burst.open += taken;
+        if let Some(in_flight) = &mut self.in_flight {
+            let from = burst.chains.len() - taken;
+            for chain in &burst.chains[from..] {
+                let slots = (0..chain.slots).map(|i| {
+                    let slot = &ring[(usize::from(chain.taken_at) + usize::from(i)) % usize::from(size)];
+                    (slot.address.load(Relaxed), slot.len.load(Relaxed), slot.flags.load(Relaxed))
+                });
+                in_flight.take(chain.id, slots);
+            }
+        }
+        match stopped {
+            Some(error) if taken == 0 => self.stop(error),
+            Some(TakeError::Malformed(error)) => {
+                self.broken = Some(error);
+                Ok(taken)
+            }
+            _ => Ok(taken),
+        }
+    }
+
+    fn put_back(&mut self, burst: &mut Burst, from: usize) -> usize {
+        let size = self.size.get();
+        let latest = burst.chains.last().is_some_and(|chain| {
+            self.next_available.back(chain.slots, size).slot == chain.taken_at
+                && chain.slots <= self.outstanding
+        });
+        if burst.owner != self.owner || !latest || !burst.all_open(from) {
+            return 0;
+        }
+        let back = &burst.chains[from..];
+        let (count, slots) = (back.len(), back.iter().map(|chain| chain.slots).sum());
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.put_back(back.iter().map(|chain| chain.id));
+        }
+        self.next_available = self.next_available.back(slots, size);
+        self.outstanding -= slots;
+        burst.cut(from);
+        count
+    }
+
+    fn complete(&mut self, burst: &mut Burst, chains: Range<usize>) {
+        if burst.owner != self.owner {
+            return;
+        }
+        let mut at = chains.start;
+        while at < chains.end {
+            let start = at;
+            while at < chains.end && !burst.chains[at].done {
+                at += 1;
+            }
+            if start < at {
+                self.complete_run(burst, start..at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn needs_call(&mut self) -> bool {
+        let Some(old) = self.called_at.replace(self.next_used) else { return true };
+        if old == self.next_used {
+            return false;
+        }
+        // Flags published before, suppression read after: pairs with the driver's barrier between arming
+        // and looking at the ring (§2.8.10.1.1).
+        R::Atomics::full_barrier();
+        self.ring.driver_event().wants(old, self.next_used, self.size.get(), F::EVENT_IDX)
+    }
+
+    fn enable_kicks(&mut self) -> bool {
+        self.ring.device_event().arm(self.next_available, F::EVENT_IDX);
+        // Armed before, ring read after: pairs with the driver's barrier between publishing and reading
+        // the suppression (§2.8.21.3). One of the two sees the other.
+        R::Atomics::full_barrier();
+        let slot = &self.ring.descriptors()[usize::from(self.next_available.slot)];
+        R::Atomics::observe(&slot.flags) & WRAP_BITS == flags::available(self.next_available.wrap)
+    }
+
+    fn disable_kicks(&mut self) {
+        self.ring.device_event().disarm();
+    }
+
+    fn position(&self) -> Position {
+        Position::Packed { next_available: self.next_available, next_used: self.next_used }
+    }
+
+    fn broken(&self) -> Option<RingError> {
+        self.broken
+    }
+
+    fn set_space(&mut self, space: Arc<AddressSpace>) {
+        self.translator.set_space(space);
+    }
+
+    fn set_log(&mut self, log: Option<UsedLog>) {
+        self.log = log;
+    }
+}
+
+/// Slots from `from` to `to`; a full lap counts as one.
+fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
+    if from.wrap == to.wrap {
+        to.slot.saturating_sub(from.slot)
+    } else {
+        (u32::from(to.slot) + u32::from(size) - u32::from(from.slot)).min(size.into()) as u16
+    }
+}
+
+/// Four slots of one cache line, if all are available and each is a whole chain of one ordinary
+/// descriptor; else nothing, and the slots are taken one by one.
+#[cfg_attr(not(feature = "ablate-inline"), inline(always))]
+#[cfg_attr(feature = "ablate-inline", inline(never))]
+fn take_line<A: Atomics>(
+    lender: &mut Lender<'_>,
+    line: &[PackedDescriptor<A>; LINE as usize],
+    at: Cursor,
+    size: u16,
+) -> Option<[Chain; LINE as usize]> {
+    // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
+    let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
+    let expected = flags::available(at.wrap);
+    let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));
+    if odd & (WRAP_BITS | NEXT | INDIRECT) != 0 {
+        return None;
+    }
+    let first = lender.len();
+    let mut chains = [Chain::EMPTY; LINE as usize];
+    for (i, chain) in chains.iter_mut().enumerate() {
+        let (descriptor, slot) = (&line[i], at.slot + i as u16);
+        let id = descriptor.id.load(Relaxed);
+        let mut builder = ChainBuilder::new(lender);
+        let address = descriptor.address.load(Relaxed);
+        let len = descriptor.len.load(Relaxed);
+        let added = builder.add(lender, address, len, flags[i] & WRITE != 0, Place::Slot(slot));
+        match added {
+            Ok(()) if id < size => *chain = builder.finish(lender, id, 1, slot),
+            // The one-by-one path says what is wrong, after the slots before it.
+            _ => {
+                lender.truncate(first);
+                return None;
+            }
+        }
+    }
+    Some(chains)
+}
+
+/// Follows a chain from its first slot and lends its buffers; `room` slots may still become outstanding.
+#[cfg_attr(not(feature = "ablate-inline"), inline(always))]
+#[cfg_attr(feature = "ablate-inline", inline(never))]
+fn walk<A: Atomics, F: FeatureSet>(
+    lender: &mut Lender<'_>,
+    ring: &[PackedDescriptor<A>],
+    first: u16,
+    head: u16,
+    room: u16,
+) -> Result<Chain, TakeError> {
+    let mut chain = ChainBuilder::new(lender);
+    let (mut slot, mut flags, mut slots) = (first, head, 1);
+    if room == 0 {
+        return Err(TakeError::malformed(Malformed::AvailableTooFarAhead, Place::Slot(first), first.into()));
+    }
+    loop {
+        let descriptor = &ring[usize::from(slot)];
+        let address = descriptor.address.load(Relaxed);
+        let len = descriptor.len.load(Relaxed);
+        let place = Place::Slot(slot);
+        if flags & INDIRECT != 0 {
+            check_indirect::<F>(flags, place)?;
+            walk_indirect(&mut chain, lender, address, len, slot, ring.len())?;
+        } else {
+            chain.add(lender, address, len, flags & WRITE != 0, place)?;
+        }
+        if flags & NEXT == 0 {
+            // The id counts only in the last descriptor (§2.8.6).
+            let id = descriptor.id.load(Relaxed);
+            if usize::from(id) >= ring.len() {
+                return Err(TakeError::malformed(Malformed::BufferIdOutOfRange, place, id.into()));
+            }
+            return Ok(chain.finish(lender, id, slots, first));
+        }
+        if slots == room {
+            return Err(TakeError::malformed(Malformed::ChainTooLong, Place::Slot(first), slots.into()));
+        }
+        slots += 1;
+        slot = if usize::from(slot) + 1 == ring.len() { 0 } else { slot + 1 };
+        // Relaxed: the head's flags, observed with acquire, came after these.
+        flags = ring[usize::from(slot)].flags.load(Relaxed);
+    }
+}
+
+fn check_indirect<F: FeatureSet>(flags: u16, place: Place) -> Result<(), TakeError> {
+    if !F::INDIRECT {
+        return Err(TakeError::malformed(Malformed::IndirectNotNegotiated, place, flags.into()));
+    }
+    if flags & NEXT != 0 {
+        return Err(TakeError::malformed(Malformed::IndirectWithNext, place, flags.into()));
+    }
+    Ok(())
+}
+
+/// A table of descriptors in a buffer of its own: all of its entries are the chain, in order (§2.8.7).
+fn walk_indirect(
+    chain: &mut ChainBuilder,
+    lender: &mut Lender<'_>,
+    table: u64,
+    len: u32,
+    slot: u16,
+    queue_size: usize,
+) -> Result<(), TakeError> {
+    let entries = len / 16;
+    if len % 16 != 0 || entries == 0 || entries > MAX_INDIRECT.max(queue_size as u32) {
+        return Err(TakeError::malformed(Malformed::IndirectTableSize, Place::Slot(slot), len.into()));
+    }
+    for entry in 0..entries as u16 {
+        let place = Place::Indirect { of: slot, entry };
+        let mut bytes = [0; 16];
+        let address = table.wrapping_add(u64::from(entry) * 16);
+        lender.read(address, &mut bytes).map_err(|fault| TakeError::fault(fault, place))?;
+        let whole = u128::from_le_bytes(bytes);
+        let flags = (whole >> 112) as u16;
+        if flags & INDIRECT != 0 {
+            return Err(TakeError::malformed(Malformed::IndirectInIndirect, place, flags.into()));
+        }
+        chain.add(lender, whole as u64, (whole >> 64) as u32, flags & WRITE != 0, place)?;
+    }
+    Ok(())
+}
+
+/// A chain as the in-flight region recorded it.
+fn walk_stored<F: FeatureSet>(
+    lender: &mut Lender<'_>,
+    entry: u16,
+    buffer: &crate::inflight::StoredBuffer,
+    size: u16,
+) -> Result<Chain, TakeError> {
+    let mut chain = ChainBuilder::new(lender);
+    let place = Place::InFlight(entry);
+    for &(address, len, flags) in &buffer.descriptors {
+        if flags & INDIRECT != 0 {
+            check_indirect::<F>(flags, place)?;
+            walk_indirect(&mut chain, lender, address, len, entry, size.into())?;
+        } else {
+            chain.add(lender, address, len, flags & WRITE != 0, place)?;
+        }
+    }
+    Ok(chain.finish(lender, buffer.id, buffer.descriptors.len() as u16, buffer.slot))
+}

@@ -1,0 +1,303 @@
+//! The driver half of a packed ring.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::PackedRing;
+use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
+use crate::atomics::{Atomics, Word};
+use crate::driver::{Buffer, Direction, DriverQueue, IndirectTables, Request, Slot, Used, broken};
+use crate::error::{Malformed, Place, RingError};
+use crate::position::Cursor;
+use crate::{FeatureSet, Position, QueueSize};
+
+/// A running packed ring as the driver sees it.
+pub struct PackedDriver<R, F> {
+    ring: R,
+    size: QueueSize,
+    /// By buffer id. Without IN_ORDER free ids are linked; with it, a buffer's id is its first slot.
+    slots: Vec<Slot>,
+    free_id: u16,
+    free: u16,
+    next_available: Cursor,
+    next_used: Cursor,
+    kicked_at: Cursor,
+    broken: Option<RingError>,
+    indirect: Option<IndirectTables>,
+    features: PhantomData<F>,
+}
+
+impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
+    /// A queue over a zeroed ring; with INDIRECT_DESC, `indirect` is where tables may lie.
+    pub fn new(ring: R, size: QueueSize, indirect: Option<IndirectTables>) -> Self {
+        let mut queue = PackedDriver {
+            ring,
+            size,
+            slots: Vec::new(),
+            free_id: 0,
+            free: 0,
+            next_available: Cursor::START,
+            next_used: Cursor::START,
+            kicked_at: Cursor::START,
+            broken: None,
+            indirect: indirect.filter(|_| F::INDIRECT),
+            features: PhantomData,
+        };
+        queue.start();
+        queue
+    }
+
+    fn start(&mut self) {
+        let size = self.size.get();
+        self.slots = (1..=size).map(|next| Slot { next, ..Slot::default() }).collect();
+        (self.free_id, self.free) = (0, size);
+        (self.next_available, self.next_used, self.kicked_at) = (Cursor::START, Cursor::START, Cursor::START);
+        self.broken = None;
+        // Neither available nor used in the first pass (§2.8.1).
+        for descriptor in self.ring.descriptors() {
+            descriptor.flags.store(0, Relaxed);
+        }
+        self.ring.driver_event().arm(Cursor::START, false);
+    }
+
+    fn needs(&self, request: &Request<'_>) -> usize {
+        match (&self.indirect, request.pieces()) {
+            (Some(tables), n) if n > 1 && n <= tables.entries() => 1,
+            (_, n) => n,
+        }
+    }
+
+    /// An id for a buffer that starts at `slot`.
+    #[inline(always)]
+    fn claim(
+        slots: &mut [Slot],
+        free_id: &mut u16,
+        at: Cursor,
+        cookie: u32,
+        writable: u32,
+        count: u16,
+    ) -> u16 {
+        let id = if F::IN_ORDER { at.slot } else { *free_id };
+        let slot = &mut slots[usize::from(id)];
+        if !F::IN_ORDER {
+            *free_id = slot.next;
+        }
+        (slot.cookie, slot.writable, slot.slots) = (cookie, writable, count);
+        id
+    }
+
+    /// Writes one request; the flags of the burst's very first slot are handed out, not stored.
+    fn write_request(&mut self, request: &Request<'_>, needs: usize, first: &mut Option<(u16, u16)>) {
+        let (ring, size) = (self.ring.descriptors(), self.size.get());
+        let mut at = self.next_available;
+        let (cookie, writable) = (request.cookie, request.writable_bytes());
+        let id = Self::claim(&mut self.slots, &mut self.free_id, at, cookie, writable, needs as u16);
+        let mut put = |address, len, flags: u16| {
+            let slot = &ring[usize::from(at.slot)];
+            slot.write(address, len, id);
+            let flags = flags | flags::available(at.wrap);
+            if first.is_none() {
+                *first = Some((at.slot, flags));
+            } else {
+                // Relaxed: the device gets here only through the first slot's flags, published last.
+                slot.flags.store(flags, Relaxed);
+            }
+            at = at.forward(1, size);
+        };
+        if needs == 1 && request.pieces() > 1 {
+            let descriptors = request.each().map(|(piece, write)| {
+                let flags = if write { WRITE } else { 0 };
+                (piece.address, u64::from(piece.len) | u64::from(flags) << 48)
+            });
+            let (address, len) =
+                self.indirect.as_ref().map_or((0, 0), |tables| tables.write(id, descriptors));
+            put(address, len, INDIRECT);
+        } else {
+            for (i, (piece, write)) in request.each().enumerate() {
+                let next = if i + 1 < needs { NEXT } else { 0 };
+                put(piece.address, piece.len, next | if write { WRITE } else { 0 });
+            }
+        }
+        self.next_available = at;
+        self.free -= needs as u16;
+    }
+
+    /// Release: pairs with the device's acquire of these flags; all descriptors of the burst are visible
+    /// before them (§2.8.21.1). One publishing store for the whole burst.
+    #[inline(always)]
+    fn publish(&self, (slot, flags): (u16, u16)) {
+        R::Atomics::publish(&self.ring.descriptors()[usize::from(slot)].flags, flags);
+    }
+
+    fn stop<T>(&mut self, rule: Malformed, place: Place, value: u64) -> Result<T, RingError> {
+        let error = broken(rule, place, value);
+        self.broken = Some(error);
+        Err(error)
+    }
+
+    /// One used descriptor, which with IN_ORDER may stand for several buffers; 0 if there is none.
+    #[inline(always)]
+    fn reclaim_entry(&mut self, used: &mut Vec<Used>) -> Result<usize, RingError> {
+        let (ring, size) = (self.ring.descriptors(), self.size.get());
+        let slot = &ring[usize::from(self.next_used.slot)];
+        // Acquire: pairs with the device's release of these flags, or of those of the burst's first slot;
+        // id, length and what the device wrote to the buffer are visible now (§2.8.9).
+        if R::Atomics::observe(&slot.flags) & WRAP_BITS != flags::used(self.next_used.wrap) {
+            return Ok(0);
+        }
+        if self.free == size {
+            // Nothing is outstanding. A fresh ring in its second pass looks the same, so this is no error.
+            return Ok(0);
+        }
+        let place = Place::Slot(self.next_used.slot);
+        let (id, written) = (slot.id.load(Relaxed), slot.len.load(Relaxed));
+        let written = if slot.flags.load(Relaxed) & WRITE != 0 { written } else { 0 };
+        let Some(known) = self.slots.get(usize::from(id)).filter(|slot| slot.slots > 0).copied() else {
+            return self.stop(Malformed::NotOutstanding, place, id.into());
+        };
+        if written > known.writable {
+            return self.stop(Malformed::UsedLengthTooLong, place, written.into());
+        }
+        if !F::IN_ORDER {
+            let slot = &mut self.slots[usize::from(id)];
+            slot.slots = 0;
+            slot.next = std::mem::replace(&mut self.free_id, id);
+            self.free += known.slots;
+            self.next_used = self.next_used.forward(known.slots, size);
+            used.push(Used { cookie: known.cookie, written });
+            return Ok(1);
+        }
+        // All buffers from the oldest, which starts at this slot, to the one named; those skipped count as
+        // written in full (§2.8.8).
+        for count in 1.. {
+            let head = self.next_used.slot;
+            let slot = std::mem::take(&mut self.slots[usize::from(head)]);
+            if slot.slots == 0 {
+                return self.stop(Malformed::NotOutstanding, place, id.into());
+            }
+            self.free += slot.slots;
+            self.next_used = self.next_used.forward(slot.slots, size);
+            let last = head == id;
+            used.push(Used { cookie: slot.cookie, written: if last { written } else { slot.writable } });
+            if last {
+                return Ok(count);
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl<R, F> DriverQueue for PackedDriver<R, F>
+where
+    R: PackedRing + Send,
+    F: FeatureSet,
+{
+    fn size(&self) -> QueueSize {
+        self.size
+    }
+
+    fn free_descriptors(&self) -> u16 {
+        self.free
+    }
+
+    fn add(&mut self, buffers: &[Buffer], direction: Direction) -> usize {
+        let count = buffers.len().min(self.free.into());
+        if self.broken.is_some() || count == 0 {
+            return 0;
+        }
+        let (ring, size) = (self.ring.descriptors(), self.size.get());
+        let (write, mask) = if direction == Direction::FromDevice { (WRITE, u32::MAX) } else { (0, 0) };
+        let first = self.next_available;
+        let mut at = first;
+        for (i, buffer) in buffers[..count].iter().enumerate() {
+            let writable = buffer.len & mask;
+            let id = Self::claim(&mut self.slots, &mut self.free_id, at, buffer.cookie, writable, 1);
+            let slot = &ring[usize::from(at.slot)];
+            slot.write(buffer.address, buffer.len, id);
+            if i > 0 {
+                // Relaxed: the device gets here only through the first slot's flags, published last.
+                slot.flags.store(write | flags::available(at.wrap), Relaxed);
+            }
+            at = at.forward(1, size);
+        }
+        self.next_available = at;
+        self.free -= count as u16;
+        self.publish((first.slot, write | flags::available(first.wrap)));
+        count
+    }
+
+    fn add_requests(&mut self, requests: &[Request<'_>]) -> usize {
+        if self.broken.is_some() {
+            return 0;
+        }
+        let (mut added, mut first) = (0, None);
+        for request in requests {
+            let needs = self.needs(request);
+            if needs == 0 || needs > self.free.into() {
+                break;
+            }
+            self.write_request(request, needs, &mut first);
+            added += 1;
+        }
+        if let Some(first) = first {
+            self.publish(first);
+        }
+        added
+    }
+
+    fn reclaim(&mut self, used: &mut Vec<Used>, max: usize) -> Result<usize, RingError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        let before = used.len();
+        while used.len() - before < max {
+            match self.reclaim_entry(used) {
+                Ok(0) => break,
+                Ok(_) => {}
+                // What came before is good; the error comes with the next call.
+                Err(_) if used.len() > before => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(used.len() - before)
+    }
+
+    fn needs_kick(&mut self) -> bool {
+        let old = std::mem::replace(&mut self.kicked_at, self.next_available);
+        if old == self.next_available {
+            return false;
+        }
+        // Flags published before, suppression read after: pairs with the device's barrier between arming
+        // and looking at the ring (§2.8.21.3).
+        R::Atomics::full_barrier();
+        self.ring.device_event().wants(old, self.next_available, self.size.get(), F::EVENT_IDX)
+    }
+
+    fn enable_calls(&mut self) -> bool {
+        self.ring.driver_event().arm(self.next_used, F::EVENT_IDX);
+        // Armed before, ring read after: pairs with the device's barrier between publishing and reading
+        // the suppression (§2.8.10.1.1).
+        R::Atomics::full_barrier();
+        let slot = &self.ring.descriptors()[usize::from(self.next_used.slot)];
+        let flags = R::Atomics::observe(&slot.flags);
+        self.free < self.size.get() && flags & WRAP_BITS == flags::used(self.next_used.wrap)
+    }
+
+    fn disable_calls(&mut self) {
+        self.ring.driver_event().disarm();
+    }
+
+    fn position(&self) -> Position {
+        Position::Packed { next_available: self.next_available, next_used: self.next_used }
+    }
+
+    fn notification_data(&self, queue: u16) -> u32 {
+        u32::from(queue) | u32::from(self.next_available.to_bits()) << 16
+    }
+
+    fn reset(&mut self) -> Vec<u32> {
+        let open = self.slots.iter().filter(|slot| slot.slots > 0).map(|slot| slot.cookie).collect();
+        self.start();
+        open
+    }
+}

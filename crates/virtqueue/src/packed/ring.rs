@@ -1,0 +1,163 @@
+//! The words of a packed ring and where they lie.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
+
+use memory::{Address, AddressSpace, BindError, Cell, Cells};
+
+use super::event;
+use crate::QueueSize;
+use crate::atomics::{Atomics, Platform, Smp, Word};
+use crate::position::{Cursor, event_passed};
+
+/// A descriptor (§2.8.13).
+#[repr(C, align(16))]
+pub struct PackedDescriptor<A: Atomics> {
+    pub(crate) address: A::U64,
+    pub(crate) len: A::U32,
+    pub(crate) id: A::U16,
+    pub(crate) flags: A::U16,
+}
+
+/// An event suppression structure (§2.8.14).
+#[repr(C, align(4))]
+pub struct Event<A: Atomics> {
+    pub(crate) position: A::U16,
+    pub(crate) flags: A::U16,
+}
+
+const _: () = assert!(size_of::<PackedDescriptor<Smp>>() == 16 && size_of::<Event<Smp>>() == 4);
+
+// SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
+unsafe impl Cell for PackedDescriptor<Smp> {}
+// SAFETY: 2 + 2 bytes of atomics, no padding.
+unsafe impl Cell for Event<Smp> {}
+// SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
+unsafe impl Cell for PackedDescriptor<Platform> {}
+// SAFETY: 2 + 2 bytes of atomics, no padding.
+unsafe impl Cell for Event<Platform> {}
+
+/// Where a packed ring's words are. Implemented for mapped memory, and by models.
+pub trait PackedRing {
+    /// The atomics it is made of.
+    type Atomics: Atomics;
+    /// The descriptors; their number is the queue size.
+    fn descriptors(&self) -> &[PackedDescriptor<Self::Atomics>];
+    /// What the driver wants to be called for.
+    fn driver_event(&self) -> &Event<Self::Atomics>;
+    /// What the device wants to be kicked for.
+    fn device_event(&self) -> &Event<Self::Atomics>;
+}
+
+/// A packed ring in mapped memory.
+pub struct MappedPacked<A = Smp>
+where
+    A: Atomics,
+    PackedDescriptor<A>: Cell,
+    Event<A>: Cell,
+{
+    descriptors: Cells<PackedDescriptor<A>>,
+    driver_event: Cells<Event<A>>,
+    device_event: Cells<Event<A>>,
+    atomics: PhantomData<A>,
+}
+
+impl<A: Atomics> MappedPacked<A>
+where
+    PackedDescriptor<A>: Cell,
+    Event<A>: Cell,
+{
+    /// Finds the ring and the two event structures, each inside one region and aligned as §2.8 demands.
+    pub fn bind(
+        space: &AddressSpace,
+        size: QueueSize,
+        descriptors: Address,
+        driver_event: Address,
+        device_event: Address,
+    ) -> Result<Self, BindError> {
+        Ok(MappedPacked {
+            descriptors: space.cells(descriptors, usize::from(size.get()))?,
+            driver_event: space.cells(driver_event, 1)?,
+            device_event: space.cells(device_event, 1)?,
+            atomics: PhantomData,
+        })
+    }
+}
+
+impl<A: Atomics> PackedRing for MappedPacked<A>
+where
+    PackedDescriptor<A>: Cell,
+    Event<A>: Cell,
+{
+    type Atomics = A;
+
+    #[inline(always)]
+    fn descriptors(&self) -> &[PackedDescriptor<A>] {
+        &self.descriptors
+    }
+    #[inline(always)]
+    fn driver_event(&self) -> &Event<A> {
+        &self.driver_event[0]
+    }
+    #[inline(always)]
+    fn device_event(&self) -> &Event<A> {
+        &self.device_event[0]
+    }
+}
+
+impl<A: Atomics> PackedDescriptor<A> {
+    /// For rings that do not lie in mapped memory.
+    pub fn from_words(address: A::U64, len: A::U32, id: A::U16, flags: A::U16) -> Self {
+        PackedDescriptor { address, len, id, flags }
+    }
+
+    /// Everything but the flags. Relaxed: the flags of this or an earlier slot publish it.
+    #[inline(always)]
+    pub(crate) fn write(&self, address: u64, len: u32, id: u16) {
+        self.address.store(address, Relaxed);
+        self.len.store(len, Relaxed);
+        self.id.store(id, Relaxed);
+    }
+}
+
+impl<A: Atomics> Event<A> {
+    /// For rings that do not lie in mapped memory.
+    pub fn from_words(position: A::U16, flags: A::U16) -> Self {
+        Event { position, flags }
+    }
+
+    /// Asks for a notification: at any descriptor, or once `at` has been passed.
+    #[inline(always)]
+    pub(crate) fn arm(&self, at: Cursor, by_position: bool) {
+        if by_position {
+            self.position.store(at.to_bits(), Relaxed);
+            // Release: pairs with the acquire in `wants`; who sees the flags sees the position.
+            A::publish(&self.flags, event::AT_DESCRIPTOR);
+        } else {
+            self.flags.store(event::ENABLE, Relaxed);
+        }
+    }
+
+    /// Asks for no notification.
+    #[inline(always)]
+    pub(crate) fn disarm(&self) {
+        self.flags.store(event::DISABLE, Relaxed);
+    }
+
+    /// Whether the peer wants to hear of the slots `old .. new` in a ring of `size` (§2.8.10.1).
+    #[inline(always)]
+    pub(crate) fn wants(&self, old: Cursor, new: Cursor, size: u16, by_position: bool) -> bool {
+        match A::observe(&self.flags) {
+            event::DISABLE => false,
+            event::AT_DESCRIPTOR if by_position => {
+                let at = Cursor::from_bits(self.position.load(Relaxed));
+                // Slots count on across the wrap: what lies in the pass before is negative.
+                let place = |c: Cursor| if c.wrap == new.wrap { c.slot } else { c.slot.wrapping_sub(size) };
+                event_passed(place(at), new.slot, place(old))
+            }
+            // A reserved value from a broken peer: a notification too many does no harm.
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! The device half of a split ring: takes what is available, gives back what is used.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use memory::{AddressSpace, Lender, Translator, prefetch};
+
+use super::flags::{INDIRECT, NEXT, WRITE};
+use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
+use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
+use crate::atomics::{Atomics, Word};
+use crate::burst::{Burst, Chain, ChainBuilder, batches};
+use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
+use crate::error::{Malformed, Place, RingError, TakeError};
+use crate::inflight::SplitInFlight;
+use crate::position::event_passed;
+use crate::{FeatureSet, Position, QueueSize, tuning};
+
+/// A running split ring as the device sees it.
+pub struct SplitDevice<R, F> {
+    ring: R,
+    size: QueueSize,
+    owner: u64,
+    translator: Translator,
+    /// Next entry of the available ring to take.
+    next_available: u16,
+    /// The available index as last observed: not read again while it suffices.
+    available_seen: u16,
+    /// Next entry of the used ring to write.
+    next_used: u16,
+    /// Used index at the last decision about a call; `None` makes the next decision a yes.
+    called_at: Option<u16>,
+    broken: Option<RingError>,
+    log: Option<UsedLog>,
+    in_flight: Option<SplitInFlight>,
+    features: PhantomData<F>,
+}
+
+impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
+    /// A queue over a ring whose memory has been found. Nothing in the ring is believed yet.
+    pub fn new(
+        ring: R,
+        size: QueueSize,
+        position: Position,
+        translator: Translator,
+        log: Option<UsedLog>,
+        in_flight: Option<SplitInFlight>,
+    ) -> Self {
+        let (next_available, mut next_used) = match position {
+            Position::Split { next_available, next_used } => (next_available, next_used),
+            Position::Packed { .. } => (0, 0),
+        };
+        let mut next_available = next_available;
+        if let Some(in_flight) = &in_flight {
+            // vhost-user, "Inflight I/O tracking": the used ring itself says how far it got, and what was
+            // taken beyond that and not completed is in the region.
+            next_used = R::Atomics::observe(&ring.used_header()[USED_INDEX]);
+            next_available = next_used.wrapping_add(in_flight.resubmit_len());
+        }
+        let fresh = next_available == 0 && next_used == 0;
+        SplitDevice {
+            ring,
+            size,
+            owner: fresh_owner(),
+            translator,
+            next_available,
+            available_seen: next_available,
+            next_used,
+            called_at: fresh.then_some(0),
+            broken: None,
+            log,
+            in_flight,
+            features: PhantomData,
+        }
+    }
+
+    /// Number of chains that can be taken, observing the index again if fewer than `wanted` are known.
+    #[inline(always)]
+    fn available(&mut self, wanted: usize) -> Result<u16, TakeError> {
+        let known = self.available_seen.wrapping_sub(self.next_available);
+        if usize::from(known) >= wanted {
+            return Ok(known);
+        }
+        // Acquire: pairs with the driver's release of the index; entries and descriptors before it are
+        // visible now (§2.7.13.3).
+        let index = R::Atomics::observe(&self.ring.available()[AVAILABLE_INDEX]);
+        if index.wrapping_sub(self.next_used) > self.size.get() {
+            return Err(TakeError::malformed(
+                Malformed::AvailableTooFarAhead,
+                Place::AvailableIndex,
+                index.into(),
+            ));
+        }
+        // A driver that turns its index back behind what was taken lands here as an empty ring or as the
+        // error above; either way nothing is taken twice.
+        let fresh = index.wrapping_sub(self.next_available);
+        if fresh > self.size.get() {
+            return Err(TakeError::malformed(
+                Malformed::AvailableTooFarAhead,
+                Place::AvailableIndex,
+                index.into(),
+            ));
+        }
+        self.available_seen = index;
+        Ok(fresh)
+    }
+
+    fn stop<T>(&mut self, error: TakeError) -> Result<T, TakeError> {
+        if let TakeError::Malformed(malformed) = error {
+            self.broken = Some(malformed);
+        }
+        Err(error)
+    }
+
+    /// Chains that a previous process had taken and not completed come first, in their old order.
+    #[cold]
+    fn take_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
+        let mut taken = 0;
+        while taken < max {
+            let Some(head) = self.in_flight.as_ref().and_then(SplitInFlight::peek_resubmit) else { break };
+            let left = self.in_flight.as_ref().map_or(0, SplitInFlight::resubmit_len);
+            let taken_at = self.next_available.wrapping_sub(left);
+            let table = self.ring.descriptors();
+            let mut lender = self.translator.lend(&mut burst.lent);
+            let first = lender.len();
+            let walked = walk::<R::Atomics, F>(&mut lender, table, head, Place::InFlight(head), taken_at);
+            match walked {
+                Ok(chain) => {
+                    burst.chains.push(chain);
+                    burst.open += 1;
+                    taken += 1;
+                    if let Some(in_flight) = &mut self.in_flight {
+                        in_flight.resubmitted();
+                    }
+                }
+                Err(error) => {
+                    lender.truncate(first);
+                    return if taken > 0 { Ok(taken) } else { self.stop(error) };
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Writes used entries for `chains` and moves `next_used`; does not publish.
+    fn write_used(&mut self, chains: &mut [Chain]) {
+        let used = self.ring.used();
+        let mask = usize::from(self.size.get() - 1);
+        let mut next = self.next_used;
+        batches(chains, F::IN_ORDER, |batch| {
+            used[usize::from(next) & mask].write(batch.id.into(), batch.written);
+            next = next.wrapping_add(batch.chains);
+        });
+        self.next_used = next;
+    }
+
+    #[cold]
+    fn log_written(&mut self, burst: &Burst, range: Range<usize>) {
+        let Some(log) = &self.log else { return };
+        for chain in &burst.chains[range] {
+            let marked = log.mark_buffers(&self.translator, burst.writable(chain), chain.written);
+            if let Err(error) = marked {
+                self.broken.get_or_insert(error);
+            }
+        }
+    }
+
+    #[cold]
+    fn log_used(&mut self, from: u16) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = log.mark_split_used(from, self.next_used, self.size) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    fn complete_run(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if F::IN_ORDER {
+            // The used entry of a batch implies those before it, so order is the caller's duty.
+            debug_assert_eq!(
+                burst.chains[range.start].taken_at, self.next_used,
+                "complete in the order taken"
+            );
+        }
+        if self.log.is_some() {
+            self.log_written(burst, range.clone());
+        }
+        let count = range.len();
+        let from = self.next_used;
+        self.write_used(&mut burst.chains[range.clone()]);
+        burst.open -= count;
+        if self.log.is_some() {
+            self.log_used(from);
+        }
+        if let Some(in_flight) = &mut self.in_flight {
+            // One by one, as the recovery rule needs: at most the last batch is in doubt.
+            in_flight.complete(burst.chains[range].iter().map(|chain| chain.id), self.next_used, |index| {
+                R::Atomics::publish(&self.ring.used_header()[USED_INDEX], index)
+            });
+            return;
+        }
+        // Release: pairs with the driver's acquire of the index; the entries above are visible before it
+        // (§2.7.8.2). One store for the whole burst.
+        R::Atomics::publish(&self.ring.used_header()[USED_INDEX], self.next_used);
+    }
+}
+
+impl<R, F> DeviceQueue for SplitDevice<R, F>
+where
+    R: SplitRing + Send,
+    F: FeatureSet,
+{
+    fn size(&self) -> QueueSize {
+        self.size
+    }
+
+    fn take(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
+        if let Some(error) = self.broken {
+            return Err(error.into());
+        }
+        burst.begin(self.owner);
+        let max = max.min(burst.room());
+        if self.in_flight.as_ref().is_some_and(|f| f.peek_resubmit().is_some()) {
+            return self.take_resubmitted(burst, max);
+        }
+        let count = match self.available(max) {
+            Ok(count) => max.min(usize::from(count)) as u16,
+            Err(error) => return self.stop(error),
+        };
+        let table = self.ring.descriptors();
+        let entries = &self.ring.available()[AVAILABLE_ENTRIES..];
+        let mask = self.size.get() - 1;
+        let mut lender = self.translator.lend(&mut burst.lent);
+        let mut stopped = None;
+        for i in 0..count {
+            let at = self.next_available.wrapping_add(i);
+            if tuning::PREFETCH && i + tuning::PREFETCH_AHEAD < count {
+                let ahead =
+                    entries[usize::from(at.wrapping_add(tuning::PREFETCH_AHEAD) & mask)].load(Relaxed);
+                prefetch(&table[usize::from(ahead & mask)]);
+            }
+            let entry = at & mask;
+            let head = entries[usize::from(entry)].load(Relaxed);
+            let first = lender.len();
+            match walk::<R::Atomics, F>(&mut lender, table, head, Place::Available(entry), at) {
+                Ok(chain) => burst.chains.push(chain),
+                Err(error) => {
+                    lender.truncate(first);
+                    stopped = Some((i, error));
+                    break;
+                }
+            }
+        }
+        let taken = stopped.map_or(count, |(i, _)| i);
+        if let Some(in_flight) = &mut self.in_flight {
+            let from = burst.chains.len() - usize::from(taken);
+            in_flight.take(burst.chains[from..].iter().map(|chain| chain.id));
+        }
+        self.next_available = self.next_available.wrapping_add(taken);
+        burst.open += usize::from(taken);
+        match stopped {
+            // What came before the bad chain is good; the error comes with the next call.
+            Some((0, error)) => self.stop(error),
+            Some((_, TakeError::Malformed(error))) => {
+                self.broken = Some(error);
+                Ok(usize::from(taken))
+            }
+            _ => Ok(usize::from(taken)),
+        }
+    }
+
+    fn put_back(&mut self, burst: &mut Burst, from: usize) -> usize {
+        let latest =
+            burst.chains.last().is_some_and(|chain| chain.taken_at.wrapping_add(1) == self.next_available);
+        if burst.owner != self.owner || !latest || !burst.all_open(from) {
+            return 0;
+        }
+        let back = &burst.chains[from..];
+        let count = back.len();
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.put_back(back.iter().map(|chain| chain.id));
+        }
+        self.next_available = self.next_available.wrapping_sub(count as u16);
+        burst.cut(from);
+        count
+    }
+
+    fn complete(&mut self, burst: &mut Burst, chains: Range<usize>) {
+        if burst.owner != self.owner {
+            return;
+        }
+        let mut at = chains.start;
+        while at < chains.end {
+            let start = at;
+            while at < chains.end && !burst.chains[at].done {
+                at += 1;
+            }
+            if start < at {
+                self.complete_run(burst, start..at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn needs_call(&mut self) -> bool {
+        let Some(old) = self.called_at.replace(self.next_used) else { return true };
+        if old == self.next_used {
+            return false;
+        }
+        // Used index published before, suppression read after: pairs with the driver's barrier between
+        // arming and looking at the used index (§2.7.7.2).
+        R::Atomics::full_barrier();
+        let available = self.ring.available();
+        if F::EVENT_IDX {
+            let event = available[AVAILABLE_ENTRIES + usize::from(self.size.get())].load(Relaxed);
+            event_passed(event, self.next_used, old)
+        } else {
+            available[AVAILABLE_FLAGS].load(Relaxed) & NO_NOTIFICATION == 0
+        }
+    }
+
+    fn enable_kicks(&mut self) -> bool {
+        if F::EVENT_IDX {
+            self.ring.available_event().store(self.next_available, Relaxed);
+        } else {
+            self.ring.used_header()[USED_FLAGS].store(0, Relaxed);
+        }
+        // Armed before, index read after: pairs with the driver's barrier between publishing and reading
+        // the suppression (§2.7.10.1). One of the two sees the other.
+        R::Atomics::full_barrier();
+        R::Atomics::observe(&self.ring.available()[AVAILABLE_INDEX]) != self.next_available
+    }
+
+    fn disable_kicks(&mut self) {
+        // With EVENT_IDX the event stays where it is, behind: nothing will pass it for a whole lap.
+        if !F::EVENT_IDX {
+            self.ring.used_header()[USED_FLAGS].store(NO_NOTIFICATION, Relaxed);
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position::Split { next_available: self.next_available, next_used: self.next_used }
+    }
+
+    fn broken(&self) -> Option<RingError> {
+        self.broken
+    }
+
+    fn set_space(&mut self, space: Arc<AddressSpace>) {
+        self.translator.set_space(space);
+    }
+
+    fn set_log(&mut self, log: Option<UsedLog>) {
+        self.log = log;
+    }
+}
+
+/// Follows a chain from its head and lends its buffers.
+#[cfg_attr(not(feature = "ablate-inline"), inline(always))]
+#[cfg_attr(feature = "ablate-inline", inline(never))]
+fn walk<A: Atomics, F: FeatureSet>(
+    lender: &mut Lender<'_>,
+    table: &[SplitDescriptor<A>],
+    head: u16,
+    place: Place,
+    taken_at: u16,
+) -> Result<Chain, TakeError> {
+    let mut chain = ChainBuilder::new(lender);
+    let Some(first) = table.get(usize::from(head)) else {
+        return Err(TakeError::malformed(Malformed::DescriptorOutOfRange, place, head.into()));
+    };
+    let first = first.read();
+    if first.flags & (NEXT | INDIRECT) == 0 {
+        chain.add(lender, first.address, first.len, first.flags & WRITE != 0, Place::Descriptor(head))?;
+    } else {
+        walk_linked::<A, F>(&mut chain, lender, table, head, first)?;
+    }
+    Ok(chain.finish(lender, head, 1, taken_at))
+}
+
+/// The rest of [`walk`]: chains of more than one descriptor. Bounded by the queue size (§2.7.5.2).
+#[inline(never)]
+fn walk_linked<A: Atomics, F: FeatureSet>(
+    chain: &mut ChainBuilder,
+    lender: &mut Lender<'_>,
+    table: &[SplitDescriptor<A>],
+    head: u16,
+    first: Read,
+) -> Result<(), TakeError> {
+    let (mut index, mut descriptor) = (head, first);
+    for _ in 0..table.len() {
+        let place = Place::Descriptor(index);
+        if descriptor.flags & INDIRECT != 0 {
+            if !F::INDIRECT {
+                return Err(TakeError::malformed(
+                    Malformed::IndirectNotNegotiated,
+                    place,
+                    descriptor.flags.into(),
+                ));
+            }
+            if descriptor.flags & NEXT != 0 {
+                return Err(TakeError::malformed(
+                    Malformed::IndirectWithNext,
+                    place,
+                    descriptor.flags.into(),
+                ));
+            }
+            return walk_indirect(chain, lender, index, descriptor, table.len());
+        }
+        chain.add(lender, descriptor.address, descriptor.len, descriptor.flags & WRITE != 0, place)?;
+        if descriptor.flags & NEXT == 0 {
+            return Ok(());
+        }
+        index = descriptor.next;
+        descriptor = table
+            .get(usize::from(index))
+            .ok_or_else(|| TakeError::malformed(Malformed::DescriptorOutOfRange, place, index.into()))?
+            .read();
+    }
+    Err(TakeError::malformed(Malformed::ChainTooLong, Place::Descriptor(head), table.len() as u64))
+}
+
+/// A table of descriptors in a buffer of its own (§2.7.5.3).
+fn walk_indirect(
+    chain: &mut ChainBuilder,
+    lender: &mut Lender<'_>,
+    head: u16,
+    table: Read,
+    queue_size: usize,
+) -> Result<(), TakeError> {
+    let entries = table.len / 16;
+    let most = MAX_INDIRECT.max(queue_size as u32);
+    if table.len % 16 != 0 || entries == 0 || entries > most {
+        return Err(TakeError::malformed(
+            Malformed::IndirectTableSize,
+            Place::Descriptor(head),
+            table.len.into(),
+        ));
+    }
+    let mut index = 0u16;
+    for _ in 0..entries {
+        let place = Place::Indirect { of: head, entry: index };
+        let mut bytes = [0; 16];
+        let address = table.address.wrapping_add(u64::from(index) * 16);
+        lender.read(address, &mut bytes).map_err(|fault| TakeError::fault(fault, place))?;
+        let descriptor = Read::from_bytes(bytes);
+        if descriptor.flags & INDIRECT != 0 {
+            return Err(TakeError::malformed(Malformed::IndirectInIndirect, place, descriptor.flags.into()));
+        }
+        chain.add(lender, descriptor.address, descriptor.len, descriptor.flags & WRITE != 0, place)?;
+        if descriptor.flags & NEXT == 0 {
+            return Ok(());
+        }
+        index = descriptor.next;
+        if u32::from(index) >= entries {
+            return Err(TakeError::malformed(Malformed::DescriptorOutOfRange, place, index.into()));
+        }
+    }
+    Err(TakeError::malformed(Malformed::ChainTooLong, Place::Descriptor(head), entries.into()))
+}

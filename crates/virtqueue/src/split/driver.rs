@@ -1,0 +1,316 @@
+//! The driver half of a split ring: makes buffers available, gets them back used.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::flags::{INDIRECT, NEXT, WRITE};
+use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, USED_FLAGS, USED_INDEX};
+use super::{NO_NOTIFICATION, SplitRing};
+use crate::atomics::{Atomics, Word};
+use crate::driver::{Buffer, Direction, DriverQueue, IndirectTables, Request, Slot, Used, broken};
+use crate::error::{Malformed, Place, RingError};
+use crate::position::event_passed;
+use crate::{FeatureSet, Position, QueueSize, tuning};
+
+/// A running split ring as the driver sees it.
+pub struct SplitDriver<R, F> {
+    ring: R,
+    size: QueueSize,
+    /// Everything about buffers is kept here: nothing the device can write is read back as a link.
+    slots: Vec<Slot>,
+    /// Head of the free list, or next descriptor in ring order with IN_ORDER.
+    free_head: u16,
+    free: u16,
+    next_available: u16,
+    next_used: u16,
+    /// Buffers that the device has.
+    outstanding: u16,
+    /// With IN_ORDER: head of the oldest buffer that the device has.
+    oldest: u16,
+    kicked_at: u16,
+    broken: Option<RingError>,
+    indirect: Option<IndirectTables>,
+    features: PhantomData<F>,
+}
+
+impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
+    /// A queue over zeroed rings; with INDIRECT_DESC, `indirect` is where tables may lie.
+    pub fn new(ring: R, size: QueueSize, indirect: Option<IndirectTables>) -> Self {
+        let mut queue = SplitDriver {
+            ring,
+            size,
+            slots: Vec::new(),
+            free_head: 0,
+            free: 0,
+            next_available: 0,
+            next_used: 0,
+            outstanding: 0,
+            oldest: 0,
+            kicked_at: 0,
+            broken: None,
+            indirect: indirect.filter(|_| F::INDIRECT),
+            features: PhantomData,
+        };
+        queue.start();
+        queue
+    }
+
+    fn mask(&self) -> u16 {
+        self.size.get() - 1
+    }
+
+    fn start(&mut self) {
+        let mask = self.mask();
+        self.slots = (0..=mask).map(|i| Slot { next: i.wrapping_add(1) & mask, ..Slot::default() }).collect();
+        (self.free_head, self.free, self.outstanding, self.oldest) = (0, self.size.get(), 0, 0);
+        (self.next_available, self.next_used, self.kicked_at) = (0, 0, 0);
+        self.broken = None;
+        self.ring.available()[AVAILABLE_FLAGS].store(0, Relaxed);
+        R::Atomics::publish(&self.ring.available()[AVAILABLE_INDEX], 0);
+    }
+
+    /// Descriptors that a request takes.
+    fn needs(&self, request: &Request<'_>) -> usize {
+        match (&self.indirect, request.pieces()) {
+            (Some(tables), n) if n > 1 && n <= tables.entries() => 1,
+            (_, n) => n,
+        }
+    }
+
+    /// Writes one request's descriptors and available entry.
+    fn write_request(&mut self, request: &Request<'_>, needs: usize) {
+        let head = self.free_head;
+        let table = self.ring.descriptors();
+        let mut next = head;
+        if needs == 1 && request.pieces() > 1 {
+            let descriptors = request.each().enumerate().map(|(i, (piece, write))| {
+                let more = i + 1 < request.pieces();
+                let flags = if write { WRITE } else { 0 } | if more { NEXT } else { 0 };
+                let link = if more { i as u64 + 1 } else { 0 };
+                (piece.address, u64::from(piece.len) | u64::from(flags) << 32 | link << 48)
+            });
+            // One table per descriptor: the head's own is free with it.
+            let (address, len) =
+                self.indirect.as_ref().map_or((0, 0), |tables| tables.write(head, descriptors));
+            table[usize::from(head)].write(address, len, INDIRECT, 0);
+            next = self.slots[usize::from(head)].next;
+        } else {
+            for (i, (piece, write)) in request.each().enumerate() {
+                let at = next;
+                next = self.slots[usize::from(at)].next;
+                let flags = if write { WRITE } else { 0 } | if i + 1 < needs { NEXT } else { 0 };
+                table[usize::from(at)].write(piece.address, piece.len, flags, next);
+            }
+        }
+        self.free_head = next;
+        self.free -= needs as u16;
+        let slot = &mut self.slots[usize::from(head)];
+        (slot.cookie, slot.writable, slot.slots) = (request.cookie, request.writable_bytes(), needs as u16);
+        let entry = usize::from(self.next_available & self.mask());
+        self.ring.available()[AVAILABLE_ENTRIES + entry].store(head, Relaxed);
+        self.next_available = self.next_available.wrapping_add(1);
+        self.outstanding += 1;
+    }
+
+    /// Release: pairs with the device's acquire of the index; descriptors and entries are visible before
+    /// it (§2.7.13.3). One store for the whole burst.
+    #[inline(always)]
+    fn publish(&self) {
+        R::Atomics::publish(&self.ring.available()[AVAILABLE_INDEX], self.next_available);
+    }
+
+    /// Takes the buffer with this head back.
+    #[inline(always)]
+    fn release(&mut self, head: u16) -> Slot {
+        let slot = self.slots[usize::from(head)];
+        self.slots[usize::from(head)].slots = 0;
+        if !F::IN_ORDER {
+            let mut last = head;
+            for _ in 1..slot.slots {
+                last = self.slots[usize::from(last)].next;
+            }
+            self.slots[usize::from(last)].next = self.free_head;
+            self.free_head = head;
+        }
+        self.free += slot.slots;
+        self.outstanding -= 1;
+        slot
+    }
+
+    fn stop<T>(&mut self, rule: Malformed, place: Place, value: u64) -> Result<T, RingError> {
+        let error = broken(rule, place, value);
+        self.broken = Some(error);
+        Err(error)
+    }
+
+    /// One used entry, which with IN_ORDER may stand for several buffers.
+    #[inline(always)]
+    fn reclaim_entry(&mut self, used: &mut Vec<Used>, ready: u16) -> Result<u16, RingError> {
+        let entry = self.next_used & self.mask();
+        let (id, written) = self.ring.used()[usize::from(entry)].read();
+        let place = Place::Used(entry);
+        let Some(slot) = self.slots.get(id as usize).filter(|slot| slot.slots > 0) else {
+            return self.stop(Malformed::NotOutstanding, place, id.into());
+        };
+        if written > slot.writable {
+            return self.stop(Malformed::UsedLengthTooLong, place, written.into());
+        }
+        if !F::IN_ORDER {
+            let slot = self.release(id as u16);
+            used.push(Used { cookie: slot.cookie, written });
+            self.next_used = self.next_used.wrapping_add(1);
+            return Ok(1);
+        }
+        // All buffers from the oldest to this one; the skipped ones count as written in full (§2.7.9).
+        let mut count = 0;
+        loop {
+            if count == ready {
+                return self.stop(Malformed::NotOutstanding, place, id.into());
+            }
+            let head = self.oldest;
+            let slot = self.release(head);
+            self.oldest = head.wrapping_add(slot.slots) & self.mask();
+            count += 1;
+            let last = u32::from(head) == id;
+            used.push(Used { cookie: slot.cookie, written: if last { written } else { slot.writable } });
+            if last {
+                self.next_used = self.next_used.wrapping_add(count);
+                return Ok(count);
+            }
+        }
+    }
+}
+
+impl<R, F> DriverQueue for SplitDriver<R, F>
+where
+    R: SplitRing + Send,
+    F: FeatureSet,
+{
+    fn size(&self) -> QueueSize {
+        self.size
+    }
+
+    fn free_descriptors(&self) -> u16 {
+        self.free
+    }
+
+    fn add(&mut self, buffers: &[Buffer], direction: Direction) -> usize {
+        if self.broken.is_some() {
+            return 0;
+        }
+        let count = buffers.len().min(self.free.into());
+        let mask = self.mask();
+        let (flags, write) = if direction == Direction::FromDevice { (WRITE, true) } else { (0, false) };
+        let (table, entries) = (self.ring.descriptors(), &self.ring.available()[AVAILABLE_ENTRIES..]);
+        let mut head = self.free_head;
+        for (i, buffer) in buffers[..count].iter().enumerate() {
+            table[usize::from(head)].write(buffer.address, buffer.len, flags, 0);
+            let slot = &mut self.slots[usize::from(head)];
+            (slot.cookie, slot.slots) = (buffer.cookie, 1);
+            slot.writable = if write { buffer.len } else { 0 };
+            entries[usize::from(self.next_available.wrapping_add(i as u16) & mask)].store(head, Relaxed);
+            head = slot.next;
+        }
+        self.free_head = head;
+        self.free -= count as u16;
+        self.outstanding += count as u16;
+        self.next_available = self.next_available.wrapping_add(count as u16);
+        if count > 0 {
+            self.publish();
+        }
+        count
+    }
+
+    fn add_requests(&mut self, requests: &[Request<'_>]) -> usize {
+        if self.broken.is_some() {
+            return 0;
+        }
+        let mut added = 0;
+        for request in requests {
+            let needs = self.needs(request);
+            if needs == 0 || needs > self.free.into() {
+                break;
+            }
+            self.write_request(request, needs);
+            added += 1;
+        }
+        if added > 0 {
+            self.publish();
+        }
+        added
+    }
+
+    fn reclaim(&mut self, used: &mut Vec<Used>, max: usize) -> Result<usize, RingError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        // Acquire: pairs with the device's release of the index; the entries before it, and what the
+        // device wrote to buffers, are visible now (§2.7.8.2).
+        let index = R::Atomics::observe(&self.ring.used_header()[USED_INDEX]);
+        let mut ready = index.wrapping_sub(self.next_used);
+        if ready > self.outstanding {
+            return self.stop(Malformed::UsedTooFarAhead, Place::UsedIndex, index.into());
+        }
+        let before = used.len();
+        while ready > 0 && used.len() - before < max {
+            match self.reclaim_entry(used, ready) {
+                Ok(count) => ready -= count,
+                // What came before is good; the error comes with the next call.
+                Err(_) if used.len() > before => break,
+                Err(error) => return Err(error),
+            }
+            if !tuning::UNROLL {
+                std::hint::black_box(());
+            }
+        }
+        Ok(used.len() - before)
+    }
+
+    fn needs_kick(&mut self) -> bool {
+        let old = std::mem::replace(&mut self.kicked_at, self.next_available);
+        if old == self.next_available {
+            return false;
+        }
+        // Index published before, suppression read after: pairs with the device's barrier between arming
+        // and looking at the index (§2.7.10.1).
+        R::Atomics::full_barrier();
+        if F::EVENT_IDX {
+            event_passed(self.ring.available_event().load(Relaxed), self.next_available, old)
+        } else {
+            self.ring.used_header()[USED_FLAGS].load(Relaxed) & NO_NOTIFICATION == 0
+        }
+    }
+
+    fn enable_calls(&mut self) -> bool {
+        let available = self.ring.available();
+        if F::EVENT_IDX {
+            available[AVAILABLE_ENTRIES + usize::from(self.size.get())].store(self.next_used, Relaxed);
+        } else {
+            available[AVAILABLE_FLAGS].store(0, Relaxed);
+        }
+        // Armed before, index read after: pairs with the device's barrier between publishing and reading
+        // the suppression (§2.7.7.2).
+        R::Atomics::full_barrier();
+        R::Atomics::observe(&self.ring.used_header()[USED_INDEX]) != self.next_used
+    }
+
+    fn disable_calls(&mut self) {
+        if !F::EVENT_IDX {
+            self.ring.available()[AVAILABLE_FLAGS].store(NO_NOTIFICATION, Relaxed);
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position::Split { next_available: self.next_available, next_used: self.next_used }
+    }
+
+    fn notification_data(&self, queue: u16) -> u32 {
+        u32::from(queue) | u32::from(self.next_available) << 16
+    }
+
+    fn reset(&mut self) -> Vec<u32> {
+        let open = self.slots.iter().filter(|slot| slot.slots > 0).map(|slot| slot.cookie).collect();
+        self.start();
+        open
+    }
+}
