@@ -1,8 +1,9 @@
 //! Everything that the agent can measure.
 
-use measure::{Direction, Group, MetricId, MetricSpec, Unit};
+use measure::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 
 use crate::cpu::{Computation, Operation};
+use crate::memory::{FULL_BYTES, Order, PageKind, QUICK_BYTES, Traffic, size_text};
 use crate::work::{Cores, Work};
 
 /// How much is measured.
@@ -39,7 +40,7 @@ pub struct Entry {
 pub fn catalogue(profile: Profile) -> Vec<Entry> {
     let mut entries = Vec::new();
     cpu(&mut entries);
-    let _ = profile;
+    memory(&mut entries, profile);
     entries
 }
 
@@ -70,6 +71,33 @@ fn cpu(entries: &mut Vec<Entry>) {
         let (id, words) = operation.names();
         entry(Group::Cpu, &format!("latency.{id}"), words, Unit::Nanos, Work::Operation(operation))
     }));
+}
+
+fn memory(entries: &mut Vec<Entry>, profile: Profile) {
+    entries.extend(Traffic::ALL.into_iter().map(|traffic| {
+        let (id, words) = traffic.names();
+        let work = Work::Bandwidth(traffic);
+        entry(Group::Memory, &format!("bandwidth.{id}"), words, Unit::BytesPerSecond, work)
+    }));
+    let sizes: &[usize] = match profile {
+        Profile::Quick => &QUICK_BYTES,
+        Profile::Full => &FULL_BYTES,
+    };
+    for (pages, pages_id) in [(PageKind::Small, "small"), (PageKind::Huge, "huge")] {
+        for (order, order_id) in [(Order::Sequential, "sequential"), (Order::Random, "random")] {
+            entries.extend(sizes.iter().map(|&bytes| {
+                let size = size_text(bytes);
+                let name = format!("latency.{order_id}.{pages_id}.{size}");
+                let curve = format!("load latency, {order_id}, {pages_id} pages");
+                let title = format!("{curve}, {size}");
+                let work = Work::LoadLatency { order, pages, bytes };
+                let mut entry = entry(Group::Memory, &name, title, Unit::Nanos, work);
+                let x_title = "array size, bytes".into();
+                entry.spec.curve = Some(CurvePoint { curve, x: bytes as f64, x_title });
+                entry
+            }));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod catalogue;
 mod clock;
 mod cpu;
 mod facts;
+mod memory;
 #[allow(unsafe_code)]
 mod opaque;
 mod pin;

@@ -1,6 +1,11 @@
 //! System calls that nix does not wrap, or wraps as unsafe: the only raw calls of this crate.
 
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
 use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Puts the calling thread under SCHED_FIFO at a priority.
 pub(crate) fn set_fifo(priority: i32) -> nix::Result<()> {
@@ -16,4 +21,101 @@ fn set_scheduler(policy: libc::c_int, priority: i32) -> nix::Result<()> {
     let parameter = libc::sched_param { sched_priority: priority };
     // SAFETY: the parameter is a live, initialised struct that the kernel only reads; 0 is the caller.
     Errno::result(unsafe { libc::sched_setscheduler(0, policy, &parameter) }).map(drop)
+}
+
+/// Which pages an area of memory is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Small,
+    /// Transparent huge pages of this many bytes.
+    Huge(usize),
+}
+
+/// An area of zeroed private memory, given back on drop. Pages come at the first touch, and children made
+/// by fork do not see it: what was measured before must not make a fork dearer.
+#[derive(Debug)]
+pub(crate) struct Area {
+    mapping: NonNull<c_void>,
+    mapped_bytes: usize,
+    start: NonNull<u64>,
+    words: usize,
+}
+
+impl Area {
+    /// Maps an area; a whole number of pages of its kind.
+    pub(crate) fn map(bytes: usize, pages: Pages) -> nix::Result<Self> {
+        let align = match pages {
+            Pages::Small => 4096,
+            Pages::Huge(bytes) => bytes,
+        };
+        let mapped_bytes = bytes.checked_add(align).and_then(NonZeroUsize::new).ok_or(Errno::ENOMEM)?;
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
+        let mapping = unsafe {
+            mmap_anonymous(
+                None,
+                mapped_bytes,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE,
+            )?
+        };
+        let offset = mapping.as_ptr().align_offset(align);
+        // SAFETY: `offset` is below `align`, and `align` bytes beyond `bytes` are mapped.
+        let start = unsafe { mapping.byte_add(offset) }.cast();
+        let area = Area { mapping, mapped_bytes: mapped_bytes.get(), start, words: bytes / size_of::<u64>() };
+        area.advise(MmapAdvise::MADV_DONTFORK)?;
+        match pages {
+            Pages::Huge(_) => area.advise(MmapAdvise::MADV_HUGEPAGE)?,
+            // A kernel without huge pages does not know the advice (madvise(2), EINVAL), nor need it.
+            Pages::Small => match area.advise(MmapAdvise::MADV_NOHUGEPAGE) {
+                Err(Errno::EINVAL) => {}
+                other => other?,
+            },
+        }
+        Ok(area)
+    }
+
+    fn advise(&self, advice: MmapAdvise) -> nix::Result<()> {
+        // SAFETY: the range is this value's own mapping; the advices used change no content.
+        unsafe { madvise(self.mapping, self.mapped_bytes, advice) }
+    }
+
+    /// Gives all pages back: the next touch faults again.
+    pub(crate) fn discard(&mut self) -> nix::Result<()> {
+        // SAFETY: the range is this value's own, exclusively borrowed; it reads as zeros afterwards, which
+        // is a valid content of a slice of integers.
+        unsafe { madvise(self.mapping, self.mapped_bytes, MmapAdvise::MADV_DONTNEED) }
+    }
+
+    /// The content.
+    pub(crate) fn words(&self) -> &[u64] {
+        // SAFETY: `words` words from `start` lie within the mapping, which lives as long as `self`; pages
+        // not touched yet read as zeros.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+    }
+
+    /// The content, to write.
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        // SAFETY: as for `words`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
+    }
+
+    /// The content as 32-bit words.
+    pub(crate) fn half_words(&self) -> &[u32] {
+        // SAFETY: as for `words`; a u32 needs less alignment than a u64 and any bits are valid.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.words * 2) }
+    }
+
+    /// The content as 32-bit words, to write.
+    pub(crate) fn half_words_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as for `half_words`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.words * 2) }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own and no reference outlives it.
+        let unmapped = unsafe { munmap(self.mapping, self.mapped_bytes) };
+        debug_assert!(unmapped.is_ok(), "unmapping an own mapping: {unmapped:?}");
+    }
 }

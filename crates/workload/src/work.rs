@@ -4,6 +4,7 @@ use measure::{Failure, Preemption};
 
 use crate::batch::{Measured, Pace};
 use crate::cpu::{self, Computation, Operation};
+use crate::memory::{self, Arenas, Order, PageKind, Traffic};
 use crate::trial::Trial;
 
 /// What is measured.
@@ -11,6 +12,8 @@ use crate::trial::Trial;
 pub(crate) enum Work {
     Compute { computation: Computation, cores: Cores },
     Operation(Operation),
+    Bandwidth(Traffic),
+    LoadLatency { order: Order, pages: PageKind, bytes: usize },
 }
 
 /// On how many CPUs of the trial.
@@ -22,22 +25,30 @@ pub(crate) enum Cores {
 
 /// What the agent keeps between trials because it is costly to make.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {}
+pub(crate) struct Kept {
+    arenas: Arenas,
+}
 
 impl Work {
     /// Runs one trial. The calling thread is bound to the trial's first CPU.
-    pub(crate) fn run(&self, trial: &Trial, pace: &mut Pace, _kept: &mut Kept) -> Result<Measured, Failure> {
+    pub(crate) fn run(&self, trial: &Trial, pace: &mut Pace, kept: &mut Kept) -> Result<Measured, Failure> {
         match self {
             Work::Compute { computation, cores: Cores::One } => computation.on_one(trial, pace),
             Work::Compute { computation, cores: Cores::All } => computation.on_all(trial, pace),
             Work::Operation(operation) => cpu::operation_latency(*operation, trial, pace),
+            Work::Bandwidth(traffic) => memory::bandwidth(*traffic, trial, pace, &mut kept.arenas),
+            Work::LoadLatency { order, pages, bytes } => {
+                memory::latency((*order, *pages, *bytes), trial, pace, &mut kept.arenas)
+            }
         }
     }
 
     /// Whose preemptions disturb it.
     pub(crate) fn preemption(&self) -> Preemption {
         match self {
-            Work::Compute { .. } | Work::Operation(_) => Preemption::OfProcess,
+            Work::Compute { .. } | Work::Operation(_) | Work::Bandwidth(_) | Work::LoadLatency { .. } => {
+                Preemption::OfProcess
+            }
         }
     }
 }
