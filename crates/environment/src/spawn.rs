@@ -5,10 +5,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+/// In the environment of every child: the process id of the run it belongs to, for people and tests that
+/// look for what belongs together.
+pub const RUN: &str = "TAUTLINE_RUN";
+
 /// Lets the child be killed when the thread that started it ends, and takes it out of the terminal's
 /// foreground group, so that Ctrl-C reaches this process alone, which then ends its children in order.
 pub fn tie_to_parent(command: &mut Command) {
-    command.process_group(0);
+    command.process_group(0).env(RUN, std::process::id().to_string());
     let parent = std::process::id();
     // SAFETY: the closure runs between fork and exec and makes only async-signal-safe calls (prctl,
     // getppid, _exit); it allocates nothing and takes no lock.

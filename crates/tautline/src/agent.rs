@@ -1,9 +1,10 @@
-//! The hidden lives of the binary: agent, guest's init, janitor.
+//! The hidden lives of the binary: agent, guest's init, janitor, probe.
 
 use std::io::{self, BufReader};
 use std::process::ExitCode;
 
 use environment::{guest, janitor};
+use host::capability;
 
 /// The argument that makes the binary an agent.
 pub const ARGUMENT: &str = "agent";
@@ -16,6 +17,10 @@ pub fn dispatch() -> Option<ExitCode> {
     match std::env::args().nth(1)?.as_str() {
         ARGUMENT => Some(finish(workload::agent::serve(BufReader::new(io::stdin()), io::stdout()))),
         workload::agent::NOOP => Some(ExitCode::SUCCESS),
+        capability::ARGUMENT => Some(match std::env::args().nth(2) {
+            Some(name) => capability::serve_probe(&name),
+            None => ExitCode::from(2),
+        }),
         janitor::ARGUMENT => {
             janitor::serve(BufReader::new(io::stdin()));
             Some(ExitCode::SUCCESS)

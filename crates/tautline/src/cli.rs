@@ -16,10 +16,20 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// What this machine can do; every capability proved by using it.
+    Doctor(Doctor),
     /// Measure the same work on the host, in a container and in a VM, side by side.
     Compare(Compare),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
+}
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `compare`.
@@ -57,6 +67,10 @@ pub struct Compare {
     /// Time for each wake-up trial, ms [default: 300 quick, 2000 otherwise].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=86_400_000))]
     pub wakeup_ms: Option<u64>,
+
+    /// Seconds beyond its trial that an agent may take to answer before it is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub patience: u64,
 
     /// Write the results with all raw samples to FILE.
     #[arg(long, value_name = "FILE")]

@@ -4,9 +4,11 @@
 mod agent;
 mod cli;
 mod compare;
+mod doctor;
 mod exit;
 mod gate;
 mod output;
+mod progress;
 mod report_command;
 
 use std::process::ExitCode;
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
         return code;
     }
     let result = match cli::Cli::parse().command {
+        cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Report(arguments) => report_command::run(&arguments),
     };

@@ -7,6 +7,8 @@ use anyhow::Context;
 use environment::channel::INTERRUPTED;
 use measure::Results;
 use measure::compare::analyse;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use report::gate::{Gate, GateOutcome};
 
 use crate::exit::Usage;
@@ -72,4 +74,10 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// The width of the terminal.
 pub fn width() -> usize {
     terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
+}
+
+/// The CPUs that this process may use.
+pub fn usable_cpus() -> anyhow::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).context("asking for the CPUs this process may use")?;
+    Ok((0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect())
 }

@@ -105,7 +105,8 @@ fn every_dependency_has_its_line() {
     let section = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     for line in section.lines().filter(|line| line.contains('=') && !line.contains("path =")) {
         let name = line.split('=').next().unwrap().trim();
-        let has = |row: &str| row.split('|').nth(1).unwrap_or_default().split(',').any(|cell| cell.trim() == name);
+        let has =
+            |row: &str| row.split('|').nth(1).unwrap_or_default().split(',').any(|cell| cell.trim() == name);
         assert!(lines.lines().any(has), "{name} has no line in docs/dependencies.md");
     }
 }

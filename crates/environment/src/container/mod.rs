@@ -70,6 +70,7 @@ impl Container {
             None => vec![Runtime::Crun, Runtime::Runc, Runtime::Lxc],
         };
         let mut answers = Vec::new();
+        let mut remedy = INSTALL;
         for runtime in candidates {
             let Some(path) = find_command(runtime.command()) else {
                 answers.push(format!("{}: not installed", runtime.command()));
@@ -83,10 +84,14 @@ impl Container {
                     .map_err(|e| running.explain("a first start", &e, INSTALL))
             }) {
                 Ok(_) => return Ok(container),
-                Err(failure) => answers.push(format!("{}: {}", runtime.command(), failure.answer)),
+                Err(failure) => {
+                    answers.push(format!("{}: {}", runtime.command(), failure.answer));
+                    remedy =
+                        "see what the runtime said; another is named with container:runtime=crun|runc|lxc";
+                }
             }
         }
-        Err(Failure::new("starting a container with the agent in it", answers.join("; "), INSTALL))
+        Err(Failure::new("starting a container with the agent in it", answers.join("; "), remedy))
     }
 }
 

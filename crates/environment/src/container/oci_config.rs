@@ -6,7 +6,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 use super::{AGENT, QUOTA_PERIOD_US, Settings};
-use crate::Start;
+use crate::{Start, spawn};
 
 pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {
     let capabilities = capabilities(rootless);
@@ -64,7 +64,8 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
             "terminal": false,
             "user": {"uid": 0, "gid": 0},
             "args": arguments,
-            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp"],
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp",
+                    format!("{}={}", spawn::RUN, std::process::id())],
             "cwd": "/",
             "capabilities": {
                 "bounding": capabilities, "effective": capabilities, "permitted": capabilities

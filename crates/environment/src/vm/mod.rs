@@ -11,7 +11,7 @@ use std::process::Command;
 
 use measure::{EnvironmentKind, Failure};
 
-pub use accelerator::Accelerator;
+pub use accelerator::{Accelerator, kvm_name};
 pub use kernel_image::find as find_kernel;
 
 use crate::container::find_command;

@@ -53,7 +53,8 @@ pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
     let control_writer = control.try_clone().map_err(fail)?;
     let control = Channel::new(control.into(), control_writer.into()).map_err(fail)?;
     qmp::pin_vcpus(control, start.cpus, start.limit).map_err(|error| {
-        running.explain(&format!("starting a guest with {command:?}"), &error, "see QEMU's last words")
+        let doing = format!("starting {} with -accel {}", vm.qemu.display(), vm.accelerator);
+        running.explain(&doing, &error, "see QEMU's last words")
     })?;
     Ok(running)
 }

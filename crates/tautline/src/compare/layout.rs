@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use environment::Spec;
 use environment::spec::split_list;
 use measure::{MetricSpec, Plan};
-use nix::sched::sched_getaffinity;
-use nix::unistd::Pid;
 use workload::catalogue::{self, BudgetKind, Profile};
 use workload::protocol::Request;
 
@@ -15,6 +12,7 @@ use super::external::External;
 use super::{cross_check, external, selection};
 use crate::cli;
 use crate::exit::Usage;
+use crate::output;
 
 /// One thing to measure.
 pub struct Job {
@@ -45,6 +43,8 @@ pub struct Layout {
     pub places: Vec<(String, String, Spec)>,
     /// What is measured, in order.
     pub jobs: Vec<Job>,
+    /// How long beyond its trial an agent may take to answer.
+    pub patience: Duration,
     /// The user's programs.
     pub externals: Vec<External>,
 }
@@ -70,7 +70,8 @@ impl Layout {
             None => Vec::new(),
         };
         let jobs = selection::choose(all_jobs(&plan, &externals, arguments.cross_check), &arguments.only)?;
-        Ok(Layout { places: places(&arguments.environments)?, plan, jobs, externals })
+        let patience = Duration::from_secs(arguments.patience);
+        Ok(Layout { places: places(&arguments.environments)?, plan, jobs, patience, externals })
     }
 
     /// The descriptions of what is measured.
@@ -119,9 +120,7 @@ fn places(list: &str) -> anyhow::Result<Vec<(String, String, Spec)>> {
 
 /// The CPUs of a list such as `0,2-5`, or all that this process may use.
 fn cpus(list: Option<&str>) -> anyhow::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).context("asking for the CPUs this process may use")?;
-    let allowed: Vec<usize> =
-        (0..nix::sched::CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect();
+    let allowed = output::usable_cpus()?;
     let Some(list) = list else { return Ok(allowed) };
     let wrong =
         |part: &str| Usage(format!("--cpus {list}: {part:?} is no CPU or range; write for example 0,2-5"));

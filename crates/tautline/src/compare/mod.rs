@@ -4,7 +4,6 @@ mod cross_check;
 mod external;
 mod layout;
 mod places;
-mod progress;
 mod rounds;
 mod save;
 mod selection;
@@ -21,10 +20,10 @@ use measure::{Failure, Results, SCHEMA};
 
 use crate::cli;
 use crate::exit::Done;
+use crate::progress::Progress;
 use crate::{agent, gate, output};
 use layout::Layout;
 use places::Places;
-use progress::Progress;
 
 /// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
 const START_LIMIT: Duration = Duration::from_secs(45);

@@ -10,8 +10,8 @@ use measure::{EnvironmentKind, EnvironmentRecord, Failure, Results};
 use workload::protocol::{AgentFacts, Reply, Request};
 
 use super::layout::Layout;
-use super::progress::Progress;
 use super::{START_LIMIT, lost};
+use crate::progress::Progress;
 
 /// How often an environment may be lost before it is given up.
 const LIVES: u32 = 3;

@@ -2,7 +2,6 @@
 //! (rule 8), the order turned round each time (A B C, then C B A); noisy trials repeated (rule 9).
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use environment::channel::INTERRUPTED;
 use measure::noise::{NoiseProbe, Preemption};
@@ -11,13 +10,13 @@ use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Resul
 use super::cross_check;
 use super::layout::{How, Job, Layout};
 use super::places::{Answer, Places};
-use super::progress::Progress;
+use crate::progress::Progress;
 
 /// Tries of a trial before a noisy one is kept.
 const ATTEMPTS: u32 = 3;
 
-/// An agent's answer may take this many budgets, and a fixed time for what an emulated CPU prepares.
-const PATIENCE: (u32, Duration) = (20, Duration::from_secs(30));
+/// An agent's answer may take this many budgets, and the patience on top for what an emulated CPU prepares.
+const BUDGETS: u32 = 4;
 
 /// The noise limits of one trial.
 const STEAL_LIMIT: f64 = 0.02;
@@ -130,7 +129,7 @@ fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
 fn ask(layout: &Layout, job: &Job, index: usize, places: &mut Places<'_>, results: &Results) -> Answer {
     match &job.how {
         How::Agent { request, budget } => {
-            let limit = budget.saturating_mul(PATIENCE.0).saturating_add(PATIENCE.1);
+            let limit = budget.saturating_mul(BUDGETS).saturating_add(layout.patience);
             places.places[index].ask(&**request, limit)
         }
         How::Cyclictest(duration) => match results.environments[places.places[index].index].kind {

@@ -1,0 +1,118 @@
+//! `tautline doctor`: what this machine can do. What needs an environment is proved here by starting one,
+//! the rest by the probes of `host`, each in a process of its own.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context;
+use environment::channel::INTERRUPTED;
+use environment::container::Settings as ContainerSettings;
+use environment::vm::{Accelerator, Settings as VmSettings};
+use environment::{Agent, Environment, Janitor, Spec, Start};
+use host::capability::{self, Capability};
+use measure::Failure;
+
+use crate::exit::Done;
+use crate::progress::Progress;
+use crate::{agent, cli, output};
+
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs the command.
+pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
+    output::catch_interrupts()?;
+    let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
+    let progress = Progress::new();
+    let mut found = started(&binary, &progress)?;
+    for name in capability::NAMES {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            break;
+        }
+        progress.preparing(name);
+        found.push(capability::run_one(&binary, name, PROBE_LIMIT));
+    }
+    progress.finish();
+    if INTERRUPTED.load(Ordering::Relaxed) {
+        anyhow::bail!("interrupted; what was started for a look is removed");
+    }
+    if arguments.json {
+        output::print(&(serde_json::to_string_pretty(&found)? + "\n"))?;
+    } else {
+        output::print(&capability::render(&found, output::width(), std::io::stdout().is_terminal()))?;
+    }
+    Ok(Done::Whole)
+}
+
+/// A line that is proved by starting an environment.
+struct Line {
+    id: &'static str,
+    title: &'static str,
+    opens: &'static str,
+    specs: Vec<Spec>,
+}
+
+fn lines() -> Vec<Line> {
+    let vm = |accelerator| Spec::Vm(VmSettings { accelerator: Some(accelerator), ..VmSettings::default() });
+    vec![
+        Line {
+            id: "kvm",
+            title: "KVM",
+            opens: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
+            specs: vec![vm(Accelerator::Kvm)],
+        },
+        Line { id: "qemu", title: "QEMU", opens: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
+        Line {
+            id: "container",
+            title: "OCI runtime",
+            opens: "the container environment",
+            specs: vec![Spec::Container(ContainerSettings::default())],
+        },
+    ]
+}
+
+fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>> {
+    let agent = Agent { binary: binary.to_owned(), arguments: vec![agent::ARGUMENT.into()], files: vec![] };
+    let janitor = Arc::new(Janitor::start(binary)?);
+    let cpus = output::usable_cpus()?;
+    let start = Start { agent: &agent, cpus: &cpus, limit: START_LIMIT, janitor: &janitor };
+    let mut found = Vec::new();
+    for line in lines() {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            break;
+        }
+        progress.preparing(line.title);
+        for spec in &line.specs {
+            let proof = spec.prove(&start).map(|environment| detail(&*environment));
+            found.push(match proof {
+                Ok(detail) => Capability::proven(line.id, line.title, detail, line.opens),
+                Err(failure) => {
+                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.opens)
+                }
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn detail(environment: &dyn Environment) -> String {
+    let facts = environment.facts().into_iter().map(|(key, value)| format!("{key} {value}"));
+    let facts: Vec<String> = [environment.accelerator().to_owned()].into_iter().chain(facts).collect();
+    format!("started, and the agent in it answered: {}", facts.join(", "))
+}
+
+/// A `/dev/kvm` that is there and runs no stock kernel: which kind of KVM it is says why.
+fn name_the_kvm(spec: &Spec, mut failure: Failure) -> Failure {
+    let Spec::Vm(VmSettings { accelerator: Some(Accelerator::Kvm), .. }) = spec else { return failure };
+    if Path::new("/dev/kvm").exists() {
+        let kind = environment::vm::kvm_name();
+        failure.answer =
+            format!("/dev/kvm is there ({kind}), but no stock kernel came up: {}", failure.answer);
+        failure.remedy =
+            "nothing to do on a host whose KVM cannot run stock guests; QEMU's emulation is used".into();
+    }
+    failure
+}
