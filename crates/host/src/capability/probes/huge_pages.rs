@@ -81,12 +81,14 @@ fn pool(page_bytes: usize) -> String {
 
 /// Asks for transparent huge pages and looks in smaps how many there are.
 fn transparent() -> Result<String, String> {
-    const WANTED_BYTES: usize = 16 * MIB;
-    let memory = Mapping::anonymous(WANTED_BYTES, 0).map_err(|error| error.to_string())?;
+    // 2 MiB on most kernels, 512 MiB on arm64 with pages of 64 KiB.
+    let page_bytes = text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").parse().unwrap_or(2 * MIB);
+    let wanted_bytes = (16 * MIB).max(2 * page_bytes);
+    let memory = Mapping::anonymous(wanted_bytes, 0).map_err(|error| error.to_string())?;
     memory.prefer_huge_pages().map_err(|error| error.to_string())?;
     memory.populate().map_err(|error| error.to_string())?;
     let obtained_kib = smaps_kib(&memory, "AnonHugePages:").ok_or("not found in /proc/self/smaps")?;
-    let obtained = format!("{} of {}", bytes(obtained_kib as usize * 1024), bytes(WANTED_BYTES));
+    let obtained = format!("{} of {}", bytes(obtained_kib as usize * 1024), bytes(wanted_bytes));
     if obtained_kib > 0 { Ok(obtained) } else { Err(obtained) }
 }
 
