@@ -1,8 +1,9 @@
+use std::io;
 use std::path::PathBuf;
 
 use measure::Failure;
 
-use super::{Finding, MIB, Probe, bytes, field, or_unknown, text};
+use super::{Finding, KIB, MIB, Probe, bytes, field, or_unknown, text};
 use crate::sys::Mapping;
 
 pub const PROBE: Probe = Probe {
@@ -49,7 +50,7 @@ fn run() -> Result<Finding, Failure> {
 }
 
 /// Takes up to `count` pages of the reserved pool and really uses them.
-fn reserved(page_bytes: usize, count: usize) -> nix::Result<usize> {
+fn reserved(page_bytes: usize, count: usize) -> io::Result<usize> {
     let size_flag = page_bytes.ilog2().cast_signed() << libc::MAP_HUGE_SHIFT;
     let mut pages = Vec::new();
     while pages.len() < count {
@@ -58,15 +59,14 @@ fn reserved(page_bytes: usize, count: usize) -> nix::Result<usize> {
             .and_then(|page| page.populate().map(|()| page));
         match page {
             Ok(page) => pages.push(page),
-            Err(error) if pages.is_empty() => return Err(error),
+            Err(error) if pages.is_empty() => return Err(error.into()),
             Err(_) => break,
         }
     }
     let kernel_page_kib = pages.first().and_then(|page| smaps_kib(page, "KernelPageSize:"));
-    if kernel_page_kib == Some((page_bytes / 1024) as u64) {
-        Ok(pages.len())
-    } else {
-        Err(nix::Error::EPROTO)
+    match kernel_page_kib {
+        Some(kib) if kib as usize * KIB == page_bytes => Ok(pages.len()),
+        other => Err(io::Error::other(format!("mapped, but KernelPageSize in smaps is {other:?} KiB"))),
     }
 }
 
