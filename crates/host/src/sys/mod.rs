@@ -3,7 +3,7 @@
 mod mapping;
 pub mod xdp;
 
-use std::ffi::{c_int, c_long, c_ulong};
+use std::ffi::{c_char, c_int, c_long, c_ulong};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -42,7 +42,7 @@ pub fn tun_set_interface(tun: &File, name_pattern: &str, flags: c_int) -> nix::R
     // SAFETY: TUNSETIFF reads and writes one ifreq, which lives through the call; other kinds of file
     // answer ENOTTY.
     Errno::result(unsafe { ioctl!(tun, libc::TUNSETIFF, &raw mut request) })?;
-    let name: Vec<u8> = request.ifr_name.iter().map(|&c| c.cast_unsigned()).take_while(|&c| c != 0).collect();
+    let name: Vec<u8> = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
@@ -65,7 +65,7 @@ fn interface_request(name: &str) -> nix::Result<libc::ifreq> {
         return Err(Errno::ENAMETOOLONG);
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = from as c_char; // signed or not, as the architecture has it
     }
     Ok(request)
 }
@@ -98,7 +98,7 @@ pub fn kvm_create_vcpu(vm: &OwnedFd) -> nix::Result<OwnedFd> {
     owned(unsafe { ioctl!(vm, KVM_CREATE_VCPU, 0) })
 }
 
-/// What perf_event_open(2) is to count, in user mode of this thread on any CPU.
+/// What perf_event_open(2) is to count: of this thread, on any CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// PERF_TYPE_…

@@ -27,7 +27,9 @@ fn run() -> Result<Finding, Failure> {
     let place = format!("on a TAP interface in a network namespace {how}");
     let socket = Socket::bind(tap.index).map_err(|error| {
         let remedy = match error {
-            nix::Error::EAFNOSUPPORT => "use a kernel with CONFIG_XDP_SOCKETS (5.4 or later)",
+            nix::Error::EAFNOSUPPORT | nix::Error::EPROTO => {
+                "use a kernel with CONFIG_XDP_SOCKETS (5.4 or later)"
+            }
             _ => "run as root or with CAP_NET_RAW; raise the limit on locked memory on kernels before 5.11",
         };
         Failure::new(format!("AF_XDP socket {place}"), error, remedy)

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 
 use measure::Failure;
@@ -32,14 +33,20 @@ fn run() -> Result<Finding, Failure> {
     let layout = format!("{}, controllers {}", layout(&hierarchies), controllers.join(" "));
     let lacking: Vec<&str> = WANTED.into_iter().filter(|name| !controllers.contains(name)).collect();
 
-    let (mut made, mut refused) = (Vec::new(), Vec::new());
+    let mut made = Vec::new();
+    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for hierarchy in hierarchies.iter().filter(|tree| tree.version == Version::V2 || tree.has_any(&WANTED)) {
         match create_and_remove(hierarchy) {
             Ok(()) => made.push(hierarchy.own.display().to_string()),
-            Err(error) => refused.push(format!("{}: {error}", hierarchy.own.display())),
+            Err(error) => {
+                refused.entry(error.to_string()).or_default().push(hierarchy.own.display().to_string());
+            }
         }
     }
     let tried = format!("{layout}; created and removed a cgroup in {}", made.join(", "));
+    // The same answer is said once.
+    let refused: Vec<String> =
+        refused.into_iter().map(|(error, places)| format!("{}: {error}", places.join(", "))).collect();
     let refused = refused.join("; ");
     Ok(match (made.is_empty(), refused.is_empty() && lacking.is_empty()) {
         (false, true) => Finding::proven(tried),

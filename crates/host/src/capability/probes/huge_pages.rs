@@ -1,8 +1,9 @@
+use std::io;
 use std::path::PathBuf;
 
 use measure::Failure;
 
-use super::{Finding, MIB, Probe, bytes, field, or_unknown, text};
+use super::{Finding, KIB, MIB, Probe, bytes, field, or_unknown, text};
 use crate::sys::Mapping;
 
 pub const PROBE: Probe = Probe {
@@ -49,7 +50,7 @@ fn run() -> Result<Finding, Failure> {
 }
 
 /// Takes up to `count` pages of the reserved pool and really uses them.
-fn reserved(page_bytes: usize, count: usize) -> nix::Result<usize> {
+fn reserved(page_bytes: usize, count: usize) -> io::Result<usize> {
     let size_flag = page_bytes.ilog2().cast_signed() << libc::MAP_HUGE_SHIFT;
     let mut pages = Vec::new();
     while pages.len() < count {
@@ -58,15 +59,14 @@ fn reserved(page_bytes: usize, count: usize) -> nix::Result<usize> {
             .and_then(|page| page.populate().map(|()| page));
         match page {
             Ok(page) => pages.push(page),
-            Err(error) if pages.is_empty() => return Err(error),
+            Err(error) if pages.is_empty() => return Err(error.into()),
             Err(_) => break,
         }
     }
     let kernel_page_kib = pages.first().and_then(|page| smaps_kib(page, "KernelPageSize:"));
-    if kernel_page_kib == Some((page_bytes / 1024) as u64) {
-        Ok(pages.len())
-    } else {
-        Err(nix::Error::EPROTO)
+    match kernel_page_kib {
+        Some(kib) if kib as usize * KIB == page_bytes => Ok(pages.len()),
+        other => Err(io::Error::other(format!("mapped, but KernelPageSize in smaps is {other:?} KiB"))),
     }
 }
 
@@ -81,12 +81,14 @@ fn pool(page_bytes: usize) -> String {
 
 /// Asks for transparent huge pages and looks in smaps how many there are.
 fn transparent() -> Result<String, String> {
-    const WANTED_BYTES: usize = 16 * MIB;
-    let memory = Mapping::anonymous(WANTED_BYTES, 0).map_err(|error| error.to_string())?;
+    // 2 MiB on most kernels, 512 MiB on arm64 with pages of 64 KiB.
+    let page_bytes = text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").parse().unwrap_or(2 * MIB);
+    let wanted_bytes = (16 * MIB).max(2 * page_bytes);
+    let memory = Mapping::anonymous(wanted_bytes, 0).map_err(|error| error.to_string())?;
     memory.prefer_huge_pages().map_err(|error| error.to_string())?;
     memory.populate().map_err(|error| error.to_string())?;
     let obtained_kib = smaps_kib(&memory, "AnonHugePages:").ok_or("not found in /proc/self/smaps")?;
-    let obtained = format!("{} of {}", bytes(obtained_kib as usize * 1024), bytes(WANTED_BYTES));
+    let obtained = format!("{} of {}", bytes(obtained_kib as usize * 1024), bytes(wanted_bytes));
     if obtained_kib > 0 { Ok(obtained) } else { Err(obtained) }
 }
 

@@ -1,3 +1,5 @@
+use std::io;
+
 use measure::Failure;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
@@ -41,11 +43,14 @@ fn run() -> Result<Finding, Failure> {
 }
 
 /// Moves this thread to the CPU and looks where it is.
-fn run_on(cpu: usize) -> nix::Result<()> {
+fn run_on(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     sched_setaffinity(Pid::from_raw(0), &set)?;
-    if sched_getcpu()? == cpu { Ok(()) } else { Err(nix::Error::EPROTO) }
+    match sched_getcpu()? {
+        here if here == cpu => Ok(()),
+        other => Err(io::Error::other(format!("accepted, but running on CPU {other}"))),
+    }
 }
 
 /// What the unified hierarchy says about partitions, and whether this process is in an isolated one.

@@ -1,3 +1,5 @@
+use std::io;
+
 use measure::Failure;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
@@ -51,11 +53,14 @@ fn run() -> Result<Finding, Failure> {
 }
 
 /// Locks fresh memory and looks whether the kernel counts it as locked.
-fn lock(size: usize) -> nix::Result<()> {
+fn lock(size: usize) -> io::Result<()> {
     let memory = Mapping::anonymous(size, 0)?;
     memory.lock()?;
     let locked_kib = field(&text("/proc/self/status"), "VmLck:").unwrap_or(0);
-    if locked_kib as usize * KIB >= size { Ok(()) } else { Err(nix::Error::EPROTO) }
+    match locked_kib as usize * KIB >= size {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("accepted, but VmLck is {locked_kib} KiB"))),
+    }
 }
 
 /// The limit, and whether what was locked shows that it does not bind: mlock(2), CAP_IPC_LOCK.

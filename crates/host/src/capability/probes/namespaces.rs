@@ -26,7 +26,7 @@ pub const NETWORK: Probe = Probe {
 
 const REMEDY: &str = "allow user namespaces: sysctl user.max_user_namespaces=15000; on Ubuntu also \
                       kernel.apparmor_restrict_unprivileged_userns=0, on older Debian \
-                      kernel.unprivileged_userns_clone=1; in a container, its seccomp profile may forbid them";
+                      kernel.unprivileged_userns_clone=1; in a container, its seccomp profile may forbid them, and its root may lack CAP_SETFCAP";
 
 fn user() -> Result<Finding, Failure> {
     let outside = (geteuid(), getegid());

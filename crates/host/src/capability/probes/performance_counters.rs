@@ -1,6 +1,6 @@
 use std::fs::File;
 use std::hint::black_box;
-use std::io::Read;
+use std::io::{self, Read};
 
 use measure::Failure;
 
@@ -25,7 +25,7 @@ fn run() -> Result<Finding, Failure> {
     let paranoid = or_unknown(text("/proc/sys/kernel/perf_event_paranoid"));
     let hardware = hardware();
     let software = page_faults();
-    let words = |result: &Result<String, nix::Error>| match result {
+    let words = |result: &io::Result<String>| match result {
         Ok(counted) => counted.clone(),
         Err(error) => error.to_string(),
     };
@@ -36,34 +36,35 @@ fn run() -> Result<Finding, Failure> {
     );
     Ok(match (hardware, software) {
         (Ok(_), Ok(_)) => Finding::proven(detail),
-        (Err(error), Ok(_)) => Finding::partial(detail, hardware_remedy(error)),
-        (Ok(_), Err(error)) => Finding::partial(detail, software_remedy(error)),
-        (Err(error), Err(_)) => return Err(Failure::new("perf_event_open", detail, software_remedy(error))),
+        (Err(error), Ok(_)) => Finding::partial(detail, hardware_remedy(&error)),
+        (Ok(_), Err(error)) => Finding::partial(detail, software_remedy(&error)),
+        (Err(error), Err(_)) => return Err(Failure::new("perf_event_open", detail, software_remedy(&error))),
     })
 }
 
-fn hardware_remedy(error: nix::Error) -> &'static str {
-    match error {
-        nix::Error::EACCES | nix::Error::EPERM => software_remedy(error),
+fn hardware_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => software_remedy(error),
         _ => "the CPU shows no counters here: in a VM, have its host pass them (QEMU: -cpu host,pmu=on)",
     }
 }
 
-fn software_remedy(error: nix::Error) -> &'static str {
-    match error {
-        nix::Error::ENOSYS => "use a kernel with CONFIG_PERF_EVENTS",
+fn software_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => "use a kernel with CONFIG_PERF_EVENTS",
         _ => {
-            "sysctl kernel.perf_event_paranoid=1, or run as root or with CAP_PERFMON; in a container, its seccomp profile may forbid it"
+            "sysctl kernel.perf_event_paranoid=1, or run as root or with CAP_PERFMON; \
+             in a container, its seccomp profile may forbid it"
         }
     }
 }
 
-fn open(kind: u32, config: u64) -> nix::Result<File> {
-    perf_event_open(Event { kind, config, exclude_kernel: true })
+fn open(kind: u32, config: u64) -> io::Result<File> {
+    Ok(perf_event_open(Event { kind, config, exclude_kernel: true })?)
 }
 
 /// Counts a loop whose least number of instructions is known.
-fn hardware() -> nix::Result<String> {
+fn hardware() -> io::Result<String> {
     const TURNS: u64 = 1_000_000;
     let instructions = open(TYPE_HARDWARE, HARDWARE_INSTRUCTIONS)?;
     let cycles = open(TYPE_HARDWARE, HARDWARE_CYCLES)?;
@@ -74,13 +75,15 @@ fn hardware() -> nix::Result<String> {
     let counted = (count(&instructions)? - before.0, count(&cycles)? - before.1);
     // Every turn is several instructions, and no CPU retires ten per cycle.
     if counted.0 < TURNS || counted.1 < TURNS / 10 {
-        return Err(nix::Error::ENODATA);
+        return Err(io::Error::other(format!(
+            "counted {counted:?} instructions and cycles for {TURNS} turns"
+        )));
     }
     Ok(format!("{} instructions in {} cycles for {TURNS} turns of a loop", counted.0, counted.1))
 }
 
 /// Counts page faults while touching pages; huge pages may make them few, but not none.
-fn page_faults() -> nix::Result<String> {
+fn page_faults() -> io::Result<String> {
     const TOUCHED_BYTES: usize = 4 * MIB;
     let faults = open(TYPE_SOFTWARE, SOFTWARE_PAGE_FAULTS)?;
     let before = count(&faults)?;
@@ -89,16 +92,14 @@ fn page_faults() -> nix::Result<String> {
         memory.write(offset, &[1]);
     }
     match count(&faults)? - before {
-        0 => Err(nix::Error::ENODATA),
+        0 => Err(io::Error::other("no page fault counted")),
         counted => Ok(format!("{counted} page faults while touching {} MiB", TOUCHED_BYTES / MIB)),
     }
 }
 
 /// The counter's value so far.
-pub fn count(mut counter: &File) -> nix::Result<u64> {
+pub fn count(mut counter: &File) -> io::Result<u64> {
     let mut value = [0; 8];
-    counter
-        .read_exact(&mut value)
-        .map_err(|error| error.raw_os_error().map_or(nix::Error::ENODATA, nix::Error::from_raw))?;
+    counter.read_exact(&mut value)?;
     Ok(u64::from_ne_bytes(value))
 }

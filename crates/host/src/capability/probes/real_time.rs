@@ -1,3 +1,5 @@
+use std::io;
+
 use measure::Failure;
 use nix::sys::resource::rlim_t;
 
@@ -30,11 +32,14 @@ fn run() -> Result<Finding, Failure> {
 }
 
 /// Sets SCHED_FIFO at this priority and looks whether the kernel has it so.
-fn reached(priority: i32) -> nix::Result<()> {
+fn reached(priority: i32) -> io::Result<()> {
     sys::set_scheduler(libc::SCHED_FIFO, priority)?;
     let in_effect = sys::scheduler()?;
     sys::set_scheduler(libc::SCHED_OTHER, 0)?;
-    if in_effect == (libc::SCHED_FIFO, priority) { Ok(()) } else { Err(nix::Error::EPROTO) }
+    match in_effect == (libc::SCHED_FIFO, priority) {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("accepted, but policy and priority are {in_effect:?}"))),
+    }
 }
 
 fn real_time_limit() -> i32 {
@@ -49,7 +54,7 @@ fn real_time_limit() -> i32 {
     limit.min(HIGHEST as rlim_t) as i32
 }
 
-fn refusal(error: nix::Error) -> Failure {
+fn refusal(error: io::Error) -> Failure {
     let tried = "sched_setscheduler(SCHED_FIFO)";
     match group_runtime_us() {
         // sched-rt-group: a cgroup without real-time budget may not hold real-time tasks at all.

@@ -10,7 +10,7 @@ use super::{Finding, Probe, text};
 
 pub const PROBE: Probe = Probe {
     id: "steal-time",
-    title: "Undisturbed CPUs",
+    title: "Steal time and gaps",
     opens: "maxima of latency that say something about the system under test, not about its neighbours",
     run,
 };
