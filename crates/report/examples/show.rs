@@ -7,7 +7,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => Results::load(path.as_ref())?,
         None => example::results(),
     };
-    let width = arguments.get(1).map_or(Ok(100), |text| text.parse())?;
-    print!("{}", report::terminal::render(&results, &compare::analyse(&results), width, false));
+    if arguments.first().is_some_and(|kind| kind == "html") {
+        print!("{}", report::html::render(&[results]));
+    } else {
+        let width = arguments.get(1).map_or(Ok(100), |text| text.parse())?;
+        print!("{}", report::terminal::render(&results, &compare::analyse(&results), width, false));
+    }
     Ok(())
 }

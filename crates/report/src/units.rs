@@ -14,6 +14,15 @@ pub fn value(value: f64, unit: &Unit) -> String {
     }
 }
 
+/// [`value`] for a round figure, such as an axis' tick: `5 µs`.
+pub fn exact(figure: f64, unit: &Unit) -> String {
+    let text = value(figure, unit);
+    match text.split_once(' ') {
+        Some((digits, unit)) => format!("{} {unit}", trimmed(digits.into())),
+        None => text,
+    }
+}
+
 /// A span of time given in nanoseconds.
 pub fn nanos(nanos: u64) -> String {
     value(nanos as f64, &Unit::Nanos)
@@ -108,7 +117,11 @@ pub fn text(text: &str) -> String {
 }
 
 fn trimmed(digits: String) -> String {
-    if digits.contains('.') && !digits.contains('e') { digits.trim_end_matches('0').trim_end_matches('.').into() } else { digits }
+    if digits.contains('.') && !digits.contains('e') {
+        digits.trim_end_matches('0').trim_end_matches('.').into()
+    } else {
+        digits
+    }
 }
 
 fn ratio_digits(ratio: f64) -> String {

@@ -1,1 +1,98 @@
-//! .
+//! One self-contained page: plots, every figure, what is missing, how to repeat it.
+//!
+//! Nothing on it is fetched: no script, no font, no picture, and the page's own policy forbids any. Every text
+//! passes through the markup macro, which escapes it.
+
+mod facts;
+mod gaps;
+mod gates;
+mod overview;
+mod plots;
+mod published;
+mod runs;
+mod tables;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use measure::compare::analyse;
+use measure::{Group, Results};
+
+use crate::diff::Diff;
+use crate::gate::GateOutcome;
+use crate::view::View;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page of one run, or of two runs compared (before, after). More than two are compared in pairs, each
+/// with the first.
+pub fn render(runs: &[Results]) -> String {
+    render_with_gate(runs, &[])
+}
+
+/// [`render`], with what a gate found in the last run.
+pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
+    let title = if runs.len() > 1 { "Two runs side by side" } else { "What virtualization costs here" };
+    page(
+        title,
+        html! {
+            header { p class="brand" { "Tautline" } h1 { (title) } }
+            main {
+                @if runs.is_empty() { p { "No run was given: there is nothing to show." } }
+                (gates::section(outcomes))
+                @if let Some((before, others)) = runs.split_first() {
+                    @for after in others { (runs::section(&Diff::new(before, after))) }
+                }
+                @for (place, results) in runs.iter().enumerate() {
+                    @if runs.len() > 1 {
+                        h1 class="run" { "Run " (place + 1) " of " (runs.len()) ", " (crate::units::text(&results.started)) }
+                    }
+                    (run(results))
+                }
+            }
+            footer { p { "Drawn by Tautline " (env!("CARGO_PKG_VERSION")) " from the raw samples in the results file." } }
+        },
+    )
+}
+
+fn page(title: &str, body: Markup) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="referrer" content="no-referrer";
+                title { (title) " – Tautline" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) }
+        }
+    }
+    .into_string()
+}
+
+fn run(results: &Results) -> Markup {
+    let analysis = analyse(results);
+    let view = View::new(results, &analysis);
+    html! {
+        (overview::section(&view))
+        (plots::ratios(&view))
+        (plots::curves(&view))
+        (plots::distributions(&view))
+        section {
+            h2 { "All figures" }
+            @if analysis.summaries.is_empty() { p class="warning" { "Nothing was measured: there is no figure to show." } }
+            @else { p { (tables::EXPLANATION) } }
+            @for group in Group::ALL { (tables::group(&view, group)) }
+        }
+        (gaps::section(&view))
+        (published::section(&view))
+        (facts::section(&view))
+    }
+}
+
+/// A table that scrolls sideways by itself where the page is too narrow for it.
+fn scrolling(table: Markup) -> Markup {
+    html! { div class="scroll" tabindex="0" { (table) } }
+}

@@ -1,1 +1,83 @@
+//! Plots as inline SVG.
+//!
+//! Drawn with the page's own markup macro: every text escaped by construction, colours as CSS classes (light,
+//! dark and paper follow from the style sheet), a title and a label for who cannot see it. All are
+//! [`WIDTH`] units wide, so that a phone shows one readable plot and a desk two side by side.
 
+pub(crate) mod curves;
+pub(crate) mod histogram;
+pub(crate) mod ratios;
+mod scale;
+
+use maud::{Markup, html};
+
+/// Units of every plot's view box.
+pub(crate) const WIDTH: f64 = 480.0;
+
+/// Colours the style sheet knows.
+const COLORS: usize = 6;
+
+/// How a series looks: a colour and a shape by its place, dashed and hollow where emulated.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) place: usize,
+    pub(crate) emulated: bool,
+}
+
+impl Series {
+    fn class(&self, kind: &str) -> String {
+        let emulated = if self.emulated { " emulated" } else { "" };
+        format!("{kind} s{}{emulated}", self.place % COLORS)
+    }
+
+    /// The series' marker around a point. Shapes differ too: colour alone would leave some readers out.
+    fn marker(&self, x: f64, y: f64) -> Markup {
+        let class = self.class("marker");
+        let around = |points: &[(f64, f64)]| -> String {
+            points.iter().map(|(dx, dy)| format!("{},{} ", number(x + dx), number(y + dy))).collect()
+        };
+        html! {
+            @match self.place % 4 {
+                0 => { circle class=(class) cx=(number(x)) cy=(number(y)) r="3.5" {} }
+                1 => { polygon class=(class) points=(around(&[(-3.2, -3.2), (3.2, -3.2), (3.2, 3.2), (-3.2, 3.2)])) {} }
+                2 => { polygon class=(class) points=(around(&[(0.0, -4.4), (4.4, 0.0), (0.0, 4.4), (-4.4, 0.0)])) {} }
+                _ => { polygon class=(class) points=(around(&[(0.0, -4.2), (4.0, 3.2), (-4.0, 3.2)])) {} }
+            }
+        }
+    }
+}
+
+/// What the colours mean, as a line of text with swatches.
+pub(crate) fn legend(series: &[Series]) -> Markup {
+    html! {
+        ul class="legend" {
+            @for one in series {
+                li {
+                    svg class="swatch" viewBox="0 0 28 12" width="28" height="12" aria-hidden="true" {
+                        line class=(one.class("line")) x1="1" x2="27" y1="6" y2="6" {}
+                        (one.marker(14.0, 6.0))
+                    }
+                    (one.name)
+                    @if one.emulated { " " span class="note" { "(" (crate::EMULATED_MEANING) ")" } }
+                }
+            }
+        }
+    }
+}
+
+/// The frame of a plot of the given height.
+fn frame(height: f64, label: &str, content: Markup) -> Markup {
+    html! {
+        svg class="plot" role="img" aria-label=(label) viewBox=(format!("0 0 {WIDTH} {}", number(height))) {
+            title { (label) }
+            (content)
+        }
+    }
+}
+
+/// A coordinate, short.
+fn number(coordinate: f64) -> String {
+    let text = format!("{coordinate:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}

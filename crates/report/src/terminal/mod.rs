@@ -10,7 +10,7 @@ mod header;
 use measure::compare::Analysis;
 use measure::{Group, Results};
 
-pub(crate) use canvas::Canvas;
+pub(crate) use canvas::{Canvas, finding as finding_cell};
 
 use crate::view::View;
 

@@ -1,0 +1,160 @@
+//! The plots, each with what it needs to be read.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use measure::Group;
+
+use crate::plot::{self, Series};
+use crate::units;
+use crate::view::{Curve, Row, View, environment_name, finding};
+
+/// The shown environments as series, in the order of their columns.
+fn series(view: &View) -> Vec<Series> {
+    let place = |name: &str| view.results.environments.iter().position(|e| e.name == name).unwrap_or(0);
+    view.environments
+        .iter()
+        .map(|e| Series { name: environment_name(e), place: place(&e.name), emulated: e.emulated })
+        .collect()
+}
+
+fn figures(plots: Vec<(String, Markup)>) -> Markup {
+    let lone = if plots.len() == 1 { "lone" } else { "" };
+    html! {
+        div class="plots" {
+            @for (caption, plot) in plots {
+                figure class=(lone) { figcaption { (caption) } (plot) }
+            }
+        }
+    }
+}
+
+pub(super) fn ratios(view: &View) -> Markup {
+    let Some(base) = view.results.base() else { return html! {} };
+    let series = series(view);
+    let row = |row: &Row| plot::ratios::Row {
+        title: units::text(&row.spec.title),
+        points: row
+            .cells
+            .iter()
+            .zip(&series)
+            .filter_map(|(cell, series)| {
+                let comparison = cell.comparison()?;
+                Some(plot::ratios::Point {
+                    series: series.clone(),
+                    ratio: comparison.slowdown,
+                    interval: comparison.interval,
+                    finding: finding(comparison),
+                })
+            })
+            .collect(),
+    };
+    let mut plots = Vec::new();
+    for group in Group::ALL {
+        let rows = view.rows(group).into_iter().chain(view.distributions(group));
+        let rows: Vec<_> = rows.map(|metric| row(&metric)).filter(|row| !row.points.is_empty()).collect();
+        let label = format!("Slowdowns of group {group} against {}, worst first", base.name);
+        plots.extend(plot::ratios::draw(&label, &rows).map(|plot| (group.name().to_owned(), plot)));
+    }
+    if plots.is_empty() {
+        return html! {};
+    }
+    let compared: Vec<Series> = series.iter().filter(|s| s.place != 0).cloned().collect();
+    html! {
+        section {
+            h2 { "Slowdown against " (units::text(&base.name)) }
+            p {
+                "Times the cost of " (units::text(&base.name)) ", logarithmic: right of the line is worse. A whisker is the 95 % interval over the "
+                "starts of the environments; one that crosses the line shows no difference. Worst first; "
+                "an emulated CPU only orders what the others leave equal."
+            }
+            (plot::legend(&compared))
+            (figures(plots))
+        }
+    }
+}
+
+pub(super) fn curves(view: &View) -> Markup {
+    let series = series(view);
+    let sections = Group::ALL.into_iter().map(|group| {
+        let curves = view.curves(group);
+        // Curves in the same unit and over the same x are drawn to the same scale, to be laid side by side.
+        let mut ranges: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
+        for curve in &curves {
+            let values = curve.points.iter().flat_map(|(_, row)| row.cells.iter());
+            let values = values.filter_map(|cell| cell.summary()).map(|summary| summary.median);
+            ranges.entry(scale_of(curve)).or_default().extend(values);
+        }
+        let plots: Vec<(String, Markup)> = curves
+            .iter()
+            .filter_map(|curve| {
+                let unit = &curve.points.first()?.1.spec.unit;
+                let label = format!("{} by {}, logarithmic axes", curve.name, curve.x_title);
+                let lines = lines(curve, &series);
+                let range = &ranges[&scale_of(curve)];
+                let plot = plot::curves::draw(&label, curve.x_title, unit, &lines, range)?;
+                Some((units::text(curve.name), plot))
+            })
+            .collect();
+        (group, plots)
+    });
+    let sections: Vec<_> = sections.filter(|(_, plots)| !plots.is_empty()).collect();
+    html! {
+        @for (group, plots) in sections {
+            section {
+                h2 { "Curves, " (group) }
+                p { "The same scale on all plots of a unit: a step is where an array leaves a cache, and what opens between two patterns "
+                    "past the last cache is what address translation and memory cost." }
+                (plot::legend(&series))
+                (figures(plots))
+            }
+        }
+    }
+}
+
+fn scale_of<'a>(curve: &Curve<'a>) -> (String, &'a str) {
+    let unit = curve.points.first().map(|point| point.1.spec.unit.to_string());
+    (unit.unwrap_or_default(), curve.x_title)
+}
+
+fn lines(curve: &Curve, series: &[Series]) -> Vec<plot::curves::Line> {
+    let line = |(column, series): (usize, &Series)| plot::curves::Line {
+        series: series.clone(),
+        points: curve
+            .points
+            .iter()
+            .map(|(x, row)| (*x, row.cells[column].summary().map_or(f64::NAN, |summary| summary.median)))
+            .collect(),
+    };
+    series.iter().enumerate().map(line).collect()
+}
+
+pub(super) fn distributions(view: &View) -> Markup {
+    let series = series(view);
+    let mut plots = Vec::new();
+    for row in Group::ALL.into_iter().flat_map(|group| view.distributions(group)) {
+        let strips: Vec<plot::histogram::Strip> = row
+            .cells
+            .iter()
+            .zip(&series)
+            .filter_map(|(cell, series)| {
+                let histogram = cell.summary()?.histogram.as_ref()?;
+                Some(plot::histogram::Strip { series: series.clone(), histogram })
+            })
+            .collect();
+        let label = format!("Histograms of {}, one strip an environment, the maximum marked", row.spec.title);
+        plots.extend(plot::histogram::draw(&label, &strips).map(|plot| (units::text(&row.spec.title), plot)));
+    }
+    if plots.is_empty() {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 { "Distributions to the maximum" }
+            p { "Every event counted, from the instant it was due. The height is the count on a logarithmic scale, so that one late event is "
+                "seen beside thousands in time. The marked maximum is what was seen, not what is possible." }
+            (plot::legend(&series))
+            (figures(plots))
+        }
+    }
+}
