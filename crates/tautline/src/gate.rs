@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use report::gate::{Gate, GateOutcome};
 
-use crate::exit::Usage;
+use crate::exit::{Done, Usage};
 
 /// Reads limits.
 pub fn load(path: &Path) -> anyhow::Result<Gate> {
@@ -14,7 +14,7 @@ pub fn load(path: &Path) -> anyhow::Result<Gate> {
     Gate::parse(&text).map_err(|error| Usage(format!("{}: {error}", path.display())).into())
 }
 
-/// Whether a limit was held.
-pub fn held(outcome: &GateOutcome) -> bool {
-    outcome.held()
+/// How a command ends that was given these limits.
+pub fn done(outcomes: &[GateOutcome]) -> Done {
+    if outcomes.iter().all(GateOutcome::held) { Done::Whole } else { Done::GateMissed }
 }

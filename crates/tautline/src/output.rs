@@ -46,13 +46,21 @@ pub fn show(results: &Results, html: Option<&Path>, gate: Option<&Gate>) -> anyh
     let outcomes = gate.map(|gate| gate.evaluate(results, &analysis)).unwrap_or_default();
     print(&report::terminal::render(results, &analysis, width(), std::io::stdout().is_terminal()))?;
     if let Some(path) = html {
-        let page = report::html::render(std::slice::from_ref(results));
-        std::fs::write(path, page).with_context(|| format!("writing the page to {}", path.display()))?;
+        write_page(path, std::slice::from_ref(results), &outcomes)?;
     }
-    for outcome in &outcomes {
-        print(&format!("gate: {outcome}\n"))?;
-    }
+    print_gate(&outcomes)?;
     Ok(outcomes)
+}
+
+/// Writes the page of one run, or of two.
+pub fn write_page(path: &Path, runs: &[Results], outcomes: &[GateOutcome]) -> anyhow::Result<()> {
+    std::fs::write(path, report::html::render_with_gate(runs, outcomes))
+        .with_context(|| format!("writing the page to {}", path.display()))
+}
+
+/// A line for each limit.
+pub fn print_gate(outcomes: &[GateOutcome]) -> anyhow::Result<()> {
+    outcomes.iter().try_for_each(|outcome| print(&format!("gate: {outcome}\n")))
 }
 
 /// Says where the files are.

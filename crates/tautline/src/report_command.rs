@@ -1,6 +1,7 @@
 //! `tautline report`: redraw, or compare two runs.
 
-use anyhow::Context;
+use std::io::IsTerminal;
+
 use measure::Results;
 
 use crate::cli;
@@ -13,20 +14,19 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     let runs = arguments.files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>()?;
     match &runs[..] {
         [before, after] => {
-            output::print(&report::diff::render(before, after, output::width()))?;
+            let color = std::io::stdout().is_terminal();
+            output::print(&report::diff::Diff::new(before, after).render(output::width(), color))?;
+            let gated = limits.map(|gate| gate.evaluate(after, &measure::compare::analyse(after)));
+            let outcomes = gated.unwrap_or_default();
             if let Some(path) = &arguments.html {
-                std::fs::write(path, report::html::render(&runs))
-                    .with_context(|| format!("writing the page to {}", path.display()))?;
+                output::write_page(path, &runs, &outcomes)?;
             }
-            let outcomes = limits.map(|gate| gate.evaluate(after, &measure::compare::analyse(after)));
-            for outcome in outcomes.iter().flatten() {
-                output::print(&format!("gate: {outcome}\n"))?;
-            }
-            Ok(if outcomes.iter().flatten().all(gate::held) { Done::Whole } else { Done::GateMissed })
+            output::print_gate(&outcomes)?;
+            Ok(gate::done(&outcomes))
         }
         [run] => {
             let outcomes = output::show(run, arguments.html.as_deref(), limits.as_ref())?;
-            Ok(if outcomes.iter().all(gate::held) { Done::Whole } else { Done::GateMissed })
+            Ok(gate::done(&outcomes))
         }
         _ => unreachable!("clap takes one or two files"),
     }

@@ -85,7 +85,7 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     if results.trials.is_empty() {
         anyhow::bail!("nothing could be measured; the reasons are above");
     }
-    Ok(if outcomes.iter().all(gate::held) { Done::Whole } else { Done::GateMissed })
+    Ok(gate::done(&outcomes))
 }
 
 /// The file of this very program: the agent is the same bytes everywhere.
