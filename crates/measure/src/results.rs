@@ -1,5 +1,6 @@
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -158,7 +159,9 @@ impl Results {
     pub fn save(&self, path: &Path) -> Result<(), SaveError> {
         let write = || -> io::Result<()> {
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            // As an ordinary new file: the user's umask decides who may read it.
+            let mode = std::fs::Permissions::from_mode(0o666);
+            let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
             {
                 let mut buffered = io::BufWriter::new(file.as_file_mut());
                 serde_json::to_writer(&mut buffered, self)?;
