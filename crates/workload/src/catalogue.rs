@@ -4,6 +4,7 @@ use measure::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 
 use crate::cpu::{Computation, Operation};
 use crate::memory::{FULL_BYTES, Order, PageKind, QUICK_BYTES, Traffic, size_text};
+use crate::os::{Birth, Call, Channel, Exchange, Poll, Ring};
 use crate::work::{Cores, Work};
 
 /// How much is measured.
@@ -41,6 +42,7 @@ pub fn catalogue(profile: Profile) -> Vec<Entry> {
     let mut entries = Vec::new();
     cpu(&mut entries);
     memory(&mut entries, profile);
+    os(&mut entries, profile);
     entries
 }
 
@@ -96,6 +98,54 @@ fn memory(entries: &mut Vec<Entry>, profile: Profile) {
                 entry.spec.curve = Some(CurvePoint { curve, x: bytes as f64, x_title });
                 entry
             }));
+        }
+    }
+}
+
+fn os(entries: &mut Vec<Entry>, profile: Profile) {
+    let mut add = |name: &str, title: String, unit: Unit, work: Work, cpus_needed: usize| {
+        entries.push(Entry { cpus_needed, ..entry(Group::Os, name, title, unit, work) });
+    };
+    for call in Call::ALL {
+        let (id, words) = call.names();
+        add(id, words.into(), Unit::Nanos, Work::Call(call), 1);
+    }
+    for sockets in [10, 100, 500] {
+        for (poll, id) in [(Poll::Select, "select"), (Poll::Epoll, "epoll")] {
+            let title = format!("{id} on {sockets} TCP sockets");
+            add(&format!("{id}.{sockets}"), title, Unit::Nanos, Work::Poll { poll, sockets }, 1);
+        }
+    }
+    for (processes, working_set_bytes) in rings(profile) {
+        let size = size_text(working_set_bytes);
+        let title = format!("context switch, {processes} processes, {size} each");
+        let work = Work::ContextSwitch(Ring { processes, working_set_bytes });
+        add(&format!("context_switch.{processes}.{size}"), title, Unit::Nanos, work, 1);
+    }
+    for (channel, id, words) in
+        [(Channel::Pipe, "pipe", "pipe"), (Channel::UnixStream, "unix", "AF_UNIX stream")]
+    {
+        for (exchange, name, title, unit, cpus) in [
+            (Exchange::RoundTrip, "latency", "round trip", Unit::Nanos, 1),
+            (Exchange::RoundTripAcross, "latency.other_cpu", "round trip to another CPU", Unit::Nanos, 2),
+            (Exchange::Stream, "bandwidth", "bandwidth", Unit::BytesPerSecond, 1),
+        ] {
+            let work = Work::Exchange { channel, exchange };
+            add(&format!("{id}.{name}"), format!("{words} {title}"), unit, work, cpus);
+        }
+    }
+    for birth in Birth::ALL {
+        let (id, words) = birth.names();
+        add(id, words.into(), Unit::Nanos, Work::Process(birth), 1);
+    }
+}
+
+/// Processes and working sets of the context switches.
+fn rings(profile: Profile) -> Vec<(usize, usize)> {
+    match profile {
+        Profile::Quick => vec![(2, 0), (8, 16 << 10), (16, 64 << 10)],
+        Profile::Full => {
+            [2, 8, 16].into_iter().flat_map(|n| [0, 16 << 10, 64 << 10].map(|bytes| (n, bytes))).collect()
         }
     }
 }

@@ -13,6 +13,7 @@ mod facts;
 mod memory;
 #[allow(unsafe_code)]
 mod opaque;
+mod os;
 mod pin;
 pub mod protocol;
 #[allow(unsafe_code)]

@@ -5,6 +5,7 @@ use measure::{Failure, Preemption};
 use crate::batch::{Measured, Pace};
 use crate::cpu::{self, Computation, Operation};
 use crate::memory::{self, Arenas, Order, PageKind, Traffic};
+use crate::os::{self, Birth, Call, Channel, Exchange, Poll, Ring, Sockets};
 use crate::trial::Trial;
 
 /// What is measured.
@@ -14,6 +15,11 @@ pub(crate) enum Work {
     Operation(Operation),
     Bandwidth(Traffic),
     LoadLatency { order: Order, pages: PageKind, bytes: usize },
+    Call(Call),
+    Poll { poll: Poll, sockets: usize },
+    ContextSwitch(Ring),
+    Exchange { channel: Channel, exchange: Exchange },
+    Process(Birth),
 }
 
 /// On how many CPUs of the trial.
@@ -27,6 +33,7 @@ pub(crate) enum Cores {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     arenas: Arenas,
+    sockets: Sockets,
 }
 
 impl Work {
@@ -40,15 +47,27 @@ impl Work {
             Work::LoadLatency { order, pages, bytes } => {
                 memory::latency((*order, *pages, *bytes), trial, pace, &mut kept.arenas)
             }
+            Work::Call(call) => call.measure(trial, pace),
+            Work::Poll { poll, sockets } => os::poll((*poll, *sockets), trial, pace, &mut kept.sockets),
+            Work::ContextSwitch(ring) => os::context_switch(*ring, trial, pace),
+            Work::Exchange { channel, exchange } => os::exchange((*channel, *exchange), trial, pace),
+            Work::Process(birth) => {
+                kept.sockets = Sockets::default();
+                birth.measure(trial, pace)
+            }
         }
     }
 
     /// Whose preemptions disturb it.
     pub(crate) fn preemption(&self) -> Preemption {
         match self {
-            Work::Compute { .. } | Work::Operation(_) | Work::Bandwidth(_) | Work::LoadLatency { .. } => {
-                Preemption::OfProcess
-            }
+            Work::Compute { .. }
+            | Work::Operation(_)
+            | Work::Bandwidth(_)
+            | Work::LoadLatency { .. }
+            | Work::Call(_)
+            | Work::Poll { .. } => Preemption::OfProcess,
+            Work::ContextSwitch(_) | Work::Exchange { .. } | Work::Process(_) => Preemption::NotCounted,
         }
     }
 }

@@ -4,12 +4,15 @@
 //! a slot belongs to one chain: the one that goes from line to line in their order (it serves every size,
 //! turning back at its end), and one random cycle for each size. So chains that are dear to write are kept.
 
+use std::time::Duration;
+
 use measure::Failure;
 
 use super::arena::{Arena, Arenas, PageKind};
 use super::permutation::Cycle;
 use super::{LINE_BYTES, LINE_WORDS};
 use crate::batch::{self, Measured, Pace, Scale, timed};
+use crate::clock::now_ns;
 use crate::opaque::hide_u32;
 use crate::trial::Trial;
 
@@ -56,6 +59,9 @@ pub(crate) fn measure(
     }
     let words = arena.area.half_words();
     sweep(&words[..bytes / 4]);
+    if order == Order::Random {
+        walk_ahead(words, slot, Cycle::new((bytes / LINE_BYTES) as u32), trial.budget / 2);
+    }
     let end = (bytes / 4) as u32;
     // The sequential chain serves all sizes, so that its place may lie beyond this one's end.
     let mut at = if order == Order::Random { arena.slots.0[slot].at } else { 0 };
@@ -101,6 +107,25 @@ fn write_cycle(arena: &mut Arena, slot: usize, bytes: usize) {
 /// Reads every line once, so that caches and TLB hold of the array what they can.
 fn sweep(words: &[u32]) {
     hide_u32(words.iter().step_by(LINE_WORDS).fold(0, |sum: u32, word| sum.wrapping_add(*word)));
+}
+
+/// Follows the cycle from places far apart at once for a while. Caches that are shared and guard themselves
+/// against sweeps keep lines only after they were used again and again in their own order.
+fn walk_ahead(words: &[u32], slot: usize, cycle: Cycle, time: Duration) {
+    const WALKERS: u32 = 8;
+    let mut places: [u32; WALKERS as usize] = std::array::from_fn(|walker| {
+        let place = cycle.lines() / WALKERS * walker as u32;
+        cycle.line_at(place) * LINE_WORDS as u32 + slot as u32
+    });
+    let until_ns = now_ns() + time.as_nanos() as u64;
+    while now_ns() < until_ns {
+        for _ in 0..2048 {
+            for at in &mut places {
+                *at = words[*at as usize];
+            }
+        }
+    }
+    hide_u32(places[0]);
 }
 
 #[inline(never)]

@@ -15,8 +15,8 @@ const LINE_BYTES: usize = 64;
 const LINE_WORDS: usize = LINE_BYTES / size_of::<u32>();
 
 /// Array sizes of the quick profile.
-pub(crate) const QUICK_BYTES: [usize; 8] =
-    [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
+pub(crate) const QUICK_BYTES: [usize; 9] =
+    [16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
 
 /// Array sizes of the full profile: two to an octave.
 pub(crate) const FULL_BYTES: [usize; 29] = {

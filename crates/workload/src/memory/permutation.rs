@@ -26,11 +26,21 @@ impl Cycle {
         Cycle { lines: u64::from(lines.max(4)), mask: (1 << bits) - 1, shift: bits.div_ceil(2) }
     }
 
+    /// How many lines there are.
+    pub(crate) fn lines(&self) -> u32 {
+        self.lines as u32
+    }
+
+    /// The line at a place of the cycle, counted from that of place 0; `place` is below the number of lines.
+    pub(crate) fn line_at(&self, place: u32) -> u32 {
+        self.within(u64::from(place), |x| self.scatter(x)) as u32
+    }
+
     /// The line that follows.
     pub(crate) fn next(&self, line: u32) -> u32 {
         let place = self.within(u64::from(line), |x| self.gather(x)) + 1;
         let place = if place == self.lines { 0 } else { place };
-        self.within(place, |x| self.scatter(x)) as u32
+        self.line_at(place as u32)
     }
 
     /// Bijections of a power of two become bijections of `lines` by going on while the result lies outside.
@@ -101,6 +111,7 @@ mod tests {
         for lines in [256u32, 384, 1 << 12, 3 << 13, 1 << 16, 3 << 17, 1 << 20] {
             assert_eq!(length_of_cycle(lines), lines);
             let cycle = Cycle::new(lines);
+            assert_eq!(cycle.line_at(1), cycle.next(cycle.line_at(0)));
             let (mut at, mut near, mut hop_sum, mut hops) = (0, 0u32, 0f64, std::collections::HashSet::new());
             for _ in 0..lines {
                 let next = cycle.next(at);

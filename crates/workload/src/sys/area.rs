@@ -1,4 +1,4 @@
-//! System calls that nix does not wrap, or wraps as unsafe: the only raw calls of this crate.
+//! Memory mapped from the kernel.
 
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
@@ -6,22 +6,6 @@ use std::ptr::NonNull;
 
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
-
-/// Puts the calling thread under SCHED_FIFO at a priority.
-pub(crate) fn set_fifo(priority: i32) -> nix::Result<()> {
-    set_scheduler(libc::SCHED_FIFO, priority)
-}
-
-/// Puts the calling thread back under the normal scheduler.
-pub(crate) fn set_normal() -> nix::Result<()> {
-    set_scheduler(libc::SCHED_OTHER, 0)
-}
-
-fn set_scheduler(policy: libc::c_int, priority: i32) -> nix::Result<()> {
-    let parameter = libc::sched_param { sched_priority: priority };
-    // SAFETY: the parameter is a live, initialised struct that the kernel only reads; 0 is the caller.
-    Errno::result(unsafe { libc::sched_setscheduler(0, policy, &parameter) }).map(drop)
-}
 
 /// Which pages an area of memory is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,4 +102,16 @@ impl Drop for Area {
         let unmapped = unsafe { munmap(self.mapping, self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping an own mapping: {unmapped:?}");
     }
+}
+
+/// Maps memory, touches its first page and gives it back.
+pub(crate) fn map_touch_unmap(bytes: NonZeroUsize) -> nix::Result<()> {
+    // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
+    let mapping = unsafe {
+        mmap_anonymous(None, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)?
+    };
+    // SAFETY: the first byte of a mapping that was just made, writable and used by nobody else.
+    unsafe { mapping.cast::<u8>().write_volatile(1) };
+    // SAFETY: the mapping is unmapped once and no reference to it exists.
+    unsafe { munmap(mapping, bytes.get()) }
 }

@@ -1,0 +1,57 @@
+//! Making processes.
+
+use measure::Failure;
+use nix::sys::wait::WaitStatus;
+
+use super::call_failed;
+use crate::agent::NOOP;
+use crate::batch::{self, Measured, Pace, Scale, timed};
+use crate::sys;
+use crate::trial::Trial;
+
+/// How a process comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Birth {
+    Fork,
+    ForkExec,
+}
+
+impl Birth {
+    pub(crate) const ALL: [Birth; 2] = [Birth::Fork, Birth::ForkExec];
+
+    /// The rest of the metric's name and the title.
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Birth::Fork => ("fork", "fork, exit, wait"),
+            Birth::ForkExec => ("fork_exec", "fork, exec of a static program, exit, wait"),
+        }
+    }
+
+    /// Measures it. The large areas of memory are hidden from children, and the caller has closed the
+    /// sockets that other trials keep, so that a fork costs the same whatever was measured before.
+    pub(crate) fn measure(self, trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
+        let argument = std::ffi::CString::new(NOOP).expect("no zero byte in a constant");
+        batch::measure(trial.budget, Scale::nanos(1.0), pace, |units| {
+            timed(|| {
+                (0..units).try_for_each(|_| match self {
+                    Birth::Fork => ended_well("fork", sys::fork_and_exit()),
+                    Birth::ForkExec => ended_well(
+                        "fork and exec of /proc/self/exe",
+                        sys::fork_and_exec(c"/proc/self/exe", &argument),
+                    ),
+                })
+            })
+        })
+    }
+}
+
+fn ended_well(tried: &str, status: nix::Result<WaitStatus>) -> Result<(), Failure> {
+    match status.map_err(call_failed(tried))? {
+        WaitStatus::Exited(_, 0) => Ok(()),
+        other => Err(Failure::new(
+            tried,
+            format!("the child ended with {other:?}"),
+            "mount /proc in this environment and let the agent's file be executed",
+        )),
+    }
+}

@@ -1,0 +1,102 @@
+//! Context switches: a token goes round a ring of processes on one CPU, and whoever has it reads its
+//! working set. The figure is the time from one process to the next: the switch, a pipe's write and read,
+//! and what the caches must fetch anew.
+
+use std::os::fd::OwnedFd;
+
+use measure::Failure;
+use nix::fcntl::OFlag;
+use nix::unistd::{pipe2, read, write};
+
+use super::call_failed;
+use super::channel::helper_ended;
+use crate::batch::{self, Measured, Pace, Scale, timed};
+use crate::opaque::hide_u64;
+use crate::sys::Child;
+use crate::trial::Trial;
+
+/// A ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// Processes in it, the agent included; at least 2.
+    pub(crate) processes: usize,
+    /// What each reads when it has the token.
+    pub(crate) working_set_bytes: usize,
+}
+
+/// One process's place: where the token comes from and goes to, and its working set.
+struct Place {
+    from: OwnedFd,
+    to: OwnedFd,
+    working_set: Vec<u64>,
+}
+
+impl Place {
+    /// Keeps of all pipes the ends of one process and closes the others, so that the death of any process
+    /// ends the whole ring.
+    fn take(process: usize, pipes: Vec<(OwnedFd, OwnedFd)>, ring: Ring) -> Option<Self> {
+        let (mut from, mut to) = (None, None);
+        for (at, (read_end, write_end)) in pipes.into_iter().enumerate() {
+            if at == process {
+                from = Some(read_end);
+            }
+            if at == (process + 1) % ring.processes {
+                to = Some(write_end);
+            }
+        }
+        // Filled with other than zeros, so that each process has pages of its own.
+        let working_set = vec![process as u64 + 1; ring.working_set_bytes / size_of::<u64>()];
+        Some(Place { from: from?, to: to?, working_set })
+    }
+
+    fn work(&self) {
+        hide_u64(self.working_set.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)));
+    }
+
+    /// Waits for the token and passes it on until the ring ends.
+    fn serve(&self) {
+        let mut token = [0u8];
+        while read(&self.from, &mut token) == Ok(1) {
+            self.work();
+            if write(&self.to, &token) != Ok(1) {
+                return;
+            }
+        }
+    }
+}
+
+/// Measures the ring's switches.
+pub(crate) fn measure(ring: Ring, trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
+    let mut pipes = (0..ring.processes)
+        .map(|_| pipe2(OFlag::O_CLOEXEC))
+        .collect::<nix::Result<Vec<_>>>()
+        .map_err(call_failed("opening the ring's pipes"))?;
+    let mut children = Vec::with_capacity(ring.processes - 1);
+    for process in 1..ring.processes {
+        let child = Child::fork(|| {
+            // The child's copy of the list: the parent keeps its own.
+            let place = Place::take(process, std::mem::take(&mut pipes), ring);
+            place.map_or(1, |place| {
+                place.serve();
+                0
+            })
+        });
+        children.push(child.map_err(call_failed("fork"))?);
+    }
+    let own = Place::take(0, pipes, ring).ok_or_else(helper_ended)?;
+    let measured = batch::measure(trial.budget, Scale::nanos(ring.processes as f64), pace, |units| {
+        timed(|| (0..units).try_for_each(|_| once_round(&own)))
+    });
+    drop(children);
+    measured
+}
+
+fn once_round(own: &Place) -> Result<(), Failure> {
+    let mut token = [1u8];
+    own.work();
+    match write(&own.to, &token).and_then(|_| read(&own.from, &mut token)) {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(helper_ended()),
+        Err(error) => Err(call_failed("passing the token")(error)),
+    }
+}
