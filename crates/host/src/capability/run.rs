@@ -2,19 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use measure::Failure;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getppid};
 
 use super::{Capability, Finding, NAMES, find, leftover};
+use crate::sys;
 
 /// The first argument of a process that runs one probe; the second is the probe's name.
 pub const ARGUMENT: &str = "probe";
@@ -24,6 +25,9 @@ const PARENT: &str = "TAUTLINE_PROBE_PARENT";
 
 /// How long the removal of a killed probe's leftovers may take.
 const SWEEP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a killed process may take to die.
+const DEATH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs all probes, one after the other because some of them measure, each at most `limit_per_probe`.
 /// `binary PROBE-ARGUMENT NAME` must call [`super::serve_probe`].
@@ -61,8 +65,12 @@ pub fn run_one(binary: &Path, name: &str, limit: Duration) -> Capability {
 fn ask(binary: &Path, name: &str, limit: Duration) -> Result<Capability, Failure> {
     let tried = format!("{} {ARGUMENT} {name}", binary.display());
     let fail = |answer: String, remedy: &str| Failure::new(&tried, answer, remedy);
-    let mut process = start(binary, name)
-        .map_err(|error| fail(error.to_string(), "check that the file exists and may be executed"))?;
+    let mut process = start(binary, name).map_err(|error| {
+        fail(
+            error.to_string(),
+            "check that the file exists and may be executed; Linux 5.3 or later is needed",
+        )
+    })?;
     let Some(status) = process.end_within(limit) else {
         return Err(fail(
             format!("no answer within {} s", limit.as_secs_f64()),
@@ -80,13 +88,15 @@ fn ask(binary: &Path, name: &str, limit: Duration) -> Result<Capability, Failure
 /// A started probe. Its output goes to files: a grandchild that holds a pipe open cannot delay the end.
 struct Process {
     child: Child,
+    /// Becomes readable at its end.
+    end: OwnedFd,
     answer: File,
     words: File,
 }
 
 fn start(binary: &Path, name: &str) -> io::Result<Process> {
     let (answer, words) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let child = Command::new(binary)
+    let mut child = Command::new(binary)
         .args([ARGUMENT, name])
         .env(PARENT, std::process::id().to_string())
         .stdin(Stdio::null())
@@ -94,29 +104,50 @@ fn start(binary: &Path, name: &str) -> io::Result<Process> {
         .stderr(words.try_clone()?)
         .process_group(0) // to be killed with all it starts; and Ctrl-C at the terminal is not for it
         .spawn()?;
-    Ok(Process { child, answer, words })
+    match sys::pidfd_open(pid_of(&child)) {
+        Ok(end) => Ok(Process { child, end, answer, words }),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(io::Error::other(format!("pidfd_open: {error}")))
+        }
+    }
 }
 
 impl Process {
     /// Waits for the process's end and kills what is left of its group; `None` where it had to be killed.
     fn end_within(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let pid = Pid::from_raw(self.child.id().cast_signed());
-        let deadline = Instant::now() + limit;
-        // Not reaped yet (WNOWAIT), so that the number of the group cannot be another's when it is killed.
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let ended = loop {
-            match waitid(Id::Pid(pid), flags) {
-                Ok(WaitStatus::StillAlive) | Err(nix::Error::EINTR) if Instant::now() < deadline => {
-                    sleep(Duration::from_millis(5));
-                }
-                Ok(WaitStatus::StillAlive) | Err(_) => break false,
-                Ok(_) => break true,
-            }
-        };
+        let pid = pid_of(&self.child);
+        // The child is not reaped yet, so that neither its number nor its group's can be another's.
+        let ended = becomes_readable_by(&self.end, Instant::now() + limit);
         // Fails only where nobody of the group is left.
         let _ = killpg(pid, Signal::SIGKILL);
-        let status = self.child.wait().ok();
+        // A process stuck in a driver does not even die: it is not waited for without end.
+        becomes_readable_by(&self.end, Instant::now() + DEATH_LIMIT);
+        let status = self.child.try_wait().ok().flatten();
         status.filter(|_| ended)
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
+}
+
+/// Sleeps until the process has ended or the time has come. Looking again and again would disturb the probes that
+/// measure disturbance.
+fn becomes_readable_by(end: &OwnedFd, deadline: Instant) -> bool {
+    let mut ended = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // In milliseconds, of which the last must not become none.
+        let left = Duration::from_millis(left.as_millis() as u64 + u64::from(!left.is_zero()));
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut ended, timeout) {
+            Ok(0) if left.is_zero() => return false,
+            Ok(0) | Err(nix::Error::EINTR) => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
     }
 }
 

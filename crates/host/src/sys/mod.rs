@@ -28,6 +28,12 @@ pub fn scheduler() -> nix::Result<(c_int, c_int)> {
     Ok((policy & !libc::SCHED_RESET_ON_FORK, parameters.sched_priority))
 }
 
+/// A descriptor that becomes readable when the process ends (Linux 5.3).
+pub fn pidfd_open(pid: nix::unistd::Pid) -> nix::Result<OwnedFd> {
+    // SAFETY: the arguments are numbers; the result is a new descriptor.
+    owned_long(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) })
+}
+
 /// The type of an ioctl's request differs between C libraries.
 macro_rules! ioctl {
     ($fd:expr, $request:expr, $argument:expr) => {

@@ -36,6 +36,16 @@ pub fn as_root() -> Result<(), Failed> {
             assert_eq!(found.state, State::Proven, "root, with what it needs: {found:?}");
         }
     }
+    if has_capability(21) {
+        // Where a socket can be bound at all, root's frames go both ways.
+        let xdp = of(&found, "af-xdp");
+        assert_ne!(xdp.state, State::Partial, "{xdp:?}");
+    }
+    if has_capability(21) && fs::read_to_string("/proc/filesystems")?.contains("tracefs") {
+        // Only kvm's own tracepoints may be lacking.
+        let tracing = of(&found, "tracing");
+        assert!(tracing.state == State::Proven || tracing.detail.contains("no kvm"), "{tracing:?}");
+    }
     Ok(())
 }
 
