@@ -3,6 +3,7 @@
 
 pub mod fuzz;
 
+use std::fs::File;
 use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
@@ -26,6 +27,8 @@ pub struct Arena {
     pub space: Arc<AddressSpace>,
     /// The queue, as a front-end would announce it.
     pub config: QueueConfig,
+    /// The files behind the regions: guest-physical address, bytes, file. For peers that map by themselves.
+    pub files: Vec<(u64, u64, File)>,
     data_bytes: u64,
     ring_bytes: u64,
 }
@@ -45,11 +48,15 @@ impl Arena {
         let half = (data_bytes / 2).max(1).next_multiple_of(4096);
         let tables = 16 * u64::from(TABLE_ENTRIES) * entries;
         let mut user = 0x7f00_0000_0000;
+        let mut files = Vec::new();
         let mut region = |guest, bytes: u64| {
+            let bytes = bytes.next_multiple_of(4096);
             let file = sealed_memfd(c"mock guest", bytes).expect("the system gives memory files");
             // Out of line in the host, so that ranges across the two data regions must be split.
-            user += bytes.next_multiple_of(4096) + 4096;
-            Region::map(file, 0, bytes, guest, user).expect("the file is as long as the region")
+            user += bytes + 4096;
+            let region = Region::map(&file, 0, bytes, guest, user);
+            files.push((guest, bytes, file));
+            region.expect("the file is as long as the region")
         };
         let regions = [
             region(RINGS, ring_bytes),
@@ -66,7 +73,7 @@ impl Arena {
             device_area: Address::Guest(RINGS + device),
             position: Position::start(features.layout),
         };
-        Arena { space: Arc::new(space), config, data_bytes: 2 * half, ring_bytes }
+        Arena { space: Arc::new(space), config, files, data_bytes: 2 * half, ring_bytes }
     }
 
     /// A well-behaved driver half; it empties the rings.
