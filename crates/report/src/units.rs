@@ -68,7 +68,12 @@ pub fn spread(relative: f64) -> String {
 pub fn exceedance_bound(samples: u64) -> String {
     match samples {
         0..3 => "unknown".into(),
-        n => format!("< {} %", trimmed(significant(300.0 / n as f64))),
+        n => {
+            // A bound is rounded up: rounded down it would promise too much.
+            let percent = 300.0 / n as f64;
+            let step = 10f64.powf(percent.log10().floor() - 2.0);
+            format!("< {} %", trimmed(significant((percent / step - 1e-9).ceil() * step)))
+        }
     }
 }
 

@@ -49,12 +49,19 @@ pub(super) fn ratios(view: &View) -> Markup {
             })
             .collect(),
     };
+    // One scale for all groups: a point farther right is worse, whichever chart it stands in.
+    let compared = view
+        .analysis
+        .comparisons
+        .iter()
+        .filter(|c| view.results.metric(&c.metric).is_some_and(|spec| spec.curve.is_none()));
+    let range: Vec<f64> = compared.map(|comparison| comparison.slowdown).collect();
     let mut plots = Vec::new();
     for group in Group::ALL {
         let rows = view.rows(group).into_iter().chain(view.distributions(group));
         let rows: Vec<_> = rows.map(|metric| row(&metric)).filter(|row| !row.points.is_empty()).collect();
         let label = format!("Slowdowns of group {group} against {}, worst first", base.name);
-        plots.extend(plot::ratios::draw(&label, &rows).map(|plot| (group.name().to_owned(), plot)));
+        plots.extend(plot::ratios::draw(&label, &rows, &range).map(|plot| (group.name().to_owned(), plot)));
     }
     if plots.is_empty() {
         return html! {};

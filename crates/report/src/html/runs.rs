@@ -77,7 +77,7 @@ fn plots(diff: &Diff) -> Markup {
                 .collect();
             let name = crate::view::environment_name(environment);
             let label = format!("Slowdowns after against before in {name}, worst first");
-            Some((name, plot::ratios::draw(&label, &rows)?))
+            Some((name, plot::ratios::draw(&label, &rows, &[])?))
         })
         .collect();
     html! {

@@ -43,13 +43,13 @@ pub(crate) fn draw(
                 line class="grid" x1=(x) x2=(x) y1=(number(TOP)) y2=(number(BOTTOM)) {}
                 text class="tick" x=(x) y=(number(BOTTOM + 16.0)) text-anchor="middle" { (units::place(tick, x_title)) }
             }
-            @for tick in y_axis.ticks(7) {
+            @for tick in y_axis.ticks(10) {
                 @let y = y_axis.at(tick);
                 line class="grid" x1=(number(LEFT)) x2=(number(RIGHT)) y1=(number(y)) y2=(number(y)) {}
                 text class="tick" x=(number(LEFT - 6.0)) y=(number(y + 4.0)) text-anchor="end" { (units::exact(tick, unit)) }
             }
             rect class="border" x=(number(LEFT)) y=(number(TOP)) width=(number(RIGHT - LEFT)) height=(number(BOTTOM - TOP)) {}
-            text class="axis" x=(number((LEFT + RIGHT) / 2.0)) y=(number(HEIGHT - 8.0)) text-anchor="middle" { (x_title) }
+            text class="axis" x=(number((LEFT + RIGHT) / 2.0)) y=(number(HEIGHT - 8.0)) text-anchor="middle" { (units::text(x_title)) }
             @for line in lines { (draw_line(line, &x_axis, &y_axis, x_title, unit)) }
         },
     ))

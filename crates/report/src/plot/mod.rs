@@ -68,6 +68,7 @@ pub(crate) fn legend(series: &[Series]) -> Markup {
 
 /// The frame of a plot of the given height.
 fn frame(height: f64, label: &str, content: Markup) -> Markup {
+    let label = crate::units::text(label);
     html! {
         svg class="plot" role="img" aria-label=(label) viewBox=(format!("0 0 {WIDTH} {}", number(height))) {
             title { (label) }

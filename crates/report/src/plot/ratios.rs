@@ -30,15 +30,16 @@ const ROW_GAP: f64 = 9.0;
 /// What fits left of the axis, in characters.
 const TITLE_WIDTH: usize = 27;
 
-/// The chart; nothing where no ratio can be drawn.
-pub(crate) fn draw(label: &str, rows: &[Row]) -> Option<Markup> {
+/// The chart; nothing where no ratio can be drawn. `range` is what the axis must hold besides, so that charts
+/// side by side have the same.
+pub(crate) fn draw(label: &str, rows: &[Row], range: &[f64]) -> Option<Markup> {
     let points = || rows.iter().flat_map(|row| &row.points);
     let extents = points()
         .flat_map(|p| [p.ratio, p.interval.map_or(p.ratio, |i| i.0), p.interval.map_or(p.ratio, |i| i.1)]);
     if !points().any(|point| drawable(point.ratio)) {
         return None;
     }
-    let axis = LogAxis::around(extents.chain([1.0]), 1.25, LEFT, RIGHT)?;
+    let axis = LogAxis::around(extents.chain([1.0]).chain(range.iter().copied()), 1.25, LEFT, RIGHT)?;
     let mut top = TOP;
     let placed: Vec<(f64, f64, &Row)> = rows
         .iter()
@@ -54,15 +55,15 @@ pub(crate) fn draw(label: &str, rows: &[Row]) -> Option<Markup> {
         bottom + 8.0,
         label,
         html! {
+            @for (top, height, _) in placed.iter().step_by(2) {
+                rect class="stripe" x="0" width=(number(WIDTH)) y=(number(*top)) height=(number(*height)) {}
+            }
             @for tick in axis.ticks(6) {
                 line class="grid" x1=(number(axis.at(tick))) x2=(number(axis.at(tick))) y1=(number(TOP)) y2=(number(bottom)) {}
                 text class="tick" x=(number(axis.at(tick))) y=(number(TOP - 8.0)) text-anchor="middle" { (tick_label(tick)) }
             }
             line class="one" x1=(number(axis.at(1.0))) x2=(number(axis.at(1.0))) y1=(number(TOP - 3.0)) y2=(number(bottom)) {}
-            @for (number_of_row, (top, height, row)) in placed.iter().enumerate() {
-                @if number_of_row % 2 == 0 {
-                    rect class="stripe" x="0" width=(number(WIDTH)) y=(number(*top)) height=(number(*height)) {}
-                }
+            @for (top, height, row) in &placed {
                 (title(&row.title, *top, *height))
                 @for (line, point) in row.points.iter().enumerate() {
                     @let free = height - row.points.len() as f64 * POINT_HEIGHT;

@@ -28,7 +28,7 @@ impl LogAxis {
 
     /// The coordinate of a value; values beyond the axis fall on its ends.
     pub(super) fn at(&self, value: f64) -> f64 {
-        let share = (value.max(f64::MIN_POSITIVE).ln() - self.low) / (self.high - self.low);
+        let share = (value.clamp(f64::MIN_POSITIVE, f64::MAX).ln() - self.low) / (self.high - self.low);
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self.from + share * (self.to - self.from)
     }
@@ -72,7 +72,7 @@ impl LogAxis {
         let power = |ln: f64| (ln / std::f64::consts::LN_2).clamp(-1022.0, 1023.0);
         let (first, last) = (power(self.low).ceil() as i32, power(self.high).floor() as i32);
         let all = |every: i32| (first..=last).filter(move |e| e.rem_euclid(every) == 0);
-        let every = (1..64).find(|every| all(*every).count() <= most).unwrap_or(64);
+        let every = (1..4096).find(|every| all(*every).count() <= most).unwrap_or(4096);
         all(every).map(|e| 2f64.powi(e)).filter(|value| self.holds(*value)).collect()
     }
 
