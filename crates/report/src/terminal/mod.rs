@@ -6,6 +6,7 @@ mod distributions;
 mod footnotes;
 mod groups;
 mod header;
+mod verdicts;
 
 use measure::compare::Analysis;
 use measure::{Group, Results};
@@ -32,6 +33,7 @@ pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool)
         curves::draw(&mut canvas, &view, &curves);
         distributions::draw(&mut canvas, &view, &distributions);
     }
+    verdicts::draw(&mut canvas, &view);
     footnotes::draw(&mut canvas, &view);
     canvas.finish()
 }
