@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
 
-use measure::{Failure, MetricId, NoiseProbe, Outcome};
+use measure::{Failure, MetricId, Outcome};
 
-use crate::batch::{Measured, Pace};
+use crate::batch::Pace;
 use crate::catalogue::{self, Entry};
+use crate::external;
 use crate::facts;
 use crate::pin::pin_to;
 use crate::protocol::{Reply, Request, VERSION};
@@ -67,11 +68,7 @@ impl Agent {
     fn answer(&mut self, request: Request) -> Reply {
         let result = match request {
             Request::Run { metric, budget_ms, cpus } => self.run(&metric, budget_ms, cpus),
-            Request::External(job) => Err(Failure::new(
-                format!("running {:?}", job.command),
-                "external programs are not supported yet",
-                "leave it out",
-            )),
+            Request::External(job) => external::run(&job),
             Request::Quit => unreachable!("the loop ends on it"),
         };
         result.map_or_else(Reply::Failed, Reply::Done)
@@ -92,10 +89,8 @@ impl Agent {
 
     fn measure(&mut self, entry: &Entry, trial: &Trial) -> Result<Outcome, Failure> {
         let pace = self.paces.entry(entry.spec.id.clone()).or_default();
-        let probe = NoiseProbe::start(entry.work.preemption());
-        let measured = entry.work.run(trial, pace, &mut self.kept)?;
-        let noise = probe.finish();
-        let Measured { value, samples, elapsed_ns, remarks } = measured;
+        let outcome = entry.work.run(trial, pace, &mut self.kept)?;
+        let value = outcome.value;
         if !(value.is_finite() && value > 0.0) {
             return Err(Failure::new(
                 format!("measuring {}", entry.spec.id),
@@ -103,6 +98,6 @@ impl Agent {
                 "give a longer trial; the clock may be too coarse",
             ));
         }
-        Ok(Outcome { value, samples, histogram: None, missed: 0, elapsed_ns, remarks, noise })
+        Ok(outcome)
     }
 }

@@ -5,6 +5,7 @@ use measure::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 use crate::cpu::{Computation, Operation};
 use crate::memory::{FULL_BYTES, Order, PageKind, QUICK_BYTES, Traffic, size_text};
 use crate::os::{Birth, Call, Channel, Exchange, Poll, Ring};
+use crate::wakeup::{Load, Place, Stress};
 use crate::work::{Cores, Work};
 
 /// How much is measured.
@@ -43,6 +44,7 @@ pub fn catalogue(profile: Profile) -> Vec<Entry> {
     cpu(&mut entries);
     memory(&mut entries, profile);
     os(&mut entries, profile);
+    wakeup(&mut entries);
     entries
 }
 
@@ -137,6 +139,21 @@ fn os(entries: &mut Vec<Entry>, profile: Profile) {
     for birth in Birth::ALL {
         let (id, words) = birth.names();
         add(id, words.into(), Unit::Nanos, Work::Process(birth), 1);
+    }
+}
+
+fn wakeup(entries: &mut Vec<Entry>) {
+    let mut add = |name: &str, title: &str, stress: Stress, cpus_needed: usize| {
+        let entry = entry(Group::Wakeup, name, title, Unit::Nanos, Work::Wakeup(stress));
+        entries.push(Entry { budget: BudgetKind::Wakeup, cpus_needed, ..entry });
+    };
+    add("idle", "timer to user space, idle", Stress::None, 1);
+    for (load, id, words) in
+        [(Load::Cpu, "cpu", "CPU"), (Load::Memory, "memory", "memory"), (Load::Io, "io", "I/O")]
+    {
+        let title = |place| format!("timer to user space, {words} load on {place}");
+        add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, Place::SameCpu), 1);
+        add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, Place::OtherCpu), 2);
     }
 }
 

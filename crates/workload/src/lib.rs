@@ -9,6 +9,7 @@ mod batch;
 pub mod catalogue;
 mod clock;
 mod cpu;
+mod external;
 mod facts;
 mod memory;
 #[allow(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod protocol;
 #[allow(unsafe_code)]
 mod sys;
 mod trial;
+mod wakeup;
 mod work;
 
 pub use catalogue::{BudgetKind, Entry, Profile, catalogue};

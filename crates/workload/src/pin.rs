@@ -8,10 +8,16 @@ const CALLER: Pid = Pid::from_raw(0);
 
 /// Binds the calling thread to a CPU.
 pub(crate) fn pin_to(cpu: usize) -> Result<(), Failure> {
+    pin_to_all(&[cpu])
+}
+
+/// Binds the calling thread to some CPUs.
+pub(crate) fn pin_to_all(cpus: &[usize]) -> Result<(), Failure> {
     let mut set = CpuSet::new();
-    set.set(cpu).and_then(|()| sched_setaffinity(CALLER, &set)).map_err(|error| {
+    let bound = cpus.iter().try_for_each(|&cpu| set.set(cpu)).and_then(|()| sched_setaffinity(CALLER, &set));
+    bound.map_err(|error| {
         Failure::new(
-            format!("binding a thread to CPU {cpu}"),
+            format!("binding a thread to the CPUs {cpus:?}"),
             error,
             format!("choose among the CPUs that this environment may use: {}", usable_text()),
         )

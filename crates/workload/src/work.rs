@@ -1,12 +1,13 @@
 //! From an entry of the catalogue to its code.
 
-use measure::{Failure, Preemption};
+use measure::{Failure, NoiseProbe, Outcome, Preemption};
 
 use crate::batch::{Measured, Pace};
 use crate::cpu::{self, Computation, Operation};
 use crate::memory::{self, Arenas, Order, PageKind, Traffic};
 use crate::os::{self, Birth, Call, Channel, Exchange, Poll, Ring, Sockets};
 use crate::trial::Trial;
+use crate::wakeup::{self, Stress};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub(crate) enum Work {
     ContextSwitch(Ring),
     Exchange { channel: Channel, exchange: Exchange },
     Process(Birth),
+    Wakeup(Stress),
 }
 
 /// On how many CPUs of the trial.
@@ -38,8 +40,18 @@ pub(crate) struct Kept {
 
 impl Work {
     /// Runs one trial. The calling thread is bound to the trial's first CPU.
-    pub(crate) fn run(&self, trial: &Trial, pace: &mut Pace, kept: &mut Kept) -> Result<Measured, Failure> {
+    pub(crate) fn run(&self, trial: &Trial, pace: &mut Pace, kept: &mut Kept) -> Result<Outcome, Failure> {
+        if let Work::Wakeup(stress) = self {
+            return wakeup::measure(*stress, trial);
+        }
+        let probe = NoiseProbe::start(self.preemption());
+        let measured = self.batches(trial, pace, kept)?;
+        Ok(measured.into_outcome(probe.finish()))
+    }
+
+    fn batches(&self, trial: &Trial, pace: &mut Pace, kept: &mut Kept) -> Result<Measured, Failure> {
         match self {
+            Work::Wakeup(_) => unreachable!("a wake-up trial has no batches"),
             Work::Compute { computation, cores: Cores::One } => computation.on_one(trial, pace),
             Work::Compute { computation, cores: Cores::All } => computation.on_all(trial, pace),
             Work::Operation(operation) => cpu::operation_latency(*operation, trial, pace),
@@ -59,7 +71,7 @@ impl Work {
     }
 
     /// Whose preemptions disturb it.
-    pub(crate) fn preemption(&self) -> Preemption {
+    fn preemption(&self) -> Preemption {
         match self {
             Work::Compute { .. }
             | Work::Operation(_)
@@ -67,7 +79,9 @@ impl Work {
             | Work::LoadLatency { .. }
             | Work::Call(_)
             | Work::Poll { .. } => Preemption::OfProcess,
-            Work::ContextSwitch(_) | Work::Exchange { .. } | Work::Process(_) => Preemption::NotCounted,
+            Work::ContextSwitch(_) | Work::Exchange { .. } | Work::Process(_) | Work::Wakeup(_) => {
+                Preemption::NotCounted
+            }
         }
     }
 }

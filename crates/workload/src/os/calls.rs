@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use measure::Failure;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{getpid, getppid};
+use nix::unistd::getpid;
 
 use super::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
@@ -43,7 +43,7 @@ impl Call {
         match self {
             Call::Syscall => batch::measure(trial.budget, per_call, pace, |units| {
                 timed(|| {
-                    (0..units).for_each(|_| drop(std::hint::black_box(getppid())));
+                    (0..units).for_each(|_| _ = std::hint::black_box(sys::getppid()));
                     Ok(())
                 })
             }),

@@ -30,11 +30,6 @@ impl Child {
             }))),
         }
     }
-
-    /// Waits for the end.
-    pub(crate) fn wait(mut self) -> nix::Result<WaitStatus> {
-        self.pid.take().map_or(Err(nix::errno::Errno::ECHILD), wait_for)
-    }
 }
 
 impl Drop for Child {

@@ -37,3 +37,10 @@ pub(crate) fn duplicate_from(fd: impl AsFd, least: i32) -> nix::Result<OwnedFd> 
     // SAFETY: the kernel just made this descriptor and nobody else owns it.
     Errno::result(copy).map(|copy| unsafe { OwnedFd::from_raw_fd(copy) })
 }
+
+/// The parent's process id, asked of the kernel each time.
+#[inline(always)]
+pub(crate) fn getppid() -> i64 {
+    // SAFETY: a call without arguments that always succeeds.
+    unsafe { libc::syscall(libc::SYS_getppid) as i64 }
+}

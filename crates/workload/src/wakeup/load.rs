@@ -1,0 +1,101 @@
+//! Load that the agent makes itself, at normal priority. It ends with its process.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use measure::Failure;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::opaque::hide_u64;
+use crate::pin::pin_to;
+
+/// What is kept busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Arithmetic in registers.
+    Cpu,
+    /// Copies between arrays beyond the caches of a CPU.
+    Memory,
+    /// Writes, syncs and reads of a file in memory: the kernel's side of I/O, the same in every environment
+    /// whatever its disks.
+    Io,
+}
+
+/// The length of each of the two arrays that are copied.
+const ARRAY_WORDS: usize = (16 << 20) / size_of::<u64>();
+const FILE_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// How long starting a thread may take.
+const START: Duration = Duration::from_secs(10);
+
+impl Load {
+    /// Starts a thread on a CPU that makes the load until the process ends; returns when it is at work.
+    pub(super) fn start(self, cpu: usize) -> Result<(), Failure> {
+        let (started, awaited) = sync_channel(1);
+        let failed = |answer: String| {
+            Failure::new("starting load beside a timer", answer, "allow the agent threads and memory")
+        };
+        let work = move || {
+            let set_up = pin_to(cpu).and_then(|()| self.set_up().map_err(|error| failed(error.to_string())));
+            match set_up {
+                Ok(mut turn) => {
+                    let _ = started.send(Ok(()));
+                    loop {
+                        turn();
+                    }
+                }
+                Err(failure) => drop(started.send(Err(failure))),
+            }
+        };
+        thread::Builder::new().spawn(work).map_err(|error| failed(error.to_string()))?;
+        awaited.recv_timeout(START).unwrap_or_else(|error| Err(failed(error.to_string())))
+    }
+
+    /// One turn of the load, to be repeated for ever.
+    fn set_up(self) -> std::io::Result<Box<dyn FnMut()>> {
+        match self {
+            Load::Cpu => {
+                let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+                Ok(Box::new(move || {
+                    for _ in 0..100_000 {
+                        state = hide_u64(state.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ state >> 31);
+                    }
+                }))
+            }
+            Load::Memory => {
+                let (source, mut target) = (vec![1u64; ARRAY_WORDS], vec![0u64; ARRAY_WORDS]);
+                Ok(Box::new(move || {
+                    let unchanged = hide_u64(0);
+                    for (to, from) in target.iter_mut().zip(&source) {
+                        *to = *from ^ unchanged;
+                    }
+                    hide_u64(target[ARRAY_WORDS / 2]);
+                }))
+            }
+            Load::Io => {
+                let mut file = File::from(memfd_create(c"tautline-load", MFdFlags::MFD_CLOEXEC)?);
+                let mut block = vec![7u8; BLOCK_BYTES];
+                // What fails later would fail the load silently: the first turn shows whether it works.
+                io_turn(&mut file, &mut block)?;
+                Ok(Box::new(move || _ = io_turn(&mut file, &mut block)))
+            }
+        }
+    }
+}
+
+fn io_turn(file: &mut File, block: &mut [u8]) -> std::io::Result<()> {
+    file.rewind()?;
+    for _ in 0..FILE_BYTES / BLOCK_BYTES {
+        file.write_all(block)?;
+    }
+    file.sync_data()?;
+    file.rewind()?;
+    for _ in 0..FILE_BYTES / BLOCK_BYTES {
+        file.read_exact(block)?;
+    }
+    Ok(())
+}
