@@ -1,8 +1,10 @@
 //! The bare host: the agent as a child process.
 
+use std::fs::File;
 use std::process::{Command, Stdio};
 
 use measure::{EnvironmentKind, Failure};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::channel::Channel;
 use crate::{Environment, Running, Start, spawn};
@@ -35,7 +37,9 @@ impl Environment for Host {
 pub(crate) fn spawn_with_pipes(mut command: Command, what: &str, remedy: &str) -> Result<Running, Failure> {
     let tried = format!("starting {what}: {command:?}");
     let fail = |error: std::io::Error| Failure::new(&tried, error, remedy);
-    let words = tempfile::tempfile().map_err(fail)?;
+    // In memory: a full disk must not silence the one who complains of it.
+    let words =
+        File::from(memfd_create(c"tautline-words", MFdFlags::MFD_CLOEXEC).map_err(|e| fail(e.into()))?);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(words.try_clone().map_err(fail)?);
     spawn::tie_to_parent(&mut command);
     let mut child = command.spawn().map_err(fail)?;

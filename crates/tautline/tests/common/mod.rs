@@ -113,7 +113,7 @@ pub fn signal(pid: u32, signal: Signal) {
 }
 
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         if Instant::now() > deadline {
             return false;
