@@ -73,10 +73,17 @@ fn what_is_missing_is_named_with_its_reason() {
     for output in [wide(&results), html::render(&[example::results()])] {
         assert!(output.contains("apt-get install lxc"), "the failed environment");
         assert!(output.contains("Cannot allocate memory"), "the absent metrics");
+        assert!(output.contains("absent"), "the place of what is absent");
         assert!(output.contains("no SCHED_FIFO: EPERM"), "the agent's remark");
         assert!(output.contains("3 of 3159 trials discarded"), "the discarded trials");
         assert!(output.contains("2 kept although noisy"), "the noisy ones");
     }
+}
+
+#[test]
+fn a_plot_names_the_environment_it_has_no_line_of() {
+    let page = html::render(&[example::results()]);
+    assert_eq!(page.matches("huge pages; not measured: vm†").count(), 2, "one for each pattern");
 }
 
 #[test]
@@ -173,7 +180,8 @@ fn hostile_everywhere(hostile: &str) -> Results {
 fn texts_from_the_file_never_become_markup_or_terminal_commands() {
     let hostile = "<script>alert(1)</script>\"'><img src=http://127.0.0.1/x>&amp;\x1b[2J\r\n\u{202e}";
     let results = hostile_everywhere(hostile);
-    let page = html::render(&[results.clone(), example::results()]) + &html::render(&[results.clone()]);
+    let page =
+        html::render(&[results.clone(), example::results()]) + &html::render(std::slice::from_ref(&results));
     assert!(!page.contains("<script") && !page.contains("<img"));
     assert!(page.contains("&lt;script&gt;") && page.contains("&amp;amp;"));
     let difference = Diff::new(&results, &results).render(100, false);

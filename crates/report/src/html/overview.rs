@@ -47,7 +47,7 @@ fn environments(view: &View) -> Markup {
                         th scope="row" { (environment_name(environment)) }
                         td { (units::text(&environment.accelerator)) @if environment.emulated { " (emulated)" } }
                         td {
-                            @if place == 0 { "the base of all ratios; " }
+                            @if place == 0 { "the base of all ratios" @if !environment.facts.is_empty() { "; " } }
                             @for (number, (key, value)) in environment.facts.iter().enumerate() {
                                 @if number > 0 { ", " }
                                 (units::text(key)) " " (units::text(value))
