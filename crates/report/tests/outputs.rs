@@ -95,6 +95,19 @@ fn tails_carry_their_samples_the_time_watched_and_the_bound() {
 }
 
 #[test]
+fn no_width_loses_the_slowdown_of_the_tails() {
+    let results = example::results();
+    let analysis = analyse(&results);
+    let comparison = analysis.comparison(&MetricId::new("wakeup.idle"), "container").unwrap();
+    let factor = report::units::factor(comparison.slowdown);
+    for width in [60, 80, 110, 130, 200] {
+        let text = terminal::render(&results, &analysis, width, false);
+        let wakeup = &text[place(&text, "\n wakeup\n")..place(&text, "\n external\n")];
+        assert!(wakeup.contains(&factor), "{width}: {wakeup}");
+    }
+}
+
+#[test]
 fn an_interrupted_run_an_empty_one_and_one_environment_are_shown_as_such() {
     for output in [wide(&example::empty()), html::render(&[example::empty()])] {
         assert!(output.to_lowercase().contains("interrupted"));
