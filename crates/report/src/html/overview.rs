@@ -39,7 +39,7 @@ pub(super) fn section(view: &View) -> Markup {
 
 fn environments(view: &View) -> Markup {
     html! {
-        table {
+        table class="environments" {
             thead { tr { th scope="col" { "environment" } th scope="col" { "runs on" } th scope="col" { "facts" } } }
             tbody {
                 @for (place, environment) in view.results.environments.iter().enumerate() {
