@@ -73,6 +73,7 @@ fn what_is_missing_is_named_with_its_reason() {
     for output in [wide(&results), html::render(&[example::results()])] {
         assert!(output.contains("apt-get install lxc"), "the failed environment");
         assert!(output.contains("Cannot allocate memory"), "the absent metrics");
+        assert!(output.contains("absent"), "the place of what is absent");
         assert!(output.contains("no SCHED_FIFO: EPERM"), "the agent's remark");
         assert!(output.contains("3 of 3159 trials discarded"), "the discarded trials");
         assert!(output.contains("2 kept although noisy"), "the noisy ones");
@@ -80,10 +81,29 @@ fn what_is_missing_is_named_with_its_reason() {
 }
 
 #[test]
+fn a_plot_names_the_environment_it_has_no_line_of() {
+    let page = html::render(&[example::results()]);
+    assert_eq!(page.matches("huge pages; not measured: vm†").count(), 2, "one for each pattern");
+}
+
+#[test]
 fn tails_carry_their_samples_the_time_watched_and_the_bound() {
     for output in [wide(&example::results()), html::render(&[example::results()])] {
         assert!(output.contains("16\u{202f}000") && output.contains("16 s") && output.contains("0.0188 %"));
         assert!(!output.contains("WCET"));
+    }
+}
+
+#[test]
+fn no_width_loses_the_slowdown_of_the_tails() {
+    let results = example::results();
+    let analysis = analyse(&results);
+    let comparison = analysis.comparison(&MetricId::new("wakeup.idle"), "container").unwrap();
+    let factor = report::units::factor(comparison.slowdown);
+    for width in [60, 80, 110, 130, 200] {
+        let text = terminal::render(&results, &analysis, width, false);
+        let wakeup = &text[place(&text, "\n wakeup\n")..place(&text, "\n external\n")];
+        assert!(wakeup.contains(&factor), "{width}: {wakeup}");
     }
 }
 
@@ -173,7 +193,8 @@ fn hostile_everywhere(hostile: &str) -> Results {
 fn texts_from_the_file_never_become_markup_or_terminal_commands() {
     let hostile = "<script>alert(1)</script>\"'><img src=http://127.0.0.1/x>&amp;\x1b[2J\r\n\u{202e}";
     let results = hostile_everywhere(hostile);
-    let page = html::render(&[results.clone(), example::results()]) + &html::render(&[results.clone()]);
+    let page =
+        html::render(&[results.clone(), example::results()]) + &html::render(std::slice::from_ref(&results));
     assert!(!page.contains("<script") && !page.contains("<img"));
     assert!(page.contains("&lt;script&gt;") && page.contains("&amp;amp;"));
     let difference = Diff::new(&results, &results).render(100, false);

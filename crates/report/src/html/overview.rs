@@ -39,7 +39,7 @@ pub(super) fn section(view: &View) -> Markup {
 
 fn environments(view: &View) -> Markup {
     html! {
-        table {
+        table class="environments" {
             thead { tr { th scope="col" { "environment" } th scope="col" { "runs on" } th scope="col" { "facts" } } }
             tbody {
                 @for (place, environment) in view.results.environments.iter().enumerate() {
@@ -47,7 +47,7 @@ fn environments(view: &View) -> Markup {
                         th scope="row" { (environment_name(environment)) }
                         td { (units::text(&environment.accelerator)) @if environment.emulated { " (emulated)" } }
                         td {
-                            @if place == 0 { "the base of all ratios; " }
+                            @if place == 0 { "the base of all ratios" @if !environment.facts.is_empty() { "; " } }
                             @for (number, (key, value)) in environment.facts.iter().enumerate() {
                                 @if number > 0 { ", " }
                                 (units::text(key)) " " (units::text(value))

@@ -18,6 +18,17 @@ fn series(view: &View) -> Vec<Series> {
         .collect()
 }
 
+/// Under a plot's name: which environments it has no line of, so that none is left out in silence.
+fn missing(series: &[Series], drawn: impl Fn(usize) -> bool) -> String {
+    let lacking: Vec<&str> = series
+        .iter()
+        .enumerate()
+        .filter(|(column, _)| !drawn(*column))
+        .map(|(_, series)| series.name.as_str())
+        .collect();
+    if lacking.is_empty() { String::new() } else { format!("; not measured: {}", lacking.join(", ")) }
+}
+
 fn figures(plots: Vec<(String, Markup)>) -> Markup {
     let lone = if plots.len() == 1 { "lone" } else { "" };
     html! {
@@ -100,7 +111,8 @@ pub(super) fn curves(view: &View) -> Markup {
                 let lines = lines(curve, &series);
                 let range = &ranges[&scale_of(curve)];
                 let plot = plot::curves::draw(&label, curve.x_title, unit, &lines, range)?;
-                Some((units::text(curve.name), plot))
+                let drawn = |column: usize| lines[column].points.iter().any(|point| point.1.is_finite());
+                Some((units::text(curve.name) + &missing(&series, drawn), plot))
             })
             .collect();
         (group, plots)
@@ -150,7 +162,9 @@ pub(super) fn distributions(view: &View) -> Markup {
             })
             .collect();
         let label = format!("Histograms of {}, one strip an environment, the maximum marked", row.spec.title);
-        plots.extend(plot::histogram::draw(&label, &strips).map(|plot| (units::text(&row.spec.title), plot)));
+        let drawn = |column: usize| row.cells[column].summary().is_some_and(|s| s.histogram.is_some());
+        let caption = units::text(&row.spec.title) + &missing(&series, drawn);
+        plots.extend(plot::histogram::draw(&label, &strips).map(|plot| (caption, plot)));
     }
     if plots.is_empty() {
         return html! {};

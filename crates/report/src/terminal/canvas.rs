@@ -19,10 +19,6 @@ impl Canvas {
         self.text
     }
 
-    pub(crate) fn width(&self) -> usize {
-        self.width
-    }
-
     /// The name of what follows.
     pub(crate) fn heading(&mut self, heading: &str) {
         self.text.push('\n');
@@ -50,14 +46,15 @@ impl Canvas {
         self.draw(table(head, rows));
     }
 
-    /// The first of the layouts that fits without breaking a cell; the last one where none does.
-    pub(crate) fn first_that_fits(&mut self, layouts: Vec<(Vec<String>, Vec<Vec<Cell>>)>) {
-        let mut tables = layouts.into_iter().map(|(head, rows)| table(&head, rows)).peekable();
-        while let Some(table) = tables.next() {
-            if tables.peek().is_none() || natural_width(&table) <= self.width {
-                return self.draw(table);
-            }
+    /// The first of the layouts that fits without breaking a cell; the last one where none does. Says which.
+    pub(crate) fn first_that_fits(&mut self, layouts: Vec<(Vec<String>, Vec<Vec<Cell>>)>) -> usize {
+        let tables: Vec<Table> = layouts.into_iter().map(|(head, rows)| table(&head, rows)).collect();
+        let last = tables.len().saturating_sub(1);
+        let chosen = tables.iter().position(|table| natural_width(table) <= self.width).unwrap_or(last);
+        if let Some(table) = tables.into_iter().nth(chosen) {
+            self.draw(table);
         }
+        chosen
     }
 
     fn draw(&mut self, mut table: Table) {

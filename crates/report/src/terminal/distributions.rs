@@ -27,7 +27,12 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
         })
         .collect();
     let fits_plain = (head, plain);
-    canvas.first_that_fits(vec![(with_findings, full), fits_plain, listed(view, rows)]);
+    if canvas.first_that_fits(vec![(with_findings, full), fits_plain, listed(view, rows)]) > 0 {
+        // No room for the last column: it follows below the others.
+        for words in slowdowns(view, rows) {
+            canvas.item("-", &words);
+        }
+    }
     canvas.paragraph(
         "beyond max: with none of n samples above it, the share above the maximum is below 3/n (95 %); \
          the maximum is what was seen, not what is possible",
@@ -67,6 +72,20 @@ fn figures(summary: &Summary, emulated: bool) -> [String; 7] {
         units::count(summary.missed),
         units::exceedance_bound(histogram.count()),
     ]
+}
+
+/// The slowdowns of a metric's medians, in words.
+fn slowdowns(view: &View, rows: &[Row]) -> Vec<String> {
+    let found = |row: &Row| -> Option<String> {
+        let cells = row.cells.iter().zip(&view.environments);
+        let each = cells.filter_map(|(cell, environment)| {
+            Some(format!("{} {}", environment_name(environment), crate::view::finding(cell.comparison()?)))
+        });
+        let all: Vec<String> = each.collect();
+        (!all.is_empty())
+            .then(|| format!("median's slowdown, {}: {}", units::text(&row.spec.title), all.join("; ")))
+    };
+    rows.iter().filter_map(found).collect()
 }
 
 /// For narrow terminals: the figures one below the other.

@@ -12,8 +12,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
-    let width = canvas.width();
-    canvas.first_that_fits(vec![side_by_side(view, rows), stacked(view, rows), listed(view, rows, width)]);
+    canvas.first_that_fits(vec![side_by_side(view, rows), stacked(view, rows), listed(view, rows)]);
 }
 
 fn is_base(view: &View, place: usize) -> bool {
@@ -78,17 +77,16 @@ fn stacked(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
     (head, lines)
 }
 
-/// One line an environment.
-fn listed(view: &View, rows: &[Row], width: usize) -> (Vec<String>, Vec<Vec<Text>>) {
+/// One line an environment under the metric's title.
+fn listed(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
     let mut lines = Vec::new();
     for row in rows {
-        let title: String = units::text(&row.spec.title).chars().take(width).collect();
+        lines.push(vec![Text::new(units::text(&row.spec.title)), Text::new("")]);
         for (place, environment) in view.environments.iter().enumerate() {
             let (figure, beside) = texts(view, row, place);
-            let what = if place == 0 { title.clone() } else { String::new() };
-            let figure = format!("{} {figure}", environment_name(environment));
-            lines.push(vec![Text::new(what), Text::new(figure), beside.unwrap_or_else(|| Text::new(""))]);
+            let figure = format!("  {} {figure}", environment_name(environment));
+            lines.push(vec![Text::new(figure), beside.unwrap_or_else(|| Text::new(""))]);
         }
     }
-    (vec!["what".into(), "figure".into(), "slowdown [95 %]".into()], lines)
+    (vec!["what".into(), "slowdown [95 %]".into()], lines)
 }
