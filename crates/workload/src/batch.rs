@@ -13,7 +13,8 @@ use crate::clock::now_ns;
 /// Batches that a trial is aimed at, and the least and the most it may have.
 const AIM: u64 = 20;
 const LEAST: usize = 3;
-const MOST: usize = 40;
+/// The most are well above the aim: a pace found on a cold CPU may be several times too slow.
+const MOST: usize = 100;
 
 /// What a unit of work was found to take. Kept by the agent between trials.
 #[derive(Clone, Debug, Default)]

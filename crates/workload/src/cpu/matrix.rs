@@ -77,9 +77,9 @@ mod tests {
                 .map(|cell| (cell * 3) as u32)
                 .collect();
             let dot = (0..SIDE).map(|j| i64::from(row[j] as i32) * i64::from(left[0][j])).sum::<i64>();
-            let fields = row
-                .iter()
-                .fold(0u32, |fields, cell| (fields + ((cell / 4) % 16)).wrapping_mul((cell / 32) % 128 | 1));
+            let fields = row.iter().fold(0u32, |fields, cell| {
+                (fields + ((cell / 4) % 16)).wrapping_mul(((cell / 32) % 128) | 1)
+            });
             sum = fold(fold(sum, dot as u32), fields);
         }
         assert_eq!(Matrix::EXPECTED, sum, "{sum:#010x}");

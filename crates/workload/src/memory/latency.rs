@@ -170,7 +170,7 @@ mod tests {
         assert!(slots.windows(2).all(|pair| pair[0] < pair[1]), "{slots:?}");
         assert!(slots.iter().all(|slot| *slot < LINE_WORDS), "{slots:?}");
         assert_eq!(FULL_BYTES.last(), Some(&LARGEST_BYTES));
-        assert!(FULL_BYTES.iter().all(|bytes| bytes / LINE_BYTES % LOADS as usize == 0));
+        assert!(FULL_BYTES.iter().all(|bytes| (bytes / LINE_BYTES).is_multiple_of(LOADS as usize)));
     }
 
     #[test]

@@ -137,10 +137,9 @@ mod tests {
         run.go().unwrap();
         let outcome = run.into_outcome(Vec::new(), Noise::default()).unwrap();
         let histogram = outcome.histogram.as_ref().unwrap();
-        assert_eq!(
-            histogram.count() + outcome.missed,
-            40 + u64::from(outcome.missed > 0) * (histogram.count() + outcome.missed - 40)
-        );
+        // Each of the 40 instants was either met or missed; being late at the end misses some beyond it.
+        let accounted = histogram.count() + outcome.missed;
+        assert!(accounted == 40 || accounted > 40 && outcome.missed > 0, "{accounted} of 40");
         assert!(outcome.value >= histogram.min_ns() as f64 && outcome.value <= histogram.max_ns() as f64);
         assert!(outcome.samples.len() <= BATCHES && !outcome.samples.is_empty());
     }
