@@ -185,7 +185,7 @@ fn a_full_disk_is_named_the_table_printed_and_nothing_left() {
     assert!(run.stderr.contains("No space left") && run.stderr.contains("/mnt/r.json"), "{run}");
     assert!(run.stdout.contains("CRC"), "{run}");
 
-    let script = "mount -t tmpfs -o size=4k none /mnt && export TMPDIR=/mnt && exec \"$0\" compare --quick --blocks 1 \
+    let script = "mount -t tmpfs -o size=4k,nr_inodes=2 none /mnt && export TMPDIR=/mnt && exec \"$0\" compare --quick --blocks 1 \
                   --environments container:runtime=runc,host --only cpu.crc.one";
     let state = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");

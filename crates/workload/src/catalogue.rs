@@ -147,11 +147,11 @@ fn wakeup(entries: &mut Vec<Entry>) {
         let entry = entry(Group::Wakeup, name, title, Unit::Nanos, Work::Wakeup(stress));
         entries.push(Entry { budget: BudgetKind::Wakeup, cpus_needed, ..entry });
     };
-    add("idle", "timer to user space, idle", Stress::None, 1);
+    add("idle", "timer, idle", Stress::None, 1);
     for (load, id, words) in
         [(Load::Cpu, "cpu", "CPU"), (Load::Memory, "memory", "memory"), (Load::Io, "io", "I/O")]
     {
-        let title = |place| format!("timer to user space, {words} load on {place}");
+        let title = |place| format!("timer, {words} load, {place}");
         add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, Place::SameCpu), 1);
         add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, Place::OtherCpu), 2);
     }

@@ -9,11 +9,14 @@ use crate::{EMULATED_MARK, units};
 use super::Canvas;
 use super::canvas::finding;
 
+/// The columns what, where, median, p99, max, samples, missed.
+const ESSENTIAL: [usize; 7] = [0, 1, 3, 4, 5, 6, 7];
+
 pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
-    let head = ["what", "where", "min", "median", "p99", "max", "samples in time", "missed", "beyond max"];
+    let head = ["what", "where", "min", "median", "p99", "max", "samples", "missed", "beyond max"];
     let head: Vec<String> = head.map(String::from).into();
     let mut with_findings = head.clone();
     with_findings.push("median's slowdown [95 %]".into());
@@ -26,8 +29,11 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
             line
         })
         .collect();
-    let fits_plain = (head, plain);
-    if canvas.first_that_fits(vec![(with_findings, full), fits_plain, listed(view, rows)]) > 0 {
+    // With less room, the smallest and the bound, which follows from the count, stand aside.
+    let short = |line: &[Text]| ESSENTIAL.map(|column| line[column].clone()).to_vec();
+    let essential = all().into_iter().map(|(line, _)| short(&line)).collect();
+    let essential = (ESSENTIAL.map(|column| head[column].clone()).to_vec(), essential);
+    if canvas.first_that_fits(vec![(with_findings, full), (head, plain), essential, listed(view, rows)]) > 0 {
         // No room for the last column: it follows below the others.
         for words in slowdowns(view, rows) {
             canvas.item("-", &words);
@@ -58,7 +64,7 @@ fn lines(view: &View, rows: &[Row]) -> Vec<(Vec<Text>, Option<Text>)> {
     lines
 }
 
-/// min, median, p99, max, samples in time, missed, bound.
+/// min, median, p99, max, samples and the time watched, missed, bound.
 fn figures(summary: &Summary, emulated: bool) -> [String; 7] {
     let mark = if emulated { EMULATED_MARK } else { "" };
     let Some(histogram) = &summary.histogram else { return Default::default() };
@@ -68,7 +74,7 @@ fn figures(summary: &Summary, emulated: bool) -> [String; 7] {
         at(histogram.median_ns()),
         at(histogram.quantile_ns(0.99)),
         at(histogram.max_ns()),
-        format!("{} in {}", units::count(histogram.count()), units::watched(summary.watched_ns)),
+        format!("{} / {}", units::count(histogram.count()), units::watched(summary.watched_ns)),
         units::count(summary.missed),
         units::exceedance_bound(histogram.count()),
     ]
