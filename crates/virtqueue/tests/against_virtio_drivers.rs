@@ -176,9 +176,9 @@ fn run(
             }
         }
         prop_assert_eq!(device.take(&mut burst, QUEUE).unwrap(), under_way.len());
-        for i in 0..burst.len() {
+        for (i, request) in under_way.iter().enumerate() {
             let chain = burst.chain(i);
-            let whole: Vec<u8> = under_way[i].sent.concat();
+            let whole: Vec<u8> = request.sent.concat();
             let mut heard = vec![0; whole.len() + 1];
             prop_assert_eq!(chain.read(0, &mut heard), whole.len());
             prop_assert_eq!(&heard[..whole.len()], &whole[..]);

@@ -434,7 +434,7 @@ fn walk_indirect(
 ) -> Result<(), TakeError> {
     let entries = table.len / 16;
     let most = MAX_INDIRECT.max(queue_size as u32);
-    if table.len % 16 != 0 || entries == 0 || entries > most {
+    if !table.len.is_multiple_of(16) || entries == 0 || entries > most {
         return Err(TakeError::malformed(
             Malformed::IndirectTableSize,
             Place::Descriptor(head),
