@@ -179,6 +179,35 @@ fn packed_slots_cannot_be_available_twice() {
     assert_eq!(device.take(&mut burst, 16), Err(expected.into()));
 }
 
+/// The same for a whole cache line of slots, which is taken by another path.
+#[test]
+fn a_line_of_packed_slots_cannot_be_available_twice() {
+    let arena = Arena::new(packed(), 8, 8192);
+    for slot in 0..8 {
+        arena.ring_bytes().slice(16 * slot, 16).write(&descriptor(DATA, 1, slot as u16, AVAIL));
+    }
+    let mut device = arena.device();
+    let mut burst = Burst::new(16);
+    assert_eq!(device.take(&mut burst, 16), Ok(8));
+    for slot in 0..4 {
+        arena.ring_bytes().slice(16 * slot, 16).write(&descriptor(DATA, 1, slot as u16, 1 << 15));
+    }
+    let expected = error(Malformed::AvailableTooFarAhead, Place::Slot(0), 0);
+    assert_eq!(device.take(&mut burst, 8), Err(expected.into()));
+}
+
+/// What is taken and not yet used counts: eight more on top of two are ten in a queue of eight.
+#[test]
+fn the_available_index_is_bounded_by_what_is_used() {
+    let arena = split_ring(split(), &[(DATA, 1, 0, 0)]);
+    let mut device = arena.device();
+    let mut burst = Burst::new(16);
+    assert_eq!(device.take(&mut burst, 16), Ok(2));
+    arena.ring_bytes().slice(arena.driver_area_offset() + 2, 2).write(&10u16.to_le_bytes());
+    let expected = error(Malformed::AvailableTooFarAhead, Place::AvailableIndex, 10);
+    assert_eq!(device.take(&mut burst, 16), Err(expected.into()));
+}
+
 #[test]
 fn a_chain_as_long_as_the_queue_is_served_by_both_layouts() {
     let chain: Vec<_> = (0..8).map(|i| (DATA + i, 1, if i < 7 { NEXT } else { 0 }, i as u16 + 1)).collect();
