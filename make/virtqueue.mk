@@ -14,7 +14,9 @@ ablation-virtqueue:
 fuzz:
 	scripts/fuzz.sh
 
-## test-virtqueue-extra: loom models, then aarch64 under emulation and its generated code
+## test-virtqueue-extra: loom models, limits of instructions, aarch64 under emulation and its code
 test-virtqueue-extra:
 	cargo test -p virtqueue --test loom
+	command -v valgrind >/dev/null || apt-get install -y -q valgrind
+	cargo run --release -p virtqueue --example bench gate
 	scripts/aarch64.sh

@@ -6,7 +6,7 @@ use std::num::Wrapping;
 use proptest::prelude::*;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use virtqueue::mock::{Arena, DATA, TABLES};
-use virtqueue::{Burst, DeviceQueue, Layout, RingFeatures};
+use virtqueue::{Burst, DeviceQueue, Layout, Piece, Request, RingFeatures, Used};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 
 #[derive(Clone, Debug)]
@@ -128,24 +128,7 @@ fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError
     let features = RingFeatures { event_idx, indirect: true, ..RingFeatures::plain(Layout::Split) };
     let arenas = [(); 2].map(|()| Arena::new(features, size.into(), 1 << 14));
     let mut device: Box<dyn DeviceQueue> = arenas[0].device();
-    let ranges: Vec<_> = arenas[1]
-        .files
-        .iter()
-        .map(|(guest, bytes, file)| {
-            let file = FileOffset::new(file.try_clone().unwrap(), 0);
-            (GuestAddress(*guest), *bytes as usize, Some(file))
-        })
-        .collect();
-    let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
-    let mut theirs = Queue::new(size).unwrap();
-    theirs.set_size(size);
-    let low = |address: memory::Address| Some(address.value() as u32);
-    theirs.set_desc_table_address(low(arenas[1].config.descriptors), Some(0));
-    theirs.set_avail_ring_address(low(arenas[1].config.driver_area), Some(0));
-    theirs.set_used_ring_address(low(arenas[1].config.device_area), Some(0));
-    theirs.set_event_idx(event_idx);
-    theirs.set_ready(true);
-    prop_assert!(theirs.is_valid(&memory));
+    let (memory, mut theirs) = foreign_device(&arenas[1], event_idx)?;
 
     let mut driver =
         RawDriver { arenas, size, free: (0..size).collect(), chains: Vec::new(), available: 0, salt: 0 };
@@ -216,6 +199,69 @@ fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError
     Ok(())
 }
 
+/// The device half of `virtio-queue` over an arena's ring.
+fn foreign_device(arena: &Arena, event_idx: bool) -> Result<(GuestMemoryMmap, Queue), TestCaseError> {
+    let size = arena.config.size as u16;
+    let ranges: Vec<_> = arena
+        .files
+        .iter()
+        .map(|(guest, bytes, file)| {
+            let file = FileOffset::new(file.try_clone().unwrap(), 0);
+            (GuestAddress(*guest), *bytes as usize, Some(file))
+        })
+        .collect();
+    let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
+    let mut theirs = Queue::new(size).unwrap();
+    theirs.set_size(size);
+    let low = |address: memory::Address| Some(address.value() as u32);
+    theirs.set_desc_table_address(low(arena.config.descriptors), Some(0));
+    theirs.set_avail_ring_address(low(arena.config.driver_area), Some(0));
+    theirs.set_used_ring_address(low(arena.config.device_area), Some(0));
+    theirs.set_event_idx(event_idx);
+    theirs.set_ready(true);
+    prop_assert!(theirs.is_valid(&memory));
+    Ok((memory, theirs))
+}
+
+/// Our driver half served by `virtio-queue`: what it finds is what was asked, in every shape, and what it
+/// gives back, in any order, comes back.
+fn serve(size: u16, indirect: bool, rounds: Vec<Vec<(u16, u16, usize)>>) -> Result<(), TestCaseError> {
+    let features = RingFeatures { indirect, ..RingFeatures::plain(Layout::Split) };
+    let arena = Arena::new(features, size.into(), 1 << 14);
+    let mut driver = arena.driver();
+    let (memory, mut theirs) = foreign_device(&arena, false)?;
+    let mut open: Vec<(u32, u16, u32)> = Vec::new();
+    let mut cookie = 0;
+    for round in rounds {
+        for (readable, writable, give_back) in round {
+            let piece = |i: u16| Piece {
+                address: DATA + u64::from(cookie * 7 % 500) + 8 * u64::from(i),
+                len: 1 + (cookie + u32::from(i)) % 8,
+            };
+            let from: Vec<Piece> = (0..readable).map(piece).collect();
+            let into: Vec<Piece> = (readable..readable + writable).map(piece).collect();
+            if driver.add_requests(&[Request { readable: &from, writable: &into, cookie }]) == 1 {
+                let chain = theirs.iter(&memory).unwrap().next().expect("what was added is found");
+                let head = chain.head_index();
+                let found: Pieces = chain.map(|d| (d.addr().0, d.len(), d.is_write_only())).collect();
+                let asked = from.iter().map(|p| (p.address, p.len, false));
+                let asked: Pieces = asked.chain(into.iter().map(|p| (p.address, p.len, true))).collect();
+                prop_assert_eq!(found, asked);
+                open.push((cookie, head, into.iter().map(|p| p.len).sum()));
+                cookie += 1;
+            }
+            if open.len() > give_back {
+                let (expected, head, written) = open.remove(give_back);
+                theirs.add_used(&memory, head, written).unwrap();
+                let mut used = Vec::new();
+                prop_assert_eq!(driver.reclaim(&mut used, 8), Ok(1));
+                prop_assert_eq!(used[0], Used { cookie: expected, written });
+            }
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
 
@@ -226,5 +272,17 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..120),
     ) {
         run(size, event_idx, steps)?;
+    }
+
+    #[test]
+    fn a_foreign_device_serves_our_driver_half(
+        size in (0u32..6).prop_map(|n| 1u16 << n),
+        indirect: bool,
+        rounds in prop::collection::vec(
+            prop::collection::vec((0u16..4, 0u16..4, 0usize..6), 1..20),
+            1..6,
+        ),
+    ) {
+        serve(size, indirect, rounds)?;
     }
 }
