@@ -12,7 +12,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::stat::fstat;
-use nix::sys::statfs::fstatfs;
+use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
 
 /// Why a file could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -187,7 +187,7 @@ pub fn sealed_memfd(name: &CStr, bytes: u64) -> std::io::Result<File> {
 fn page_bytes(fd: impl AsFd) -> Result<u64, Errno> {
     let status = fstatfs(fd)?;
     let base = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as u64;
-    let hugetlbfs = status.filesystem_type().0 as i64 == libc::HUGETLBFS_MAGIC as i64;
+    let hugetlbfs = status.filesystem_type() == HUGETLBFS_MAGIC;
     Ok(if hugetlbfs { (status.block_size() as u64).max(base) } else { base })
 }
 

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn five_hundred_and_nine_regions_come_and_go_in_any_order() {
         let mut space = AddressSpace::new();
-        let at = |i: u64| ((i * 211 % 509) * 2 * PAGE, 1 << 40 | (i * 97 % 509) * PAGE);
+        let at = |i: u64| ((i * 211 % 509) * 2 * PAGE, (1 << 40) + (i * 97 % 509) * PAGE);
         for i in 0..509 {
             let (guest, user) = at(i);
             space = space.with_region(region(guest, user)).unwrap();

@@ -1,4 +1,85 @@
-//! Split and packed virtqueues, driver half and device half, in bursts.
+//! Split and packed virtqueues, driver half and device half, in bursts. No sockets, no eventfds, no packets,
+//! no logging.
+//!
+//! A virtqueue is shared memory through which a *driver* (in a guest, or [`DriverQueue`] here) lends buffers
+//! to a *device* ([`DeviceQueue`] here) and gets them back *used*. There are two layouts. This page follows
+//! one buffer, and its neighbours in the same burst, around each.
+//!
+//! # Once around the split ring (VIRTIO 1.3 §2.7)
+//!
+//! ```text
+//!  driver writes                                            device writes
+//!  ┌─ descriptor table ──────────────┐                      ┌─ used ring ───────────┐
+//!  │ 0: addr len flags next          │                      │ flags  idx = 41       │
+//!  │ 1: addr len flags next  ◄─────┐ │                      │ [0] id  len           │
+//!  │ 2: addr len flags next        │ │                      │ [1] id=1 len=64   (5) │
+//!  └───────────────────────────────┼─┘                      │ [2] id  len           │
+//!  ┌─ available ring ──────────────┼─┐                      │ [3] id  len           │
+//!  │ flags  idx = 42           (3) │ │   (4) the device     │ avail_event           │
+//!  │ [0] head   [1] head=1 ────────┘ │ ───► takes it  ────► └───────────────────────┘
+//!  │ [2] head   [3] head   used_event│                       (6) idx = 42, release
+//!  └─────────────────────────────────┘                       (7) the driver reclaims
+//! ```
+//!
+//! 1. The driver half ([`DriverQueue::add`]) takes a free descriptor, 1, and writes the buffer's address and
+//!    length there. What it must remember it keeps in its own memory: the device can write the ring too.
+//! 2. It writes head 1 into the next entry of the available ring; the other buffers of the burst follow.
+//! 3. It stores the new `idx` with *release*: one store publishes the whole burst.
+//! 4. The device half ([`DeviceQueue::take`]) loads `idx` with *acquire*, so that entries and descriptors
+//!    before it are visible. It checks the head, reads the descriptor once, follows `next` if there is one,
+//!    translates the address, and *lends* the buffer: a [`Burst`] now holds where it lies in this process.
+//! 5. The worker has copied. [`DeviceQueue::complete`] writes id and written length to the used ring.
+//! 6. One store of `idx`, with *release*, for the whole burst. With IN_ORDER one entry stands for the burst.
+//! 7. [`DriverQueue::reclaim`] loads `idx` with *acquire*, checks that it lent buffer 1 and that no more was
+//!    written than fits, and returns the caller's cookie.
+//!
+//! # Once around the packed ring (§2.8)
+//!
+//! ```text
+//!                    one ring, both write; four descriptors fill a cache line
+//!   slot    0              1              2              3        wraps ─┐
+//!        ┌──────────────┬──────────────┬──────────────┬──────────────┐   │
+//!        │ addr len id  │ addr len id  │ addr len id  │ addr len id  │◄──┘
+//!        │ flags A=1 U=1│ flags A=1 U=0│ flags A=1 U=0│ flags A=0 U=0│
+//!        └──────────────┴──────────────┴──────────────┴──────────────┘
+//!           used           available      available      neither, in the first pass (wrap counter 1)
+//! ```
+//!
+//! Two flag bits say whose a slot is. *Available* means: bit A equals the driver's wrap counter and bit U
+//! does not. *Used* means: both equal the device's. The counters start at 1 and flip with every pass, so
+//! nothing has to be cleared.
+//!
+//! 1. The driver half writes address, length and buffer id of every slot of the burst, and the flags of all
+//!    but the first.
+//! 2. It stores the first slot's flags, last and with *release*. The device reaches the later slots only
+//!    through the first, so that one store publishes them all.
+//! 3. The device half loads a slot's flags with *acquire*. Where a whole cache line is available and its
+//!    four slots are chains of one, they are taken together; otherwise one by one.
+//! 4. Completing writes id and length to the next *used* slot — not necessarily the one the buffer came
+//!    in — and the flags of the burst's first slot last, again with *release*. It then skips as many slots
+//!    as the chain had. With IN_ORDER one used descriptor stands for the whole burst.
+//! 5. The driver half loads those flags with *acquire*, looks the id up in its own books, and moves on by
+//!    the slots that the buffer had.
+//!
+//! # Notifications without a lost wake-up
+//!
+//! A side that is about to sleep *arms* ([`DeviceQueue::enable_kicks`], [`DriverQueue::enable_calls`]), then
+//! a full barrier, then looks again. The other side publishes, then a full barrier, then asks whether anyone
+//! wants to know ([`DriverQueue::needs_kick`], [`DeviceQueue::needs_call`]). One of the two sees the other.
+//! These are the only full barriers in the crate.
+//!
+//! # Trust
+//!
+//! [`QueueConfig`] is what a peer said; [`QueueConfig::activate_device`] turns it into a queue. What the peer
+//! writes to the ring afterwards is checked where it is read. A malformed ring is a [`RingError`] that names
+//! place, section and value; that ring stops, and nothing else does.
+//!
+//! # Where things are
+//!
+//! `split`, `packed`: each a `device`, a `driver`, and a `ring` that says where the words lie. `burst`: the
+//! arena of lent chains. `inflight`: recovery after a crash. `position`: cursors and wrap counters.
+//! `atomics`: what the models swap. `config`: from untrusted configuration to running queue. `mock` (feature
+//! `mock`): the one mock peer for tests, benches and fuzzing.
 #![deny(unsafe_code)]
 
 mod atomics;

@@ -184,9 +184,9 @@ fn run(features: RingFeatures, size: u32, steps: Vec<Step>) -> Result<(), TestCa
     }
     // Whatever is still under way ends, too.
     for (mut burst, cookies) in bursts {
-        for i in 0..burst.len() {
+        for (i, &cookie) in cookies.iter().enumerate() {
             if !burst.chain(i).is_done() {
-                completed.push_back((cookies[i], 0));
+                completed.push_back((cookie, 0));
                 burst.set_written(i, 0);
             }
         }

@@ -459,7 +459,7 @@ fn walk_indirect(
     queue_size: usize,
 ) -> Result<(), TakeError> {
     let entries = len / 16;
-    if len % 16 != 0 || entries == 0 || entries > MAX_INDIRECT.max(queue_size as u32) {
+    if !len.is_multiple_of(16) || entries == 0 || entries > MAX_INDIRECT.max(queue_size as u32) {
         return Err(TakeError::malformed(Malformed::IndirectTableSize, Place::Slot(slot), len.into()));
     }
     for entry in 0..entries as u16 {

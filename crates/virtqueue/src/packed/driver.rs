@@ -142,7 +142,8 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         let slot = &ring[usize::from(self.next_used.slot)];
         // Acquire: pairs with the device's release of these flags, or of those of the burst's first slot;
         // id, length and what the device wrote to the buffer are visible now (§2.8.9).
-        if R::Atomics::observe(&slot.flags) & WRAP_BITS != flags::used(self.next_used.wrap) {
+        let flags = R::Atomics::observe(&slot.flags);
+        if flags & WRAP_BITS != flags::used(self.next_used.wrap) {
             return Ok(0);
         }
         if self.free == size {
@@ -151,7 +152,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         }
         let place = Place::Slot(self.next_used.slot);
         let (id, written) = (slot.id.load(Relaxed), slot.len.load(Relaxed));
-        let written = if slot.flags.load(Relaxed) & WRITE != 0 { written } else { 0 };
+        let written = if flags & WRITE != 0 { written } else { 0 };
         let Some(known) = self.slots.get(usize::from(id)).filter(|slot| slot.slots > 0).copied() else {
             return self.stop(Malformed::NotOutstanding, place, id.into());
         };

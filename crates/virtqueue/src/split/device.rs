@@ -334,8 +334,10 @@ where
     }
 
     fn disable_kicks(&mut self) {
-        // With EVENT_IDX the event stays where it is, behind: nothing will pass it for a whole lap.
-        if !F::EVENT_IDX {
+        if F::EVENT_IDX {
+            // Just behind: nothing passes it for a whole lap of the index.
+            self.ring.available_event().store(self.next_available.wrapping_sub(1), Relaxed);
+        } else {
             self.ring.used_header()[USED_FLAGS].store(NO_NOTIFICATION, Relaxed);
         }
     }
@@ -432,7 +434,7 @@ fn walk_indirect(
 ) -> Result<(), TakeError> {
     let entries = table.len / 16;
     let most = MAX_INDIRECT.max(queue_size as u32);
-    if table.len % 16 != 0 || entries == 0 || entries > most {
+    if !table.len.is_multiple_of(16) || entries == 0 || entries > most {
         return Err(TakeError::malformed(
             Malformed::IndirectTableSize,
             Place::Descriptor(head),

@@ -10,7 +10,7 @@ use crate::atomics::{Atomics, Word};
 use crate::driver::{Buffer, Direction, DriverQueue, IndirectTables, Request, Slot, Used, broken};
 use crate::error::{Malformed, Place, RingError};
 use crate::position::event_passed;
-use crate::{FeatureSet, Position, QueueSize, tuning};
+use crate::{FeatureSet, Position, QueueSize};
 
 /// A running split ring as the driver sees it.
 pub struct SplitDriver<R, F> {
@@ -259,9 +259,6 @@ where
                 Err(_) if used.len() > before => break,
                 Err(error) => return Err(error),
             }
-            if !tuning::UNROLL {
-                std::hint::black_box(());
-            }
         }
         Ok(used.len() - before)
     }
@@ -295,8 +292,13 @@ where
     }
 
     fn disable_calls(&mut self) {
-        if !F::EVENT_IDX {
-            self.ring.available()[AVAILABLE_FLAGS].store(NO_NOTIFICATION, Relaxed);
+        let available = self.ring.available();
+        if F::EVENT_IDX {
+            // Just behind: nothing passes it for a whole lap of the index.
+            let event = AVAILABLE_ENTRIES + usize::from(self.size.get());
+            available[event].store(self.next_used.wrapping_sub(1), Relaxed);
+        } else {
+            available[AVAILABLE_FLAGS].store(NO_NOTIFICATION, Relaxed);
         }
     }
 

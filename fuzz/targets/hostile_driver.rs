@@ -1,0 +1,18 @@
+//! A hostile driver, guided by coverage. With `FUZZ_CONCURRENT` set, a thread writes over the rings all the
+//! while; findings then need more than one replay to show again.
+#![no_main]
+
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+
+use libfuzzer_sys::fuzz_target;
+use virtqueue::mock::fuzz::{Harness, Target};
+
+static HARNESS: LazyLock<Harness> = LazyLock::new(|| {
+    if std::env::var_os("FUZZ_CONCURRENT").is_some() {
+        std::thread::spawn(|| HARNESS.scribble(&AtomicBool::new(false), 1));
+    }
+    Harness::new()
+});
+
+fuzz_target!(|script: &[u8]| HARNESS.run(Target::HostileDriver, script));
