@@ -93,13 +93,8 @@ impl ProtocolFeatures {
     /// In-band notifications need a channel back and acknowledgements (vhost-user text, "In-band
     /// notifications"): without them the back-end is to close the connection.
     pub fn unmet_need(self) -> Option<(Self, Self)> {
-        const NEEDS: [(ProtocolFeatures, ProtocolFeatures); 2] = [
-            (
-                ProtocolFeatures::INBAND_NOTIFICATIONS,
-                ProtocolFeatures::BACKEND_REQ.union(ProtocolFeatures::REPLY_ACK),
-            ),
-            (ProtocolFeatures::HOST_NOTIFIER, ProtocolFeatures::BACKEND_REQ),
-        ];
-        NEEDS.into_iter().find(|(feature, needs)| self.contains(*feature) && !self.contains(*needs))
+        let needs = Self::BACKEND_REQ.union(Self::REPLY_ACK);
+        (self.contains(Self::INBAND_NOTIFICATIONS) && !self.contains(needs))
+            .then_some((Self::INBAND_NOTIFICATIONS, needs))
     }
 }

@@ -2,6 +2,8 @@
 //! The vhost-user protocol.
 pub mod bits;
 pub mod codec;
+pub mod inflight;
+pub mod session;
 mod violation;
 pub mod vring;
 pub use violation::Violation;

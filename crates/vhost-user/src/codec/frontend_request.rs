@@ -212,12 +212,10 @@ impl FrontendRequest {
             34 => Self::ResetDevice,
             35 => Self::VringKick(read_all(rule, payload)?),
             36 => Self::GetMaxMemSlots,
-            37 if payload.len() == 8 => {
-                match read_all::<u64>(rule, payload)? {
-                    0 => Self::AckMemRegs,
-                    code => return Err(rule.violation("acknowledgement", code, "0")),
-                }
-            }
+            37 if payload.len() == 8 => match read_all::<u64>(rule, payload)? {
+                0 => Self::AckMemRegs,
+                code => return Err(rule.violation("acknowledgement", code, "0")),
+            },
             37 => Self::AddMemReg(read_all(rule, payload)?),
             38 => Self::RemMemReg(read_all(rule, payload)?),
             39 => Self::SetStatus(read_all(rule, payload)?),

@@ -40,9 +40,8 @@ impl Header {
 
     /// The header as it travels.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        let flags = VERSION
-            | if self.reply { REPLY } else { 0 }
-            | if self.need_reply { NEED_REPLY } else { 0 };
+        let flags =
+            VERSION | if self.reply { REPLY } else { 0 } | if self.need_reply { NEED_REPLY } else { 0 };
         let mut bytes = [0; Self::BYTES];
         for (chunk, value) in bytes.chunks_exact_mut(4).zip([self.id, flags, self.size]) {
             chunk.copy_from_slice(&value.to_ne_bytes());

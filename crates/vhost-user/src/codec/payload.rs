@@ -251,7 +251,11 @@ impl Wire for ConfigAccess {
             return Err(reader.violation("size", size.into(), "at most 256"));
         }
         if offset.checked_add(size).is_none() {
-            return Err(reader.violation("offset", offset.into(), "an offset that the size does not overflow"));
+            return Err(reader.violation(
+                "offset",
+                offset.into(),
+                "an offset that the size does not overflow",
+            ));
         }
         if flags > 1 {
             return Err(reader.violation("flags", flags.into(), "0 (writable) or 1 (migration)"));

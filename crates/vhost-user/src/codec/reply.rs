@@ -54,3 +54,24 @@ pub(crate) fn read<T: Wire>(
 ) -> Result<T, crate::Violation> {
     super::read_all(rule, &message.payload)
 }
+
+/// Checks that a message is the reply to this request, with so many descriptors.
+pub(crate) fn check(
+    rule: &'static super::table::Rule,
+    message: &Message,
+    fds: std::ops::RangeInclusive<usize>,
+) -> Result<(), crate::Violation> {
+    if message.header.id != rule.id {
+        return Err(rule.violation("reply's id", message.header.id, "the id of the request"));
+    }
+    if !message.header.reply {
+        return Err(rule.violation("reply flag", 0u64, "a reply"));
+    }
+    if message.payload.len() != message.header.size as usize {
+        return Err(rule.violation("payload size", message.payload.len() as u64, "the header's size"));
+    }
+    if !fds.contains(&message.fds.len()) {
+        return Err(rule.violation("file descriptors", message.fds.len() as u64, "the number of this reply"));
+    }
+    Ok(())
+}

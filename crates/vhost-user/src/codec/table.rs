@@ -224,7 +224,12 @@ pub fn backend_request(id: u32) -> Result<&'static Rule, Violation> {
 
 impl Rule {
     /// A violation of this message.
-    pub(crate) fn violation(&self, field: &'static str, value: impl Into<u64>, expected: &'static str) -> Violation {
+    pub(crate) fn violation(
+        &self,
+        field: &'static str,
+        value: impl Into<u64>,
+        expected: &'static str,
+    ) -> Violation {
         Violation::new(self.name, field, value, expected)
     }
 
@@ -241,7 +246,11 @@ impl Rule {
             return Err(self.violation("payload size", size as u64, "the size of this message"));
         }
         if !self.fds.contains(&message.fds.len()) {
-            return Err(self.violation("file descriptors", message.fds.len() as u64, "the number of this message"));
+            return Err(self.violation(
+                "file descriptors",
+                message.fds.len() as u64,
+                "the number of this message",
+            ));
         }
         Ok(())
     }
@@ -263,9 +272,11 @@ impl Rule {
                 "a protocol feature that was agreed on",
             )),
             Gate::Device(bit) if agreed.features.contains(bit) => Ok(()),
-            Gate::Device(bit) => {
-                Err(self.violation("feature bit", bit.bits().trailing_zeros(), "a feature that was agreed on"))
-            }
+            Gate::Device(bit) => Err(self.violation(
+                "feature bit",
+                bit.bits().trailing_zeros(),
+                "a feature that was agreed on",
+            )),
         }
     }
 }
