@@ -4,6 +4,7 @@ pub mod bits;
 pub mod codec;
 pub mod inflight;
 pub mod session;
+pub mod socket;
 mod violation;
 pub mod vring;
 pub use violation::Violation;

@@ -1,4 +1,6 @@
 //! Requests of the back-end, over its own socket.
+use std::os::fd::OwnedFd;
+
 use super::payload::{Iotlb, VringArea, VringState};
 use super::table::{self, Rule};
 use super::{Message, read_all, write_all};
@@ -59,5 +61,11 @@ impl BackendRequest {
             Self::VringHostNotifier(value) => write_all(value),
             Self::VringCall(value) | Self::VringErr(value) => write_all(value),
         }
+    }
+
+    /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
+    /// consulted: sessions do that.
+    pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
+        Message::new(self.id(), self.payload(), fds)
     }
 }

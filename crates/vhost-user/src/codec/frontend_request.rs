@@ -1,4 +1,6 @@
 //! Requests of the front-end.
+use std::os::fd::OwnedFd;
+
 use super::bytes::{Reader, Wire};
 use super::payload::*;
 use super::table::{self, Rule};
@@ -269,5 +271,11 @@ impl FrontendRequest {
             | Self::GetStatus
             | Self::CheckDeviceState => vec![],
         }
+    }
+
+    /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
+    /// consulted: sessions do that.
+    pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
+        Message::new(self.id(), self.payload(), fds)
     }
 }

@@ -1,7 +1,7 @@
 //! What travels back.
 use std::os::fd::OwnedFd;
 
-use super::payload::{ConfigAccess, Inflight, MemoryRegion, MemoryTable, SingleRegion, VringState};
+use super::payload::{ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState};
 use super::{Message, Wire, write_all};
 
 /// An answer to a request, with the descriptors it passes.
@@ -11,6 +11,8 @@ pub enum ReplyBody {
     Number(u64),
     /// A number and a descriptor.
     NumberWithFd(u64, OwnedFd),
+    /// SET_LOG_BASE, repeated.
+    Log(LogArea),
     /// A queue's base.
     VringState(VringState),
     /// Configuration bytes; `None` is the empty payload that reports an error.
@@ -36,6 +38,7 @@ impl ReplyBody {
         let (payload, fds) = match self {
             Self::Number(number) => (write_all(&number), vec![]),
             Self::NumberWithFd(number, fd) => (write_all(&number), vec![fd]),
+            Self::Log(area) => (write_all(&area), vec![]),
             Self::VringState(state) => (write_all(&state), vec![]),
             Self::Config(config) => (config.as_ref().map(write_all).unwrap_or_default(), vec![]),
             Self::Inflight(inflight, fd) => (write_all(&inflight), vec![fd]),

@@ -127,7 +127,7 @@ pub static FRONTEND_REQUESTS: [Rule; 43] = [
     row(3, "SET_OWNER", Shape::Empty, 0..=0, Reply::OnRequest, Gate::Always, Handled),
     row(4, "RESET_OWNER", Shape::Empty, 0..=0, Reply::OnRequest, Gate::Always, Handled),
     row(5, "SET_MEM_TABLE", Shape::MemoryTable, 0..=8, Reply::OnRequest, Gate::Always, Handled),
-    row(6, "SET_LOG_BASE", Shape::LogArea, 1..=1, Reply::Acknowledgement, Gate::Negotiated(P::LOG_SHMFD), Handled),
+    row(6, "SET_LOG_BASE", Shape::LogArea, 1..=1, Reply::Payload(Shape::LogArea), Gate::Negotiated(P::LOG_SHMFD), Handled),
     row(7, "SET_LOG_FD", Shape::Empty, 1..=1, Reply::OnRequest, Gate::Always, Handled),
     row(8, "SET_VRING_NUM", Shape::VringState, 0..=0, Reply::OnRequest, Gate::Always, Handled),
     row(9, "SET_VRING_ADDR", Shape::VringAddress, 0..=0, Reply::OnRequest, Gate::Always, Handled),
@@ -253,6 +253,20 @@ impl Rule {
             ));
         }
         Ok(())
+    }
+
+    /// Memory and rings belong to the session that SET_OWNER begins; all front-ends send it first, for
+    /// the kernel's vhost demands it.
+    pub fn needs_owner(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::VringState
+                | Shape::VringAddress
+                | Shape::VringFd
+                | Shape::MemoryTable
+                | Shape::SingleRegion
+                | Shape::LogArea
+        )
     }
 
     /// Whether a message may come, after what was agreed.

@@ -1,7 +1,7 @@
 //! What the embedder answers, and how it travels.
 use std::os::fd::OwnedFd;
 
-use crate::codec::payload::{ConfigAccess, Inflight, MemoryTable, VringState};
+use crate::codec::payload::{ConfigAccess, Inflight, LogArea, MemoryTable, VringState};
 use crate::codec::reply::ReplyBody;
 use crate::session::{Outcome, Refusal};
 use crate::vring::VringBase;
@@ -36,6 +36,9 @@ pub(super) enum Echo {
     OnRequest,
     /// Nothing; always acknowledged.
     Acknowledge,
+    /// The log. The text leaves the reply's form open: QEMU looks at its number only, the vhost crate
+    /// wants the request back. Nobody reads an error there, so a refusal closes the session.
+    Log(LogArea),
     /// A number.
     Number,
     /// The queue.
@@ -86,6 +89,10 @@ pub trait Answer: sealed::Sealed + Sized {
 #[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for Outcome {
     fn answered(self, echo: Echo, need_reply: bool) -> Answered {
+        if let Echo::Log(area) = echo {
+            let reply = self.is_ok().then_some(ReplyBody::Log(area));
+            return Answered { reply, refusal: self.err() };
+        }
         let wanted = need_reply || matches!(echo, Echo::Acknowledge);
         let reply = wanted.then(|| ReplyBody::acknowledge(self.is_ok()));
         Answered { reply, refusal: self.err() }

@@ -45,7 +45,7 @@ impl BackendSession {
             return Err(SessionError::Closed);
         }
         self.check_channel(rule, &request, fds.len())?;
-        let mut message = Message::new(request.id(), request.payload(), fds);
+        let mut message = request.to_message(fds);
         if self.agreed.protocol.contains(ProtocolFeatures::REPLY_ACK) {
             if self.channel.waiting.len() >= MAX_WAITING {
                 return Err(rule

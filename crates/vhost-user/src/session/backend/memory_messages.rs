@@ -100,7 +100,7 @@ impl BackendSession {
             ));
         }
         let file = only_fd(rule, fds)?;
-        Ok(self.ask_done(rule, Commit::Nothing, |done| Event::LogSet { area, file, done }))
+        Ok(self.ask(Echo::Log(area), Commit::Nothing, |done| Event::LogSet { area, file, done }))
     }
 
     pub(super) fn on_set_log_fd(&mut self, rule: &Rule, fds: Vec<OwnedFd>) -> Result<Next, Violation> {

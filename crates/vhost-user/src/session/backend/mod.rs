@@ -230,7 +230,7 @@ impl BackendSession {
         let request = Request::parse(&message)?;
         let rule = request.rule();
         rule.check_gate(&self.agreed)?;
-        if needs_owner(rule) && !self.owned {
+        if rule.needs_owner() && !self.owned {
             return Err(rule.violation("owner", 0u64, "SET_OWNER before memory and queues"));
         }
         if self.postcopy == Postcopy::Mapped && !may_follow_postcopy_memory(&request) {
@@ -313,20 +313,6 @@ impl BackendSession {
     fn any_ring_started(&self) -> bool {
         self.rings.iter().any(Ring::is_started)
     }
-}
-
-/// Memory and rings belong to the session that SET_OWNER begins; all front-ends send it first, for the
-/// kernel's vhost demands it.
-fn needs_owner(rule: &Rule) -> bool {
-    matches!(
-        rule.shape,
-        Shape::VringState
-            | Shape::VringAddress
-            | Shape::VringFd
-            | Shape::MemoryTable
-            | Shape::SingleRegion
-            | Shape::LogArea
-    )
 }
 
 fn may_follow_postcopy_memory(request: &Request) -> bool {
