@@ -18,8 +18,8 @@ fn testpmd(prefix: &str, vdev: &str, queues: u16) -> Running {
     let queues = queues.to_string();
     Running::start(
         Command::new(program)
-            .args(["--no-huge", "-m", "256", "--in-memory", "--no-pci", "-l", "0,1", "--log-level=8"])
-            .args(["--file-prefix", prefix, "--vdev", vdev, "--single-file-segments"])
+            .args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1"])
+            .args(["--file-prefix", prefix, "--vdev", vdev])
             .args(["--", "-i", "--rxq", &queues, "--txq", &queues, "--total-num-mbufs=2048"])
             .stdout(Stdio::null()),
     )
