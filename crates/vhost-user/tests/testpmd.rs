@@ -31,10 +31,8 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
     let listener = Listener::bind(&path).unwrap();
     let layout = if packed { Layout::Packed } else { Layout::Split };
     let packed = u8::from(packed);
-    let vdev = format!(
-        "net_virtio_user0,path={},queues={pairs},queue_size=256,packed_vq={packed}",
-        path.display()
-    );
+    let vdev =
+        format!("net_virtio_user0,path={},queues={pairs},queue_size=256,packed_vq={packed}", path.display());
     let mut program = testpmd(prefix, &vdev, pairs);
     let mut connection = listener.accept(soon()).unwrap();
 
@@ -47,9 +45,8 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
     let mut device = Device::default();
 
     let rings = 2 * usize::from(pairs);
-    let all_enabled = |device: &Device| {
-        device.rings.len() == rings && device.rings.values().all(|ring| ring.enabled)
-    };
+    let all_enabled =
+        |device: &Device| device.rings.len() == rings && device.rings.values().all(|ring| ring.enabled);
     let end = serve(&mut connection, &mut session, &mut device, all_enabled);
     println!("testpmd said {:?}, events {:?}", device.messages, device.log);
     assert!(matches!(end, End::Enough), "{end:?} after {:?} {:?}", device.messages, device.log);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod device;
+pub mod driver;
 pub mod programs;
 
 use std::os::fd::OwnedFd;
