@@ -64,6 +64,12 @@ bitflags! {
         const SHARED_OBJECT = 1 << 18;
         /// SET_DEVICE_STATE_FD and CHECK_DEVICE_STATE exist.
         const DEVICE_STATE = 1 << 19;
+        /// GET_VRING_BASE may leave requests in flight.
+        const GET_VRING_BASE_INFLIGHT = 1 << 20;
+        /// Memory regions and rings are given by guest addresses alone.
+        const GPA_ADDRESSES = 1 << 21;
+        /// The device has VIRTIO shared memory regions.
+        const SHMEM = 1 << 22;
         const _ = !0;
     }
 }

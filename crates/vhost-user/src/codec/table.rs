@@ -121,7 +121,7 @@ const fn row(
 
 /// Requests of the front-end: id, name, payload, descriptors, reply, gate, support.
 #[rustfmt::skip]
-pub static FRONTEND_REQUESTS: [Rule; 43] = [
+pub static FRONTEND_REQUESTS: [Rule; 44] = [
     row(1, "GET_FEATURES", Shape::Empty, 0..=0, Reply::Payload(Shape::U64), Gate::Always, Handled),
     row(2, "SET_FEATURES", Shape::U64, 0..=0, Reply::OnRequest, Gate::Always, Handled),
     row(3, "SET_OWNER", Shape::Empty, 0..=0, Reply::OnRequest, Gate::Always, Handled),
@@ -165,11 +165,12 @@ pub static FRONTEND_REQUESTS: [Rule; 43] = [
     row(41, "GET_SHARED_OBJECT", Shape::Uuid, 0..=0, Reply::Descriptor, Gate::Negotiated(P::SHARED_OBJECT), NotOffered("dma-buf sharing is for GPU and video devices")),
     row(42, "SET_DEVICE_STATE_FD", Shape::DeviceState, 1..=1, Reply::Payload(Shape::U64), Gate::Negotiated(P::DEVICE_STATE), Handled),
     row(43, "CHECK_DEVICE_STATE", Shape::Empty, 0..=0, Reply::Acknowledgement, Gate::Negotiated(P::DEVICE_STATE), Handled),
+    row(44, "GET_SHMEM_CONFIG", Shape::Empty, 0..=0, Reply::Payload(Shape::Opaque), Gate::Negotiated(P::SHMEM), NotOffered("no device of Tautline has VIRTIO shared memory regions")),
 ];
 
 /// Requests of the back-end, over the socket that SET_BACKEND_REQ_FD passes.
 #[rustfmt::skip]
-pub static BACKEND_REQUESTS: [Rule; 8] = [
+pub static BACKEND_REQUESTS: [Rule; 10] = [
     row(1, "BACKEND_IOTLB_MSG", Shape::Iotlb, 0..=0, Reply::OnRequest, Gate::Device(Features::ACCESS_PLATFORM), Handled),
     row(2, "BACKEND_CONFIG_CHANGE_MSG", Shape::Empty, 0..=0, Reply::OnRequest, Gate::Negotiated(P::CONFIG), Handled),
     row(3, "BACKEND_VRING_HOST_NOTIFIER_MSG", Shape::VringArea, 0..=1, Reply::OnRequest, Gate::Negotiated(P::HOST_NOTIFIER), Handled),
@@ -178,11 +179,13 @@ pub static BACKEND_REQUESTS: [Rule; 8] = [
     row(6, "BACKEND_SHARED_OBJECT_ADD", Shape::Uuid, 0..=0, Reply::OnRequest, Gate::Negotiated(P::SHARED_OBJECT), NotOffered("dma-buf sharing is for GPU and video devices")),
     row(7, "BACKEND_SHARED_OBJECT_REMOVE", Shape::Uuid, 0..=0, Reply::OnRequest, Gate::Negotiated(P::SHARED_OBJECT), NotOffered("dma-buf sharing is for GPU and video devices")),
     row(8, "BACKEND_SHARED_OBJECT_LOOKUP", Shape::Uuid, 0..=0, Reply::OnRequest, Gate::Negotiated(P::SHARED_OBJECT), NotOffered("dma-buf sharing is for GPU and video devices")),
+    row(9, "BACKEND_SHMEM_MAP", Shape::Opaque, 0..=1, Reply::OnRequest, Gate::Negotiated(P::SHMEM), NotOffered("no device of Tautline has VIRTIO shared memory regions")),
+    row(10, "BACKEND_SHMEM_UNMAP", Shape::Opaque, 0..=0, Reply::OnRequest, Gate::Negotiated(P::SHMEM), NotOffered("no device of Tautline has VIRTIO shared memory regions")),
 ];
 
 /// Protocol features: bit, support.
 #[rustfmt::skip]
-pub const PROTOCOL_FEATURES: [(P, Support); 20] = [
+pub const PROTOCOL_FEATURES: [(P, Support); 23] = [
     (P::MQ, Handled),
     (P::LOG_SHMFD, Handled),
     (P::RARP, Handled),
@@ -203,6 +206,9 @@ pub const PROTOCOL_FEATURES: [(P, Support); 20] = [
     (P::XEN_MMAP, NotOffered("Xen's grant mappings cannot be mapped from a descriptor alone")),
     (P::SHARED_OBJECT, NotOffered("dma-buf sharing is for GPU and video devices")),
     (P::DEVICE_STATE, Handled),
+    (P::GET_VRING_BASE_INFLIGHT, NotOffered("queues are drained before they stop, nothing is left in flight")),
+    (P::GPA_ADDRESSES, NotOffered("ring addresses are user addresses with every front-end there is")),
+    (P::SHMEM, NotOffered("no device of Tautline has VIRTIO shared memory regions")),
 ];
 
 /// A request's row, by its number.
@@ -321,7 +327,7 @@ mod tests {
                 assert!(*rule.shape.sizes().end() <= super::super::MAX_PAYLOAD_BYTES);
             }
         }
-        assert!(frontend_request(0).is_err() && frontend_request(44).is_err());
+        assert!(frontend_request(0).is_err() && frontend_request(45).is_err());
         assert!(backend_request(0).is_err() && backend_request(u32::MAX).is_err());
     }
 
