@@ -1,16 +1,20 @@
-//! DPDK's testpmd as the other end: its virtio-user driver against our back-end, whole conversations
-//! with rings started and stopped.
+//! DPDK's testpmd as the other end: its virtio-user driver against our back-end, and our front-end
+//! against its vhost library; whole conversations with rings started and stopped.
 mod common;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::device::Device;
+use common::driver::Driver;
 use common::programs::{Running, need};
 use common::{End, serve, soon};
 use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::backend::{BackendSession, Kick, Offer};
-use vhost_user::socket::Listener;
+use vhost_user::session::frontend::Answer;
+use vhost_user::socket::{Connection, Listener};
 use vhost_user::vring::{Layout, VringBase};
 
 fn testpmd(prefix: &str, vdev: &str, queues: u16) -> Running {
@@ -18,7 +22,17 @@ fn testpmd(prefix: &str, vdev: &str, queues: u16) -> Running {
     let queues = queues.to_string();
     Running::start(
         Command::new(program)
-            .args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1"])
+            .args([
+                "--no-huge",
+                "-m",
+                "256",
+                "--no-pci",
+                "--no-telemetry",
+                "--no-shconf",
+                "-l",
+                "0,1",
+                "--log-level=lib.vhost.config:warning",
+            ])
             .args(["--file-prefix", prefix, "--vdev", vdev])
             .args(["--", "-i", "--rxq", &queues, "--txq", &queues, "--total-num-mbufs=2048"])
             .stdout(Stdio::null()),
@@ -86,4 +100,47 @@ fn packed_rings_start_and_stop() {
 #[test]
 fn two_queue_pairs_start_and_stop() {
     conversation("vu-pairs", false, 2);
+}
+
+/// Our front-end against `net_vhost`.
+fn with_net_vhost(prefix: &str, layout: Layout) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vhost.sock");
+    let _program = testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1);
+    let deadline = soon().unwrap();
+    let connection = loop {
+        match Connection::connect(&path) {
+            Ok(connection) => break connection,
+            Err(error) if Instant::now() > deadline => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let mut driver = Driver::new(connection);
+    let mut features = Features::VERSION_1 | Features::PROTOCOL_FEATURES;
+    features.set(Features::RING_PACKED, layout == Layout::Packed);
+    driver.negotiate(features, P::HANDLED);
+    assert_eq!(driver.session.agreed().features, features);
+    let protocol = driver.session.agreed().protocol;
+    println!("net_vhost and we agree on {protocol:?}");
+    assert!(protocol.contains(P::MQ | P::REPLY_ACK));
+    let count = driver.ask(Request::GetQueueNum, vec![]);
+    assert!(matches!(count, Some(Answer::Number { value: 1.., .. })), "{count:?}");
+    driver.share_memory();
+    let start = VringBase::start(layout);
+    for index in 0..2 {
+        driver.start_ring(index, start.to_wire());
+    }
+    for index in 0..2 {
+        assert_eq!(driver.stop_ring(index), start);
+    }
+}
+
+#[test]
+fn net_vhost_starts_and_stops_split_rings() {
+    with_net_vhost("vu-vhost-split", Layout::Split);
+}
+
+#[test]
+fn net_vhost_starts_and_stops_packed_rings() {
+    with_net_vhost("vu-vhost-packed", Layout::Packed);
 }

@@ -344,4 +344,23 @@ mod tests {
             }
         }
     }
+
+    /// The crate's page lists every message, with its support, as this table has it.
+    #[test]
+    fn the_crate_page_lists_every_message() {
+        let page = include_str!("../lib.rs");
+        for rule in FRONTEND_REQUESTS.iter().chain(&BACKEND_REQUESTS) {
+            let start = format!("//! | {} |", rule.name);
+            let line = page.lines().find(|line| line.starts_with(&start));
+            let line = line.unwrap_or_else(|| panic!("lib.rs does not list {}", rule.name));
+            match rule.support {
+                Handled => assert!(!line.contains("not offered"), "{line}"),
+                NotOffered(why) => assert!(line.contains(&format!("not offered: {why}")), "{line}"),
+            }
+        }
+        for (bit, support) in PROTOCOL_FEATURES {
+            let name = bit.iter_names().next().map_or("", |(name, _)| name);
+            assert!(page.contains(name) || support == Handled, "lib.rs does not speak of {name}");
+        }
+    }
 }
