@@ -1,0 +1,106 @@
+//! Feature bits: those of the device and those of the protocol.
+use bitflags::bitflags;
+
+bitflags! {
+    /// Device features, as GET_FEATURES and SET_FEATURES carry them. Only the bits that the protocol
+    /// itself reads are named; all others pass through, for they belong to the device.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Features: u64 {
+        /// VHOST_F_LOG_ALL: the back-end logs every page that it writes (migration).
+        const LOG_ALL = 1 << 26;
+        /// VHOST_USER_F_PROTOCOL_FEATURES: the protocol features below exist at all.
+        const PROTOCOL_FEATURES = 1 << 30;
+        /// VIRTIO_F_VERSION_1 (VIRTIO 1.3 §6).
+        const VERSION_1 = 1 << 32;
+        /// VIRTIO_F_ACCESS_PLATFORM: ring addresses and descriptors are I/O virtual addresses.
+        const ACCESS_PLATFORM = 1 << 33;
+        /// VIRTIO_F_RING_PACKED: rings are packed (VIRTIO 1.3 §2.8).
+        const RING_PACKED = 1 << 34;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// Protocol features (vhost-user text, "Protocol features").
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct ProtocolFeatures: u64 {
+        /// GET_QUEUE_NUM exists.
+        const MQ = 1;
+        /// SET_LOG_BASE passes the dirty log as a file descriptor.
+        const LOG_SHMFD = 1 << 1;
+        /// SEND_RARP exists.
+        const RARP = 1 << 2;
+        /// A sender may ask for an acknowledgement of any message.
+        const REPLY_ACK = 1 << 3;
+        /// NET_SET_MTU exists.
+        const MTU = 1 << 4;
+        /// The back-end may send requests over a socket of its own.
+        const BACKEND_REQ = 1 << 5;
+        /// SET_VRING_ENDIAN exists (legacy devices).
+        const CROSS_ENDIAN = 1 << 6;
+        /// Crypto session messages exist.
+        const CRYPTO_SESSION = 1 << 7;
+        /// Postcopy messages exist.
+        const PAGEFAULT = 1 << 8;
+        /// GET_CONFIG, SET_CONFIG and CONFIG_CHANGE exist.
+        const CONFIG = 1 << 9;
+        /// The back-end may pass file descriptors to the front-end.
+        const BACKEND_SEND_FD = 1 << 10;
+        /// VRING_HOST_NOTIFIER exists.
+        const HOST_NOTIFIER = 1 << 11;
+        /// GET_INFLIGHT_FD and SET_INFLIGHT_FD exist.
+        const INFLIGHT_SHMFD = 1 << 12;
+        /// RESET_DEVICE exists.
+        const RESET_DEVICE = 1 << 13;
+        /// Kicks, calls and errors may be messages.
+        const INBAND_NOTIFICATIONS = 1 << 14;
+        /// Memory regions come one by one.
+        const CONFIGURE_MEM_SLOTS = 1 << 15;
+        /// GET_STATUS and SET_STATUS exist.
+        const STATUS = 1 << 16;
+        /// Memory regions carry Xen fields.
+        const XEN_MMAP = 1 << 17;
+        /// Shared-object messages exist.
+        const SHARED_OBJECT = 1 << 18;
+        /// SET_DEVICE_STATE_FD and CHECK_DEVICE_STATE exist.
+        const DEVICE_STATE = 1 << 19;
+        /// GET_VRING_BASE may leave requests in flight.
+        const GET_VRING_BASE_INFLIGHT = 1 << 20;
+        /// Memory regions and rings are given by guest addresses alone.
+        const GPA_ADDRESSES = 1 << 21;
+        /// The device has VIRTIO shared memory regions.
+        const SHMEM = 1 << 22;
+        const _ = !0;
+    }
+}
+
+impl ProtocolFeatures {
+    /// Everything that the sessions of this crate handle. What is missing here is never offered nor
+    /// accepted; [`crate::codec::table::PROTOCOL_FEATURES`] says why, bit by bit.
+    pub const HANDLED: Self = Self::MQ
+        .union(Self::LOG_SHMFD)
+        .union(Self::RARP)
+        .union(Self::REPLY_ACK)
+        .union(Self::MTU)
+        .union(Self::BACKEND_REQ)
+        .union(Self::PAGEFAULT)
+        .union(Self::CONFIG)
+        .union(Self::BACKEND_SEND_FD)
+        .union(Self::HOST_NOTIFIER)
+        .union(Self::INFLIGHT_SHMFD)
+        .union(Self::RESET_DEVICE)
+        .union(Self::INBAND_NOTIFICATIONS)
+        .union(Self::CONFIGURE_MEM_SLOTS)
+        .union(Self::STATUS)
+        .union(Self::DEVICE_STATE);
+
+    /// A feature that this set has and whose needs it lacks, with what is needed, or `None`.
+    ///
+    /// In-band notifications need a channel back and acknowledgements (vhost-user text, "In-band
+    /// notifications"): without them the back-end is to close the connection.
+    pub fn unmet_need(self) -> Option<(Self, Self)> {
+        let needs = Self::BACKEND_REQ.union(Self::REPLY_ACK);
+        (self.contains(Self::INBAND_NOTIFICATIONS) && !self.contains(needs))
+            .then_some((Self::INBAND_NOTIFICATIONS, needs))
+    }
+}

@@ -1,0 +1,71 @@
+//! Requests of the back-end, over its own socket.
+use std::os::fd::OwnedFd;
+
+use super::payload::{Iotlb, VringArea, VringState};
+use super::table::{self, Rule};
+use super::{Message, read_all, write_all};
+use crate::violation::Violation;
+
+/// A request of the back-end. Its descriptors travel beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendRequest {
+    /// A translation is missing, or was not allowed.
+    IotlbMsg(Iotlb),
+    /// The configuration space has changed.
+    ConfigChange,
+    /// A doorbell page for a queue, or none any more.
+    VringHostNotifier(VringArea),
+    /// A call as a message.
+    VringCall(VringState),
+    /// A queue's error as a message.
+    VringErr(VringState),
+}
+
+impl BackendRequest {
+    /// The number in the header.
+    pub fn id(&self) -> u32 {
+        match self {
+            Self::IotlbMsg(_) => 1,
+            Self::ConfigChange => 2,
+            Self::VringHostNotifier(_) => 3,
+            Self::VringCall(_) => 4,
+            Self::VringErr(_) => 5,
+        }
+    }
+
+    /// The row of the message table.
+    pub fn rule(&self) -> &'static Rule {
+        &table::BACKEND_REQUESTS[self.id() as usize - 1]
+    }
+
+    /// Reads a request whose direction, size and descriptor count the table allows.
+    pub fn parse(message: &Message) -> Result<Self, Violation> {
+        let rule = table::backend_request(message.header.id)?;
+        rule.check_request(message)?;
+        let payload = &message.payload[..];
+        Ok(match rule.id {
+            1 => Self::IotlbMsg(read_all(rule, payload)?),
+            2 => Self::ConfigChange,
+            3 => Self::VringHostNotifier(read_all(rule, payload)?),
+            4 => Self::VringCall(read_all(rule, payload)?),
+            5 => Self::VringErr(read_all(rule, payload)?),
+            other => return Err(rule.violation("id", other, "a message that was offered")),
+        })
+    }
+
+    /// The payload as it travels.
+    pub fn payload(&self) -> Vec<u8> {
+        match self {
+            Self::IotlbMsg(value) => write_all(value),
+            Self::ConfigChange => vec![],
+            Self::VringHostNotifier(value) => write_all(value),
+            Self::VringCall(value) | Self::VringErr(value) => write_all(value),
+        }
+    }
+
+    /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
+    /// consulted: sessions do that.
+    pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
+        Message::new(self.id(), self.payload(), fds)
+    }
+}

@@ -1,0 +1,281 @@
+//! Requests of the front-end.
+use std::os::fd::OwnedFd;
+
+use super::bytes::{Reader, Wire};
+use super::payload::*;
+use super::table::{self, Rule};
+use super::{Message, read_all, write_all};
+use crate::bits::{Features, ProtocolFeatures};
+use crate::violation::Violation;
+
+/// A request of the front-end. Its descriptors travel beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrontendRequest {
+    /// Which device features are there?
+    GetFeatures,
+    /// These device features are agreed on.
+    SetFeatures(Features),
+    /// The session begins.
+    SetOwner,
+    /// Deprecated; changes nothing.
+    ResetOwner,
+    /// All memory regions, replacing those before.
+    SetMemTable(MemoryTable),
+    /// Where dirty pages are logged.
+    SetLogBase(LogArea),
+    /// An eventfd to signal after logging.
+    SetLogFd,
+    /// A queue's size.
+    SetVringNum(VringState),
+    /// A queue's addresses.
+    SetVringAddr(VringAddress),
+    /// Where a queue begins.
+    SetVringBase(VringState),
+    /// Stop a queue and say where it ended.
+    GetVringBase(VringState),
+    /// The eventfd by which the driver notifies; starts the queue.
+    SetVringKick(VringFd),
+    /// The eventfd by which the device notifies.
+    SetVringCall(VringFd),
+    /// The eventfd by which the device reports an error.
+    SetVringErr(VringFd),
+    /// Which protocol features are there?
+    GetProtocolFeatures,
+    /// These protocol features are agreed on.
+    SetProtocolFeatures(ProtocolFeatures),
+    /// How many queues are there?
+    GetQueueNum,
+    /// Let data pass a queue, or not.
+    SetVringEnable(VringState),
+    /// Announce this address, for the guest has moved.
+    SendRarp(MacAddress),
+    /// The MTU that the guest is told.
+    NetSetMtu(u64),
+    /// The socket for the back-end's own requests.
+    SetBackendReqFd,
+    /// A translation, or the end of one.
+    IotlbMsg(Iotlb),
+    /// Read configuration space.
+    GetConfig(ConfigAccess),
+    /// Write configuration space.
+    SetConfig(ConfigAccess),
+    /// A postcopy migration may come; give a userfaultfd.
+    PostcopyAdvise,
+    /// Postcopy begins; register memory with the userfaultfd.
+    PostcopyListen,
+    /// Postcopy is over.
+    PostcopyEnd,
+    /// Make an in-flight buffer.
+    GetInflightFd(Inflight),
+    /// Here is the in-flight buffer of before.
+    SetInflightFd(Inflight),
+    /// Back to the state before negotiation of rings.
+    ResetDevice,
+    /// A kick as a message.
+    VringKick(VringState),
+    /// How many memory regions may there be?
+    GetMaxMemSlots,
+    /// One more memory region.
+    AddMemReg(SingleRegion),
+    /// ADD_MEM_REG with eight zero bytes: the front-end is ready for the page faults of postcopy.
+    AckMemRegs,
+    /// One memory region less.
+    RemMemReg(SingleRegion),
+    /// The driver's device status.
+    SetStatus(u64),
+    /// The device's status.
+    GetStatus,
+    /// Move the device's state over this descriptor.
+    SetDeviceStateFd(DeviceStateTransfer),
+    /// Did the state arrive whole?
+    CheckDeviceState,
+}
+
+/// A network address, in the first six bytes of SEND_RARP's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl Wire for MacAddress {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
+        let [a, b, c, d, e, f, _, _] = reader.u64()?.to_ne_bytes();
+        Ok(Self([a, b, c, d, e, f]))
+    }
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+        out.extend_from_slice(&[0; 2]);
+    }
+}
+
+impl Wire for Features {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
+        reader.u64().map(Self::from_bits_retain)
+    }
+    fn write(&self, out: &mut Vec<u8>) {
+        self.bits().write(out);
+    }
+}
+
+impl Wire for ProtocolFeatures {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
+        reader.u64().map(Self::from_bits_retain)
+    }
+    fn write(&self, out: &mut Vec<u8>) {
+        self.bits().write(out);
+    }
+}
+
+impl FrontendRequest {
+    /// The number in the header.
+    pub fn id(&self) -> u32 {
+        match self {
+            Self::GetFeatures => 1,
+            Self::SetFeatures(_) => 2,
+            Self::SetOwner => 3,
+            Self::ResetOwner => 4,
+            Self::SetMemTable(_) => 5,
+            Self::SetLogBase(_) => 6,
+            Self::SetLogFd => 7,
+            Self::SetVringNum(_) => 8,
+            Self::SetVringAddr(_) => 9,
+            Self::SetVringBase(_) => 10,
+            Self::GetVringBase(_) => 11,
+            Self::SetVringKick(_) => 12,
+            Self::SetVringCall(_) => 13,
+            Self::SetVringErr(_) => 14,
+            Self::GetProtocolFeatures => 15,
+            Self::SetProtocolFeatures(_) => 16,
+            Self::GetQueueNum => 17,
+            Self::SetVringEnable(_) => 18,
+            Self::SendRarp(_) => 19,
+            Self::NetSetMtu(_) => 20,
+            Self::SetBackendReqFd => 21,
+            Self::IotlbMsg(_) => 22,
+            Self::GetConfig(_) => 24,
+            Self::SetConfig(_) => 25,
+            Self::PostcopyAdvise => 28,
+            Self::PostcopyListen => 29,
+            Self::PostcopyEnd => 30,
+            Self::GetInflightFd(_) => 31,
+            Self::SetInflightFd(_) => 32,
+            Self::ResetDevice => 34,
+            Self::VringKick(_) => 35,
+            Self::GetMaxMemSlots => 36,
+            Self::AddMemReg(_) => 37,
+            Self::AckMemRegs => 37,
+            Self::RemMemReg(_) => 38,
+            Self::SetStatus(_) => 39,
+            Self::GetStatus => 40,
+            Self::SetDeviceStateFd(_) => 42,
+            Self::CheckDeviceState => 43,
+        }
+    }
+
+    /// The row of the message table.
+    pub fn rule(&self) -> &'static Rule {
+        // Every id above is a row; a test goes through all of them.
+        &table::FRONTEND_REQUESTS[self.id() as usize - 1]
+    }
+
+    /// Reads a request whose direction, size and descriptor count the table allows.
+    pub fn parse(message: &Message) -> Result<Self, Violation> {
+        let rule = table::frontend_request(message.header.id)?;
+        rule.check_request(message)?;
+        let payload = &message.payload[..];
+        Ok(match rule.id {
+            1 => Self::GetFeatures,
+            2 => Self::SetFeatures(read_all(rule, payload)?),
+            3 => Self::SetOwner,
+            4 => Self::ResetOwner,
+            5 => Self::SetMemTable(read_all(rule, payload)?),
+            6 => Self::SetLogBase(read_all(rule, payload)?),
+            7 => Self::SetLogFd,
+            8 => Self::SetVringNum(read_all(rule, payload)?),
+            9 => Self::SetVringAddr(read_all(rule, payload)?),
+            10 => Self::SetVringBase(read_all(rule, payload)?),
+            11 => Self::GetVringBase(read_all(rule, payload)?),
+            12 => Self::SetVringKick(read_all(rule, payload)?),
+            13 => Self::SetVringCall(read_all(rule, payload)?),
+            14 => Self::SetVringErr(read_all(rule, payload)?),
+            15 => Self::GetProtocolFeatures,
+            16 => Self::SetProtocolFeatures(read_all(rule, payload)?),
+            17 => Self::GetQueueNum,
+            18 => Self::SetVringEnable(read_all(rule, payload)?),
+            19 => Self::SendRarp(read_all(rule, payload)?),
+            20 => Self::NetSetMtu(read_all(rule, payload)?),
+            21 => Self::SetBackendReqFd,
+            22 => Self::IotlbMsg(read_all(rule, payload)?),
+            24 => Self::GetConfig(read_all(rule, payload)?),
+            25 => Self::SetConfig(read_all(rule, payload)?),
+            28 => Self::PostcopyAdvise,
+            29 => Self::PostcopyListen,
+            30 => Self::PostcopyEnd,
+            31 => Self::GetInflightFd(read_all(rule, payload)?),
+            32 => Self::SetInflightFd(read_all(rule, payload)?),
+            34 => Self::ResetDevice,
+            35 => Self::VringKick(read_all(rule, payload)?),
+            36 => Self::GetMaxMemSlots,
+            37 if payload.len() == 8 => match read_all::<u64>(rule, payload)? {
+                0 => Self::AckMemRegs,
+                code => return Err(rule.violation("acknowledgement", code, "0")),
+            },
+            37 => Self::AddMemReg(read_all(rule, payload)?),
+            38 => Self::RemMemReg(read_all(rule, payload)?),
+            39 => Self::SetStatus(read_all(rule, payload)?),
+            40 => Self::GetStatus,
+            42 => Self::SetDeviceStateFd(read_all(rule, payload)?),
+            43 => Self::CheckDeviceState,
+            other => return Err(rule.violation("id", other, "a message that was offered")),
+        })
+    }
+
+    /// The payload as it travels.
+    pub fn payload(&self) -> Vec<u8> {
+        match self {
+            Self::SetFeatures(value) => write_all(value),
+            Self::SetMemTable(value) => write_all(value),
+            Self::SetLogBase(value) => write_all(value),
+            Self::SetVringNum(value) => write_all(value),
+            Self::SetVringAddr(value) => write_all(value),
+            Self::SetVringBase(value) => write_all(value),
+            Self::GetVringBase(value) => write_all(value),
+            Self::SetVringKick(value) => write_all(value),
+            Self::SetVringCall(value) => write_all(value),
+            Self::SetVringErr(value) => write_all(value),
+            Self::SetProtocolFeatures(value) => write_all(value),
+            Self::SetVringEnable(value) => write_all(value),
+            Self::SendRarp(value) => write_all(value),
+            Self::NetSetMtu(value) => write_all(value),
+            Self::IotlbMsg(value) => write_all(value),
+            Self::GetConfig(value) => write_all(value),
+            Self::SetConfig(value) => write_all(value),
+            Self::GetInflightFd(value) => write_all(value),
+            Self::SetInflightFd(value) => write_all(value),
+            Self::VringKick(value) => write_all(value),
+            Self::AddMemReg(value) => write_all(value),
+            Self::RemMemReg(value) => write_all(value),
+            Self::SetStatus(value) => write_all(value),
+            Self::SetDeviceStateFd(value) => write_all(value),
+            Self::AckMemRegs => write_all(&0u64),
+            Self::GetFeatures
+            | Self::SetOwner
+            | Self::ResetOwner
+            | Self::SetLogFd
+            | Self::GetProtocolFeatures
+            | Self::GetQueueNum
+            | Self::SetBackendReqFd
+            | Self::PostcopyAdvise
+            | Self::PostcopyListen
+            | Self::PostcopyEnd
+            | Self::ResetDevice
+            | Self::GetMaxMemSlots
+            | Self::GetStatus
+            | Self::CheckDeviceState => vec![],
+        }
+    }
+
+    /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
+    /// consulted: sessions do that.
+    pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
+        Message::new(self.id(), self.payload(), fds)
+    }
+}

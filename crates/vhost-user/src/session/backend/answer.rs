@@ -1,0 +1,193 @@
+//! What the embedder answers, and how it travels.
+use std::os::fd::OwnedFd;
+
+use crate::codec::payload::{ConfigAccess, Inflight, LogArea, MemoryTable, VringState};
+use crate::codec::reply::ReplyBody;
+use crate::session::{Outcome, Refusal};
+use crate::vring::VringBase;
+
+/// The bytes of configuration space, exactly as many as asked for.
+pub type ConfigBytes = Result<Vec<u8>, Refusal>;
+/// A fresh in-flight buffer: its size and offset in bytes, and its file.
+pub type InflightArea = Result<(u64, u64, OwnedFd), Refusal>;
+/// A userfaultfd.
+pub type Userfault = Result<OwnedFd, Refusal>;
+/// The addresses at which the back-end mapped the regions, in their order.
+pub type MappedBases = Result<Vec<u64>, Refusal>;
+/// The device's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStatus(pub u8);
+
+/// Over which descriptor a device's state goes.
+#[derive(Debug)]
+pub enum StateChannel {
+    /// Over the front-end's.
+    Offered,
+    /// Over this one: it is passed to the front-end, which drops its own.
+    Replaced(OwnedFd),
+    /// No transfer, for this reason.
+    Refused(Refusal),
+}
+
+/// What of the request a reply repeats.
+#[derive(Clone, Debug)]
+pub(super) enum Echo {
+    /// Nothing; acknowledged if asked for.
+    OnRequest,
+    /// Nothing; always acknowledged.
+    Acknowledge,
+    /// The log. The text leaves the reply's form open: QEMU looks at its number only, the vhost crate
+    /// wants the request back. Nobody reads an error there, so a refusal closes the session.
+    Log(LogArea),
+    /// A number.
+    Number,
+    /// The queue.
+    Vring(u32),
+    /// Offset and flags.
+    Config(ConfigAccess),
+    /// Queue count and size.
+    Inflight(Inflight),
+    /// The regions, whose addresses the answer replaces.
+    MemoryTable(MemoryTable),
+    /// The one region, whose address the answer replaces.
+    Region(crate::codec::payload::MemoryRegion),
+    /// A descriptor.
+    Descriptor,
+}
+
+/// A reply, if there is to be one, or the refusal that the peer cannot be told.
+pub(super) struct Answered {
+    pub(super) reply: Option<ReplyBody>,
+    pub(super) refusal: Option<Refusal>,
+}
+
+impl Answered {
+    fn reply(body: ReplyBody) -> Self {
+        Self { reply: Some(body), refusal: None }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Outcome {}
+    impl Sealed for super::VringBase {}
+    impl Sealed for super::ConfigBytes {}
+    impl Sealed for super::InflightArea {}
+    impl Sealed for super::Userfault {}
+    impl Sealed for super::MappedBases {}
+    impl Sealed for super::DeviceStatus {}
+    impl Sealed for super::StateChannel {}
+}
+
+/// An answer to an event.
+#[allow(private_interfaces, reason = "sealed: nobody outside calls or implements it")]
+pub trait Answer: sealed::Sealed + Sized {
+    #[doc(hidden)]
+    fn answered(self, echo: Echo, need_reply: bool) -> Answered;
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for Outcome {
+    fn answered(self, echo: Echo, need_reply: bool) -> Answered {
+        if let Echo::Log(area) = echo {
+            let reply = self.is_ok().then_some(ReplyBody::Log(area));
+            return Answered { reply, refusal: self.err() };
+        }
+        let wanted = need_reply || matches!(echo, Echo::Acknowledge);
+        let reply = wanted.then(|| ReplyBody::acknowledge(self.is_ok()));
+        Answered { reply, refusal: self.err() }
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for VringBase {
+    fn answered(self, echo: Echo, _: bool) -> Answered {
+        let index = if let Echo::Vring(index) = echo { index } else { 0 };
+        Answered::reply(ReplyBody::VringState(VringState { index, num: self.to_wire() }))
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for ConfigBytes {
+    fn answered(self, echo: Echo, _: bool) -> Answered {
+        let Echo::Config(asked) = echo else { return Answered::reply(ReplyBody::Config(None)) };
+        let right_size = |bytes: Vec<u8>| match bytes.len() == asked.bytes.len() {
+            true => Ok(bytes),
+            false => Err(Refusal::new(format!(
+                "the device gave {} bytes of configuration for {}",
+                bytes.len(),
+                asked.bytes.len()
+            ))),
+        };
+        match self.and_then(right_size) {
+            Ok(bytes) => Answered::reply(ReplyBody::Config(Some(ConfigAccess { bytes, ..asked }))),
+            Err(refusal) => Answered { reply: Some(ReplyBody::Config(None)), refusal: Some(refusal) },
+        }
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for InflightArea {
+    fn answered(self, echo: Echo, _: bool) -> Answered {
+        match (self, echo) {
+            (Ok((size_bytes, offset, file)), Echo::Inflight(asked)) => {
+                Answered::reply(ReplyBody::Inflight(Inflight { size_bytes, offset, ..asked }, file))
+            }
+            (Ok(_), _) => Answered { reply: None, refusal: Some(Refusal::new("no buffer was asked for")) },
+            (Err(refusal), _) => Answered { reply: None, refusal: Some(refusal) },
+        }
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for Userfault {
+    fn answered(self, _: Echo, _: bool) -> Answered {
+        match self {
+            Ok(fd) => Answered::reply(ReplyBody::Descriptor(Some(fd))),
+            Err(refusal) => Answered { reply: Some(ReplyBody::Descriptor(None)), refusal: Some(refusal) },
+        }
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for MappedBases {
+    fn answered(self, echo: Echo, _: bool) -> Answered {
+        let refused = |refusal| Answered { reply: None, refusal: Some(refusal) };
+        let bases = match self {
+            Ok(bases) => bases,
+            Err(refusal) => return refused(refusal),
+        };
+        match echo {
+            Echo::MemoryTable(mut table) if table.regions.len() == bases.len() => {
+                table.regions.iter_mut().zip(bases).for_each(|(region, base)| region.user_address = base);
+                Answered::reply(ReplyBody::MemoryTable(table))
+            }
+            Echo::Region(mut region) if bases.len() == 1 => {
+                region.user_address = bases[0];
+                Answered::reply(ReplyBody::SingleRegion(region))
+            }
+            _ => refused(Refusal::new("postcopy needs one address for each region")),
+        }
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for DeviceStatus {
+    fn answered(self, _: Echo, _: bool) -> Answered {
+        Answered::reply(ReplyBody::Number(self.0.into()))
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
+impl Answer for StateChannel {
+    fn answered(self, _: Echo, _: bool) -> Answered {
+        // Bits 0 to 7: error; bit 8: no descriptor comes along.
+        match self {
+            Self::Offered => Answered::reply(ReplyBody::Number(0x100)),
+            Self::Replaced(fd) => Answered::reply(ReplyBody::NumberWithFd(0, fd)),
+            Self::Refused(refusal) => {
+                Answered { reply: Some(ReplyBody::Number(0x101)), refusal: Some(refusal) }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Requests of the back-end, as the front-end receives them.
+use std::os::fd::OwnedFd;
+
+use super::FrontendSession;
+use crate::bits::ProtocolFeatures;
+use crate::codec::Message;
+use crate::codec::backend_request::BackendRequest;
+use crate::codec::payload::IotlbKind;
+use crate::codec::reply::ReplyBody;
+use crate::codec::table::Rule;
+use crate::session::SessionError;
+use crate::violation::Violation;
+
+/// The duty to acknowledge a request of the back-end.
+#[derive(Debug)]
+#[must_use = "the back-end waits for the acknowledgement"]
+pub struct Acknowledge {
+    id: u32,
+}
+
+impl Acknowledge {
+    /// The message to send over the back-end's socket.
+    pub fn into_message(self, success: bool) -> Message {
+        ReplyBody::acknowledge(success).into_message(self.id)
+    }
+}
+
+/// What came over the back-end's socket.
+#[derive(Debug)]
+pub enum ChannelRequest {
+    /// Act on this, then acknowledge it if that was asked for.
+    Request {
+        /// What the back-end wants.
+        request: BackendRequest,
+        /// The doorbell of VRING_HOST_NOTIFIER.
+        fd: Option<OwnedFd>,
+        /// To be used once it is done.
+        acknowledge: Option<Acknowledge>,
+    },
+    /// The back-end broke a rule; tell it with this message.
+    Rejected(Message, Violation),
+}
+
+impl FrontendSession {
+    /// Takes one message that came over the back-end's socket.
+    pub fn receive_on_channel(&mut self, message: Message) -> Result<ChannelRequest, SessionError> {
+        if self.closed {
+            return Err(SessionError::Closed);
+        }
+        let (id, need_reply) = (message.header.id, message.header.need_reply);
+        match self.channel_request(message) {
+            Ok((request, fd)) => {
+                let acknowledge = need_reply.then_some(Acknowledge { id });
+                Ok(ChannelRequest::Request { request, fd, acknowledge })
+            }
+            Err(violation) if need_reply => {
+                Ok(ChannelRequest::Rejected(ReplyBody::acknowledge(false).into_message(id), violation))
+            }
+            Err(violation) => {
+                self.closed = true;
+                Err(violation.into())
+            }
+        }
+    }
+
+    fn channel_request(&self, message: Message) -> Result<(BackendRequest, Option<OwnedFd>), Violation> {
+        let request = BackendRequest::parse(&message)?;
+        let rule = request.rule();
+        rule.check_gate(&self.agreed)?;
+        if !self.agreed.protocol.contains(ProtocolFeatures::BACKEND_REQ) {
+            return Err(rule.violation("protocol feature bit", 5u64, "BACKEND_REQ"));
+        }
+        check_content(rule, &request, message.fds.len())?;
+        Ok((request, message.fds.into_iter().next()))
+    }
+}
+
+fn check_content(rule: &Rule, request: &BackendRequest, fds: usize) -> Result<(), Violation> {
+    match request {
+        BackendRequest::IotlbMsg(entry) if entry.kind == IotlbKind::Update => {
+            Err(rule.violation("type", 2u64, "miss or access failure"))
+        }
+        BackendRequest::IotlbMsg(entry) if entry.kind == IotlbKind::Invalidate => {
+            Err(rule.violation("type", 3u64, "miss or access failure"))
+        }
+        BackendRequest::VringHostNotifier(area) if area.vring.has_fd != (fds == 1) => {
+            Err(rule.violation("file descriptors", fds as u64, "as many as bit 8 says"))
+        }
+        BackendRequest::VringHostNotifier(area) if area.offset.checked_add(area.size_bytes).is_none() => {
+            Err(rule.violation("offset", area.offset, "an offset that the size does not overflow"))
+        }
+        BackendRequest::VringCall(state) | BackendRequest::VringErr(state) if state.num != 0 => {
+            Err(rule.violation("num", state.num, "0"))
+        }
+        _ => Ok(()),
+    }
+}

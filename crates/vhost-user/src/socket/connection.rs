@@ -1,0 +1,220 @@
+//! One connection: whole messages in, whole messages out.
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::{MaybeUninit, take};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use super::{SocketError, system};
+use crate::codec::header::Header;
+use crate::codec::{MAX_FDS, Message};
+
+/// Messages that may wait for a peer that does not read; more than any exchange has under way.
+const MAX_BACKLOG: usize = 1024;
+
+/// A connected socket and the pieces of messages that are under way on it.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    /// Bytes of the message that is coming in: never more than it has.
+    bytes: Vec<u8>,
+    fds: Vec<OwnedFd>,
+    header: Option<Header>,
+    outbox: VecDeque<Outgoing>,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    fds: Vec<OwnedFd>,
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl From<UnixStream> for Connection {
+    fn from(stream: UnixStream) -> Self {
+        Self { stream, bytes: Vec::new(), fds: Vec::new(), header: None, outbox: VecDeque::new() }
+    }
+}
+
+impl From<OwnedFd> for Connection {
+    /// For the socket of SET_BACKEND_REQ_FD; if it is none, the first use says so.
+    fn from(fd: OwnedFd) -> Self {
+        UnixStream::from(fd).into()
+    }
+}
+
+impl Connection {
+    /// Connects to a listening peer.
+    pub fn connect(path: &Path) -> Result<Self, SocketError> {
+        UnixStream::connect(path).map(Self::from).map_err(|source| SocketError::System {
+            what: format!("connect to the vhost-user socket {} (is its server running?)", path.display()),
+            source,
+        })
+    }
+
+    /// The next message, waiting for it until the deadline; without one, for ever.
+    pub fn receive(&mut self, deadline: Option<Instant>) -> Result<Message, SocketError> {
+        loop {
+            if let Some(message) = self.try_receive()? {
+                return Ok(message);
+            }
+            self.wait(PollFlags::IN, deadline, "send a whole message")?;
+        }
+    }
+
+    /// The next message if it is there, else `None`: call again when the socket is readable.
+    pub fn try_receive(&mut self) -> Result<Option<Message>, SocketError> {
+        loop {
+            let missing = match &self.header {
+                None => Header::BYTES - self.bytes.len(),
+                Some(header) => header.size as usize - self.bytes.len(),
+            };
+            if missing > 0 && !self.read(missing)? {
+                return Ok(None);
+            }
+            match self.header {
+                None => {
+                    let Ok(bytes) = <[u8; Header::BYTES]>::try_from(&self.bytes[..]) else { continue };
+                    self.header = Some(Header::parse(bytes)?);
+                    self.bytes.clear();
+                }
+                Some(header) if self.bytes.len() == header.size as usize => {
+                    self.header = None;
+                    return Ok(Some(Message {
+                        header,
+                        payload: take(&mut self.bytes),
+                        fds: take(&mut self.fds),
+                    }));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Reads up to `missing` bytes; false if none are there.
+    fn read(&mut self, missing: usize) -> Result<bool, SocketError> {
+        let have = self.bytes.len();
+        self.bytes.resize(have + missing, 0);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let result =
+            recvmsg(&self.stream, &mut [IoSliceMut::new(&mut self.bytes[have..])], &mut control, flags);
+        self.bytes.truncate(have + result.as_ref().map_or(0, |received| received.bytes));
+        let received = match result {
+            Ok(received) => received,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::INTR) => return Ok(true),
+            Err(Errno::CONNRESET) => return Err(self.ended()),
+            Err(errno) => return Err(system("receive a vhost-user message")(errno)),
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.fds.extend(fds);
+            }
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(SocketError::FdsLost);
+        }
+        if self.fds.len() > MAX_FDS {
+            return Err(SocketError::TooManyFds);
+        }
+        if received.bytes == 0 {
+            return Err(self.ended());
+        }
+        Ok(true)
+    }
+
+    fn ended(&self) -> SocketError {
+        let have = self.header.map_or(0, |_| Header::BYTES) + self.bytes.len();
+        if have == 0 { SocketError::Closed } else { SocketError::Truncated { have } }
+    }
+
+    /// Sends a message and all that wait before it, until the deadline; without one, for ever.
+    pub fn send(&mut self, message: Message, deadline: Option<Instant>) -> Result<(), SocketError> {
+        self.enqueue(message)?;
+        while !self.flush()? {
+            self.wait(PollFlags::OUT, deadline, "read")?;
+        }
+        Ok(())
+    }
+
+    /// Sends what can be sent now. False: some of it waits, call [`Self::flush`] when the socket is
+    /// writable.
+    pub fn try_send(&mut self, message: Message) -> Result<bool, SocketError> {
+        self.enqueue(message)?;
+        self.flush()
+    }
+
+    fn enqueue(&mut self, message: Message) -> Result<(), SocketError> {
+        if self.outbox.len() >= MAX_BACKLOG {
+            return Err(SocketError::Backlog(self.outbox.len()));
+        }
+        let bytes = message.to_bytes();
+        self.outbox.push_back(Outgoing { bytes, sent: 0, fds: message.fds });
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the peer has room; true once nothing waits.
+    pub fn flush(&mut self) -> Result<bool, SocketError> {
+        while let Some(next) = self.outbox.front_mut() {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let borrowed: Vec<_> = next.fds.iter().map(AsFd::as_fd).collect();
+            if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+                return Err(SocketError::TooManyFds);
+            }
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match sendmsg(&self.stream, &[IoSlice::new(&next.bytes[next.sent..])], &mut control, flags) {
+                Ok(count) => {
+                    next.sent += count;
+                    // Descriptors travel with the first byte; they must not go twice.
+                    next.fds.clear();
+                    if next.sent == next.bytes.len() {
+                        self.outbox.pop_front();
+                    }
+                }
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(SocketError::Closed),
+                Err(errno) => return Err(system("send a vhost-user message")(errno)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn wait(
+        &self,
+        events: PollFlags,
+        deadline: Option<Instant>,
+        what: &'static str,
+    ) -> Result<(), SocketError> {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(SocketError::Deadline { what });
+        }
+        let timeout = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        match poll(&mut [PollFd::new(&self.stream, events)], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(system("wait for the vhost-user socket")(errno)),
+        }
+    }
+}

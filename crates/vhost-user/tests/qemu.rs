@@ -1,0 +1,90 @@
+//! A stock QEMU as the front-end, up to what it says before a guest's driver runs.
+//!
+//! With the machine paused (`-S`) there is no driver: no SET_FEATURES, no memory table, no MTU and no
+//! started rings. Those need a booted guest and are the business of the tests of the switch.
+mod common;
+
+use std::process::Command;
+
+use common::device::Device;
+use common::programs::{Running, need};
+use common::{End, serve, soon};
+use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::session::backend::{BackendSession, Offer};
+use vhost_user::socket::{Connection, Listener};
+
+fn start(server: bool, socket: &std::path::Path, queues: u16) -> Running {
+    let qemu = need("qemu-system-x86_64", "qemu-system-x86");
+    let mode = if server { "server=on,wait=on" } else { "server=off" };
+    let chardev = format!("socket,id=c,path={},{mode}", socket.display());
+    let vectors = 2 * queues + 2;
+    let device = format!("virtio-net-pci,netdev=n,mq=on,vectors={vectors},host_mtu=9000");
+    let args = ["-machine", "pc,accel=tcg,memory-backend=m", "-m", "64", "-S", "-display", "none"];
+    Running::start(
+        Command::new(qemu)
+            .args(["-nodefaults", "-object", "memory-backend-memfd,id=m,size=64M,share=on"])
+            .args(args)
+            .args(["-chardev", &chardev, "-netdev"])
+            .arg(format!("vhost-user,id=n,chardev=c,queues={queues}"))
+            .args(["-device", &device]),
+    )
+}
+
+/// STATUS is left out: QEMU 7.2's network device does not speak it.
+fn session(queues: u16) -> BackendSession {
+    let features = Features::VERSION_1 | Features::RING_PACKED | Features::LOG_ALL;
+    let features = features | Features::from_bits_retain(1 << 3 | 1 << 15 | 1 << 22);
+    let protocol = P::HANDLED.difference(P::STATUS);
+    BackendSession::new(Offer::new(features, protocol, 2 * queues).unwrap().report_queues(queues))
+}
+
+fn talk(mut connection: Connection, queues: u16) {
+    let mut session = session(queues);
+    let mut device = Device::default();
+    // The last thing that QEMU does here is to enable the first queue pair.
+    let enables = 2 * usize::from(queues);
+    let end = serve(&mut connection, &mut session, &mut device, |device| {
+        device.messages.iter().filter(|id| **id == 18).count() >= 2
+            && device.messages.iter().filter(|id| **id == 13).count() >= enables
+    });
+    println!("QEMU said {:?}, events {:?}", device.messages, device.log);
+    assert!(matches!(end, End::Enough), "{end:?} after {:?} {:?}", device.messages, device.log);
+    let said = |id: u32| device.messages.contains(&id);
+    // GET_FEATURES, SET_OWNER, GET and SET_PROTOCOL_FEATURES, GET_QUEUE_NUM, GET_MAX_MEM_SLOTS,
+    // SET_BACKEND_REQ_FD, SET_VRING_CALL, SET_VRING_ERR, SET_VRING_ENABLE.
+    for id in [1, 3, 15, 16, 17, 36, 21, 13, 14, 18] {
+        assert!(said(id), "no message {id} in {:?}", device.messages);
+    }
+    let agreed = session.agreed().protocol;
+    let wanted = P::MQ | P::LOG_SHMFD | P::REPLY_ACK | P::BACKEND_REQ | P::CONFIGURE_MEM_SLOTS;
+    assert!(agreed.contains(wanted), "{agreed:?}");
+    assert!(device.channel.is_some());
+    let rejected: Vec<_> = device.log.iter().filter(|entry| entry.starts_with("rejected")).collect();
+    assert!(rejected.is_empty(), "{rejected:?}");
+}
+
+#[test]
+fn qemu_connects_to_our_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vhost.sock");
+    let listener = Listener::bind(&path).unwrap();
+    let _qemu = start(false, &path, 2);
+    talk(listener.accept(soon()).unwrap(), 2);
+}
+
+#[test]
+fn we_connect_to_qemus_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vhost.sock");
+    let _qemu = start(true, &path, 1);
+    let connection = loop {
+        match Connection::connect(&path) {
+            Ok(connection) => break connection,
+            Err(_) if soon().is_some() && !path.exists() => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    talk(connection, 1);
+}

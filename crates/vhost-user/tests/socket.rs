@@ -1,0 +1,150 @@
+//! The socket layer: pieces, deadlines, and paths.
+mod common;
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{memfd, pair, soon};
+use vhost_user::bits::Features;
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::{MemoryRegion, MemoryTable};
+use vhost_user::socket::{Connection, Listener, SocketError};
+
+#[test]
+fn descriptors_arrive_in_order_and_close_on_exec() {
+    let (mut a, mut b) = pair();
+    let region = MemoryRegion { guest_address: 0, size_bytes: 1, user_address: 0, mmap_offset: 0 };
+    let sent: Vec<_> = (0..8).map(|_| memfd()).collect();
+    let inodes: Vec<_> = sent.iter().map(|fd| rustix::fs::fstat(fd).unwrap().st_ino).collect();
+    let table = Request::SetMemTable(MemoryTable { regions: vec![region; 8] });
+    a.send(table.to_message(sent), soon()).unwrap();
+    let got = b.receive(soon()).unwrap();
+    let arrived: Vec<_> = got.fds.iter().map(|fd| rustix::fs::fstat(fd).unwrap().st_ino).collect();
+    assert_eq!(arrived, inodes);
+    for fd in &got.fds {
+        let flags = rustix::io::fcntl_getfd(fd).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+    }
+}
+
+#[test]
+fn a_message_in_pieces_is_one_message() {
+    let (mut writer, reader) = UnixStream::pair().unwrap();
+    let mut connection = Connection::from(reader);
+    let bytes = Request::SetFeatures(Features::VERSION_1).to_message(vec![]).to_bytes();
+    for byte in &bytes[..bytes.len() - 1] {
+        assert!(connection.try_receive().unwrap().is_none());
+        writer.write_all(&[*byte]).unwrap();
+        assert!(connection.try_receive().unwrap().is_none());
+    }
+    writer.write_all(&bytes[bytes.len() - 1..]).unwrap();
+    let message = connection.try_receive().unwrap().unwrap();
+    assert_eq!(Request::parse(&message), Ok(Request::SetFeatures(Features::VERSION_1)));
+}
+
+#[test]
+fn messages_back_to_back_stay_apart() {
+    let (mut a, mut b) = pair();
+    for _ in 0..3 {
+        a.send(Request::SetLogFd.to_message(vec![memfd()]), soon()).unwrap();
+        a.send(Request::SetOwner.to_message(vec![]), soon()).unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(b.receive(soon()).unwrap().fds.len(), 1);
+        assert_eq!(b.receive(soon()).unwrap().fds.len(), 0);
+    }
+}
+
+#[test]
+fn a_silent_peer_runs_into_the_deadline() {
+    let (_silent, mut connection) = pair();
+    let deadline = Some(Instant::now() + Duration::from_millis(20));
+    assert!(matches!(connection.receive(deadline), Err(SocketError::Deadline { .. })));
+}
+
+#[test]
+fn what_does_not_fit_now_is_sent_later() {
+    let (mut a, mut b) = pair();
+    let mut sent = 0;
+    while a.try_send(Request::SetLogFd.to_message(vec![memfd()])).unwrap() {
+        sent += 1;
+        assert!(sent < 100_000, "the socket never fills");
+    }
+    let reader = thread::spawn(move || {
+        for _ in 0..=sent {
+            assert_eq!(b.receive(soon()).unwrap().fds.len(), 1);
+        }
+        assert!(b.try_receive().unwrap().is_none() || matches!(b.try_receive(), Err(SocketError::Closed)));
+    });
+    while !a.flush().unwrap() {
+        thread::yield_now();
+    }
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stale.sock");
+    // As a crash leaves it: std does not remove the path.
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let listener = Listener::bind(&path).unwrap();
+    let _peer = Connection::connect(&path).unwrap();
+    listener.accept(soon()).unwrap();
+}
+
+#[test]
+fn a_live_socket_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("live.sock");
+    let listener = Listener::bind(&path).unwrap();
+    assert!(matches!(Listener::bind(&path), Err(SocketError::InUse(_))));
+    let _peer = Connection::connect(&path).unwrap();
+    // The probe came first and is gone.
+    let mut probe = listener.accept(soon()).unwrap();
+    assert!(matches!(probe.receive(soon()), Err(SocketError::Closed)));
+    listener.accept(soon()).unwrap();
+}
+
+#[test]
+fn what_is_no_socket_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("precious.txt");
+    std::fs::write(&path, "precious").unwrap();
+    assert!(matches!(Listener::bind(&path), Err(SocketError::NotASocket(_))));
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_listener_removes_its_own_path_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.sock");
+    drop(Listener::bind(&path).unwrap());
+    assert!(!path.exists());
+    let listener = Listener::bind(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let _other = UnixListener::bind(&path).unwrap();
+    drop(listener);
+    assert!(path.exists());
+}
+
+#[test]
+fn connecting_to_nobody_says_what_to_do() {
+    let error = Connection::connect(std::path::Path::new("/nonexistent/vhost.sock")).unwrap_err();
+    assert!(error.to_string().contains("is its server running?"), "{error}");
+}
+
+#[test]
+fn an_event_loop_can_poll_it() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let (mut a, b) = pair();
+    a.send(Request::SetOwner.to_message(vec![]), soon()).unwrap();
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::new(&b, PollFlags::IN)];
+    assert_eq!(poll(&mut polled, Some(&zero)).unwrap(), 1);
+    let _borrowed = b.as_fd();
+}
