@@ -41,6 +41,7 @@ if [ "$purpose" = test ]; then
     need lxc-execute lxc
     need chromium chromium
     need valgrind valgrind
+    need dpdk-testpmd dpdk
     need setpriv util-linux
     need ip iproute2
 fi

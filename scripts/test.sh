@@ -10,4 +10,5 @@ else
     echo 'lints: not run, this Rust has no clippy (Debian: rust-web-clippy)'
 fi
 layer 'build' cargo build --locked --workspace --release
-layer 'unit and integration tests' cargo test --locked --workspace --no-fail-fast
+layer 'unit and integration tests' cargo test --locked --workspace
+layer 'virtqueue: loom, instruction limits, aarch64' make test-virtqueue-extra

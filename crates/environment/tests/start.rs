@@ -209,11 +209,8 @@ fn a_missing_agent_a_missing_kernel_and_a_file_that_is_no_program_are_said() {
     setting.agent.binary = "/nonexistent/agent".into();
     for (spec, words) in [("host", "/nonexistent/agent"), ("vm:accel=tcg", "/nonexistent/agent")] {
         let spec: Spec = spec.parse().unwrap();
-        let failure = spec
-            .prove(&setting.start())
-            .and_then(|place| place.start(&setting.start()).map(drop))
-            .err()
-            .expect("no agent");
+        let started = spec.prove(&setting.start()).and_then(|place| place.start(&setting.start()).map(drop));
+        let failure = started.expect_err("no agent");
         assert!(failure.to_string().contains(words), "{failure}");
     }
 }
