@@ -1,11 +1,12 @@
 # make compare   what virtualization costs on this machine: table and page, in about two minutes
 # make test      all tests; installs what they need
+# make prove     shows that the comparison can be trusted on this machine
 # make fast      the tests that need nothing but Rust, in seconds
 
 SHELL := /bin/sh
 CARGO ?= cargo
 
-.PHONY: compare test fast setup lint release
+.PHONY: compare test fast setup lint release prove
 
 compare: setup release
 	$(TAUTLINE) compare --quick --json compare.json --html compare.html
@@ -19,6 +20,9 @@ release:
 # The folder of the target that .cargo/config.toml names.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 TAUTLINE = target/$(HOST)/release/tautline
+
+prove: setup release
+	scripts/prove.sh $(TAUTLINE)
 
 lint:
 	$(CARGO) fmt --check
