@@ -60,11 +60,11 @@ pub struct Compare {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// Time for each trial, ms [default: 25 quick, 100 otherwise].
+    /// Time for each trial, ms [default: 20 quick, 100 otherwise].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub trial_ms: Option<u64>,
 
-    /// Time for each wake-up trial, ms [default: 300 quick, 2000 otherwise].
+    /// Time for each wake-up trial, ms [default: 200 quick, 2000 otherwise].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=86_400_000))]
     pub wakeup_ms: Option<u64>,
 

@@ -60,8 +60,8 @@ impl Layout {
             quick: arguments.quick,
             blocks: arguments.blocks.unwrap_or(if arguments.quick { 6 } else { 10 }),
             rounds: arguments.rounds.unwrap_or(1),
-            trial_ms: pick(arguments.trial_ms, 25, 100),
-            wakeup_ms: pick(arguments.wakeup_ms, 300, 2000),
+            trial_ms: pick(arguments.trial_ms, 20, 100),
+            wakeup_ms: pick(arguments.wakeup_ms, 200, 2000),
             cpus,
             seed: arguments.seed,
         };

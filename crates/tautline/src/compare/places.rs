@@ -151,9 +151,8 @@ impl Place {
             .channel()
             .receive(start.limit)
             .map_err(|error| running.explain(&doing, &error, remedy))?;
-        match Reply::parse(&greeting) {
-            Ok(Reply::Ready { facts, .. }) => Ok((running, facts_to_show(&facts))),
-            Ok(other) => Err(Failure::new(doing, format!("it greeted with {other:?}"), remedy)),
+        match Reply::parse(&greeting).and_then(Reply::greeting) {
+            Ok(facts) => Ok((running, facts_to_show(&facts))),
             Err(error) => Err(Failure::new(doing, error, remedy)),
         }
     }
