@@ -10,8 +10,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use common::device::Device;
-use common::programs::{Running, need};
-use common::{End, serve, soon};
+use common::programs::{Running, need, need_file};
+use common::{End, connect, serve, soon};
 use vhost_user::bits::{Features, ProtocolFeatures as P};
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::socket::{Connection, Listener};
@@ -95,21 +95,13 @@ fn we_connect_to_qemus_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let _qemu = start(true, &path, 1, Machine::Paused);
-    let connection = loop {
-        match Connection::connect(&path) {
-            Ok(connection) => break connection,
-            Err(_) if soon().is_some() && !path.exists() => {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    };
-    talk(connection, 1);
+    talk(connect(&path), 1);
 }
 
 /// The driver in the firmware starts both rings, and a reset of the machine stops them.
 #[test]
 fn the_firmwares_driver_starts_and_stops_its_rings() {
+    need_file("/usr/lib/ipxe/qemu/efi-virtio.rom", "ipxe-qemu");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let listener = Listener::bind(&path).unwrap();
