@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::device::Device;
@@ -16,11 +17,13 @@ use vhost_user::session::frontend::Answer;
 use vhost_user::socket::Listener;
 use vhost_user::vring::{Layout, VringBase};
 
-fn testpmd(prefix: &str, vdev: &str, queues: u16) -> Running {
+/// Its runtime files go to the folder, which goes with the test.
+fn testpmd(prefix: &str, vdev: &str, queues: u16, folder: &Path) -> Running {
     let program = need("dpdk-testpmd", "dpdk-dev");
     let queues = queues.to_string();
     Running::start(
         Command::new(program)
+            .env("RUNTIME_DIRECTORY", folder)
             .args([
                 "--no-huge",
                 "-m",
@@ -46,7 +49,7 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
     let packed = u8::from(packed);
     let vdev =
         format!("net_virtio_user0,path={},queues={pairs},queue_size=256,packed_vq={packed}", path.display());
-    let mut program = testpmd(prefix, &vdev, pairs);
+    let mut program = testpmd(prefix, &vdev, pairs, folder.path());
     let mut connection = listener.accept(soon()).unwrap();
 
     // CTRL_VQ, MQ, STATUS, MRG_RXBUF, IN_ORDER.
@@ -105,7 +108,8 @@ fn two_queue_pairs_start_and_stop() {
 fn with_net_vhost(prefix: &str, layout: Layout) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
-    let _program = testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1);
+    let _program =
+        testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1, folder.path());
     let mut driver = Driver::new(connect(&path));
     let mut features = Features::VERSION_1 | Features::PROTOCOL_FEATURES;
     features.set(Features::RING_PACKED, layout == Layout::Packed);
