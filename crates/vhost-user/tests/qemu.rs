@@ -1,32 +1,50 @@
-//! A stock QEMU as the front-end, up to what it says before a guest's driver runs.
+//! A stock QEMU as the front-end.
 //!
-//! With the machine paused (`-S`) there is no driver: no SET_FEATURES, no memory table, no MTU and no
-//! started rings. Those need a booted guest and are the business of the tests of the switch.
+//! With the machine paused (`-S`) there is no driver: no SET_FEATURES, no memory and no started rings.
+//! Without `-S` the firmware's network boot (iPXE) has a virtio driver, which goes all the way: it
+//! negotiates, shares memory region by region and starts both rings; a reset of the machine stops them.
+//! Packed rings and more queues need a guest's driver.
 mod common;
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use common::device::Device;
-use common::programs::{Running, need};
-use common::{End, serve, soon};
+use common::programs::{Running, need, need_file};
+use common::{End, connect, serve, soon};
 use vhost_user::bits::{Features, ProtocolFeatures as P};
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::socket::{Connection, Listener};
+use vhost_user::vring::{Layout, VringBase};
 
-fn start(server: bool, socket: &std::path::Path, queues: u16) -> Running {
+/// What QEMU is to do once it is up.
+#[derive(PartialEq)]
+enum Machine {
+    Paused,
+    BootsFromNetwork,
+}
+
+fn start(server: bool, socket: &std::path::Path, queues: u16, machine: Machine) -> Running {
     let qemu = need("qemu-system-x86_64", "qemu-system-x86");
     let mode = if server { "server=on,wait=on" } else { "server=off" };
     let chardev = format!("socket,id=c,path={},{mode}", socket.display());
     let vectors = 2 * queues + 2;
     let device = format!("virtio-net-pci,netdev=n,mq=on,vectors={vectors},host_mtu=9000");
-    let args = ["-machine", "pc,accel=tcg,memory-backend=m", "-m", "64", "-S", "-display", "none"];
+    let args = ["-machine", "pc,accel=tcg,memory-backend=m", "-m", "64", "-display", "none"];
+    let (paused, boot) = match machine {
+        Machine::Paused => (&["-S"][..], ",romfile="),
+        Machine::BootsFromNetwork => (&[][..], ",bootindex=1"),
+    };
     Running::start(
         Command::new(qemu)
+            .args(paused)
+            .args(["-monitor", "stdio"])
+            .stdout(Stdio::null())
             .args(["-nodefaults", "-object", "memory-backend-memfd,id=m,size=64M,share=on"])
             .args(args)
             .args(["-chardev", &chardev, "-netdev"])
             .arg(format!("vhost-user,id=n,chardev=c,queues={queues}"))
-            .args(["-device", &device]),
+            .args(["-device", &format!("{device}{boot}")]),
     )
 }
 
@@ -68,7 +86,7 @@ fn qemu_connects_to_our_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let listener = Listener::bind(&path).unwrap();
-    let _qemu = start(false, &path, 2);
+    let _qemu = start(false, &path, 2, Machine::Paused);
     talk(listener.accept(soon()).unwrap(), 2);
 }
 
@@ -76,15 +94,42 @@ fn qemu_connects_to_our_socket() {
 fn we_connect_to_qemus_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
-    let _qemu = start(true, &path, 1);
-    let connection = loop {
-        match Connection::connect(&path) {
-            Ok(connection) => break connection,
-            Err(_) if soon().is_some() && !path.exists() => {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    };
-    talk(connection, 1);
+    let _qemu = start(true, &path, 1, Machine::Paused);
+    talk(connect(&path), 1);
+}
+
+/// The driver in the firmware starts both rings, and a reset of the machine stops them.
+#[test]
+fn the_firmwares_driver_starts_and_stops_its_rings() {
+    need_file("/usr/lib/ipxe/qemu/efi-virtio.rom", "ipxe-qemu");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vhost.sock");
+    let listener = Listener::bind(&path).unwrap();
+    let mut qemu = start(false, &path, 1, Machine::BootsFromNetwork);
+    let mut connection = listener.accept(soon()).unwrap();
+    let (mut session, mut device) = (session(1), Device::default());
+    let end = serve(&mut connection, &mut session, &mut device, |device| {
+        device.rings.len() == 2 && device.rings.values().all(|ring| ring.enabled)
+    });
+    println!("QEMU said {:?}, events {:?}", device.messages, device.log);
+    assert!(matches!(end, End::Enough), "{end:?} after {:?} {:?}", device.messages, device.log);
+    assert_eq!(device.mtu, 9000);
+    for ring in device.rings.values() {
+        assert_eq!(ring.config.layout, Layout::Split);
+        assert_eq!(ring.config.base, VringBase::start(Layout::Split));
+        let within = |address: u64| {
+            device.regions.iter().any(|shared| {
+                (shared.region.user_address..shared.region.user_address + shared.region.size_bytes)
+                    .contains(&address)
+            })
+        };
+        let addresses = ring.config.addresses;
+        assert!([addresses.descriptor, addresses.driver, addresses.device].into_iter().all(within));
+    }
+    qemu.0.stdin.as_mut().unwrap().write_all(b"system_reset\n").unwrap();
+    let end = serve(&mut connection, &mut session, &mut device, |device| device.rings.is_empty());
+    println!("QEMU said {:?}, events {:?}", device.messages, device.log);
+    assert!(matches!(end, End::Enough), "{end:?} after {:?} {:?}", device.messages, device.log);
+    let rejected: Vec<_> = device.log.iter().filter(|entry| entry.starts_with("rejected")).collect();
+    assert!(rejected.is_empty(), "{rejected:?}");
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use common::{memfd, pair, soon};
 use vhost_user::bits::Features;
+use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::header::Header;
 use vhost_user::codec::payload::{MemoryRegion, MemoryTable};
 use vhost_user::socket::{Connection, Listener, SocketError};
 
@@ -83,6 +85,33 @@ fn what_does_not_fit_now_is_sent_later() {
         thread::yield_now();
     }
     reader.join().unwrap();
+}
+
+/// Messages of many sizes against a small buffer: some go in two pieces, and pass their descriptors
+/// once, with the first.
+#[test]
+fn messages_sent_in_pieces_pass_their_descriptors_once() {
+    for size in (0..=4096u32).step_by(128) {
+        let (writer, reader) = UnixStream::pair().unwrap();
+        // The kernel rounds this up to its minimum.
+        rustix::net::sockopt::set_socket_send_buffer_size(&writer, 1).unwrap();
+        let (mut a, mut b) = (Connection::from(writer), Connection::from(reader));
+        // A first one that takes part of the room, then large ones that find too little of it.
+        let sizes = [size, 4096, 4096];
+        for size in sizes {
+            let header = Header { id: 99, reply: false, need_reply: false, size };
+            let message = Message { header, payload: vec![7; size as usize], fds: vec![memfd()] };
+            let _ = a.try_send(message).unwrap();
+        }
+        let mut received = 0;
+        while received < sizes.len() {
+            a.flush().unwrap();
+            while let Some(message) = b.try_receive().unwrap() {
+                assert_eq!((message.payload.len(), message.fds.len()), (sizes[received] as usize, 1));
+                received += 1;
+            }
+        }
+    }
 }
 
 #[test]

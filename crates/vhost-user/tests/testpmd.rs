@@ -3,25 +3,27 @@
 mod common;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use common::device::Device;
 use common::driver::Driver;
 use common::programs::{Running, need};
-use common::{End, serve, soon};
+use common::{End, connect, serve, soon};
 use vhost_user::bits::{Features, ProtocolFeatures as P};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::backend::{BackendSession, Kick, Offer};
 use vhost_user::session::frontend::Answer;
-use vhost_user::socket::{Connection, Listener};
+use vhost_user::socket::Listener;
 use vhost_user::vring::{Layout, VringBase};
 
-fn testpmd(prefix: &str, vdev: &str, queues: u16) -> Running {
+/// Its runtime files go to the folder, which goes with the test.
+fn testpmd(prefix: &str, vdev: &str, queues: u16, folder: &Path) -> Running {
     let program = need("dpdk-testpmd", "dpdk-dev");
     let queues = queues.to_string();
     Running::start(
         Command::new(program)
+            .env("RUNTIME_DIRECTORY", folder)
             .args([
                 "--no-huge",
                 "-m",
@@ -47,7 +49,7 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
     let packed = u8::from(packed);
     let vdev =
         format!("net_virtio_user0,path={},queues={pairs},queue_size=256,packed_vq={packed}", path.display());
-    let mut program = testpmd(prefix, &vdev, pairs);
+    let mut program = testpmd(prefix, &vdev, pairs, folder.path());
     let mut connection = listener.accept(soon()).unwrap();
 
     // CTRL_VQ, MQ, STATUS, MRG_RXBUF, IN_ORDER.
@@ -106,16 +108,9 @@ fn two_queue_pairs_start_and_stop() {
 fn with_net_vhost(prefix: &str, layout: Layout) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
-    let _program = testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1);
-    let deadline = soon().unwrap();
-    let connection = loop {
-        match Connection::connect(&path) {
-            Ok(connection) => break connection,
-            Err(error) if Instant::now() > deadline => panic!("{error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    let mut driver = Driver::new(connection);
+    let _program =
+        testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1, folder.path());
+    let mut driver = Driver::new(connect(&path));
     let mut features = Features::VERSION_1 | Features::PROTOCOL_FEATURES;
     features.set(Features::RING_PACKED, layout == Layout::Packed);
     driver.negotiate(features, P::HANDLED);

@@ -15,8 +15,9 @@ use vhost_user::socket::{Connection, SocketError};
 
 use device::Device;
 
+/// Long enough for a busy machine; only a failing test waits for it.
 pub fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
+    Some(Instant::now() + Duration::from_secs(60))
 }
 
 pub fn fd() -> OwnedFd {
@@ -31,6 +32,18 @@ pub fn memfd() -> OwnedFd {
 pub fn pair() -> (Connection, Connection) {
     let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
     (a.into(), b.into())
+}
+
+/// Connects to a program that has just been started and will listen soon.
+pub fn connect(path: &std::path::Path) -> Connection {
+    let deadline = soon().unwrap();
+    loop {
+        match Connection::connect(path) {
+            Ok(connection) => return connection,
+            Err(error) if Instant::now() > deadline => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }
 
 /// Open descriptors of this process. Exact only while no other thread opens any.

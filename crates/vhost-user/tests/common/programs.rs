@@ -11,6 +11,14 @@ pub fn need(program: &str, package: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{program} is needed for this test; install it: apt-get install {package}"))
 }
 
+/// A file that a program needs beside it.
+pub fn need_file(path: &str, package: &str) {
+    assert!(
+        std::path::Path::new(path).is_file(),
+        "{path} is needed for this test; install it: apt-get install {package}"
+    );
+}
+
 /// A process that ends with the test.
 pub struct Running(pub Child);
 

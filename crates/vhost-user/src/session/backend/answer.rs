@@ -1,4 +1,6 @@
 //! What the embedder answers, and how it travels.
+#![allow(private_interfaces, reason = "`Answer` is sealed: nobody outside calls or implements it")]
+
 use std::os::fd::OwnedFd;
 
 use crate::codec::payload::{ConfigAccess, Inflight, LogArea, MemoryTable, VringState};
@@ -80,13 +82,11 @@ mod sealed {
 }
 
 /// An answer to an event.
-#[allow(private_interfaces, reason = "sealed: nobody outside calls or implements it")]
 pub trait Answer: sealed::Sealed + Sized {
     #[doc(hidden)]
     fn answered(self, echo: Echo, need_reply: bool) -> Answered;
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for Outcome {
     fn answered(self, echo: Echo, need_reply: bool) -> Answered {
         if let Echo::Log(area) = echo {
@@ -99,7 +99,6 @@ impl Answer for Outcome {
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for VringBase {
     fn answered(self, echo: Echo, _: bool) -> Answered {
         let index = if let Echo::Vring(index) = echo { index } else { 0 };
@@ -107,7 +106,6 @@ impl Answer for VringBase {
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for ConfigBytes {
     fn answered(self, echo: Echo, _: bool) -> Answered {
         let Echo::Config(asked) = echo else { return Answered::reply(ReplyBody::Config(None)) };
@@ -126,7 +124,6 @@ impl Answer for ConfigBytes {
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for InflightArea {
     fn answered(self, echo: Echo, _: bool) -> Answered {
         match (self, echo) {
@@ -139,7 +136,6 @@ impl Answer for InflightArea {
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for Userfault {
     fn answered(self, _: Echo, _: bool) -> Answered {
         match self {
@@ -149,7 +145,6 @@ impl Answer for Userfault {
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for MappedBases {
     fn answered(self, echo: Echo, _: bool) -> Answered {
         let refused = |refusal| Answered { reply: None, refusal: Some(refusal) };
@@ -171,14 +166,12 @@ impl Answer for MappedBases {
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for DeviceStatus {
     fn answered(self, _: Echo, _: bool) -> Answered {
         Answered::reply(ReplyBody::Number(self.0.into()))
     }
 }
 
-#[allow(private_interfaces, reason = "sealed: nobody outside calls it")]
 impl Answer for StateChannel {
     fn answered(self, _: Echo, _: bool) -> Answered {
         // Bits 0 to 7: error; bit 8: no descriptor comes along.
