@@ -41,7 +41,8 @@ if [ "$purpose" = test ]; then
     need lxc-execute lxc
     need chromium chromium
     need valgrind valgrind
-    need dpdk-testpmd dpdk
+    dpdk=
+    has dpdk-testpmd || dpdk=missing
     need setpriv util-linux
     need ip iproute2
 fi
@@ -50,7 +51,7 @@ rust_is_recent || rust=missing
 kernel=
 ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
 
-if [ -z "$packages$rust$kernel" ]; then
+if [ -z "$packages$rust$kernel${dpdk:-}" ]; then
     exit 0
 fi
 
@@ -58,6 +59,7 @@ fi
 if ! has apt-get; then
     say "this distribution has no apt-get; please install, by its own names:"
     [ -z "$packages" ] || say "  $packages (Debian's names)"
+    [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$kernel" ] || say "  a kernel image: copy a vmlinuz-* of your distribution to $cache/"
     exit 1
@@ -94,6 +96,12 @@ if [ -n "$rust" ]; then
         say "no package of this distribution has Rust 1.$oldest_rust; install it with rustup, then call this again"
         exit 1
     fi
+fi
+if [ -n "${dpdk:-}" ]; then
+    refresh
+    # The drivers' packages carry DPDK's ABI version in their names.
+    drivers=$(apt-cache search --names-only '^librte-net-(virtio|vhost)[0-9]+$' | cut -d' ' -f1 | tr '\n' ' ')
+    packages="$packages dpdk-dev $drivers"
 fi
 if [ -n "$packages" ]; then
     if [ "$as_root" = none ]; then
