@@ -306,6 +306,7 @@ fn main() {
                 println!("{name:<14} {case:<16} {mid:>7.2} [{low:>6.2}, {high:>6.2}] {counted:>8}");
             }
         }
+        ["threads"] => two_threads(),
         ["gate"] => std::process::exit(i32::from(!gate())),
         ["instructions"] => {
             println!("Instructions per buffer, driver half and device half, queue of {SIZE}");
