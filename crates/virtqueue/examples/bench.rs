@@ -241,7 +241,7 @@ fn two_threads() {
         for (name, features) in cases() {
             let mut samples = Vec::new();
             for repeat in 0..=7 {
-                let ns = two_threads_once(features, burst, 400_000);
+                let ns = two_threads_once(features, burst, (20_000 * burst).min(400_000));
                 if repeat > 0 {
                     samples.push(ns);
                 }
