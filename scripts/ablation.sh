@@ -8,8 +8,8 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 run() {
     name=$1
     shift
-    cargo build --quiet --release -p virtqueue --example bench --target-dir "target/ablation/$name" "$@"
-    cp "target/ablation/$name/$host/release/examples/bench" "target/ablation/bench-$name"
+    cargo build --quiet --release -p virtqueue --example bench --target-dir target/ablation/build "$@"
+    cp "target/ablation/build/$host/release/examples/bench" "target/ablation/bench-$name"
 }
 run all
 for technique in barriers unroll prefetch inline; do

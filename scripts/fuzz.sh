@@ -20,12 +20,14 @@ for target in hostile_driver hostile_device; do
     for concurrent in "" 1; do
         mkdir -p "fuzz/found/$target"
         echo "fuzz: $target${concurrent:+, concurrent} for $seconds s"
+        log=fuzz/found/$target.log
+        status=0
         env ${concurrent:+FUZZ_CONCURRENT=1} "target/libfuzzer/$host/release/$target" \
             -max_total_time="$seconds" -max_len=512 -print_final_stats=1 -verbosity=0 \
-            -artifact_prefix=fuzz/artifacts/ "fuzz/found/$target" "fuzz/corpus/$target" 2>&1 |
-            grep -E 'stat::number_of_executed_units|panicked|ERROR|crash' || true
-        if ls fuzz/artifacts/crash-* >/dev/null 2>&1; then
-            echo "fuzz: $target failed; inputs in fuzz/artifacts" >&2
+            -artifact_prefix=fuzz/artifacts/ "fuzz/found/$target" "fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+        grep -E 'stat::number_of_executed_units|panicked|ERROR' "$log" || true
+        if [ "$status" != 0 ]; then
+            echo "fuzz: $target failed ($status); see $log, inputs in fuzz/artifacts" >&2
             exit 1
         fi
     done

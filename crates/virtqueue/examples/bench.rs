@@ -241,7 +241,7 @@ fn two_threads() {
         for (name, features) in cases() {
             let mut samples = Vec::new();
             for repeat in 0..=7 {
-                let ns = two_threads_once(features, burst, 400_000);
+                let ns = two_threads_once(features, burst, (20_000 * burst).min(400_000));
                 if repeat > 0 {
                     samples.push(ns);
                 }
@@ -306,6 +306,7 @@ fn main() {
                 println!("{name:<14} {case:<16} {mid:>7.2} [{low:>6.2}, {high:>6.2}] {counted:>8}");
             }
         }
+        ["threads"] => two_threads(),
         ["gate"] => std::process::exit(i32::from(!gate())),
         ["instructions"] => {
             println!("Instructions per buffer, driver half and device half, queue of {SIZE}");
