@@ -88,7 +88,8 @@ mod tests {
         let text = "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000000\n000003 000007\n000009 000001\n\
                     # Total: 000000008\n# Min Latencies: 00003\n# Avg Latencies: 00003\n# Max Latencies: 00009\n";
         let histogram = parse(text).unwrap();
-        assert_eq!((histogram.count(), histogram.median_ns(), histogram.max_ns()), (8, 3000, 9000));
+        assert_eq!((histogram.count(), histogram.max_ns()), (8, 9000));
+        assert!(histogram.median_ns().abs_diff(3000) <= 3, "three digits: {}", histogram.median_ns());
         assert_eq!(parse("nothing here"), None);
     }
 }
