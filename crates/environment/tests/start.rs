@@ -214,3 +214,18 @@ fn a_missing_agent_a_missing_kernel_and_a_file_that_is_no_program_are_said() {
         assert!(failure.to_string().contains(words), "{failure}");
     }
 }
+
+#[test]
+fn two_containers_of_one_run_live_side_by_side() {
+    let setting = Setting::new(&[]);
+    let place = setting.prove("container:runtime=runc");
+    let mut all: Vec<_> = (0..3).map(|_| place.start(&setting.start()).unwrap()).collect();
+    for running in &mut all {
+        let greeting = running.channel().receive(LIMIT);
+        assert!(
+            greeting.as_ref().is_ok_and(|line| line.starts_with("ready")),
+            "{greeting:?}: {}",
+            running.last_words()
+        );
+    }
+}

@@ -114,13 +114,15 @@ fn memory_nodes() -> String {
 }
 
 /// With RT group scheduling (cgroup v1) a new group has no real-time share, so that SCHED_FIFO is refused
-/// within; half of what the root has is given to it. None where the kernel has no such share.
+/// within. A tenth of a second in each is ample for a thread that only wakes, and leaves shares for containers
+/// beside this one: all groups together may not exceed the root's. None where the kernel has no such share.
 fn realtime_share() -> Option<(u64, u64)> {
+    const WANTED_US: u64 = 100_000;
     let read = |name: &str| -> Option<u64> {
         ["cpu", "cpu,cpuacct"].iter().find_map(|hierarchy| {
             fs::read_to_string(format!("/sys/fs/cgroup/{hierarchy}/{name}")).ok()?.trim().parse().ok()
         })
     };
     let (runtime_us, period_us) = (read("cpu.rt_runtime_us")?, read("cpu.rt_period_us")?);
-    (runtime_us > 0).then_some((runtime_us / 2, period_us))
+    (runtime_us > 0).then_some((runtime_us.min(WANTED_US), period_us))
 }
