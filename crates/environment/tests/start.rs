@@ -148,6 +148,7 @@ fn every_environment_echoes_dies_hangs_and_leaves_nothing() {
         hangs(spec);
         assert_eq!(leftovers(std::process::id()), Vec::<String>::new(), "{spec}");
     }
+    three_containers_of_one_run_live_side_by_side();
     guest_that_never_greets_is_explained();
     killed_parent_leaves_nothing();
 }
@@ -215,8 +216,7 @@ fn a_missing_agent_a_missing_kernel_and_a_file_that_is_no_program_are_said() {
     }
 }
 
-#[test]
-fn two_containers_of_one_run_live_side_by_side() {
+fn three_containers_of_one_run_live_side_by_side() {
     let setting = Setting::new(&[]);
     let place = setting.prove("container:runtime=runc");
     let mut all: Vec<_> = (0..3).map(|_| place.start(&setting.start()).unwrap()).collect();
