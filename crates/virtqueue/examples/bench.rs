@@ -1,154 +1,58 @@
 //! `make bench-virtqueue`: what a buffer costs, in nanoseconds and in instructions.
 //!
-//! Without arguments it prints the tables. `bench count CASE BURST ROUNDS` does one case's work and nothing
-//! else, for an instruction counter. Rules of measuring: cases alternate within each repeat, so that drift
-//! hits all alike; medians with a 95 % interval of the median from the order statistics.
+//! Without arguments it prints the tables, each row as soon as it is measured, and says on stderr where it
+//! is. `bench count CASE BURST ROUNDS` does one case's work and nothing else, for an instruction counter.
+//! Rules of measuring: cases alternate within each repeat, so that drift hits all alike; medians with a 95 %
+//! interval of the median from the order statistics.
 
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, RingFeatures, Used};
-
+#[path = "bench/case.rs"]
+mod case;
+#[path = "bench/measure.rs"]
+mod measure;
 #[path = "bench/oracle.rs"]
 mod oracle;
+#[path = "bench/threads.rs"]
+mod threads;
 
-const SIZE: u32 = 256;
-const BURSTS: [usize; 5] = [1, 4, 32, 64, 256];
+use case::{BURSTS, Bench, SIZE, case, cases};
+use measure::{instructions, median, shown};
+use oracle::Oracle;
+
 const REPEATS: usize = 21;
+/// Says in `count` that the device half is that of `virtio-queue`.
+const THEIRS: &str = "virtio-queue: ";
 
-fn cases() -> Vec<(&'static str, RingFeatures)> {
-    let split = RingFeatures::plain(Layout::Split);
-    let packed = RingFeatures::plain(Layout::Packed);
-    vec![
-        ("split", split),
-        ("split+event_idx", RingFeatures { event_idx: true, ..split }),
-        ("split+indirect", RingFeatures { indirect: true, ..split }),
-        ("split+in_order", RingFeatures { in_order: true, ..split }),
-        ("packed", packed),
-        ("packed+event_idx", RingFeatures { event_idx: true, ..packed }),
-        ("packed+indirect", RingFeatures { indirect: true, ..packed }),
-        ("packed+in_order", RingFeatures { in_order: true, ..packed }),
-    ]
-}
-
-struct Bench {
-    driver: Box<dyn DriverQueue>,
-    device: Box<dyn DeviceQueue>,
-    buffers: Vec<Buffer>,
-    burst: Burst,
-    used: Vec<Used>,
-    bytes: u64,
-    _arena: Arena,
-}
-
-impl Bench {
-    fn new(features: RingFeatures, burst: usize) -> Self {
-        let arena = Arena::new(features, SIZE, 1 << 20);
-        let buffers =
-            (0..burst as u32).map(|i| Buffer { address: DATA + u64::from(i) * 2048, len: 64, cookie: i });
-        Bench {
-            driver: arena.driver(),
-            device: arena.device(),
-            buffers: buffers.collect(),
-            burst: Burst::new(burst),
-            used: Vec::with_capacity(SIZE as usize),
-            bytes: 0,
-            _arena: arena,
-        }
-    }
-
-    /// One burst there and back, in one thread: both halves, and notifications decided as in service.
-    #[inline(always)]
-    fn round(&mut self) {
-        let n = self.buffers.len();
-        assert_eq!(self.driver.add(&self.buffers, Direction::ToDevice), n);
-        assert_eq!(self.device.take(&mut self.burst, n).expect("sound"), n);
-        for chain in self.burst.chains() {
-            self.bytes += chain.readable()[0].len_bytes() as u64;
-        }
-        self.device.complete_all(&mut self.burst);
-        self.used.clear();
-        assert_eq!(self.driver.reclaim(&mut self.used, n).expect("sound"), n);
-    }
-
-    /// The device half alone, over a full queue that the driver half has filled off the clock.
-    fn device_round(&mut self) -> f64 {
-        let n = self.buffers.len();
-        let mut filled = 0;
-        while filled < SIZE as usize {
-            filled += self.driver.add(&self.buffers, Direction::ToDevice);
-        }
-        let started = Instant::now();
-        for _ in 0..SIZE as usize / n {
-            assert_eq!(self.device.take(&mut self.burst, n).expect("sound"), n);
-            for chain in self.burst.chains() {
-                self.bytes += chain.readable()[0].len_bytes() as u64;
-            }
-            self.device.complete_all(&mut self.burst);
-        }
-        let ns = started.elapsed().as_nanos() as f64;
-        self.used.clear();
-        assert_eq!(self.driver.reclaim(&mut self.used, usize::MAX).expect("sound"), SIZE as usize);
-        ns
-    }
-}
-
-/// Median and the order statistics that hold it with 95 % confidence.
-fn median(samples: &mut [f64]) -> (f64, f64, f64) {
-    samples.sort_by(f64::total_cmp);
-    let n = samples.len();
-    let half = (0.98 * (n as f64).sqrt()).ceil() as usize;
-    (samples[n / 2], samples[(n / 2).saturating_sub(half)], samples[(n / 2 + half).min(n - 1)])
-}
-
-/// Instructions per buffer: the difference of two runs that differ only in their number of rounds, so that
-/// everything around the work cancels. `None` where valgrind is not installed.
-fn instructions(case: &str, burst: usize) -> Option<f64> {
-    let count = |rounds: usize| {
-        let me = std::env::current_exe().ok()?;
-        let output = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(me)
-            .args(["count", case, &burst.to_string(), &rounds.to_string()])
-            .output()
-            .ok()?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        text.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok())
+fn count(name: &str, burst: usize, rounds: usize) {
+    let (asks, bytes, notifications) = if let Some(name) = name.strip_prefix(THEIRS) {
+        let mut oracle = Oracle::new(case(name), burst);
+        (0..rounds).for_each(|_| oracle.round());
+        (case(name).asks, oracle.bytes, oracle.notifications)
+    } else {
+        let mut bench = Bench::new(case(name), burst);
+        (0..rounds).for_each(|_| bench.round());
+        (bench.case.asks, bench.bytes, bench.notifications)
     };
-    // Both counts pass through every position of the ring the same number of times per round.
-    let (few, many) = (1024 / burst.min(256), 5 * 1024 / burst.min(256));
-    Some((count(many)? - count(few)?) / ((many - few) * burst) as f64)
-}
-
-fn count(case: &str, burst: usize, rounds: usize) {
-    if case == "virtio-queue" || case == "split (device half)" {
-        let mut oracle = oracle::Oracle::new(SIZE, burst);
-        for _ in 0..rounds {
-            oracle.round(case == "virtio-queue");
-        }
-        return;
-    }
-    let (_, features) = cases().into_iter().find(|(name, _)| *name == case).expect("a case of the table");
-    let mut bench = Bench::new(features, burst);
-    for _ in 0..rounds {
-        bench.round();
-    }
-    assert_eq!(bench.bytes, (64 * burst * rounds) as u64);
+    // Both sides went to sleep after every burst, so each was asked for a notification.
+    assert_eq!(notifications, if asks { 2 * rounds as u64 } else { 0 });
+    assert_eq!(bytes, (64 * burst * rounds) as u64);
 }
 
 fn same_thread(count_instructions: bool) {
     println!("\nSame thread, driver half and device half, 64-byte buffers, queue of {SIZE}: per buffer");
-    println!("{:<18} {:>5} {:>8} {:>17} {:>12}", "case", "burst", "ns", "95 % interval", "instructions");
+    println!("asking: each burst decides about kick and call and arms; event_idx does so by position.");
+    println!("3 pieces: 12 + 20 + 32 bytes, as a chain in the ring or as an indirect table.");
+    println!("{:<20} {:>5} {:>8} {:>17} {:>12}", "case", "burst", "ns", "95 % interval", "instructions");
     for burst in BURSTS {
+        eprintln!("same thread, burst {burst}");
         let mut benches: Vec<_> = cases()
-            .into_iter()
-            .map(|(name, features)| (name, Bench::new(features, burst), Vec::new()))
+            .filter(|case| case.fits(burst))
+            .map(|case| (Bench::new(case, burst), Vec::new()))
             .collect();
-        let rounds = (200_000 / burst).max(400);
+        let rounds = (100_000 / burst).max(400);
         for repeat in 0..=REPEATS {
-            for (_, bench, samples) in &mut benches {
+            for (bench, samples) in &mut benches {
                 let started = Instant::now();
                 for _ in 0..rounds {
                     bench.round();
@@ -159,49 +63,58 @@ fn same_thread(count_instructions: bool) {
                 }
             }
         }
-        for (name, bench, samples) in &mut benches {
+        for (bench, samples) in &mut benches {
+            let name = bench.case.name;
             let (mid, low, high) = median(samples);
             std::hint::black_box(bench.bytes);
-            let counted = if count_instructions { instructions(name, burst) } else { None };
-            let counted = counted.map_or("-".to_string(), |n| format!("{n:.1}"));
-            println!("{name:<18} {burst:>5} {mid:>8.2} [{low:>6.2}, {high:>6.2}] {counted:>12}");
+            let counted = shown(if count_instructions { instructions(name, burst) } else { None });
+            println!("{name:<20} {burst:>5} {mid:>8.2} [{low:>6.2}, {high:>6.2}] {counted:>12}");
         }
     }
 }
 
-fn beside_virtio_queue() {
-    println!("\nDevice half alone, split ring, beside virtio-queue on the same ring: ns per buffer");
+/// Every row of the split ring whose work `virtio-queue` can do too: it has neither IN_ORDER nor packed.
+fn beside_virtio_queue(count_instructions: bool) {
+    const ROUNDS: usize = 100;
+    println!("\nDevice half alone, split ring, beside virtio-queue on the same ring: ns per buffer;");
+    println!("instructions per buffer with the same driver half, which is in both");
     println!(
-        "{:>5} {:>10} {:>17} {:>14} {:>17} {:>7}",
-        "burst", "tautline", "95 % interval", "virtio-queue", "95 % interval", "ratio"
+        "{:<20} {:>5} {:>9} {:>15} {:>13} {:>17} {:>6} {:>16} {:>8} {:>8}",
+        "case", "burst", "tautline", "", "virtio-queue", "", "ratio", "", "instr.", "theirs"
     );
-    for burst in BURSTS {
-        let mut ours = Bench::new(RingFeatures::plain(Layout::Split), burst);
-        let mut theirs = oracle::Oracle::new(SIZE, burst);
-        let (mut a, mut b, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
-        for repeat in 0..=REPEATS {
-            let mut sums = [0.0; 2];
-            for round in 0..400 {
-                // A B B A.
-                if round % 2 == 0 {
-                    sums[0] += ours.device_round();
-                    sums[1] += theirs.device_round();
-                } else {
-                    sums[1] += theirs.device_round();
-                    sums[0] += ours.device_round();
+    let both = ["split", "split, asking", "split+event_idx", "split, 3 pieces", "split+indirect, 3"];
+    for case in both.map(case) {
+        eprintln!("beside virtio-queue, {}", case.name);
+        for burst in BURSTS.into_iter().filter(|burst| case.fits(*burst)) {
+            let (mut ours, mut theirs) = (Bench::new(case, burst), Oracle::new(case, burst));
+            let (mut a, mut b, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
+            for repeat in 0..=REPEATS {
+                let mut sums = [0.0; 2];
+                for round in 0..ROUNDS {
+                    // A B B A.
+                    if round % 2 == 0 {
+                        sums[0] += ours.device_round();
+                        sums[1] += theirs.device_round();
+                    } else {
+                        sums[1] += theirs.device_round();
+                        sums[0] += ours.device_round();
+                    }
+                }
+                if repeat > 0 {
+                    a.push(sums[0] / ROUNDS as f64);
+                    b.push(sums[1] / ROUNDS as f64);
+                    ratio.push(sums[1] / sums[0]);
                 }
             }
-            if repeat > 0 {
-                a.push(sums[0] / (400.0 * f64::from(SIZE)));
-                b.push(sums[1] / (400.0 * f64::from(SIZE)));
-                ratio.push(sums[1] / sums[0]);
-            }
+            let ((am, al, ah), (bm, bl, bh)) = (median(&mut a), median(&mut b));
+            let (rm, rl, rh) = median(&mut ratio);
+            let counted = |name: &str| shown(count_instructions.then(|| instructions(name, burst)).flatten());
+            let (i, j) = (counted(case.name), counted(&format!("{THEIRS}{}", case.name)));
+            println!(
+                "{:<20} {burst:>5} {am:>9.2} [{al:>6.2}, {ah:>6.2}] {bm:>12.2} [{bl:>7.2}, {bh:>7.2}] {rm:>5.1}x [{rl:>6.2}, {rh:>6.2}] {i:>8} {j:>8}",
+                case.name
+            );
         }
-        let ((am, al, ah), (bm, bl, bh)) = (median(&mut a), median(&mut b));
-        let (rm, rl, rh) = median(&mut ratio);
-        println!(
-            "{burst:>5} {am:>10.2} [{al:>6.2}, {ah:>6.2}] {bm:>14.2} [{bl:>6.2}, {bh:>6.2}] {rm:>6.2}x [{rl:.2}, {rh:.2}]"
-        );
     }
 }
 
@@ -226,60 +139,30 @@ fn gate() -> bool {
     })
 }
 
-fn pin(cpu: usize) {
-    let mut set = nix::sched::CpuSet::new();
-    if set.set(cpu).is_ok() {
-        // Where pinning is not allowed the figures are noisier, not wrong.
-        let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set);
+/// One line for the ablation: name, nanoseconds and instructions of the two fastest paths.
+fn ablation(name: &str) {
+    for case in ["split", "packed+in_order"].map(case) {
+        let mut bench = Bench::new(case, 32);
+        let mut samples: Vec<f64> = (0..REPEATS)
+            .map(|_| {
+                let started = Instant::now();
+                (0..6_000).for_each(|_| bench.round());
+                started.elapsed().as_nanos() as f64 / (6_000.0 * 32.0)
+            })
+            .collect();
+        let (mid, low, high) = median(&mut samples);
+        let counted = shown(instructions(case.name, 32));
+        println!("{name:<14} {:<16} {mid:>7.2} [{low:>6.2}, {high:>6.2}] {counted:>8}", case.name);
     }
 }
 
-fn two_threads() {
-    println!("\nTwo threads on two cores, driver half and device half, queue of {SIZE}: per buffer");
-    println!("{:<18} {:>5} {:>8} {:>17}", "case", "burst", "ns", "95 % interval");
-    for burst in BURSTS {
-        for (name, features) in cases() {
-            let mut samples = Vec::new();
-            for repeat in 0..=7 {
-                let ns = two_threads_once(features, burst, (20_000 * burst).min(400_000));
-                if repeat > 0 {
-                    samples.push(ns);
-                }
-            }
-            let (mid, low, high) = median(&mut samples);
-            println!("{name:<18} {burst:>5} {mid:>8.2} [{low:>6.2}, {high:>6.2}]");
-        }
+fn all_instructions() {
+    println!("Instructions per buffer, driver half and device half, queue of {SIZE}");
+    println!("{:<20} {}", "case", BURSTS.map(|burst| format!("{burst:>8}")).concat());
+    for case in cases() {
+        let counted = |burst| if case.fits(burst) { instructions(case.name, burst) } else { None };
+        println!("{:<20} {}", case.name, BURSTS.map(|b| format!("{:>8}", shown(counted(b)))).concat());
     }
-}
-
-fn two_threads_once(features: RingFeatures, burst: usize, buffers: usize) -> f64 {
-    let Bench { mut driver, mut device, buffers: one_burst, burst: mut chains, mut used, _arena, .. } =
-        Bench::new(features, burst);
-    let stop = &AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            pin(1);
-            while !stop.load(Ordering::Relaxed) {
-                if device.take(&mut chains, burst).expect("sound") > 0 {
-                    device.complete_all(&mut chains);
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-        });
-        pin(0);
-        let started = Instant::now();
-        let mut done = 0;
-        while done < buffers {
-            let n = one_burst.len().min(driver.free_descriptors().into());
-            driver.add(&one_burst[..n], Direction::ToDevice);
-            used.clear();
-            done += driver.reclaim(&mut used, usize::MAX).expect("sound");
-        }
-        let ns = started.elapsed().as_nanos() as f64 / done as f64;
-        stop.store(true, Ordering::Relaxed);
-        ns
-    })
 }
 
 fn main() {
@@ -289,54 +172,18 @@ fn main() {
         ["count", case, burst, rounds] => {
             count(case, burst.parse().expect("a burst size"), rounds.parse().expect("a number"));
         }
-        // One line for the ablation: name, nanoseconds and instructions of the two fastest paths.
-        ["ablation", name] => {
-            for case in ["split", "packed+in_order"] {
-                let (_, features) = cases().into_iter().find(|(n, _)| *n == case).expect("a case");
-                let mut bench = Bench::new(features, 32);
-                let mut samples: Vec<f64> = (0..REPEATS)
-                    .map(|_| {
-                        let started = Instant::now();
-                        (0..6_000).for_each(|_| bench.round());
-                        started.elapsed().as_nanos() as f64 / (6_000.0 * 32.0)
-                    })
-                    .collect();
-                let (mid, low, high) = median(&mut samples);
-                let counted = instructions(case, 32).map_or("-".to_string(), |n| format!("{n:.1}"));
-                println!("{name:<14} {case:<16} {mid:>7.2} [{low:>6.2}, {high:>6.2}] {counted:>8}");
-            }
-        }
-        ["threads"] => two_threads(),
+        ["ablation", name] => ablation(name),
+        ["threads"] => threads::table(),
         ["gate"] => std::process::exit(i32::from(!gate())),
-        ["instructions"] => {
-            println!("Instructions per buffer, driver half and device half, queue of {SIZE}");
-            println!("{:<18} {}", "case", BURSTS.map(|burst| format!("{burst:>8}")).concat());
-            for (name, _) in cases() {
-                let row = BURSTS.map(|burst| match instructions(name, burst) {
-                    Some(counted) => format!("{counted:>8.1}"),
-                    None => format!("{:>8}", "-"),
-                });
-                println!("{name:<18} {}", row.concat());
-            }
-        }
+        ["instructions"] => all_instructions(),
         ["quick"] => {
             same_thread(false);
-            beside_virtio_queue();
+            beside_virtio_queue(false);
         }
         _ => {
             same_thread(true);
-            beside_virtio_queue();
-            for burst in [1, 32, 256] {
-                let show = |n: Option<f64>| n.map_or("-".to_string(), |n| format!("{n:.1}"));
-                let (ours, theirs) =
-                    (instructions("split (device half)", burst), instructions("virtio-queue", burst));
-                println!(
-                    "instructions per buffer with the same driver half, burst {burst}: tautline {}, virtio-queue {}",
-                    show(ours),
-                    show(theirs)
-                );
-            }
-            two_threads();
+            beside_virtio_queue(true);
+            threads::table();
         }
     }
 }

@@ -4,24 +4,28 @@ use std::time::Instant;
 
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use virtqueue::mock::Arena;
-use virtqueue::{DriverQueue, Layout, RingFeatures};
+use virtqueue::{DriverQueue, Used};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-use super::{Bench, Direction, Used};
+use super::case::{Case, SIZE, Work, empty, fill};
 
+/// Our driver half, their device half.
 pub struct Oracle {
+    case: Case,
+    work: Work,
     queue: Queue,
     memory: GuestMemoryMmap,
-    ours: Bench,
     driver: Box<dyn DriverQueue>,
     used: Vec<Used>,
-    bytes: u64,
+    pub bytes: u64,
+    pub notifications: u64,
     _arena: Arena,
 }
 
 impl Oracle {
-    pub fn new(size: u32, burst: usize) -> Self {
-        let arena = Arena::new(RingFeatures::plain(Layout::Split), size, 1 << 20);
+    /// `case` must be one of a split ring.
+    pub fn new(case: Case, burst: usize) -> Self {
+        let arena = Arena::new(case.features, SIZE, 1 << 20);
         let ranges: Vec<_> = arena
             .files
             .iter()
@@ -32,22 +36,24 @@ impl Oracle {
             .collect();
         let memory = GuestMemoryMmap::from_ranges_with_files(ranges).expect("the files are as long");
         let driver = arena.driver();
-        let mut queue = Queue::new(size as u16).expect("a power of two");
-        queue.set_size(size as u16);
+        let mut queue = Queue::new(SIZE as u16).expect("a power of two");
+        queue.set_size(SIZE as u16);
         let low = |address: memory::Address| Some(address.value() as u32);
         queue.set_desc_table_address(low(arena.config.descriptors), Some(0));
         queue.set_avail_ring_address(low(arena.config.driver_area), Some(0));
         queue.set_used_ring_address(low(arena.config.device_area), Some(0));
+        queue.set_event_idx(case.features.event_idx);
         queue.set_ready(true);
         assert!(queue.is_valid(&memory));
-        let ours = Bench::new(RingFeatures::plain(Layout::Split), burst);
         Oracle {
+            case,
+            work: Work::new(case, burst),
             queue,
             memory,
-            ours,
             driver,
-            used: Vec::with_capacity(size as usize),
+            used: Vec::with_capacity(SIZE as usize),
             bytes: 0,
+            notifications: 0,
             _arena: arena,
         }
     }
@@ -56,6 +62,9 @@ impl Oracle {
     /// the used ring one by one.
     #[inline(always)]
     fn serve(&mut self, n: usize) {
+        if self.case.asks {
+            self.queue.disable_notification(&self.memory).expect("sound");
+        }
         for _ in 0..n {
             let chain = self.queue.iter(&self.memory).expect("sound").next().expect("available");
             let head = chain.head_index();
@@ -66,33 +75,40 @@ impl Oracle {
             }
             self.queue.add_used(&self.memory, head, 0).expect("sound");
         }
+        if self.case.asks {
+            self.notifications += u64::from(self.queue.needs_notification(&self.memory).expect("sound"));
+            std::hint::black_box(self.queue.enable_notification(&self.memory).expect("sound"));
+        }
     }
 
-    pub fn round(&mut self, theirs: bool) {
-        if !theirs {
-            return self.ours.round();
+    /// One burst there and back; the driver half does what it does in our own round.
+    pub fn round(&mut self) {
+        let (n, asks) = (self.work.len(), self.case.asks);
+        assert_eq!(self.work.add(self.driver.as_mut()), n);
+        if asks {
+            self.notifications += u64::from(self.driver.needs_kick());
         }
-        let n = self.ours.buffers.len();
-        assert_eq!(self.driver.add(&self.ours.buffers, Direction::ToDevice), n);
         self.serve(n);
         self.used.clear();
+        if asks {
+            self.driver.disable_calls();
+        }
         assert_eq!(self.driver.reclaim(&mut self.used, n).expect("sound"), n);
+        if asks {
+            assert!(!self.driver.enable_calls(), "all is reclaimed");
+        }
     }
 
+    /// The device half alone, over a queue filled off the clock: nanoseconds per buffer.
     pub fn device_round(&mut self) -> f64 {
-        let size = usize::from(self.queue.size());
-        let n = self.ours.buffers.len();
-        let mut filled = 0;
-        while filled < size {
-            filled += self.driver.add(&self.ours.buffers, Direction::ToDevice);
-        }
+        let n = self.work.len();
+        let bursts = fill(&self.work, self.driver.as_mut(), self.case);
         let started = Instant::now();
-        for _ in 0..size / n {
+        for _ in 0..bursts {
             self.serve(n);
         }
         let ns = started.elapsed().as_nanos() as f64;
-        self.used.clear();
-        assert_eq!(self.driver.reclaim(&mut self.used, usize::MAX).expect("sound"), size);
-        ns
+        empty(self.driver.as_mut(), &mut self.used, bursts * n, self.case);
+        ns / (bursts * n) as f64
     }
 }
