@@ -22,10 +22,13 @@ echo '--- 2. one CPU, and half of it'
 "$tautline" compare --quick --cpus 0 --trial-ms 200 --only cpu --environments host,container:cpus=0.5 \
     --json "$folder/half.json" >"$folder/half.txt"
 sed -n '/^ cpu$/,/^ noise/p' "$folder/half.txt"
-half=$(sed -n 's/.*×\([0-9.]*\) \[.*/\1/p' "$folder/half.txt" |
-    awk '{ n++; if ($1 >= 1.8 && $1 <= 2.2) right++ } END { print right + 0, n + 0 }')
-check "slower by 1.8 to 2.2 in at least 9 of 10 metrics ($half)" \
-    '[ "${half#* }" -gt 0 ] && [ $(( ${half% *} * 10 )) -ge $(( ${half#* } * 9 )) ]'
+# Code that keeps the whole core busy may lose more than the share it is not given: a CPU that idles between
+# periods is not always fast again at once, and in a VM may share its core meanwhile. So the middle counts.
+middle=$(sed -n 's/.*×\([0-9.]*\) \[.*/\1/p' "$folder/half.txt" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }')
+missed=$(sed -n 's/.*container: no difference shown in \([0-9]*\) of.*/\1/p' "$folder/half.txt")
+check "every metric found slower ($missed were not)" '[ "$missed" = 0 ]'
+check "the middle of the ratios between 1.9 and 2.1 ($middle)" \
+    'awk -v m="$middle" "BEGIN { exit !(m >= 1.9 && m <= 2.1) }"'
 
 echo '--- 3. beside cyclictest'
 "$tautline" compare --quick --wakeup-ms 2000 --only wakeup.idle --cross-check --environments host \
