@@ -135,7 +135,7 @@ fn hypervisor(cpuinfo: &str, read: &impl Fn(&str) -> String) -> String {
     }
     let dmi = ["sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name"].map(read);
     let named = dmi.join(" ").trim().to_owned();
-    if named.is_empty() { "present, unnamed".into() } else { named }
+    if named.is_empty() { "an unnamed hypervisor".into() } else { named }
 }
 
 /// The choice in a line such as `always [madvise] never`.

@@ -152,5 +152,5 @@ impl Environment for Vm {
 fn version(qemu: &std::path::Path) -> String {
     let output = Command::new(qemu).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or_default().trim().to_owned()
+    text.lines().next().unwrap_or_default().trim().trim_start_matches("QEMU emulator version ").to_owned()
 }

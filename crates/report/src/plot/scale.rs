@@ -33,7 +33,7 @@ impl LogAxis {
         self.from + share * (self.to - self.from)
     }
 
-    /// Ticks at 1, 2 and 5 of each decade, at decades alone, or at every so many decades: the densest that
+    /// Ticks at 1, 2 and 5 of each decade, at 1 and 3, at decades alone, or at every so many decades: the densest that
     /// gives no more than `most`. Where the axis is narrower than that, at even steps.
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let decades = |mantissas: &[f64], every: i32| -> Vec<f64> {
@@ -42,7 +42,7 @@ impl LogAxis {
             let all = exponents.flat_map(|e| mantissas.iter().map(move |m| m * 10f64.powi(e)));
             all.filter(|value| self.holds(*value)).collect()
         };
-        let mut choices = vec![decades(&[1.0, 2.0, 5.0], 1), decades(&[1.0], 1)];
+        let mut choices = vec![decades(&[1.0, 2.0, 5.0], 1), decades(&[1.0, 3.0], 1), decades(&[1.0], 1)];
         choices.extend([2, 3, 6, 12, 50].map(|every| decades(&[1.0], every)));
         match choices.into_iter().find(|ticks| ticks.len() <= most) {
             Some(ticks) if ticks.len() >= 3 => ticks,
@@ -106,6 +106,7 @@ mod tests {
         };
         near(axis(1.0, 30.0).ticks(6), &[1.0, 2.0, 5.0, 10.0, 20.0]);
         near(axis(1.0, 1e6).ticks(8), &[1.0, 10.0, 1e2, 1e3, 1e4, 1e5, 1e6]);
+        near(axis(0.5, 50.0).ticks(5), &[1.0, 3.0, 10.0, 30.0]);
         near(axis(0.95, 1.12).ticks(6), &[0.95, 1.0, 1.05, 1.1]);
         near(
             axis(16384.0, 268435456.0).binary_ticks(8),
