@@ -42,7 +42,8 @@ fn count(name: &str, burst: usize, rounds: usize) {
 fn same_thread(count_instructions: bool) {
     println!("\nSame thread, driver half and device half, 64-byte buffers, queue of {SIZE}: per buffer");
     println!("asking: each burst decides about kick and call and arms; event_idx does so by position.");
-    println!("3 pieces: 12 + 20 + 32 bytes, as a chain in the ring or as an indirect table.");
+    println!("3 pieces: 12 + 20 + 32 bytes, as a chain in the ring or as an indirect table;");
+    println!("bursts of 256 of them as chains do not fit the queue and have no row.");
     println!("{:<20} {:>5} {:>8} {:>17} {:>12}", "case", "burst", "ns", "95 % interval", "instructions");
     for burst in BURSTS {
         eprintln!("same thread, burst {burst}");
