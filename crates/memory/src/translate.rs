@@ -67,6 +67,8 @@ pub struct Translator {
     space: Arc<AddressSpace>,
     read: Window,
     write: Window,
+    /// Of [`Lender::read`]: tables seldom lie where buffers do, and would push them out of `read`.
+    table: Window,
 }
 
 // SAFETY: the windows point into mappings that `space` keeps, and such memory may be used by any thread.
@@ -75,7 +77,7 @@ unsafe impl Send for Translator {}
 impl Translator {
     /// A translator for a snapshot.
     pub fn new(space: Arc<AddressSpace>) -> Self {
-        Translator { space, read: Window::EMPTY, write: Window::EMPTY }
+        Translator { space, read: Window::EMPTY, write: Window::EMPTY, table: Window::EMPTY }
     }
 
     /// Goes over to another snapshot; what is lent already stays valid.
@@ -143,7 +145,11 @@ impl Lender<'_> {
     #[inline]
     pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let first = self.len();
+        let windows = &mut *self.translator;
+        std::mem::swap(&mut windows.read, &mut windows.table);
         let pushed = self.push(address, into.len() as u32, Access::Read);
+        let windows = &mut *self.translator;
+        std::mem::swap(&mut windows.read, &mut windows.table);
         if pushed.is_ok() {
             let mut at = 0;
             for slice in self.lent.slices(first..self.lent.len()) {
