@@ -18,13 +18,13 @@ pub fn is_init() -> bool {
     std::process::id() == 1 && std::env::var_os(MARK).is_some()
 }
 
-/// Mounts what programs expect, and opens the line to the host.
+/// Mounts what programs expect, and opens the line to the host. `/tmp` stays a folder of the initramfs, which
+/// is in memory and writable as it is: a mount would hide files that a workload brought there.
 pub fn enter() -> Result<File, Failure> {
     for (kind, target, flags) in [
         ("proc", "/proc", MsFlags::MS_NOSUID),
         ("sysfs", "/sys", MsFlags::MS_NOSUID),
         ("devtmpfs", "/dev", MsFlags::MS_NOSUID),
-        ("tmpfs", "/tmp", MsFlags::MS_NOSUID | MsFlags::MS_NODEV),
     ] {
         mount(Some(kind), target, Some(kind), flags, None::<&str>).map_err(|error| {
             Failure::new(format!("mounting {kind} on {target}"), error, "use a kernel that has it built in")
