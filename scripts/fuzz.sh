@@ -25,6 +25,7 @@ for target in hostile_driver hostile_device; do
         env ${concurrent:+FUZZ_CONCURRENT=1} "target/libfuzzer/$host/release/$target" \
             -max_total_time="$seconds" -max_len=512 -print_final_stats=1 -verbosity=0 \
             -artifact_prefix=fuzz/artifacts/ "fuzz/found/$target" "fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+        # A log without these words is no failure; the fuzzer's own status is judged below.
         grep -E 'stat::number_of_executed_units|panicked|ERROR' "$log" || true
         if [ "$status" != 0 ]; then
             echo "fuzz: $target failed ($status); see $log, inputs in fuzz/artifacts" >&2

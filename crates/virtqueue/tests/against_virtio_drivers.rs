@@ -64,14 +64,17 @@ unsafe impl Hal for TestHal {
         pages(count)
     }
 
+    // SAFETY: frees nothing, so that any arguments do; the pool goes with the thread.
     unsafe fn dma_dealloc(_paddr: PhysAddr, _vaddr: NonNull<u8>, _pages: usize) -> i32 {
         0
     }
 
+    // SAFETY: never returns.
     unsafe fn mmio_phys_to_virt(_paddr: PhysAddr, _size: usize) -> NonNull<u8> {
         unreachable!("there are no registers in this test")
     }
 
+    // SAFETY: asks of the caller what the trait does: that `buffer` is valid for reads.
     unsafe fn share(buffer: NonNull<[u8]>, _direction: BufferDirection) -> PhysAddr {
         let len = buffer.len();
         let (paddr, vaddr) = pages(len.div_ceil(PAGE_SIZE).max(1));

@@ -61,21 +61,21 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     let progress = Progress::new();
     let mut places = Places::prove(&layout, &agent, &janitor, &mut results, &progress);
     let saver = save::Saver::new(arguments.json.clone());
-    let mut kept: Result<(), measure::SaveError> = Ok(());
     rounds::measure(&layout, &mut places, &mut results, &progress, |results| {
         results.elapsed_s = began.elapsed().as_secs_f64();
-        kept = saver.save(results);
+        // What fails here is tried again, and told, at the end.
+        let _ = saver.save(results);
     });
     drop(places);
     drop(janitor);
     let interrupted = INTERRUPTED.load(Ordering::Relaxed);
     results.complete = !interrupted;
     results.elapsed_s = began.elapsed().as_secs_f64();
-    let saved = saver.save(&results).or(Err(())).or_else(|()| saver.save(&results));
+    let saved = saver.save(&results);
     progress.finish();
 
     let outcomes = output::show(&results, arguments.html.as_deref(), gate.as_ref())?;
-    saved.or(kept).context("the table above is whole, the file is not")?;
+    saved.context("the table above is whole, the file is not")?;
     output::say_where(saver.path(), arguments.html.as_deref());
     if interrupted {
         anyhow::bail!(
