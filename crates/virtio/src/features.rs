@@ -99,6 +99,12 @@ features! {
     NOTIFICATION_DATA = 38;
     /// A queue can be reset by itself (§2.6.1).
     RING_RESET = 40;
+    /// The driver can receive USO over IPv4.
+    NET_GUEST_USO4 = 54;
+    /// The driver can receive USO over IPv6.
+    NET_GUEST_USO6 = 55;
+    /// The device can receive USO.
+    NET_HOST_USO = 56;
     /// The device reports a packet's hash.
     NET_HASH_REPORT = 57;
     /// The driver gives exact header lengths.

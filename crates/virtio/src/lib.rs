@@ -2,5 +2,6 @@
 #![deny(unsafe_code)]
 
 mod features;
+pub mod net;
 
 pub use features::{Feature, Features};

@@ -1,0 +1,240 @@
+//! What a sender left for the device to do, checked against the frame it came with.
+use std::num::NonZeroU16;
+
+use super::NetHeader;
+use crate::{Feature, Features};
+
+/// A checksum that the sender left partial: the field holds the sum of the pseudo header (§5.1.6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialChecksum {
+    /// Where the sum begins, in bytes from the frame's start.
+    pub start: u16,
+    /// Where it is stored, in bytes from `start`. Field and start lie inside the frame.
+    pub offset: u16,
+}
+
+/// What is to be cut into what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// TCP segments over IPv4 (TSO).
+    TcpV4,
+    /// TCP segments over IPv6 (TSO).
+    TcpV6,
+    /// IP fragments of one UDP datagram (UFO).
+    UdpFragments,
+    /// UDP datagrams (USO).
+    UdpSegments,
+}
+
+/// A frame larger than the wire's that the sender left for the device to cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segmentation {
+    /// Into what.
+    pub kind: SegmentKind,
+    /// TCP: the first segment alone carries CWR (RFC 3168).
+    pub ecn: bool,
+    /// Payload bytes of each piece.
+    pub segment_bytes: NonZeroU16,
+    /// Length of all headers in bytes, as the sender said: a hint that cutting does not rely on.
+    pub header_bytes_hint: u16,
+}
+
+/// A frame's offloads. Made by [`Offload::parse`] only, so checksum and frame fit each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// The checksum that is still to be finished.
+    pub checksum: Option<PartialChecksum>,
+    /// Whether the checksum is known to be right.
+    pub verified: bool,
+    /// The cutting that is still to be done; a partial checksum comes with it.
+    pub segmentation: Option<Segmentation>,
+}
+
+/// A header that no frame of this length can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OffloadError {
+    /// Class of CVE-2024-11614.
+    #[error("checksum at {start}+{offset} lies outside a frame of {frame_bytes} bytes (VIRTIO 1.3 §5.1.6.2)")]
+    ChecksumOutside {
+        /// `csum_start`.
+        start: u16,
+        /// `csum_offset`.
+        offset: u16,
+        /// Length of the frame in bytes.
+        frame_bytes: u32,
+    },
+    /// A value that the specification does not know.
+    #[error("gso_type {0:#x} is unknown (VIRTIO 1.3 §5.1.6)")]
+    SegmentKind(u8),
+    /// Segments of no bytes.
+    #[error("gso_size is 0 with gso_type {0:#x} (VIRTIO 1.3 §5.1.6.2)")]
+    SegmentBytes(u8),
+    /// Segmentation needs the partial checksum, for every segment has one of its own.
+    #[error("gso_type {0:#x} without NEEDS_CSUM (VIRTIO 1.3 §5.1.6.2)")]
+    WithoutChecksum(u8),
+}
+
+impl Offload {
+    /// Nothing to do.
+    pub const NONE: Offload = Offload { checksum: None, verified: false, segmentation: None };
+
+    /// Checks a header against the length of its frame.
+    #[inline(always)]
+    pub fn parse(header: NetHeader, frame_bytes: u32) -> Result<Self, OffloadError> {
+        if header.flags == 0 && header.gso_type == NetHeader::GSO_NONE {
+            return Ok(Self::NONE);
+        }
+        Self::parse_some(header, frame_bytes)
+    }
+
+    fn parse_some(header: NetHeader, frame_bytes: u32) -> Result<Self, OffloadError> {
+        let needs_checksum = header.flags & NetHeader::F_NEEDS_CSUM != 0;
+        let checksum = if needs_checksum {
+            let (start, offset) = (header.csum_start, header.csum_offset);
+            if u32::from(start) + u32::from(offset) + 2 > frame_bytes {
+                return Err(OffloadError::ChecksumOutside { start, offset, frame_bytes });
+            }
+            Some(PartialChecksum { start, offset })
+        } else {
+            None
+        };
+        let segmentation = match header.gso_type {
+            NetHeader::GSO_NONE => None,
+            gso_type => {
+                let kind = match gso_type & !NetHeader::GSO_ECN {
+                    NetHeader::GSO_TCPV4 => SegmentKind::TcpV4,
+                    NetHeader::GSO_TCPV6 => SegmentKind::TcpV6,
+                    NetHeader::GSO_UDP => SegmentKind::UdpFragments,
+                    NetHeader::GSO_UDP_L4 => SegmentKind::UdpSegments,
+                    _ => return Err(OffloadError::SegmentKind(gso_type)),
+                };
+                let segment_bytes =
+                    NonZeroU16::new(header.gso_size).ok_or(OffloadError::SegmentBytes(gso_type))?;
+                // Linux sends UFO frames without a partial checksum where the sum is already done.
+                if checksum.is_none() && kind != SegmentKind::UdpFragments {
+                    return Err(OffloadError::WithoutChecksum(gso_type));
+                }
+                let ecn = gso_type & NetHeader::GSO_ECN != 0;
+                Some(Segmentation { kind, ecn, segment_bytes, header_bytes_hint: header.hdr_len })
+            }
+        };
+        Ok(Offload { checksum, verified: header.flags & NetHeader::F_DATA_VALID != 0, segmentation })
+    }
+
+    /// The header that says the same to a receiver that accepts it; `num_buffers` is 1.
+    #[inline(always)]
+    pub fn header(&self) -> NetHeader {
+        let mut header = NetHeader { num_buffers: 1, ..NetHeader::default() };
+        if *self == Self::NONE {
+            return header;
+        }
+        if let Some(PartialChecksum { start, offset }) = self.checksum {
+            header.flags |= NetHeader::F_NEEDS_CSUM;
+            (header.csum_start, header.csum_offset) = (start, offset);
+        } else if self.verified {
+            header.flags |= NetHeader::F_DATA_VALID;
+        }
+        if let Some(segmentation) = self.segmentation {
+            header.gso_type = match segmentation.kind {
+                SegmentKind::TcpV4 => NetHeader::GSO_TCPV4,
+                SegmentKind::TcpV6 => NetHeader::GSO_TCPV6,
+                SegmentKind::UdpFragments => NetHeader::GSO_UDP,
+                SegmentKind::UdpSegments => NetHeader::GSO_UDP_L4,
+            };
+            if segmentation.ecn {
+                header.gso_type |= NetHeader::GSO_ECN;
+            }
+            header.gso_size = segmentation.segment_bytes.get();
+            header.hdr_len = segmentation.header_bytes_hint;
+        }
+        header
+    }
+}
+
+/// Which offloads a receiver takes as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepts {
+    /// Partial checksums.
+    pub checksum: bool,
+    /// TCP over IPv4, uncut.
+    pub tcp_v4: bool,
+    /// TCP over IPv6, uncut.
+    pub tcp_v6: bool,
+    /// The same with ECN.
+    pub ecn: bool,
+    /// UDP datagrams, not fragmented.
+    pub udp_fragments: bool,
+    /// Several UDP datagrams in one, over both IP versions.
+    pub udp_segments: bool,
+}
+
+/// What has to happen to a frame on its way to a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nothing: header and frame go over as they are.
+    AsIs,
+    /// The checksum is finished.
+    FinishChecksum,
+    /// The frame is cut, and every piece gets its checksum.
+    Segment,
+}
+
+impl Accepts {
+    /// Nothing: complete frames of the wire's length only.
+    pub const NOTHING: Accepts = Accepts {
+        checksum: false,
+        tcp_v4: false,
+        tcp_v6: false,
+        ecn: false,
+        udp_fragments: false,
+        udp_segments: false,
+    };
+
+    /// What a driver takes that negotiated these features (`GUEST_*`).
+    pub fn of_driver(features: Features) -> Self {
+        let has = |feature| features.has(feature);
+        Accepts {
+            checksum: has(Feature::NET_GUEST_CSUM),
+            tcp_v4: has(Feature::NET_GUEST_TSO4),
+            tcp_v6: has(Feature::NET_GUEST_TSO6),
+            ecn: has(Feature::NET_GUEST_ECN),
+            udp_fragments: has(Feature::NET_GUEST_UFO),
+            udp_segments: has(Feature::NET_GUEST_USO4) && has(Feature::NET_GUEST_USO6),
+        }
+    }
+
+    /// What a device takes that offered these features and saw them accepted (`HOST_*`).
+    pub fn of_device(features: Features) -> Self {
+        let has = |feature| features.has(feature);
+        Accepts {
+            checksum: has(Feature::NET_CSUM),
+            tcp_v4: has(Feature::NET_HOST_TSO4),
+            tcp_v6: has(Feature::NET_HOST_TSO6),
+            ecn: has(Feature::NET_HOST_ECN),
+            udp_fragments: has(Feature::NET_HOST_UFO),
+            udp_segments: has(Feature::NET_HOST_USO),
+        }
+    }
+
+    /// What has to happen to a frame with these offloads.
+    #[inline(always)]
+    pub fn delivery(&self, offload: &Offload) -> Delivery {
+        match (offload.segmentation, offload.checksum) {
+            (None, None) => Delivery::AsIs,
+            (None, Some(_)) if self.checksum => Delivery::AsIs,
+            (None, Some(_)) => Delivery::FinishChecksum,
+            (Some(segmentation), _) => {
+                let whole = match segmentation.kind {
+                    SegmentKind::TcpV4 => self.tcp_v4,
+                    SegmentKind::TcpV6 => self.tcp_v6,
+                    SegmentKind::UdpFragments => self.udp_fragments,
+                    SegmentKind::UdpSegments => self.udp_segments,
+                };
+                match whole && self.checksum && (self.ecn || !segmentation.ecn) {
+                    true => Delivery::AsIs,
+                    false => Delivery::Segment,
+                }
+            }
+        }
+    }
+}
