@@ -119,6 +119,23 @@ pub fn copy_between<'a, 'b>(
     len - left
 }
 
+/// Copies from a list of slices, from `from_offset` on, to bytes of our own, and returns how many bytes;
+/// each source byte is read once.
+pub fn read_between<'a>(
+    from: impl IntoIterator<Item = SharedSlice<'a>>,
+    from_offset: usize,
+    into: &mut [u8],
+) -> usize {
+    let mut at = 0;
+    for slice in skip(from, from_offset) {
+        at += slice.read(&mut into[at..]);
+        if at == into.len() {
+            break;
+        }
+    }
+    at
+}
+
 /// The slices after the first `offset` bytes; empty ones are left out.
 fn skip<'a>(
     slices: impl IntoIterator<Item = SharedSlice<'a>>,

@@ -32,7 +32,7 @@ mod translate;
 mod truncate;
 
 pub use cells::{BindError, Cell, Cells};
-pub use copy::{SharedSlice, copy_between, prefetch};
+pub use copy::{SharedSlice, copy_between, prefetch, read_between};
 pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
 pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
 pub use lent::Lent;

@@ -88,6 +88,12 @@ impl Burst {
         self.open
     }
 
+    /// Where the chains' pieces are kept.
+    #[inline(always)]
+    pub fn lent(&self) -> &Lent {
+        &self.lent
+    }
+
     /// One chain.
     #[inline(always)]
     pub fn chain(&self, index: usize) -> ChainRef<'_> {
@@ -165,6 +171,12 @@ impl<'a> ChainRef<'a> {
     #[inline(always)]
     pub fn readable(&self) -> &'a [SharedSlice<'a>] {
         self.burst.lent.slices(self.chain.first..self.chain.first_writable)
+    }
+
+    /// First and end of the readable pieces in [`Burst::lent`].
+    #[inline(always)]
+    pub fn readable_range(&self) -> (u32, u32) {
+        (self.chain.first, self.chain.first_writable)
     }
 
     /// The pieces that the device may write, in order.

@@ -1,0 +1,154 @@
+//! What passed a queue, and what did not, by reason.
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Why a frame was not passed on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DropReason { $($(#[$doc])* $name,)* }
+
+        impl DropReason {
+            /// All reasons.
+            pub const ALL: &[DropReason] = &[$(DropReason::$name),*];
+
+            /// In plain words.
+            pub const fn text(self) -> &'static str {
+                match self { $(DropReason::$name => $text),* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The receiver has no buffer free.
+    ReceiverFull = "receiver full",
+    /// The receiver's buffers are smaller than the frame.
+    NoBufferLargeEnough = "no buffer large enough",
+    /// The receiver's ring is malformed and stopped.
+    MalformedRing = "malformed ring",
+    /// The source address is not the port's.
+    Spoofed = "spoofed source address",
+    /// Longer than the port's limit.
+    TooLong = "too long",
+    /// Shorter than the headers in front of it.
+    TooShort = "too short",
+    /// The net header contradicts the frame.
+    MalformedHeader = "malformed net header",
+    /// Cannot be cut or summed for a receiver that needs it so.
+    OffloadImpossible = "offload impossible",
+    /// The receiver's filter does not want it.
+    Filtered = "filtered by the receiver",
+    /// The queue is disabled by its driver.
+    Disabled = "queue disabled",
+    /// The receiver has no queue running.
+    NotConnected = "receiver not connected",
+    /// It would go back where it came from, or there is no other port.
+    NowhereToGo = "nowhere to go",
+    /// The system refused it (TAP, packet socket, file).
+    System = "refused by the system",
+}
+
+/// Counters of one queue. One thread writes them, any may read.
+#[derive(Debug, Default)]
+pub struct QueueCounters {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    notifications: AtomicU64,
+    drops: [AtomicU64; DropReason::ALL.len()],
+}
+
+/// What the counters said at one moment; each is exact, together they may be a burst apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames passed on.
+    pub frames: u64,
+    /// Their bytes, without net headers.
+    pub bytes: u64,
+    /// Kicks or calls sent to the peer.
+    pub notifications: u64,
+    /// Dropped frames by reason, those above 0, largest first.
+    pub drops: Vec<(DropReason, u64)>,
+}
+
+impl Counts {
+    /// All dropped frames.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// One writer at a time, so load and store suffice; a read-modify-write would cost a locked instruction.
+#[inline(always)]
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+impl QueueCounters {
+    /// Counts frames that were passed on, and their bytes.
+    #[inline(always)]
+    pub fn passed(&self, frames: u64, bytes: u64) {
+        add(&self.frames, frames);
+        add(&self.bytes, bytes);
+    }
+
+    /// Counts frames that were not.
+    #[inline(always)]
+    pub fn dropped(&self, reason: DropReason, frames: u64) {
+        add(&self.drops[reason as usize], frames);
+    }
+
+    /// Counts a kick or call.
+    #[inline(always)]
+    pub fn notified(&self) {
+        add(&self.notifications, 1);
+    }
+
+    /// How many frames were dropped for this reason.
+    pub fn drops(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// All of it.
+    pub fn counts(&self) -> Counts {
+        let count = |reason: &DropReason| (*reason, self.drops(*reason));
+        let mut drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|(_, n)| *n > 0).collect();
+        drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        Counts {
+            frames: self.frames.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            notifications: self.notifications.load(Ordering::Relaxed),
+            drops,
+        }
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_counted_by_reason_and_the_largest_comes_first() {
+        let counters = QueueCounters::default();
+        counters.passed(3, 180);
+        counters.dropped(DropReason::Spoofed, 1);
+        counters.dropped(DropReason::ReceiverFull, 5);
+        counters.dropped(DropReason::Spoofed, 1);
+        let counts = counters.counts();
+        assert_eq!((counts.frames, counts.bytes, counts.dropped()), (3, 180, 7));
+        assert_eq!(counts.drops, [(DropReason::ReceiverFull, 5), (DropReason::Spoofed, 2)]);
+    }
+
+    #[test]
+    fn every_reason_has_its_own_counter() {
+        for (i, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, i);
+        }
+    }
+}

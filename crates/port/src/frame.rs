@@ -1,0 +1,81 @@
+//! One frame of a burst, where its sender put it.
+use memory::SharedSlice;
+use virtio::net::{MacAddress, Offload};
+
+/// Bytes at a frame's start that are copied when it is lent: what decisions are made on.
+pub const HEAD_BYTES: usize = 64;
+
+/// Destination, source and type (IEEE 802.3 §3.1.1): less is no frame.
+pub const ETHERNET_HEADER_BYTES: usize = 14;
+
+/// The copied start of a frame. Bytes beyond the frame's end are unspecified.
+pub type Head = [u8; HEAD_BYTES];
+
+/// What a lending remembers of one frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub head: Head,
+    pub offload: Offload,
+    /// Its pieces in the arena.
+    pub first: u32,
+    pub end: u32,
+    /// Bytes in the pieces before the frame: the net header.
+    pub skip: u32,
+    /// Length of the frame.
+    pub len: u32,
+}
+
+/// A frame that is lent: a copy of its first bytes, and where the rest lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    pub(crate) meta: &'a Meta,
+    pub(crate) pieces: &'a [SharedSlice<'a>],
+}
+
+impl<'a> Frame<'a> {
+    /// Length in bytes, from destination address to payload's end; never below
+    /// [`ETHERNET_HEADER_BYTES`].
+    #[inline(always)]
+    pub fn len_bytes(&self) -> usize {
+        self.meta.len as usize
+    }
+
+    /// The copied start: [`HEAD_BYTES`], or the whole frame if it is shorter.
+    #[inline(always)]
+    pub fn head(&self) -> &'a [u8] {
+        &self.meta.head[..self.len_bytes().min(HEAD_BYTES)]
+    }
+
+    /// The copied start with its full length; what lies beyond the frame is unspecified.
+    #[inline(always)]
+    pub fn whole_head(&self) -> &'a Head {
+        &self.meta.head
+    }
+
+    /// Where it goes.
+    #[inline(always)]
+    pub fn destination(&self) -> MacAddress {
+        let h = &self.meta.head;
+        MacAddress([h[0], h[1], h[2], h[3], h[4], h[5]])
+    }
+
+    /// Where it says that it comes from.
+    #[inline(always)]
+    pub fn source(&self) -> MacAddress {
+        let h = &self.meta.head;
+        MacAddress([h[6], h[7], h[8], h[9], h[10], h[11]])
+    }
+
+    /// What its sender left to be done.
+    #[inline(always)]
+    pub fn offload(&self) -> &'a Offload {
+        &self.meta.offload
+    }
+
+    /// The sender's memory, and how many bytes of it come before the frame. Read nothing of the first
+    /// [`HEAD_BYTES`] of the frame from here: they were read already, and may have changed.
+    #[inline(always)]
+    pub fn pieces(&self) -> (&'a [SharedSlice<'a>], usize) {
+        (self.pieces, self.meta.skip as usize)
+    }
+}

@@ -1,0 +1,106 @@
+//! The control side of a port, and what it is given to work with.
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use virtio::net::MacAddress;
+
+use crate::{QueueCounters, QueueError, Sink, Source};
+
+/// A port's own name for something it watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub u32);
+
+/// What a port waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to read, or the end.
+    Readable,
+    /// That, or room to write.
+    ReadableOrWritable,
+}
+
+/// A direction, seen from the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// What the guest sends: a [`Source`].
+    FromGuest,
+    /// What the guest receives: a [`Sink`].
+    ToGuest,
+}
+
+/// Why a port cannot be, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {why}; {remedy}")]
+pub struct PortError {
+    /// What was tried.
+    pub what: String,
+    /// What the system or the peer said.
+    pub why: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl PortError {
+    /// What was tried, what came of it, and what to do.
+    pub fn new(what: impl Into<String>, why: impl ToString, remedy: impl Into<String>) -> Self {
+        PortError { what: what.into(), why: why.to_string(), remedy: remedy.into() }
+    }
+}
+
+/// What a port is lent by whoever runs it. A queue that is plugged in belongs to a worker; taking it out
+/// waits until the worker has let go, between two bursts.
+pub trait Plugboard {
+    /// Frames come from here now, as those of queue pair `pair`.
+    fn plug_source(&mut self, pair: u16, source: Box<dyn Source>);
+
+    /// Frames for queue pair `pair` go here now.
+    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>);
+
+    /// Takes a source back; nothing of it is lent any more. `None` if none is plugged in.
+    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>>;
+
+    /// Takes a sink back. `None` if none is plugged in.
+    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>>;
+
+    /// Calls [`Port::ready`] when the descriptor is ready (level-triggered), or after a change of interest.
+    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()>;
+
+    /// Watches it no more. To be called before the descriptor is closed; nothing happens if it is unknown.
+    fn unwatch(&mut self, token: Token);
+
+    /// Calls [`Port::ready`] with this token once, after this time. A later call for the same token
+    /// replaces it.
+    fn after(&mut self, token: Token, time: Duration);
+
+    /// A station was announced behind this port (RARP, a guest that has moved).
+    fn announce(&mut self, address: MacAddress);
+
+    /// Says what happened, for people; `message` names what was tried and what to do if it is an error.
+    fn say(&mut self, message: &dyn std::fmt::Display);
+}
+
+/// The control side of a port. One thread calls all of these.
+pub trait Port: Send {
+    /// Queue pairs at most.
+    fn queue_pairs(&self) -> u16;
+
+    /// What this is and how it stands, in one line for people: kind, path, connected or not, features.
+    fn describe(&self) -> String;
+
+    /// Counters of one queue; they outlive reconnections.
+    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;
+
+    /// Begins: listens, connects or opens.
+    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError>;
+
+    /// Something watched is ready, or a time is over. An error ends the port; a peer's mistakes are no
+    /// errors of the port.
+    fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError>;
+
+    /// A queue has stopped by itself; it is unplugged already.
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard);
+
+    /// Ends: unplugs everything and removes what it made.
+    fn end(&mut self, board: &mut dyn Plugboard);
+}

@@ -1,0 +1,62 @@
+//! The data side of a port: one queue in one direction, owned by one worker at a time.
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use crate::{Lending, QueueCounters};
+
+/// Why a queue stopped by itself. Its port hears of it and tells the peer if there is a way to.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The peer's ring breaks a rule.
+    #[error(transparent)]
+    Ring(#[from] virtqueue::RingError),
+    /// The system refuses what worked before.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A queue from which frames come.
+pub trait Source: Any + Send {
+    /// Lends up to `max` frames that are there. Frames that are malformed are counted and left out.
+    /// After an error the queue stays silent.
+    ///
+    /// What an earlier call lent must have been released.
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError>;
+
+    /// Whether the last call of [`Source::lend`] found anything, malformed frames included: an empty
+    /// lending is to be released too then.
+    fn lent(&self) -> bool;
+
+    /// Gives all that was lent back to the sender at once.
+    fn release(&mut self);
+
+    /// Asks for [`Source::wake_fd`] to become readable when something comes. True if something is there
+    /// already: then do not sleep.
+    #[must_use]
+    fn sleep(&mut self) -> bool;
+
+    /// Polling goes on: no wake-up is needed, and one that came is forgotten.
+    fn wake(&mut self);
+
+    /// Becomes readable after [`Source::sleep`]; `None` if this source never wakes anybody.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What passed.
+    fn counters(&self) -> &Arc<QueueCounters>;
+}
+
+/// A queue to which frames go.
+pub trait Sink: Any + Send {
+    /// Copies the frames of `lending` that `which` names, in that order, to the receiver, and tells it.
+    /// What it has no room for is counted as dropped, with the reason; it never waits.
+    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError>;
+
+    /// What passed and what did not.
+    fn counters(&self) -> &Arc<QueueCounters>;
+}
