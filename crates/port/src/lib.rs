@@ -31,6 +31,7 @@ mod frame;
 mod lending;
 mod plug;
 mod queue;
+pub mod spec;
 
 pub use counters::{Counts, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head};
