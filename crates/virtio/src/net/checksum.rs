@@ -33,7 +33,7 @@ pub const fn add(a: u16, b: u16) -> u16 {
 /// (RFC 1071 §2(B): at an odd offset the halves change places).
 #[inline]
 pub const fn concat(first: u16, first_bytes: usize, then: u16) -> u16 {
-    add(first, if first_bytes % 2 == 0 { then } else { then.swap_bytes() })
+    add(first, if first_bytes.is_multiple_of(2) { then } else { then.swap_bytes() })
 }
 
 /// The sum of the pseudo header over IPv4 (RFC 9293 §3.1, RFC 768); `bytes` is the length of transport

@@ -4,6 +4,7 @@ mod finish;
 mod header;
 mod mac;
 mod offload;
+pub mod segment;
 
 pub use finish::{ChecksumBeyondHead, FinishChecksum};
 pub use header::{HeaderLayout, NetHeader};
