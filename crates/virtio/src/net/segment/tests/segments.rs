@@ -48,6 +48,8 @@ proptest! {
         segment_bytes in 100_u16..3000,
         first in 0_usize..300,
     ) {
+        // Now and then the urgent data ends where a segment does.
+        let tcp = if tcp.urgent % 4 == 0 { Tcp { urgent: segment_bytes, ..tcp } } else { tcp };
         let kind = if below.v6 { SegmentKind::TcpV6 } else { SegmentKind::TcpV4 };
         let frame = partial(below.tcp(&tcp.header(0, true, true), &payload), &below, kind);
         let pieces = cut(&frame, first, &below.offload(kind, segment_bytes)).unwrap();
@@ -138,5 +140,11 @@ fn a_route_still_to_be_travelled_is_summed_with_its_last_address() {
         frame[54 + 2] = 3;
         let error = cut(&frame, 64, &below.offload(SegmentKind::UdpSegments, 100)).unwrap_err();
         assert_eq!(error, SegmentError::Routing(3));
+        // A route without room for an address.
+        let below = Below { routing: Some(1), ..below };
+        let mut frame = below.udp(&[1, 2, 3, 4, 5]);
+        frame[54 + 2..54 + 4].copy_from_slice(&[kind, 1]);
+        let error = cut(&frame, 64, &below.offload(SegmentKind::UdpSegments, 100)).unwrap_err();
+        assert_eq!(error, SegmentError::Routing(kind));
     }
 }
