@@ -119,25 +119,25 @@ pub fn copy_between<'a, 'b>(
     len - left
 }
 
-/// Copies from a list of slices, from `from_offset` on, to bytes of our own, and returns how many bytes;
-/// each source byte is read once.
+/// Copies from a list of slices, from `from_offset` on, to local bytes as much as both hold, and returns
+/// how many bytes; each source byte is read once.
 pub fn read_between<'a>(
     from: impl IntoIterator<Item = SharedSlice<'a>>,
     from_offset: usize,
     into: &mut [u8],
 ) -> usize {
-    let mut at = 0;
+    let mut done = 0;
     for slice in skip(from, from_offset) {
-        at += slice.read(&mut into[at..]);
-        if at == into.len() {
+        if done == into.len() {
             break;
         }
+        done += slice.read(&mut into[done..]);
     }
-    at
+    done
 }
 
 /// The slices after the first `offset` bytes; empty ones are left out.
-fn skip<'a>(
+pub(crate) fn skip<'a>(
     slices: impl IntoIterator<Item = SharedSlice<'a>>,
     mut offset: usize,
 ) -> impl Iterator<Item = SharedSlice<'a>> {
@@ -276,5 +276,11 @@ mod tests {
         assert_eq!(out, source[35..85]);
         assert_eq!(copy_between(from, 90, to, 0, 80), 10);
         assert_eq!(copy_between(from, 500, to, 0, 80), 0);
+        let mut out = [0; 60];
+        assert_eq!(read_between(from, 7, &mut out), 60);
+        assert_eq!(out, source[7..67]);
+        assert_eq!(read_between(from, 90, &mut out), 10);
+        assert_eq!(out[..10], source[90..]);
+        assert_eq!(read_between(from, 100, &mut out), 0);
     }
 }
