@@ -1,0 +1,4 @@
+//! Generator and receiver, trials, and the throughput searches as pure functions.
+#![forbid(unsafe_code)]
+
+pub mod frames;
