@@ -2,3 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod frames;
+pub mod rig;
+pub mod trial;

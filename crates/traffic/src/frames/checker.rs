@@ -33,6 +33,22 @@ pub struct Tally {
     pub foreign: u64,
 }
 
+impl std::ops::Sub for Tally {
+    type Output = Tally;
+
+    fn sub(self, earlier: Tally) -> Tally {
+        Tally {
+            distinct: self.distinct - earlier.distinct,
+            bytes: self.bytes - earlier.bytes,
+            reordered: self.reordered - earlier.reordered,
+            doubled: self.doubled - earlier.doubled,
+            altered: self.altered - earlier.altered,
+            stale: self.stale - earlier.stale,
+            foreign: self.foreign - earlier.foreign,
+        }
+    }
+}
+
 /// How far behind the newest frame of its flow a frame may come and still be recognised.
 const WINDOW: u64 = 4096;
 
@@ -197,7 +213,7 @@ impl Checker {
         let sum = sum_words(&self.payload[ip + 12..udp]) + 17 + (bytes - udp) as u64;
         let sum = sum + sum_words(&self.payload[udp..]);
         debug_assert!(self.stamp_at + STAMP_BYTES <= HEAD_BYTES);
-        sum % 0xffff == 0
+        sum.is_multiple_of(0xffff)
     }
 }
 
@@ -217,7 +233,7 @@ mod tests {
 
     fn pair(text: &str, flows: u16, access: Access) -> (Stream, Checker) {
         let (fields, mix) = (Fields::default(), text.parse().unwrap());
-        (Stream::new(fields, &mix, flows).unwrap(), Checker::new(&fields, &mix, flows, access))
+        (Stream::new(fields, &mix, 0..flows).unwrap(), Checker::new(&fields, &mix, flows, access))
     }
 
     #[test]

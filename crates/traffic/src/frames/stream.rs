@@ -1,5 +1,6 @@
 //! A stream of stamped frames, ready to be lent in bursts.
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use memory::{Access, AddressSpace, Region, Translator, sealed_memfd};
@@ -71,13 +72,15 @@ pub struct Stream {
     flows: Vec<Flow>,
     next_slot: usize,
     next_flow: usize,
+    first_flow: u16,
     stamp_at: usize,
     which: Vec<u16>,
 }
 
 impl Stream {
-    /// Frames of these lengths in this many flows (at least one).
-    pub fn new(fields: Fields, mix: &SizeMix, flows: u16) -> std::io::Result<Self> {
+    /// Frames of these lengths in these flows (at least one); a receiver checks all flows of several
+    /// streams together.
+    pub fn new(fields: Fields, mix: &SizeMix, flows: Range<u16>) -> std::io::Result<Self> {
         let period = mix.period();
         let shortest = stamp_at(&fields) + STAMP_BYTES;
         if period.iter().any(|&bytes| usize::from(bytes) < shortest) {
@@ -122,7 +125,8 @@ impl Stream {
         Ok(Stream {
             lending,
             slots: made,
-            flows: (0..flows.max(1)).map(flow).collect(),
+            flows: (flows.start..flows.end.max(flows.start + 1)).map(flow).collect(),
+            first_flow: flows.start,
             next_slot: 0,
             next_flow: 0,
             stamp_at: stamp_at(&fields),
@@ -140,7 +144,8 @@ impl Stream {
             let number = self.next_flow;
             self.next_flow = if number + 1 == self.flows.len() { 0 } else { number + 1 };
             let flow = &mut self.flows[number];
-            let stamp = Stamp { flow: number as u16, sequence: flow.sequence, due_ns: due_ns(i) };
+            let stamp =
+                Stamp { flow: self.first_flow + number as u16, sequence: flow.sequence, due_ns: due_ns(i) };
             flow.sequence += 1;
             write_head(
                 self.lending.head_mut(slot),
@@ -279,7 +284,7 @@ mod tests {
         for vlan in [None, Some(100)] {
             let fields = Fields { vlan, ..Fields::default() };
             let mix: SizeMix = "64x3+65x2+570x1+1518x1+9000x1".parse().unwrap();
-            let mut stream = Stream::new(fields, &mix, 3).unwrap();
+            let mut stream = Stream::new(fields, &mix, 0..3).unwrap();
             for round in 0..5 {
                 for (i, bytes) in frames(&mut stream, 40).iter().enumerate() {
                     let packet = SlicedPacket::from_ethernet(bytes).unwrap();
@@ -306,7 +311,7 @@ mod tests {
     #[test]
     fn a_frame_too_short_for_its_fields_is_refused() {
         let fields = Fields { vlan: Some(1), ..Fields::default() };
-        let error = Stream::new(fields, &SizeMix::fixed(60).unwrap(), 1).unwrap_err();
+        let error = Stream::new(fields, &SizeMix::fixed(60).unwrap(), 0..1).unwrap_err();
         assert!(error.to_string().contains("64 bytes"), "{error}");
     }
 }
