@@ -101,7 +101,8 @@ pub fn frames_per_second(
                     // What came in goes out.
                     _ => {
                         there.read(&mut read, &mut sum);
-                        back.write(&mut written, read - written);
+                        let owed = read - written;
+                        back.write(&mut written, owed);
                     }
                 }
             }
