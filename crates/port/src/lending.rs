@@ -4,7 +4,7 @@ use virtio::net::{HeaderLayout, NetHeader, Offload};
 use virtqueue::Burst;
 
 use crate::DropReason;
-use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Meta};
+use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, Meta};
 
 /// Where the pieces of the frames are kept.
 #[derive(Debug)]
@@ -52,6 +52,12 @@ impl Lending {
     pub fn frame(&self, index: usize) -> Frame<'_> {
         let meta = &self.frames[index];
         Frame { meta, pieces: self.pieces(meta.first, meta.end) }
+    }
+
+    /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
+    #[inline(always)]
+    pub fn head_mut(&mut self, index: usize) -> &mut Head {
+        &mut self.frames[index].head
     }
 
     /// All frames.
