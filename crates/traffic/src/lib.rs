@@ -4,4 +4,5 @@
 pub mod bound;
 pub mod frames;
 pub mod rig;
+pub mod search;
 pub mod trial;
