@@ -27,13 +27,17 @@
 
 mod counters;
 mod deliver;
+mod driver;
 mod frame;
 mod lending;
 mod plug;
 mod queue;
+mod virtio_user;
 
 pub use counters::{Counts, DropReason, QueueCounters};
+pub use driver::Pages;
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head};
 pub use lending::Lending;
 pub use plug::{Interest, Plugboard, Port, PortError, Side, Token};
 pub use queue::{QueueError, Sink, Source};
+pub use virtio_user::{VirtioUser, VirtioUserOptions};
