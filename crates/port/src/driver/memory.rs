@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::{AddressSpace, Mapping, Region, SharedSlice};
+use memory::{Address, AddressSpace, Mapping, Region, SharedSlice};
 use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
-use virtqueue::Layout;
+use virtqueue::{ActivateError, DriverQueue, Layout, Position, QueueConfig, RingFeatures};
 
 /// Where the memory begins, in guest addresses and in user addresses alike: one name for every byte. Not 0,
 /// which some back-ends take for "no address".
@@ -61,15 +61,11 @@ pub(crate) struct QueueShape {
 
 /// Where the parts of one queue lie.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueuePlace {
-    /// Descriptor table (split) or descriptor ring (packed).
-    pub descriptors: u64,
-    /// Available ring (split) or driver event suppression (packed).
-    pub driver_area: u64,
-    /// Used ring (split) or device event suppression (packed).
-    pub device_area: u64,
-    /// Indirect tables, if there are any.
-    pub tables: Option<u64>,
+struct QueuePlace {
+    descriptors: u64,
+    driver_area: u64,
+    device_area: u64,
+    tables: Option<u64>,
     buffers: u64,
 }
 
@@ -151,9 +147,28 @@ impl DriverMemory {
         self.space.regions()[0].mapping()
     }
 
-    /// Where a queue lies; the queues are those that were asked for.
-    pub fn place(&self, queue: usize) -> QueuePlace {
-        self.queues[queue].1
+    /// A queue as it is announced to the device; the queues are those that were asked for.
+    pub fn config(&self, queue: usize, features: RingFeatures) -> QueueConfig {
+        let (shape, place) = self.queues[queue];
+        QueueConfig {
+            features,
+            size: shape.size.into(),
+            descriptors: Address::User(place.descriptors),
+            driver_area: Address::User(place.driver_area),
+            device_area: Address::User(place.device_area),
+            position: Position::start(features.layout),
+        }
+    }
+
+    /// The driver half of a queue.
+    pub fn driver(
+        &self,
+        queue: usize,
+        features: RingFeatures,
+    ) -> Result<Box<dyn DriverQueue>, ActivateError> {
+        let (shape, place) = self.queues[queue];
+        let tables = place.tables.map(|address| (Address::User(address), shape.table_entries));
+        self.config(queue, features).activate_driver(&self.space, tables)
     }
 
     /// A queue's buffers.
@@ -175,7 +190,7 @@ fn memory_file(pages: Pages, bytes: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages.flags();
     let file = memfd_create("tautline driver", flags)?;
     fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file.into())
 }
 
@@ -225,7 +240,6 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory::Address;
 
     fn shape(layout: Layout) -> QueueShape {
         QueueShape { layout, size: 256, buffers: 300, buffer_bytes: 2048, table_entries: 33 }

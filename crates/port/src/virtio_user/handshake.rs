@@ -9,7 +9,8 @@
 //!   each ring: SET_VRING_ENABLE;  SET_STATUS
 //! ```
 //!
-//! With REPLY_ACK each message is acknowledged before the next one goes. The order is that of DPDK's and
+//! With REPLY_ACK each message is acknowledged before the next one goes; without, GET_FEATURES comes once
+//! more at the end, for its answer means that all before it was accepted. The order is that of DPDK's and
 //! QEMU's front-ends. No channel for requests of the back-end is offered: a network device has none to make
 //! without IOTLB, configuration space or host notifiers, and none of these is agreed on.
 use std::collections::VecDeque;
@@ -17,7 +18,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::Address;
 use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
@@ -26,7 +26,7 @@ use vhost_user::session::SessionError;
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use virtio::net::Accepts;
 use virtio::{Feature, Features};
-use virtqueue::{ActivateError, Layout, Position, QueueConfig, RingFeatures};
+use virtqueue::{ActivateError, DriverQueue, Layout, RingFeatures};
 
 use super::options::{VirtioUserOptions, agree};
 use crate::QueueCounters;
@@ -53,8 +53,8 @@ pub(super) enum HandshakeError {
     Refused(&'static str),
     #[error("the back-end does not accept the features {0}; leave some out")]
     Features(Features),
-    #[error("the back-end answered {0} in a way that was not asked for")]
-    Surprise(&'static str),
+    #[error("the back-end answered what was not asked")]
+    Surprise,
     #[error("cannot {what}: {source}{}", remedy(what))]
     System { what: &'static str, source: io::Error },
     #[error("cannot make a queue: {0}")]
@@ -138,6 +138,8 @@ impl Handshake {
     /// Takes one answer.
     pub fn receive(&mut self, message: Message) -> Result<(), HandshakeError> {
         match self.session.receive(message)? {
+            // The question at the end, whose answer says that all before it was heard.
+            Answer::Features(_) if self.ready.is_some() => Ok(()),
             Answer::Features(offered) => self.features_offered(Features::from_bits(offered.bits())),
             Answer::ProtocolFeatures(offered) => {
                 self.protocol_features_offered(offered);
@@ -155,7 +157,7 @@ impl Handshake {
             },
             Answer::Done { .. } => Ok(()),
             Answer::Refused { request, .. } => Err(HandshakeError::Refused(request)),
-            _ => Err(HandshakeError::Surprise("a request")),
+            _ => Err(HandshakeError::Surprise),
         }
     }
 
@@ -191,9 +193,6 @@ impl Handshake {
         if pairs == 0 {
             return Err(HandshakeError::NoQueues);
         }
-        if self.ready.is_some() {
-            return Err(HandshakeError::Surprise("GET_QUEUE_NUM"));
-        }
         if pairs == 1 {
             self.features = self.features.without(Feature::NET_MQ);
         }
@@ -220,6 +219,9 @@ impl Handshake {
         if has_status {
             let all = status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
             self.say(Request::SetStatus(all));
+        }
+        if !self.protocol.contains(ProtocolFeatures::REPLY_ACK) {
+            self.say(Request::GetFeatures);
         }
         self.ready = Some((Agreement { features, pairs }, queues));
         Ok(())
@@ -269,21 +271,10 @@ impl Handshake {
         &mut self,
         memory: &DriverMemory,
         index: u8,
-    ) -> Result<(Box<dyn virtqueue::DriverQueue>, Event, Event), HandshakeError> {
+    ) -> Result<(Box<dyn DriverQueue>, Event, Event), HandshakeError> {
         let features = RingFeatures::from(self.features);
-        let place = memory.place(index.into());
-        let shape = self.options.queue(self.features, index.is_multiple_of(2));
-        let position = Position::start(features.layout);
-        let config = QueueConfig {
-            features,
-            size: shape.size.into(),
-            descriptors: Address::User(place.descriptors),
-            driver_area: Address::User(place.driver_area),
-            device_area: Address::User(place.device_area),
-            position,
-        };
-        let tables = place.tables.map(|address| (Address::User(address), shape.table_entries));
-        let queue = config.activate_driver(memory.space(), tables)?;
+        let config = memory.config(index.into(), features);
+        let queue = memory.driver(index.into(), features)?;
         let event = || Event::new().map_err(system("make an eventfd"));
         let share = |event: &Event| event.share().map_err(system("share an eventfd"));
         let (kick, call) = (event()?, event()?);
@@ -291,19 +282,19 @@ impl Handshake {
         let vring = VringFd { index, has_fd: true };
         // A fresh packed ring is told as DPDK tells it: without the used half, which is the same.
         let base = match features.layout {
-            Layout::Split => position.to_vring_base(),
-            Layout::Packed => position.to_vring_base() & 0xffff,
+            Layout::Split => config.position.to_vring_base(),
+            Layout::Packed => config.position.to_vring_base() & 0xffff,
         };
         let address = VringAddress {
             index: index.into(),
             log_used: false,
-            descriptor: place.descriptors,
-            used: place.device_area,
-            available: place.driver_area,
+            descriptor: config.descriptors.value(),
+            used: config.device_area.value(),
+            available: config.driver_area.value(),
             log: 0,
         };
         self.script.push_back((Request::SetVringCall(vring), vec![share(&call)?]));
-        self.say(Request::SetVringNum(state(shape.size.into())));
+        self.say(Request::SetVringNum(state(config.size)));
         self.say(Request::SetVringBase(state(base)));
         self.say(Request::SetVringAddr(address));
         self.script.push_back((Request::SetVringKick(vring), vec![share(&kick)?]));

@@ -65,6 +65,8 @@ enum Lost {
     Session(#[from] SessionError),
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
+    #[error("cannot wait for the socket: {0}; raise the limit of open files (ulimit -n) if it is low")]
+    Watch(std::io::Error),
     #[error("the back-end did not answer within {} s", PATIENCE.as_secs())]
     Silence,
     #[error("the back-end said something unasked (message {0})")]
@@ -81,6 +83,8 @@ pub struct VirtioUser {
     state: State,
     /// Pairs that are plugged in.
     plugged: u16,
+    /// What the connection is watched for.
+    interest: Interest,
     /// What was said last: the same is not said again every 200 ms.
     said: String,
 }
@@ -96,6 +100,7 @@ impl VirtioUser {
             listener: None,
             state: State::Off,
             plugged: 0,
+            interest: Interest::Readable,
             said: String::new(),
         })
     }
@@ -144,7 +149,12 @@ impl VirtioUser {
                 board.unwatch(LISTENER);
                 self.talk(connection, board);
             }
-            Some(Err(error)) => self.say(board, error),
+            Some(Err(error)) => {
+                // It would come again at once.
+                board.unwatch(LISTENER);
+                self.say(board, error);
+                board.after(TIMER, AGAIN);
+            }
             Some(Ok(None)) | None => {}
         }
     }
@@ -156,6 +166,7 @@ impl VirtioUser {
             board.after(TIMER, AGAIN);
             return;
         }
+        self.interest = Interest::Readable;
         board.after(TIMER, PATIENCE);
         let handshake = Handshake::new(Arc::clone(&self.options), Arc::clone(&self.counters));
         self.state = State::Talking(connection, Box::new(handshake));
@@ -165,16 +176,29 @@ impl VirtioUser {
     /// Says and hears what can be said and heard now.
     fn go_on(&mut self, board: &mut dyn Plugboard) {
         let outcome = match &mut self.state {
-            State::Talking(connection, handshake) => converse(connection, handshake, board),
-            State::Running(connection, ..) => listen(connection),
+            State::Talking(connection, handshake) => converse(connection, handshake),
+            State::Running(connection, ..) => listen(connection).map(|()| true),
             State::Off | State::Away => return,
         };
-        if let Err(why) = outcome {
-            return self.lose(why, board);
+        match outcome.and_then(|all_sent| self.watch_for(all_sent, board)) {
+            Err(why) => self.lose(why, board),
+            Ok(true) if matches!(&self.state, State::Talking(_, handshake) if handshake.is_done()) => {
+                self.run(board);
+            }
+            Ok(_) => {}
         }
-        if matches!(&self.state, State::Talking(_, handshake) if handshake.is_done()) {
-            self.run(board);
+    }
+
+    /// Watches for room to write too while something waits to be sent.
+    fn watch_for(&mut self, all_sent: bool, board: &mut dyn Plugboard) -> Result<bool, Lost> {
+        let interest = if all_sent { Interest::Readable } else { Interest::ReadableOrWritable };
+        if let State::Talking(connection, _) = &self.state
+            && interest != self.interest
+        {
+            board.watch(CONNECTION, connection.as_fd(), interest).map_err(Lost::Watch)?;
+            self.interest = interest;
         }
+        Ok(all_sent)
     }
 
     /// The handshake is done: frames may pass.
@@ -210,27 +234,16 @@ impl VirtioUser {
     }
 }
 
-/// Exchanges messages as long as there are any.
-fn converse(
-    connection: &mut Connection,
-    handshake: &mut Handshake,
-    board: &mut dyn Plugboard,
-) -> Result<(), Lost> {
+/// Exchanges messages as long as there are any. True if nothing waits to be sent.
+fn converse(connection: &mut Connection, handshake: &mut Handshake) -> Result<bool, Lost> {
     loop {
-        let mut flushed = connection.flush()?;
-        while flushed && let Some(message) = handshake.next_message()? {
-            flushed = connection.try_send(message)?;
-        }
-        let interest = if flushed { Interest::Readable } else { Interest::ReadableOrWritable };
-        board
-            .watch(CONNECTION, connection.as_fd(), interest)
-            .map_err(|source| SocketError::System { what: "wait for the socket".into(), source })?;
-        if handshake.is_done() {
-            return Ok(());
+        let mut all_sent = connection.flush()?;
+        while all_sent && let Some(message) = handshake.next_message()? {
+            all_sent = connection.try_send(message)?;
         }
         match connection.try_receive()? {
             Some(message) => handshake.receive(message)?,
-            None => return Ok(()),
+            None => return Ok(all_sent),
         }
     }
 }

@@ -90,8 +90,7 @@ pub struct Checker {
 
 impl Checker {
     pub fn check(&mut self, frame: &[u8]) {
-        let Some((&[0x88, 0xb5, flow], rest)) =
-            frame.get(12..).and_then(|rest| rest.split_first_chunk()).map(|(start, rest)| (start, rest))
+        let Some((&[0x88, 0xb5, flow], rest)) = frame.get(12..).and_then(|rest| rest.split_first_chunk())
         else {
             self.foreign += 1;
             return;
