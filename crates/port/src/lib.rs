@@ -27,10 +27,14 @@
 
 mod counters;
 mod deliver;
+pub mod device;
 mod frame;
 mod lending;
 mod plug;
 mod queue;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod vhost_user;
 
 pub use counters::{Counts, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head};
