@@ -27,6 +27,7 @@
 
 mod counters;
 mod deliver;
+pub mod device;
 mod driver;
 mod frame;
 pub mod in_memory;
@@ -35,12 +36,13 @@ mod own;
 mod plug;
 mod queue;
 pub mod spec;
-mod virtio_user;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod vhost_user;
+pub mod virtio_user;
 
 pub use counters::{Counts, DropReason, QueueCounters};
-pub use driver::Pages;
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};
 pub use lending::Lending;
 pub use plug::{Interest, Plugboard, Port, PortError, Side, Token};
 pub use queue::{QueueError, Sink, Source};
-pub use virtio_user::{VirtioUser, VirtioUserOptions};

@@ -28,6 +28,7 @@ use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Feature;
 
+pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
