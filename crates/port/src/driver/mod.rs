@@ -1,13 +1,15 @@
 //! The driver's side of a device: memory that is ours, rings in it, and a source and a sink over them.
 mod event;
-mod memory;
 mod receive;
+mod shared;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 pub(crate) use event::Event;
-pub use memory::Pages;
-pub(crate) use memory::{Buffers, DriverMemory, QueueShape};
 pub(crate) use receive::Receive;
+pub use shared::Pages;
+pub(crate) use shared::{Buffers, DriverMemory, QueueShape};
 pub(crate) use transmit::Transmit;
 
 /// Bytes of the longest frame with its net header: 64 KiB of payload behind an Ethernet header, as
