@@ -34,6 +34,7 @@ mod own;
 mod plug;
 mod queue;
 pub mod spec;
+pub mod tap;
 
 pub use counters::{Counts, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};
