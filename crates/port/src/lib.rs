@@ -36,6 +36,7 @@ mod own;
 mod plug;
 mod queue;
 pub mod spec;
+pub mod tap;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod vhost_user;

@@ -8,7 +8,8 @@ use common_driver::board::Board;
 use common_driver::frames::{Checker, Sender};
 use common_driver::soon;
 use common_driver::testpmd::{Setup, Testpmd};
-use port::{Port, Side, VirtioUser, VirtioUserOptions};
+use port::virtio_user::{VirtioUser, VirtioUserOptions};
+use port::{Port, Side};
 
 /// Sends frames of all lengths through pair 0 and checks that they come back.
 fn there_and_back(board: &mut Board, port: &mut VirtioUser, frames: u64, longest: usize) {

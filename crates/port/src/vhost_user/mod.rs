@@ -5,6 +5,7 @@ mod link;
 mod offer;
 mod peer;
 mod ring;
+mod spec;
 
 pub use link::Role;
 

@@ -18,6 +18,7 @@
 mod handshake;
 mod options;
 mod socket;
+mod spec;
 
 use std::fmt::{self, Display};
 use std::os::fd::AsFd;
