@@ -57,7 +57,7 @@ mod tests {
             "virtio-user:/tmp/a,server=on,queue-size=512,buffers=100,pages=2M,buffer-bytes=4096",
             "tap:tap0,queue-pairs=2",
         ] {
-            assert!(text.parse::<PortSpec>().and_then(|spec| Ok(spec.build().is_ok())).unwrap(), "{text}");
+            assert!(text.parse::<PortSpec>().map(|spec| spec.build().is_ok()).unwrap(), "{text}");
         }
         for (text, said) in [
             ("vhost-user:/tmp/a,queue-pairs=129", "1 to 128"),
