@@ -10,7 +10,7 @@
 //! must be started by a thread that outlives them.
 
 mod error;
-//pub mod guest;
+pub mod guest;
 mod iperf3;
 pub mod netns;
 mod process;
@@ -19,7 +19,7 @@ pub mod socket;
 //pub mod testpmd;
 
 pub use error::Error;
-//pub use guest::Guest;
+pub use guest::Guest;
 pub use iperf3::bytes_received;
 pub use netns::Netns;
 pub use process::{Output, run};
