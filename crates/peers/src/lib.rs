@@ -16,11 +16,11 @@ pub mod netns;
 mod process;
 pub mod requirements;
 pub mod socket;
-//pub mod testpmd;
+pub mod testpmd;
 
 pub use error::Error;
 pub use guest::Guest;
 pub use iperf3::bytes_received;
 pub use netns::Netns;
 pub use process::{Output, run};
-//pub use testpmd::Testpmd;
+pub use testpmd::Testpmd;

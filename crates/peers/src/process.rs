@@ -90,6 +90,9 @@ pub(crate) fn tied(program: &std::path::Path, needs: &mut Requirements) -> Comma
 }
 
 /// A process and all that it has said. Killed when dropped.
+///
+/// What is waited for comes on standard output; the other stream is kept apart, so that it cannot come
+/// between two characters of a prompt.
 pub(crate) struct Process {
     name: String,
     child: Child,
@@ -105,9 +108,18 @@ struct Log {
 
 #[derive(Default)]
 struct Said {
-    text: String,
-    /// The pipes that are still open.
-    open: usize,
+    text: [String; 2],
+    /// Which pipes are still open.
+    open: [bool; 2],
+}
+
+const OUT: usize = 0;
+const ERR: usize = 1;
+
+impl Said {
+    fn all(&self) -> String {
+        self.text.concat()
+    }
 }
 
 impl Log {
@@ -115,16 +127,16 @@ impl Log {
         self.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn follow(self: Arc<Self>, mut from: impl Read + Send + 'static) {
-        self.lock().open += 1;
+    fn follow(self: Arc<Self>, stream: usize, mut from: impl Read + Send + 'static) {
+        self.lock().open[stream] = true;
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             loop {
                 let count = from.read(&mut buffer).unwrap_or(0);
                 let mut said = self.lock();
                 match count {
-                    0 => said.open -= 1,
-                    _ => said.text.push_str(&String::from_utf8_lossy(&buffer[..count])),
+                    0 => said.open[stream] = false,
+                    _ => said.text[stream].push_str(&String::from_utf8_lossy(&buffer[..count])),
                 }
                 self.more.notify_all();
                 if count == 0 {
@@ -142,8 +154,8 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::system(format!("starting {command:?}")))?;
         let log = Arc::new(Log::default());
-        log.clone().follow(child.stdout.take().expect("piped"));
-        log.clone().follow(child.stderr.take().expect("piped"));
+        log.clone().follow(OUT, child.stdout.take().expect("piped"));
+        log.clone().follow(ERR, child.stderr.take().expect("piped"));
         Ok(Self { name, stdin: child.stdin.take(), child, log })
     }
 
@@ -151,14 +163,14 @@ impl Process {
         self.child.id()
     }
 
-    /// Everything said so far.
+    /// Everything said so far: standard output, then standard error.
     pub(crate) fn said(&self) -> String {
-        self.log.lock().text.clone()
+        self.log.lock().all()
     }
 
-    /// The length of what was said so far, bytes: where to look from for what comes next.
+    /// The length of the standard output so far, bytes: where to look from for what comes next.
     pub(crate) fn mark(&self) -> usize {
-        self.log.lock().text.len()
+        self.log.lock().text[OUT].len()
     }
 
     pub(crate) fn write(&mut self, text: &str) -> Result<(), Error> {
@@ -167,7 +179,7 @@ impl Process {
         stdin.write_all(text.as_bytes()).map_err(Error::system(format!("telling {} {text:?}", self.name)))
     }
 
-    /// Waits until what was said after `mark` ends the wait with a value.
+    /// Waits until what came on standard output after `mark` ends the wait with a value.
     pub(crate) fn wait_for<T>(
         &self,
         what: &str,
@@ -175,21 +187,47 @@ impl Process {
         limit: Duration,
         mut found: impl FnMut(&str) -> Option<T>,
     ) -> Result<T, Error> {
+        self.wait(what, limit, |said| found(&said[OUT][mark..]))
+    }
+
+    /// Waits until standard error ends the wait with a value.
+    pub(crate) fn wait_for_log<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut found: impl FnMut(&str) -> Option<T>,
+    ) -> Result<T, Error> {
+        self.wait(what, limit, |said| found(&said[ERR]))
+    }
+
+    fn wait<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut found: impl FnMut(&[String; 2]) -> Option<T>,
+    ) -> Result<T, Error> {
         let deadline = Instant::now() + limit;
         let mut said = self.log.lock();
         loop {
-            if let Some(value) = found(&said.text[mark..]) {
+            if let Some(value) = found(&said.text) {
                 return Ok(value);
             }
             let doing = || format!("waiting for {what} of {}", self.name);
-            if said.open == 0 {
-                return Err(Error::refused(doing(), format!("it has ended: {}", tail(&said.text))));
+            if said.open == [false; 2] {
+                return Err(Error::refused(doing(), format!("it has ended: {}", tail(&said.all()))));
             }
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                return Err(Error::TimedOut { doing: doing(), limit, said: tail(&said.text) });
+                return Err(Error::TimedOut { doing: doing(), limit, said: tail(&said.all()) });
             };
             said = self.log.more.wait_timeout(said, left).unwrap_or_else(|p| p.into_inner()).0;
         }
+    }
+
+    /// How it ended, waited for a moment: for an error's text.
+    pub(crate) fn ending(&self) -> String {
+        // The child cannot be waited for through a shared reference; its last words can.
+        let _ = self.wait_for("the end", 0, Duration::from_secs(5), |_| None::<()>);
+        tail(&self.said())
     }
 
     /// Whether it runs still.
@@ -197,15 +235,20 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Lets it end by itself within the limit; it is killed otherwise.
-    pub(crate) fn end(&mut self, limit: Duration) {
+    /// Lets it end by itself within the limit; its exit status. Killed otherwise, which is an error.
+    pub(crate) fn end(&mut self, limit: Duration) -> Result<i32, Error> {
         self.stdin = None;
         let deadline = Instant::now() + limit;
-        while self.runs() && Instant::now() < deadline {
-            std::thread::sleep(PAUSE);
+        loop {
+            let doing = format!("ending {}", self.name);
+            match self.child.try_wait().map_err(Error::system(&doing))? {
+                Some(status) => return Ok(exit_code(status)),
+                None if Instant::now() > deadline => {
+                    return Err(Error::TimedOut { doing, limit, said: tail(&self.said()) });
+                }
+                None => std::thread::sleep(PAUSE),
+            }
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

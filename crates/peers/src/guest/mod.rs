@@ -201,10 +201,11 @@ impl Guest {
     }
 
     fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {
-        let said = tail(&self.console());
         match silence {
-            Silence::Ended => Error::refused(doing, format!("the guest has ended: {said}")),
-            Silence::TimedOut => Error::TimedOut { doing: doing.to_owned(), limit, said },
+            Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
+            Silence::TimedOut => {
+                Error::TimedOut { doing: doing.to_owned(), limit, said: tail(&self.console()) }
+            }
         }
     }
 }
