@@ -45,11 +45,21 @@ if [ "$purpose" = test ]; then
     has dpdk-testpmd || dpdk=missing
     need setpriv util-linux
     need ip iproute2
+    # What the peers' guest brings along.
+    need busybox busybox-static
+    need ping iputils-ping
+    need iperf3 iperf3
+    need ethtool ethtool
 fi
 rust=
 rust_is_recent || rust=missing
 kernel=
 ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
+# The newest image needs its modules: a guest with network ports loads virtio's.
+if [ "$purpose" = test ] && [ -z "$kernel" ]; then
+    newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
+    [ -d "$cache/modules/${newest##*/vmlinuz-}" ] || kernel=missing
+fi
 
 if [ -z "$packages$rust$kernel${dpdk:-}" ]; then
     exit 0
@@ -128,7 +138,20 @@ if [ -n "$kernel" ]; then
         # apt drops its privileges where it can, so the folder must be open to it.
         chmod 755 "$folder"
         (cd "$folder" && apt-get download -qq "$image" 2>/dev/null && dpkg -x ./*.deb unpacked) || continue
-        mkdir -p "$cache"
+        mkdir -p "$cache/modules"
+        # Before the image, whose presence says that all is there. A kernel that has them built in has no files.
+        for file in "$folder"/unpacked/boot/vmlinuz-*; do
+            version=${file##*/vmlinuz-}
+            rm -rf "$cache/modules/.new"
+            mkdir "$cache/modules/.new"
+            for part in drivers/char drivers/net drivers/virtio net/core net/packet; do
+                [ -d "$folder/unpacked/lib/modules/$version/kernel/$part" ] || continue
+                mkdir -p "$cache/modules/.new/$part"
+                cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$cache/modules/.new/$part"
+            done
+            rm -rf "$cache/modules/$version"
+            mv "$cache/modules/.new" "$cache/modules/$version"
+        done
         for file in "$folder"/unpacked/boot/vmlinuz-*; do
             # A whole file or none, should this be interrupted.
             cp "$file" "$cache/.new" && mv "$cache/.new" "$cache/$(basename "$file")"
