@@ -1,5 +1,6 @@
 //! Single frames, both ways, and what the kernel refuses.
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
@@ -9,8 +10,8 @@ use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
-use port::{Port, Side, Sink, Source};
-use virtio::net::NetHeader;
+use port::{DropReason, Lending, Port, QueueError, Side, Sink, Source};
+use virtio::net::{HeaderLayout, NetHeader};
 
 use crate::board::Board;
 use crate::namespace::Namespace;
@@ -137,4 +138,134 @@ fn frames_reach_the_kernel_and_come_from_it() {
     }
     assert_eq!(came, sent.into_iter().map(|(_, frame)| frame).collect::<Vec<_>>());
     assert!(!source.lent());
+}
+
+#[test]
+fn what_the_kernel_refuses_is_counted_and_the_queue_goes_on() {
+    let namespace = Namespace::new();
+    let (tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let sink = board.sinks.get_mut(&0).unwrap();
+    let plain = NetHeader::default();
+    // A TCP header at byte 50 of 60: fits our check of the checksum field, not the kernel's of the header.
+    let impossible = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        gso_type: NetHeader::GSO_TCPV4,
+        gso_size: 1,
+        csum_start: 50,
+        csum_offset: 2,
+        ..plain
+    };
+    accept(sink.as_mut(), &[(plain, frame(60, 1)), (impossible, frame(60, 2)), (plain, frame(60, 3))]);
+    assert_eq!(receive(&socket), frame(60, 1));
+    assert_eq!(receive(&socket), frame(60, 3));
+
+    namespace.sh("ip link set t0 down");
+    accept(sink.as_mut(), &[(plain, frame(60, 4))]);
+    namespace.sh("ip link set t0 up");
+    let socket = packet_socket(&namespace, "t0");
+    accept(sink.as_mut(), &[(plain, frame(60, 5))]);
+    assert_eq!(receive(&socket), frame(60, 5));
+
+    let counts = tap.counters(0, Side::ToGuest).unwrap().counts();
+    assert_eq!((counts.frames, counts.drops), (3, vec![(DropReason::System, 2)]));
+}
+
+#[test]
+fn an_interface_that_is_down_keeps_nobody_awake() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0");
+    let source = board.sources.get_mut(&0).unwrap();
+    assert!(source.lend(8).unwrap().is_empty() && !source.lent());
+    assert!(!source.sleep());
+    assert!(!readable(source.wake_fd().unwrap(), Instant::now() + Duration::from_millis(50)));
+}
+
+#[test]
+fn an_interface_removed_under_us_stops_the_source_and_costs_the_sink_its_frames() {
+    let namespace = Namespace::new();
+    let (mut tap, mut board) = open(&namespace, "t0,up=on,queue-pairs=2");
+    namespace.sh("ip link delete t0");
+    for pair in 0..2 {
+        let source = board.sources.get_mut(&pair).unwrap();
+        assert!(readable(source.wake_fd().unwrap(), Instant::now() + LIMIT), "a sleeper hears of it");
+        let error = source.lend(8).unwrap_err();
+        assert!(matches!(error, QueueError::System { .. }), "{error}");
+        assert!(!source.lent());
+        let sink = board.sinks.get_mut(&pair).unwrap();
+        accept(sink.as_mut(), &[(NetHeader::default(), frame(60, 1))]);
+        assert_eq!(sink.counters().drops(DropReason::System), 1);
+        board.sources.remove(&pair);
+        tap.stopped(pair, Side::FromGuest, error, &mut board);
+    }
+    assert_eq!(board.said.len(), 1, "said once: {:?}", board.said);
+    assert!(board.said[0].contains("t0"), "{}", board.said[0]);
+    tap.end(&mut board);
+    assert!(board.sinks.is_empty());
+    // And once more from the start.
+    namespace.run(move || tap.start(&mut Board::default()).unwrap());
+}
+
+#[test]
+fn frames_in_many_pieces_arrive_whole() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let memory = Pieces::new();
+    for piece_bytes in [1, 7, 23, 24, 64, 1000] {
+        let frame = frame(1514, piece_bytes as u8);
+        let lending = memory.lending(NetHeader::default(), &frame, piece_bytes);
+        let sink = board.sinks.get_mut(&0).unwrap();
+        sink.accept(&lending, &[0]).unwrap();
+        assert_eq!(receive(&socket), frame, "in pieces of {piece_bytes}");
+        assert_eq!(sink.counters().counts().drops, []);
+    }
+}
+
+#[test]
+fn what_is_written_after_the_look_does_not_arrive() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let memory = Pieces::new();
+    let lending = memory.lending(NetHeader::default(), &frame(100, 1), 1000);
+    memory.overwrite(&[0xee; 12 + 64]);
+    board.sinks.get_mut(&0).unwrap().accept(&lending, &[0]).unwrap();
+    assert_eq!(receive(&socket), frame(100, 1));
+}
+
+/// Memory of a sender who puts frames in pieces as he likes.
+struct Pieces {
+    space: Arc<memory::AddressSpace>,
+}
+
+impl Pieces {
+    const BYTES: u64 = 1 << 20;
+
+    fn new() -> Self {
+        let file = memory::sealed_memfd(c"pieces", Self::BYTES).unwrap();
+        let region = memory::Region::map(&file, 0, Self::BYTES, 0, 0).unwrap();
+        Pieces { space: Arc::new(memory::AddressSpace::from_regions([region]).unwrap()) }
+    }
+
+    fn overwrite(&self, bytes: &[u8]) {
+        memory::SharedSlice::of_mapping(self.space.regions()[0].mapping()).write(bytes);
+    }
+
+    /// The frame behind its header, a gap after each piece but the last.
+    fn lending(&self, header: NetHeader, frame: &[u8], piece_bytes: usize) -> Lending {
+        let all = [&header.to_bytes(), frame].concat();
+        let mut lending = Lending::of_memory(1);
+        let mut translator = memory::Translator::new(Arc::clone(&self.space));
+        let mut at = 0;
+        for piece in all.chunks(piece_bytes) {
+            let whole = memory::SharedSlice::of_mapping(self.space.regions()[0].mapping());
+            whole.slice(at, piece.len()).write(piece);
+            let lent = lending.lent_mut().unwrap();
+            translator.lend(lent).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
+            at += if all.len() > piece_bytes { piece.len() + 3 } else { 0 };
+        }
+        lending.push(0, HeaderLayout::Full).unwrap();
+        lending
+    }
 }

@@ -6,3 +6,4 @@ mod frames;
 mod namespace;
 mod relay;
 mod traffic;
+mod whose;
