@@ -32,13 +32,15 @@ pub struct Tap {
     counters: Vec<[Arc<QueueCounters>; 2]>,
     /// Since it was opened.
     accepts: Option<Accepts>,
+    /// Since then a queue has stopped, and people were told.
+    has_stopped: bool,
 }
 
 impl Tap {
     /// Nothing is opened yet.
     pub fn new(options: TapOptions) -> Self {
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
-        Tap { options, counters, accepts: None }
+        Tap { options, counters, accepts: None, has_stopped: false }
     }
 }
 
@@ -86,7 +88,7 @@ impl Port for Tap {
             board.plug_source(pair, Box::new(source));
             board.plug_sink(pair, Box::new(sink));
         }
-        self.accepts = Some(accepts);
+        (self.accepts, self.has_stopped) = (Some(accepts), false);
         Ok(())
     }
 
@@ -95,10 +97,12 @@ impl Port for Tap {
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
-        let name = &self.options.name;
-        let remedy = "if the interface was removed, start the port again";
-        let text = format!("tap {name}: queue pair {pair} stopped ({side:?}): {why}; {remedy}");
-        board.say(&text);
+        // An interface that was removed stops all queues at once.
+        if !std::mem::replace(&mut self.has_stopped, true) {
+            let name = &self.options.name;
+            let remedy = "if the interface was removed, start the port again";
+            board.say(&format_args!("tap {name}: queue pair {pair} stopped ({side:?}): {why}; {remedy}"));
+        }
     }
 
     fn end(&mut self, board: &mut dyn Plugboard) {

@@ -3,10 +3,10 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::net::if_::if_nametoindex;
 
 use super::interface::Interface;
 use super::options::TapOptions;
@@ -77,7 +77,7 @@ fn refused(options: &TapOptions, error: io::Error) -> PortError {
         ),
         Some(Errno::EBUSY) => format!("another program has {name} open: end that, or name another interface"),
         Some(Errno::E2BIG) => format!("{name} has no more queues free: lower queue-pairs"),
-        Some(Errno::EINVAL) if Path::new("/sys/class/net").join(name).exists() => format!(
+        Some(Errno::EINVAL) if if_nametoindex(name.as_str()).is_ok() => format!(
             "{name} is there already and is no TAP, or one that was made for a single queue: name another \
              interface, or make it anew (ip tuntap add {name} mode tap multi_queue vnet_hdr)"
         ),
