@@ -133,6 +133,28 @@ pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOu
     Ok(TrialOutcome { lanes: outcomes.collect(), sending_ns, busy_polls, idle_polls, noise })
 }
 
+/// Sends a few frames at a time until some of each lane arrive: links come up, addresses are learned
+/// (RFC 2544 §23). False if some lane stays silent for as long as `patience`.
+pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Result<bool, RigError> {
+    let plan = Plan {
+        load: Load::FramesPerSecond(1000.0),
+        duration: Duration::from_millis(20),
+        residual: Duration::from_millis(20),
+        latency: false,
+    };
+    let begin = std::time::Instant::now();
+    loop {
+        let outcome = run(rig, lanes, &plan)?;
+        // Whole bursts, so that nothing of this is still on its way when the trial begins.
+        if outcome.lanes.iter().all(|lane| lane.sent > 0 && lane.tally.distinct >= lane.sent) {
+            return Ok(true);
+        }
+        if begin.elapsed() >= patience {
+            return Ok(false);
+        }
+    }
+}
+
 struct LaneState {
     pace: Option<Pace>,
     next_stream: usize,
