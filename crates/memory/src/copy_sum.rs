@@ -3,6 +3,7 @@
 
 use crate::SharedSlice;
 use crate::copy::skip;
+use crate::word::Word;
 
 /// What a summing copy did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,52 +54,61 @@ fn fold(sum: u128) -> u16 {
     ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
-/// Copies `len` bytes like the plain copy, one volatile read and one volatile write of each, and returns
+/// Copies `len` bytes like the plain copy, one read and one write of each, and returns
 /// the folded sum of their little-endian 16-bit words.
 ///
 /// # Safety
 /// Both pointers must be valid for `len` bytes, for reading and writing respectively.
 #[inline(always)]
 unsafe fn copy_volatile_summed(from: *const u8, to: *mut u8, len: usize) -> u16 {
-    // SAFETY: `at + size_of::<T>() <= len` at each call; the types have no invalid values, and
-    // `Unaligned` makes the accesses correct at any address.
-    unsafe fn step<T: Copy>(from: *const u8, to: *mut u8, at: usize) -> T {
-        #[repr(C, packed)]
-        #[derive(Clone, Copy)]
-        struct Unaligned<T>(T);
-        // SAFETY: the caller's promise covers `at .. at + size_of::<T>()`.
+    /// Copies a word.
+    ///
+    /// # Safety
+    /// As for the whole.
+    #[inline(always)]
+    unsafe fn step<T: Word, const AT: usize>(from: *const u8, to: *mut u8) -> u128
+    where
+        u128: From<T>,
+    {
+        // SAFETY: the caller's promise.
         unsafe {
-            let value = from.add(at).cast::<Unaligned<T>>().read_volatile();
-            to.add(at).cast::<Unaligned<T>>().write_volatile(value);
-            value.0
+            let value = T::load::<AT>(from);
+            value.store::<AT>(to);
+            value.into()
         }
     }
     // Two sums, so that the carries of one do not wait for the other's. 2^64 words fit before they overflow.
     let (mut even, mut odd) = (0_u128, 0_u128);
-    let mut at = 0;
-    // SAFETY: the loop conditions keep each step inside `len`.
+    // SAFETY: the loop conditions keep each word inside `len`.
     unsafe {
+        let word = |at| (from.add(at), to.add(at));
+        let mut at = 0;
         while len - at >= 32 {
-            even += u128::from(step::<u64>(from, to, at));
-            odd += u128::from(step::<u64>(from, to, at + 8));
-            even += u128::from(step::<u64>(from, to, at + 16));
-            odd += u128::from(step::<u64>(from, to, at + 24));
+            let (from, to) = word(at);
+            even += step::<u64, 0>(from, to);
+            odd += step::<u64, 8>(from, to);
+            even += step::<u64, 16>(from, to);
+            odd += step::<u64, 24>(from, to);
             at += 32;
         }
         while len - at >= 8 {
-            even += u128::from(step::<u64>(from, to, at));
+            let (from, to) = word(at);
+            even += step::<u64, 0>(from, to);
             at += 8;
         }
         if len - at >= 4 {
-            even += u128::from(step::<u32>(from, to, at));
+            let (from, to) = word(at);
+            even += step::<u32, 0>(from, to);
             at += 4;
         }
         if len - at >= 2 {
-            even += u128::from(step::<u16>(from, to, at));
+            let (from, to) = word(at);
+            even += step::<u16, 0>(from, to);
             at += 2;
         }
         if at < len {
-            even += u128::from(step::<u8>(from, to, at));
+            let (from, to) = word(at);
+            even += step::<u8, 0>(from, to);
         }
     }
     fold(even + odd)

@@ -31,6 +31,7 @@ mod region;
 mod space;
 mod translate;
 mod truncate;
+mod word;
 
 pub use cells::{BindError, Cell, Cells};
 pub use copy::{SharedSlice, copy_between, prefetch, read_between};
