@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use peers::guest::Port;
 use peers::testpmd::{Forward, Vdev};
-use peers::{OvsDpdk, Testpmd};
+use peers::{Guest, OvsDpdk, Testpmd};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -47,4 +48,25 @@ fn two_drivers_talk_through_the_switch() {
     let id = switch.id();
     drop(switch);
     assert!(!std::path::Path::new(&format!("/proc/{id}")).exists());
+}
+
+/// The guest's ports listen; Open vSwitch connects. With offloads as QEMU and the switch agree on them.
+#[test]
+fn a_guest_talks_to_itself_through_the_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    let sockets = ["a", "b"].map(|name| folder.path().join(name));
+    let switch = OvsDpdk::new().unwrap();
+    switch.add_port("a", &sockets[0]).unwrap();
+    switch.add_port("b", &sockets[1]).unwrap();
+    let guest = Guest::with_ports(sockets.iter().map(|socket| Port::new(socket).server())).unwrap();
+    guest.must(
+        "ip address add 10.3.0.1/24 dev eth0 && ip link set eth0 up
+         ip netns add far && ip link set eth1 netns far
+         ip -n far address add 10.3.0.2/24 dev eth1 && ip -n far link set eth1 up",
+    );
+    guest.must("ping -c 3 -i 0.2 -W 10 10.3.0.2");
+    let known = switch.addresses().unwrap();
+    let address = guest.must("cat /sys/class/net/eth0/address");
+    assert!(known.contains(address.trim()), "{address} in {known}");
+    assert!(switch.stats("b").unwrap().tx_packets >= 3);
 }
