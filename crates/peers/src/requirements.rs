@@ -57,3 +57,21 @@ pub fn is_root() -> bool {
     let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     user.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_named_at_once() {
+        let mut needs = Requirements::new();
+        assert!(needs.program("sh", "dash").is_file());
+        needs.program("no-such-program", "its-package");
+        needs.path(Path::new("/no/such/file"), "make it");
+        let error = needs.met().unwrap_err().to_string();
+        for part in ["no-such-program", "apt-get install its-package", "/no/such/file", "make it"] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(Requirements::new().met().is_ok());
+    }
+}

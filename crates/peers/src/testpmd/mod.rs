@@ -11,7 +11,7 @@ pub use vdev::Vdev;
 use crate::process::{PAUSE, Process, tied};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Output};
+use crate::{Error, Output, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ impl Testpmd {
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
         // Two threads, of commands and of packets, wherever the system puts them: pinned ones of two
         // processes would share one CPU and leave the other idle.
-        let cpus = allowed_cpus();
+        let cpus = cpus::allowed_list();
         command.args(["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry"]);
         command.args(["--no-shconf", "--file-prefix", "peer"]);
         command.args(["--lcores", &format!("0@({cpus}),1@({cpus})")]);
@@ -250,11 +250,4 @@ impl Testpmd {
         let said = self.command(line)?;
         if said.contains(answer) { Ok(()) } else { Err(Error::refused(format!("testpmd's `{line}`"), said)) }
     }
-}
-
-/// As "0-3,7".
-fn allowed_cpus() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.map_or_else(|| "0".into(), |list| list.trim().to_owned())
 }
