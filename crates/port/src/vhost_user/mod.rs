@@ -9,6 +9,7 @@ mod spec;
 
 pub use link::Role;
 
+use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ impl VhostUserOptions {
 /// What outlives connections.
 #[derive(Debug)]
 struct Shared {
+    /// Kind and path, for people.
+    name: String,
     options: VhostUserOptions,
     /// From the guest and to the guest, by pair.
     counters: Vec<[Arc<QueueCounters>; 2]>,
@@ -92,6 +95,10 @@ impl Shared {
             Side::FromGuest => from_guest,
             Side::ToGuest => to_guest,
         })
+    }
+
+    fn say(&self, board: &mut dyn Plugboard, message: impl Display) {
+        board.say(&format_args!("{}: {message}", self.name));
     }
 }
 
@@ -106,7 +113,8 @@ pub struct VhostUser {
 impl VhostUser {
     /// Checks the options; nothing is opened yet.
     pub fn new(options: VhostUserOptions) -> Result<Self, PortError> {
-        let what = || format!("set up vhost-user:{}", options.path.display());
+        let name = format!("vhost-user:{}", options.path.display());
+        let what = || format!("set up {name}");
         if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
             let why = format!("{} queue pairs", options.queue_pairs);
             return Err(PortError::new(what(), why, format!("ask for 1 to {MAX_QUEUE_PAIRS}")));
@@ -118,15 +126,8 @@ impl VhostUser {
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
-        Ok(VhostUser { shared: Arc::new(Shared { options, counters }), offer, link: None, peer: None })
-    }
-
-    fn name(&self) -> String {
-        format!("vhost-user:{}", self.shared.options.path.display())
-    }
-
-    fn say(&self, board: &mut dyn Plugboard, message: impl std::fmt::Display) {
-        board.say(&format_args!("{}: {message}", self.name()));
+        let shared = Arc::new(Shared { name, options, counters });
+        Ok(VhostUser { shared, offer, link: None, peer: None })
     }
 
     /// Waits for a peer, or tries again soon.
@@ -134,7 +135,7 @@ impl VhostUser {
         match &self.link {
             Some(Link::Server(listener)) => board
                 .watch(LINK, listener.as_fd(), Interest::Readable)
-                .map_err(|error| watch_failed(self.name(), error)),
+                .map_err(|error| watch_failed(&self.shared.name, error)),
             Some(Link::Client { .. }) => {
                 board.after(LINK, RETRY);
                 Ok(())
@@ -158,7 +159,7 @@ impl VhostUser {
                     // Out of descriptors, as a rule. The peer stays readable: look again later.
                     board.unwatch(LINK);
                     board.after(LINK, RETRY);
-                    self.say(board, error);
+                    self.shared.say(board, error);
                     return Ok(());
                 }
             },
@@ -166,7 +167,8 @@ impl VhostUser {
                 Ok(connection) => connection,
                 Err(error) => {
                     if !std::mem::replace(told, true) {
-                        self.say(board, format_args!("{error}; trying again until somebody listens there"));
+                        self.shared
+                            .say(board, format_args!("{error}; trying again until somebody listens there"));
                     }
                     return self.wait_for_peer(board);
                 }
@@ -178,9 +180,9 @@ impl VhostUser {
         board.unwatch(LINK);
         board
             .watch(PEER, connection.as_fd(), Interest::Readable)
-            .map_err(|error| watch_failed(self.name(), error))?;
+            .map_err(|error| watch_failed(&self.shared.name, error))?;
         self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared)));
-        self.say(board, "a front-end has connected");
+        self.shared.say(board, "a front-end has connected");
         Ok(())
     }
 
@@ -194,7 +196,7 @@ impl VhostUser {
     }
 }
 
-fn watch_failed(name: String, error: std::io::Error) -> PortError {
+fn watch_failed(name: &str, error: std::io::Error) -> PortError {
     PortError::new(format!("watch the socket of {name}"), error, "raise the open-files limit (ulimit -n)")
 }
 
@@ -205,11 +207,11 @@ impl Port for VhostUser {
 
     fn describe(&self) -> String {
         let waits = match (&self.peer, self.shared.options.role) {
-            (Some(peer), _) => return format!("{}, {}", self.name(), peer.describe()),
+            (Some(peer), _) => return format!("{}, {}", &self.shared.name, peer.describe()),
             (None, Role::Server) => "waits for a front-end to connect",
             (None, Role::Client) => "waits for a front-end to listen",
         };
-        format!("{}, {waits}", self.name())
+        format!("{}, {waits}", &self.shared.name)
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
@@ -221,7 +223,7 @@ impl Port for VhostUser {
         self.link = Some(match self.shared.options.role {
             Role::Server => Link::Server(Listener::bind(path).map_err(|error| {
                 let remedy = "give a path that you may create and that nobody else listens on";
-                PortError::new(format!("open {}", self.name()), error, remedy)
+                PortError::new(format!("open {}", &self.shared.name), error, remedy)
             })?),
             Role::Client => Link::Client { told: false },
         });
@@ -236,10 +238,9 @@ impl Port for VhostUser {
             return self.link_ready(board);
         }
         let Some(peer) = &mut self.peer else { return Ok(()) };
-        let name = format!("vhost-user:{}", self.shared.options.path.display());
         let outcome = match token {
-            PEER => peer.serve(&name, board),
-            CHANNEL => peer.channel_ready(&name, board),
+            PEER => peer.serve(board),
+            CHANNEL => peer.channel_ready(board),
             _ => Ok(()),
         };
         match outcome {
@@ -248,9 +249,9 @@ impl Port for VhostUser {
                 self.disconnect(board);
                 match why {
                     peer::End::Socket(SocketError::Closed) => {
-                        self.say(board, "the front-end has disconnected");
+                        self.shared.say(board, "the front-end has disconnected");
                     }
-                    other => self.say(board, format_args!("{other}; disconnected")),
+                    other => self.shared.say(board, format_args!("{other}; disconnected")),
                 }
                 self.wait_for_peer(board)
             }
@@ -262,7 +263,8 @@ impl Port for VhostUser {
             Side::FromGuest => "from",
             Side::ToGuest => "to",
         };
-        self.say(board, format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device"));
+        self.shared
+            .say(board, format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device"));
         if let Some(peer) = &mut self.peer {
             peer.queue_broke(pair, side);
         }

@@ -31,6 +31,7 @@ pub(super) enum End {
 }
 
 pub(super) struct Peer {
+    shared: Arc<Shared>,
     connection: Connection,
     /// Replies wait for the front-end to read.
     blocked: bool,
@@ -45,17 +46,18 @@ impl Peer {
             connection,
             blocked: false,
             session: BackendSession::new(offer),
-            device: Device::new(shared),
+            device: Device::new(Arc::clone(&shared)),
+            shared,
             channel: None,
         }
     }
 
     /// The socket is ready: sends what waits and serves what has come.
-    pub fn serve(&mut self, name: &str, board: &mut dyn Plugboard) -> Result<(), End> {
+    pub fn serve(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
         let mut sent_all = self.connection.flush()?;
         for _ in 0..MESSAGES_AT_ONCE {
             let Some(message) = self.connection.try_receive()? else { break };
-            if let Some(reply) = self.step(message, name, board)? {
+            if let Some(reply) = self.step(message, board)? {
                 sent_all = self.connection.try_send(reply)?;
             }
         }
@@ -68,17 +70,12 @@ impl Peer {
     }
 
     /// One message; what is to be sent comes back.
-    fn step(
-        &mut self,
-        message: Message,
-        name: &str,
-        board: &mut dyn Plugboard,
-    ) -> Result<Option<Message>, End> {
+    fn step(&mut self, message: Message, board: &mut dyn Plugboard) -> Result<Option<Message>, End> {
         match self.session.receive(message)? {
             Received::Nothing => Ok(None),
             Received::Reply(reply) => Ok(Some(reply)),
             Received::Rejected(reply, violation) => {
-                board.say(&format_args!("{name}: the front-end was told no: {violation}"));
+                self.shared.say(board, format_args!("the front-end was told no: {violation}"));
                 Ok(Some(reply))
             }
             Received::Event(event) => {
@@ -101,8 +98,8 @@ impl Peer {
         Ok(board.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
     }
 
-    /// The back-end's own socket is readable. Whatever goes wrong there ends the channel only.
-    pub fn channel_ready(&mut self, name: &str, board: &mut dyn Plugboard) -> Result<(), End> {
+    /// The back-end's own socket is readable. Its end is not the connection's.
+    pub fn channel_ready(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
         for _ in 0..MESSAGES_AT_ONCE {
             let Some(channel) = &mut self.channel else { return Ok(()) };
             match channel.try_receive() {
@@ -111,14 +108,15 @@ impl Peer {
                     let acknowledged = self.session.receive_on_channel(message)?;
                     if !acknowledged.success {
                         let request = acknowledged.request;
-                        board.say(&format_args!("{name}: the front-end refused {request}"));
+                        self.shared.say(board, format_args!("the front-end refused {request}"));
                     }
                 }
                 Err(error) => {
                     board.unwatch(CHANNEL);
                     self.channel = None;
                     if !matches!(error, SocketError::Closed) {
-                        board.say(&format_args!("{name}: socket of the back-end's requests: {error}"));
+                        let what = "socket of the back-end's requests";
+                        self.shared.say(board, format_args!("{what}: {error}"));
                     }
                     return Ok(());
                 }

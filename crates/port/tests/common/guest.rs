@@ -376,6 +376,11 @@ impl Guest {
     /// Frames received, each with its net header, put together from merged buffers.
     pub fn received(&mut self, index: u8) -> Vec<(Vec<u8>, Vec<u8>)> {
         let used = self.used(index);
+        self.put_together(index, used)
+    }
+
+    /// The frames in used buffers.
+    pub fn put_together(&self, index: u8, used: Vec<Used>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut used = used.iter();
         let mut frames = Vec::new();
         while let Some(first) = used.next() {
