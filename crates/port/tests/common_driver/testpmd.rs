@@ -1,6 +1,10 @@
 //! DPDK's testpmd: its vhost library is the device.
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use super::soon;
 
 /// A running testpmd; it ends with this value.
 pub struct Testpmd(Child);
@@ -40,8 +44,30 @@ impl Testpmd {
         command.arg(format!("--forward-mode={}", setup.forward));
         command.arg(format!("--port-topology={}", if setup.devices.len() == 1 { "loop" } else { "paired" }));
         command.args(setup.more);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        Testpmd(child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut testpmd = Testpmd(child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")));
+        testpmd.wait_for_prompt();
+        testpmd
+    }
+
+    /// It forwards before it prompts. A driver that comes while it is still starting can be overlooked: its
+    /// `net_vhost` sets the queues up twice then, and may leave them closed.
+    fn wait_for_prompt(&mut self) {
+        let mut output = self.0.stdout.take().unwrap();
+        let (said, hears) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let (mut text, mut bytes) = (String::new(), [0; 1024]);
+            // To its end, so that it never waits for a reader.
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+                if text.contains("testpmd> ") {
+                    let _ = said.send(std::mem::take(&mut text));
+                }
+            }
+            let _ = said.send(text);
+        });
+        let text = hears.recv_timeout(soon() - Instant::now()).expect("testpmd does not start");
+        assert!(text.contains("testpmd> "), "testpmd ended: {text}");
     }
 }
 
