@@ -29,6 +29,7 @@ mod counters;
 mod deliver;
 mod frame;
 mod lending;
+mod one_frame;
 mod plug;
 mod queue;
 
