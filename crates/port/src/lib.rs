@@ -33,6 +33,7 @@ mod frame;
 pub mod in_memory;
 mod lending;
 mod own;
+mod one_frame;
 mod plug;
 mod queue;
 pub mod spec;
