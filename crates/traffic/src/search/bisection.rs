@@ -47,11 +47,11 @@ impl<P: Copy + Ord> SearchRange<P> {
     }
 }
 
-/// How often a lossy trial is repeated before it counts (ETSI NFV-TST 009 section 12.3.3).
+/// How often a lossy trial is repeated before it counts (ETSI NFV-TST 009 section 12.3.3, rule 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// max(r): trials at one load, the first included. RFC 9971 reads it so: max(r) = 2 is a duration sum of
-    /// two trials, "a third full-length trial is never needed".
+    /// two trials.
     pub max_trials: NonZeroU32,
     /// z: a trial that loses more frames fails at once, without a repeat. None is z = infinity.
     pub max_frames_lost: Option<u64>,
@@ -101,15 +101,20 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
         narrow(lower.into(), upper.into(), self.width)
     }
 
+    /// Takes a point between the bounds, as [`Bisection::next`] gives it.
     pub fn carried(&mut self, point: P) {
-        if self.upper.is_none_or(|upper| point < upper) {
-            self.lower = self.lower.max(Some(point));
-        }
+        debug_assert!(self.is_between(point));
+        self.lower = Some(point);
     }
 
+    /// Takes a point between the bounds, as [`Bisection::next`] gives it.
     pub fn not_carried(&mut self, point: P) {
-        self.upper = Some(self.upper.map_or(point, |upper| upper.min(point)));
-        self.lower = self.lower.filter(|lower| *lower < point);
+        debug_assert!(self.is_between(point));
+        self.upper = Some(point);
+    }
+
+    fn is_between(&self, point: P) -> bool {
+        self.lower.is_none_or(|lower| lower < point) && self.upper.is_none_or(|upper| point < upper)
     }
 
     pub fn bounds(&self) -> Bounds<P> {

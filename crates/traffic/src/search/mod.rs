@@ -15,13 +15,41 @@
 //! | [`maximum::received`] | what comes through at the highest load, loss or no loss |
 //!
 //! What they share: the closure answers with a result, with [`Measured::Invalid`] where the generator was
-//! preempted or missed its rate (counted and repeated, never a result: a generator must be honest), or with an error,
-//! which ends the search and passes through. A [`Budget`] bounds the trials; what it cut short says so as
+//! preempted or missed its rate (counted and repeated, never a result), or with an error, which ends the
+//! search and passes through. A [`Budget`] bounds the trials; what it cut short says so as
 //! [`Finding::Undecided`]. Every trial is shown to an observer when it is done, with the bounds known so far,
 //! and is part of the result.
 //!
 //! The waits around a trial (2 s for residual frames, 5 s before the next, RFC 2544 section 23) are the
-//! closure's.
+//! closure's. What else a caller wants to keep of a trial, such as a histogram, its closure puts aside; it is
+//! called in the order of the records.
+//!
+//! ```
+//! use std::convert::Infallible;
+//! use std::time::Duration;
+//!
+//! use traffic::search::rfc2544::{ThroughputPlan, throughput};
+//! use traffic::search::{Budget, Finding, Load, Measured, SearchRange, Share, TrialResult};
+//!
+//! let fps = |rate| Load::new(rate).expect("not zero");
+//! let plan = ThroughputPlan {
+//!     range: SearchRange::new(fps(1_000), fps(14_880_952)).expect("smallest first"),
+//!     width: Share::from_percent(0.5).expect("less than the whole"),
+//!     final_trial: Duration::from_secs(60),
+//!     search_trial: Some(Duration::from_secs(1)),
+//! };
+//! // A device that forwards five million frames per second and no more.
+//! let measure = |load: Load, duration: Duration| {
+//!     let received = load.min(fps(5_000_000)).frames_in(duration);
+//!     let counts = TrialResult::new(load.frames_in(duration), received, duration);
+//!     Ok::<_, Infallible>(Measured::Valid(counts.expect("possible counts")))
+//! };
+//! let Ok(found) = throughput(plan, &Budget::default(), measure, |progress| {
+//!     println!("trial {}: {:?}", progress.trial.number, progress.bounds);
+//! });
+//! let Finding::Bracketed { lower, upper } = found.finding else { panic!("the limit is in the range") };
+//! assert!(lower <= fps(5_000_000) && fps(5_000_000) < upper);
+//! ```
 
 mod bisection;
 mod drive;

@@ -146,6 +146,19 @@ fn a_device_that_forwards_nothing_is_below_the_minimum() {
 }
 
 #[test]
+fn the_minimum_itself_is_tried_before_it_is_given_up() {
+    // 1,000 is within the width of everything up to 1,005.
+    for limit in [1000, 1001, 1004] {
+        let found = run(plan(), &mut Device::new(Behaviour::Sharp { limit }));
+        let (lower, upper) = bracket(&found.finding);
+        assert!(lower <= limit && limit < upper, "{lower} {upper}");
+    }
+    let found = run(plan(), &mut Device::new(Behaviour::Sharp { limit: 999 }));
+    let last = found.trials.last().unwrap();
+    assert_eq!((found.finding, last.input.load), (Finding::BelowMinimum { upper: load(1000) }, load(1000)));
+}
+
+#[test]
 fn a_drifting_device_yields_bounds_that_were_true_when_they_were_measured() {
     let behaviour = Behaviour::Drifting { limit: LIMIT, per_second: 1000 };
     for search_trial in [None, Some(seconds(1))] {
@@ -201,6 +214,17 @@ fn one_clean_repeat_passes_the_load_and_the_count_starts_anew_at_the_next() {
     let Ok(found) = tst009::search(verified(3, None), &Budget::default(), &mut measure, |_| ());
     assert_eq!(found.finding, Finding::AtMaximum { lower: load(MAX) });
     assert_eq!(found.trials.len(), 3);
+    asked.clear();
+    // The first trial at every load loses frames: with two tries each load has its own.
+    let mut measure = |l, d| {
+        asked.push(l);
+        let first = asked.iter().filter(|&&other| other == l).count() == 1;
+        let behaviour = if first { Behaviour::TotalLoss } else { Behaviour::Sharp { limit: LIMIT } };
+        Device::new(behaviour).measure::<Infallible>(l, d)
+    };
+    let Ok(found) = tst009::search(verified(2, None), &Budget::default(), &mut measure, |_| ());
+    let (lower, upper) = bracket(&found.finding);
+    assert!(lower <= LIMIT && LIMIT < upper, "{lower} {upper}");
     asked.clear();
     // With two tries no load passes: each is tried exactly twice.
     let mut measure = |l, d| {

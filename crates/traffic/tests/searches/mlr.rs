@@ -145,6 +145,20 @@ fn goals_of_different_length_share_trials_and_hints() {
 }
 
 #[test]
+fn a_longer_goal_begins_where_the_shorter_one_ended() {
+    // The rate that comes through at the maximum says little about where this device loses its first frame.
+    let behaviour = Behaviour::Lossy { limit: LIMIT, steepness: 1 };
+    for goals in [[Goal::rfc2544(percent(0.5)), no_drop()], [no_drop(), Goal::rfc2544(percent(0.5))]] {
+        let found = run(&goals, &mut Device::new(behaviour));
+        for result in &found.results {
+            assert_within_width(result);
+        }
+        let long = found.trials.iter().filter(|trial| trial.input.duration == seconds(60)).count();
+        assert_eq!(long, 1, "the short trials found the upper bound, and a long one the lower one");
+    }
+}
+
+#[test]
 fn short_initial_trials_tell_upper_bounds_for_less() {
     let slow = Goal::tst009(percent(0.5));
     let quick = slow.with_initial_trial(seconds(1)).unwrap();
@@ -182,6 +196,20 @@ fn occasional_loss_is_tolerated_up_to_the_exceed_ratio() {
         other => panic!("{other:?}"),
     };
     assert!((0..20).filter(|seed| far(*seed)).count() >= 15);
+}
+
+#[test]
+fn several_goals_come_to_rest_on_a_disturbed_device() {
+    let goals = [no_drop(), partial_drop(), Goal::tst009(percent(0.5)), Goal::rfc2544(percent(0.5))];
+    for one_in in [2, 3, 10, 100] {
+        for seed in 0..25 {
+            let behaviour = Behaviour::Occasional { limit: LIMIT, one_in };
+            let found = run(&goals, &mut Device::new(behaviour).seeded(seed));
+            assert_bounds_are_the_relevant_ones(&found);
+            assert_eq!(found.cut, None, "1 in {one_in}, seed {seed}");
+            assert!(found.trials.len() <= 600, "{} trials, 1 in {one_in}, seed {seed}", found.trials.len());
+        }
+    }
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl Sums {
     }
 }
 
-/// Classifies a load from the trials measured at it (RFC 9971 "Load Classification Logic" and its code), e
-/// being the goal's exceed ratio:
+/// Classifies a load from the trials measured at it (RFC 9971 "Load Classification Logic" and its code, rule
+/// 4), e being the goal's exceed ratio:
 ///
 /// ```text
 /// excess = max(0, short_high - short_low * e / (1 - e))

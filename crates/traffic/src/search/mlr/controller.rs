@@ -59,10 +59,11 @@ pub struct Outcome {
 /// Searches for all goals at once; each trial counts for each of them.
 ///
 /// Goals with shorter trials come first, stricter ones before looser ones. The first trial is at the maximum.
-/// From the rate that came through there, or from where an earlier goal ended, the search goes away from the
-/// bound that it has just found in steps that begin with the goal's width and double; between two bounds it never
-/// goes beyond the middle, so that it ends by halving. At each load it measures until the load is
-/// classified: short trials of doubling length while all of them lose too much, full-length ones otherwise.
+/// Then comes where an earlier goal ended, or the rate that came through at the maximum. From there it goes
+/// down until there is a lower bound, and up from that, in steps that begin with the goal's width and double;
+/// between two bounds it never goes beyond the middle, so that it ends by halving. At each load it measures
+/// until the load is classified: short trials of doubling length while all of them lose too much, full-length
+/// ones otherwise.
 ///
 /// A goal whose bounds another goal's trials have moved is taken up again; if that does not come to rest, the
 /// budget ends it, and the goal is undecided.
@@ -87,8 +88,6 @@ struct Walk {
     step: u64,
     /// Whether the rate that came through, or another goal's bound, was tried as a start.
     started: bool,
-    /// Whether the load classified last was an upper bound.
-    downwards: bool,
 }
 
 struct Controller<'a> {
@@ -163,13 +162,9 @@ impl<'a> Controller<'a> {
     /// is classified, so each trial brings a decision nearer.
     fn load_for(&mut self, goal: usize, bounds: Bounds<Load>) -> Load {
         let mut walk = self.walks[goal];
-        if let Some(load) = walk.load {
-            match self.class(goal, load) {
-                Class::Undecided if is_between(load, bounds) => return load,
-                Class::Undecided => {}
-                Class::Lower => walk.downwards = false,
-                Class::Upper => walk.downwards = true,
-            }
+        let undecided = |&load: &Load| self.class(goal, load) == Class::Undecided && is_between(load, bounds);
+        if let Some(load) = walk.load.filter(undecided) {
+            return load;
         }
         let start = self.start(goal, bounds).filter(|_| !walk.started);
         walk.started |= start.is_some();
@@ -203,9 +198,8 @@ impl<'a> Controller<'a> {
         let (min, max) = (self.range.min(), self.range.max());
         let from = match (bounds.lower, bounds.upper) {
             (None, None) => return max,
-            (Some(lower), Some(_)) if !walk.downwards => lower,
-            (_, Some(upper)) => upper,
-            (Some(lower), None) => lower,
+            (Some(lower), _) => lower,
+            (None, Some(upper)) => upper,
         };
         let rate = from.frames_per_second();
         let step = if walk.step > 0 { walk.step } else { self.goals[goal].width().of(rate).max(1) };
@@ -215,7 +209,7 @@ impl<'a> Controller<'a> {
         match (bounds.lower, bounds.upper) {
             (Some(lower), Some(upper)) => {
                 let middle = Load::from(NonZeroU64::from(lower).midpoint(upper.into()));
-                if from == lower { up.min(middle) } else { down.max(middle) }
+                up.min(middle)
             }
             (Some(_), None) => up.min(max),
             (None, _) => down.max(min),

@@ -106,10 +106,10 @@ impl Walk {
         last.is_some_and(|two| two.iter().all(|point| point.result.frames_lost() == 0))
     }
 
-    /// The percentage that is due; None below the smallest step.
+    /// The percentage that is due; None below 0.
     fn percent(&self) -> Option<u8> {
         let down = self.points.len().checked_mul(usize::from(self.plan.step.0))?;
-        100_u8.checked_sub(u8::try_from(down).ok()?).filter(|percent| *percent > 0)
+        100_u8.checked_sub(u8::try_from(down).ok()?)
     }
 }
 
@@ -125,7 +125,7 @@ impl Strategy for Walk {
         let percent = u128::from(self.percent()?);
         // At most the maximum, so it fits.
         let load = (u128::from(self.plan.max.frames_per_second()) * percent / 100) as u64;
-        // Where a step is less than one frame per second there is no load left to offer.
+        // No load is left at 0 %, nor where the rate is less than one frame per second.
         Some(TrialInput { load: Load::new(load)?, duration: self.plan.trial })
     }
 

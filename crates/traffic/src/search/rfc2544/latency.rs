@@ -91,7 +91,7 @@ impl<R> Latency<R> {
 }
 
 /// Measures the latency as often as the plan says. `measure` is given the load and the stream's length;
-/// latency counts from the scheduled instant, not the actual send.
+/// latency counts from the scheduled instant, not the actual send (rule 7).
 pub fn latency<R, E>(
     plan: LatencyPlan,
     budget: &Budget,
