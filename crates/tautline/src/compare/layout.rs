@@ -12,7 +12,6 @@ use super::external::External;
 use super::{cross_check, external, selection};
 use crate::{cli, cpu_list};
 use crate::exit::Usage;
-use crate::output;
 
 /// One thing to measure.
 pub struct Job {
