@@ -31,6 +31,7 @@ mod frame;
 pub mod in_memory;
 mod lending;
 mod own;
+pub mod pcap;
 mod plug;
 mod queue;
 pub mod spec;
