@@ -34,6 +34,7 @@ pub mod in_memory;
 mod lending;
 mod own;
 mod one_frame;
+pub mod pcap;
 mod plug;
 mod queue;
 pub mod spec;
