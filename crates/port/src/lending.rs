@@ -103,7 +103,11 @@ impl Lending {
             let (first, end) = chain.readable_range();
             let bytes = chain.readable_bytes();
             match meta(burst.lent().slices(first..end), bytes, layout) {
-                Ok(meta) => self.frames.push(Meta { first, end, ..meta }),
+                Ok(mut meta) => {
+                    // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
+                    meta.offload.verified = false;
+                    self.frames.push(Meta { first, end, ..meta });
+                }
                 Err(reason) => refused(reason),
             }
         }
