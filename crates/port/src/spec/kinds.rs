@@ -2,6 +2,7 @@
 use std::str::FromStr;
 
 use super::{Spec, SpecError};
+use crate::pcap::{Pcap, PcapOptions};
 use crate::tap::{Tap, TapOptions};
 use crate::vhost_user::{VhostUser, VhostUserOptions};
 use crate::virtio_user::{VirtioUser, VirtioUserOptions};
@@ -16,9 +17,11 @@ pub enum PortSpec {
     VirtioUser(VirtioUserOptions),
     /// `tap:NAME`: the kernel's network stack.
     Tap(TapOptions),
+    /// `pcap:FILE`: frames from a file, and to one.
+    Pcap(PcapOptions),
 }
 
-const KINDS: &str = "vhost-user:PATH, virtio-user:PATH and tap:NAME";
+const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME and pcap:FILE";
 
 impl FromStr for PortSpec {
     type Err = SpecError;
@@ -29,6 +32,7 @@ impl FromStr for PortSpec {
             "vhost-user" => PortSpec::VhostUser(spec.try_into()?),
             "virtio-user" => PortSpec::VirtioUser(spec.try_into()?),
             "tap" => PortSpec::Tap(spec.try_into()?),
+            "pcap" => PortSpec::Pcap(spec.try_into()?),
             _ => return Err(SpecError::UnknownKind { kind: spec.kind, known: KINDS }),
         })
     }
@@ -41,6 +45,7 @@ impl PortSpec {
             PortSpec::VhostUser(options) => Box::new(VhostUser::new(options)?),
             PortSpec::VirtioUser(options) => Box::new(VirtioUser::new(options)?),
             PortSpec::Tap(options) => Box::new(Tap::new(options)),
+            PortSpec::Pcap(options) => Box::new(Pcap::new(options)),
         })
     }
 }
