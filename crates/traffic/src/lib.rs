@@ -3,6 +3,7 @@
 
 pub mod bound;
 pub mod frames;
+pub mod path;
 pub mod rig;
 pub mod search;
 pub mod trial;

@@ -99,5 +99,5 @@ fn command(
 /// Words that the kernel does not know become arguments of `/init` after `--`.
 fn kernel_command_line(arguments: &[String]) -> String {
     let console = if cfg!(target_arch = "aarch64") { "ttyAMA0" } else { "ttyS0" };
-    format!("console={console} quiet panic=-1 {}=1 -- {}", guest::MARK, arguments.join(" "))
+    format!("console={console} quiet panic=-1 no_timer_check {}=1 -- {}", guest::MARK, arguments.join(" "))
 }

@@ -10,8 +10,8 @@ use workload::protocol::Request;
 
 use super::external::External;
 use super::{cross_check, external, selection};
-use crate::{cli, cpu_list};
 use crate::exit::Usage;
+use crate::{cli, cpu_list};
 
 /// One thing to measure.
 pub struct Job {

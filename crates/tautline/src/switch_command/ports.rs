@@ -5,8 +5,8 @@ use port::spec::PortSpec;
 use switch::PortOptions;
 use virtio::net::MacAddress;
 
-use crate::{cli, cpu_list};
 use crate::exit::Usage;
+use crate::{cli, cpu_list};
 
 /// A port as the user named and described it.
 pub struct NamedSpec {
@@ -29,15 +29,12 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
     }
     let mut ports = Vec::new();
     for text in &arguments.port {
-        let (name, spec) = text
-            .split_once('=')
-            .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
-            .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
+        let (name, spec) =
+            text.split_once('=')
+                .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
+                .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
         let spec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
-        let options = PortOptions {
-            addresses: allowed.remove(name),
-            max_frame_bytes: arguments.max_frame,
-        };
+        let options = PortOptions { addresses: allowed.remove(name), max_frame_bytes: arguments.max_frame };
         ports.push(NamedSpec { name: name.to_owned(), spec, options });
     }
     match allowed.into_keys().next() {
