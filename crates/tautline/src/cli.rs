@@ -22,6 +22,8 @@ pub enum Command {
     Compare(Compare),
     /// Plug guests, containers and the kernel's network stack into each other.
     Switch(Switch),
+    /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
+    Rfc2544(Rfc2544),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
 }
@@ -152,6 +154,116 @@ Ports:
                     mtu=BYTES, up=on|off, fd=N[:N…]
 
 Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).";
+
+/// Arguments of `rfc2544`.
+#[derive(Args, Debug)]
+#[command(after_long_help = RATES)]
+pub struct Rfc2544 {
+    /// The port that sends: usually virtio-user:PATH, the driver of the switch's vhost-user socket.
+    #[arg(long, value_name = "KIND:TARGET")]
+    pub from: String,
+
+    /// The port that receives [default: the same; the device sends back what it gets].
+    #[arg(long, value_name = "KIND:TARGET")]
+    pub to: Option<String>,
+
+    /// How the rate is searched for.
+    #[arg(long, value_enum, default_value_t = Search::Tst009)]
+    pub search: Search,
+
+    /// Frame lengths in bytes as they lie in the buffer, without frame check sequence; or mixes, spelled
+    /// out, as in 64x7+570x4+1518x1.
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
+    pub sizes: Vec<String>,
+
+    /// Trials of a second and wide bounds: about ten seconds a size. Labelled so in every output.
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Length of the trials that decide, seconds [default: 60, or 1 with --quick].
+    #[arg(long, value_name = "SECONDS")]
+    pub trial_s: Option<f64>,
+
+    /// How close the bounds must come, percent [default: 0.5, or 2 with --quick].
+    #[arg(long, value_name = "PERCENT")]
+    pub width: Option<f64>,
+
+    /// Most frames per second to offer, over all directions [default: what the device took at most].
+    #[arg(long, value_name = "FPS")]
+    pub max_rate: Option<u64>,
+
+    /// Both directions at once.
+    #[arg(long)]
+    pub bidirectional: bool,
+
+    /// Number of flows (UDP source ports).
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub flows: u16,
+
+    /// What the receiver looks at: the headers, or every byte.
+    #[arg(long, value_enum, default_value_t = Access::Header)]
+    pub access: Access,
+
+    /// Ethernet source of the frames.
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01")]
+    pub source_mac: String,
+
+    /// Ethernet destination of the frames.
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
+    pub destination_mac: String,
+
+    /// 802.1Q tag of the frames.
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub vlan: Option<u16>,
+
+    /// The CPU to generate on [default: any].
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<String>,
+
+    /// Seconds to wait until the ports are up and frames arrive.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub patience: u64,
+
+    /// Write everything, every trial included, to FILE.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a page with plots to FILE.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Limits on rates and latencies; exit code 3 where one is missed.
+    #[arg(long, value_name = "FILE")]
+    pub gate: Option<PathBuf>,
+}
+
+/// Searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Search {
+    /// RFC 2544 section 26.1: no frame lost, binary search.
+    Rfc2544,
+    /// ETSI NFV-TST 009: binary search in which a lossy trial is repeated before it counts.
+    Tst009,
+    /// RFC 9971: several goals in one search, no loss and 0.5 % loss.
+    Mlr,
+    /// No search: the maximum, whatever is lost.
+    Maximum,
+}
+
+/// How much of each frame is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Access {
+    /// Headers and stamp.
+    Header,
+    /// Every byte; checksums are verified.
+    Payload,
+}
+
+const RATES: &str = "\
+No DPDK, huge pages or root are needed: the other end is any vhost-user switch.
+
+  tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b &
+  tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64,1518 --quick";
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]

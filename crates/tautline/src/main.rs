@@ -11,6 +11,7 @@ mod gate;
 mod output;
 mod progress;
 mod report_command;
+mod rfc2544;
 mod switch_command;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
+        cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Report(arguments) => report_command::run(&arguments),
     };
     exit::code(result)

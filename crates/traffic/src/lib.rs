@@ -4,6 +4,7 @@
 pub mod bound;
 pub mod frames;
 pub mod path;
+pub mod results;
 pub mod rig;
 pub mod search;
 pub mod trial;

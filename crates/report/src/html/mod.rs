@@ -4,6 +4,7 @@
 //! passes through the markup macro, which escapes it.
 
 mod facts;
+pub mod figures;
 mod gaps;
 mod gates;
 mod overview;

@@ -1,0 +1,108 @@
+//! Limits on what was found.
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Deserialize;
+use traffic::results::Run;
+
+use crate::exit::Usage;
+
+/// A file of limits:
+///
+/// ```toml
+/// [[limit]]
+/// frames = "64"          # a size or mix; left out: every one
+/// min_found_mpps = 1.0   # by the search
+/// min_maximum_mpps = 2.0
+/// percent = 50           # latency at this share of the found rate (0: idle)
+/// max_p99_us = 100.0
+/// ```
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    limit: Vec<Limit>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limit {
+    frames: Option<String>,
+    min_found_mpps: Option<f64>,
+    min_maximum_mpps: Option<f64>,
+    percent: Option<u8>,
+    max_p99_us: Option<f64>,
+}
+
+impl Gate {
+    /// Reads a file of limits.
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        Self::parse(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let gate: Gate = toml::from_str(text).map_err(|error| error.to_string())?;
+        if gate.limit.iter().any(|limit| limit.max_p99_us.is_some() != limit.percent.is_some()) {
+            return Err("max_p99_us and percent belong together".into());
+        }
+        Ok(gate)
+    }
+
+    /// Every limit that was not held, or that nothing was measured for.
+    pub fn missed(&self, run: &Run) -> Vec<String> {
+        self.limit.iter().flat_map(|limit| limit.missed(run)).collect()
+    }
+}
+
+impl Limit {
+    fn missed(&self, run: &Run) -> Vec<String> {
+        let mut missed = Vec::new();
+        let mut any = false;
+        for size in run.sizes.iter().filter(|size| self.frames.as_ref().is_none_or(|f| *f == size.frames)) {
+            any = true;
+            let mut check = |what: &str, held: bool, is: String| {
+                if !held {
+                    missed.push(format!("{} bytes: {what}, but it is {is}", size.frames));
+                }
+            };
+            if let Some(least) = self.min_found_mpps {
+                let is = size.search.rate_fps().map(|fps| fps / 1e6);
+                let text = is.map_or_else(|| "undecided".to_owned(), |is| format!("{is:.3}"));
+                check(&format!("found at least {least} Mpps"), is.is_some_and(|is| is >= least), text);
+            }
+            if let Some(least) = self.min_maximum_mpps {
+                let is = size.maximum.received_fps / 1e6;
+                check(&format!("maximum at least {least} Mpps"), is >= least, format!("{is:.3}"));
+            }
+            if let (Some(percent), Some(most)) = (self.percent, self.max_p99_us) {
+                let at = size.latency.iter().find(|latency| latency.percent == percent);
+                let is = at.map(|latency| latency.histogram.quantile_ns(0.99) as f64 / 1e3);
+                let text = is.map_or_else(|| "not measured".to_owned(), |is| format!("{is:.1}"));
+                check(
+                    &format!("99 % within {most} µs at {percent} %"),
+                    is.is_some_and(|is| is <= most),
+                    text,
+                );
+            }
+        }
+        if !any {
+            missed.push(format!("{:?}: no such size was measured", self.frames));
+        }
+        missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_and_nonsense_is_refused() {
+        assert_eq!(Gate::parse("[[limit]]\nframes = \"64\"\nmin_found_mpps = 1.0").unwrap().limit.len(), 1);
+        for wrong in
+            ["", "[[limit]]\nmin_mpps = 1", "[[limit]]\nmax_p99_us = 5.0", "[[limit]]\npercent = 300"]
+        {
+            assert!(Gate::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
