@@ -28,13 +28,17 @@
 mod counters;
 mod deliver;
 mod frame;
+pub mod in_memory;
 mod lending;
 mod one_frame;
+mod own;
 mod plug;
 mod queue;
+pub mod spec;
+pub mod tap;
 
 pub use counters::{Counts, DropReason, QueueCounters};
-pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head};
+pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};
 pub use lending::Lending;
 pub use plug::{Interest, Plugboard, Port, PortError, Side, Token};
 pub use queue::{QueueError, Sink, Source};

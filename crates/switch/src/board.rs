@@ -34,6 +34,8 @@ pub(crate) struct Hub {
     /// What is plugged in, as its port knows it; the worker may already have reported that it stopped.
     plugged: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, PlacedSink>,
+    /// Sources wait here until all ports have started, so that their first frames find their receivers.
+    held: Option<BTreeMap<QueueId, (Generation, Box<dyn Source>)>>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
@@ -51,6 +53,7 @@ impl Hub {
             plan,
             plugged: BTreeMap::new(),
             sinks: BTreeMap::new(),
+            held: Some(BTreeMap::new()),
             watches: BTreeMap::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
@@ -62,6 +65,20 @@ impl Hub {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// All ports have started: frames may come.
+    pub fn open(&mut self) {
+        for (id, (generation, source)) in self.held.take().unwrap_or_default() {
+            self.add_source(id, generation, source);
+        }
+    }
+
+    fn add_source(&mut self, id: QueueId, generation: Generation, source: Box<dyn Source>) {
+        match &mut self.held {
+            Some(held) => _ = held.insert(id, (generation, source)),
+            None => self.crew.add_source(self.plan.source(id.port, id.pair), id, generation, source),
+        }
     }
 
     /// Who watches under this key; nobody any more, perhaps.
@@ -122,7 +139,8 @@ impl Hub {
 
     fn take_source(&mut self, id: QueueId) -> Option<Box<dyn Source>> {
         self.plugged.remove(&(id, Side::FromGuest))?;
-        let source = self.crew.take_source(self.plan.source(id.port, id.pair), id);
+        let held = self.held.as_mut().and_then(|held| held.remove(&id)).map(|(_, source)| source);
+        let source = held.or_else(|| self.crew.take_source(self.plan.source(id.port, id.pair), id));
         self.forget_if_down(id.port);
         source
     }
@@ -192,7 +210,7 @@ impl Plugboard for Board<'_> {
         drop(self.hub.take_source(id));
         let generation = Generation(self.hub.number());
         self.hub.plugged.insert((id, Side::FromGuest), generation);
-        self.hub.crew.add_source(self.hub.plan.source(id.port, pair), id, generation, source);
+        self.hub.add_source(id, generation, source);
     }
 
     fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {

@@ -126,6 +126,7 @@ impl Control {
             }
             self.read_reports(operator)?;
         }
+        self.hub.open();
         loop {
             self.read_reports(operator)?;
             let now = self.tick();
