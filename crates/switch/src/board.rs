@@ -19,6 +19,8 @@ use crate::{PortId, QueueId, announce};
 /// First key of what ports watch; those below are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
 
+type Held = BTreeMap<QueueId, (Generation, Box<dyn Source>)>;
+
 struct Watch {
     key: u64,
     /// A duplicate, so that it can be taken out of the set whatever its owner did.
@@ -35,7 +37,7 @@ pub(crate) struct Hub {
     plugged: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, PlacedSink>,
     /// Sources wait here until all ports have started, so that their first frames find their receivers.
-    held: Option<BTreeMap<QueueId, (Generation, Box<dyn Source>)>>,
+    held: Option<Held>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
@@ -262,7 +264,10 @@ impl Plugboard for Board<'_> {
         }
         match Lending::of_frame(&announce::frame(address)) {
             Ok(frame) => {
-                self.hub.common.table.learn(address, self.port);
+                if !self.hub.common.table.learn(address, self.port) {
+                    return self
+                        .say(&format_args!("announced {address}, which is another port's own: ignored"));
+                }
                 self.hub.crew.flood(self.hub.plan.source(self.port, 0), self.port, frame);
             }
             Err(error) => self.say(&format_args!("cannot announce {address}: {error}")),

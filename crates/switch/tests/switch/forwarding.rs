@@ -114,6 +114,25 @@ fn foreign_and_group_source_addresses_are_spoofed() {
 }
 
 #[test]
+fn nobody_takes_the_address_that_was_given_to_another_port() {
+    let of_port = |index| PortOptions {
+        addresses: (index == 0).then(|| vec![virtio::net::MacAddress(station(1))]),
+        ..PortOptions::default()
+    };
+    let (switch, hands) = with_ports(&[1, 1, 1], Options::default(), of_port);
+    let mut hands: Hands = hands.into_iter().flatten().collect();
+    let bench = Bench::run(switch);
+    send(&mut hands[0].0, &frame(BROADCAST, station(1), 1));
+    (0..5).for_each(|n| send(&mut hands[1].0, &frame(BROADCAST, station(1), 100 + n)));
+    send(&mut hands[1].0, &frame(station(1), station(2), 2));
+    settled(&bench, 7);
+    let snapshot = bench.stop();
+    assert_eq!([0, 1, 2].map(|port| rest(&mut hands, port)), [vec![2], vec![1], vec![1]]);
+    assert_eq!(drops(&snapshot, 1, true, DropReason::Spoofed), 5);
+    check_books(&snapshot, 0);
+}
+
+#[test]
 fn frames_beyond_the_limit_are_too_long() {
     let of_port = |_| PortOptions { max_frame_bytes: Some(100), ..PortOptions::default() };
     let (switch, hands) = with_ports(&[1, 1], Options::default(), of_port);
