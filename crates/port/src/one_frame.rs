@@ -1,24 +1,20 @@
 //! A frame of our own, to be sent like any other.
 use std::io;
-use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Region, SharedSlice, Translator, sealed_memfd};
 use virtio::net::{HeaderLayout, NetHeader};
 
 use crate::Lending;
+use crate::own::OwnMemory;
 
 impl Lending {
     /// A lending of one frame, without offloads, that nobody but this process writes.
     pub fn of_frame(frame: &[u8]) -> io::Result<Lending> {
         let bytes = NetHeader::BYTES + frame.len();
-        let file = sealed_memfd(c"tautline-frame", bytes as u64)?;
-        let region = Region::map(&file, 0, bytes as u64, 0, 0).map_err(io::Error::other)?;
-        SharedSlice::of_mapping(region.mapping()).slice(NetHeader::BYTES, frame.len()).write(frame);
-        let space = Arc::new(AddressSpace::from_regions([region]).map_err(io::Error::other)?);
+        let memory = OwnMemory::new(c"tautline-frame", bytes as u64)?;
+        memory.slice(NetHeader::BYTES, frame.len()).write(frame);
         let mut lending = Lending::of_memory(1);
         if let Some(lent) = lending.lent_mut() {
-            let pushed = Translator::new(space).lend(lent).push(0, bytes as u32, Access::Read);
-            pushed.map_err(io::Error::other)?;
+            memory.lender().push(lent, 0, bytes as u32);
         }
         lending.push(0, HeaderLayout::Full).map_err(|reason| io::Error::other(reason.text()))?;
         Ok(lending)

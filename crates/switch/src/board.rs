@@ -19,6 +19,8 @@ use crate::{PortId, QueueId, announce};
 /// First key of what ports watch; those below are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
 
+type Held = BTreeMap<QueueId, (Generation, Box<dyn Source>)>;
+
 struct Watch {
     key: u64,
     /// A duplicate, so that it can be taken out of the set whatever its owner did.
@@ -34,6 +36,8 @@ pub(crate) struct Hub {
     /// What is plugged in, as its port knows it; the worker may already have reported that it stopped.
     plugged: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, PlacedSink>,
+    /// Sources wait here until all ports have started, so that their first frames find their receivers.
+    held: Option<Held>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
@@ -51,6 +55,7 @@ impl Hub {
             plan,
             plugged: BTreeMap::new(),
             sinks: BTreeMap::new(),
+            held: Some(BTreeMap::new()),
             watches: BTreeMap::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
@@ -62,6 +67,20 @@ impl Hub {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// All ports have started: frames may come.
+    pub fn open(&mut self) {
+        for (id, (generation, source)) in self.held.take().unwrap_or_default() {
+            self.add_source(id, generation, source);
+        }
+    }
+
+    fn add_source(&mut self, id: QueueId, generation: Generation, source: Box<dyn Source>) {
+        match &mut self.held {
+            Some(held) => _ = held.insert(id, (generation, source)),
+            None => self.crew.add_source(self.plan.source(id.port, id.pair), id, generation, source),
+        }
     }
 
     /// Who watches under this key; nobody any more, perhaps.
@@ -122,7 +141,8 @@ impl Hub {
 
     fn take_source(&mut self, id: QueueId) -> Option<Box<dyn Source>> {
         self.plugged.remove(&(id, Side::FromGuest))?;
-        let source = self.crew.take_source(self.plan.source(id.port, id.pair), id);
+        let held = self.held.as_mut().and_then(|held| held.remove(&id)).map(|(_, source)| source);
+        let source = held.or_else(|| self.crew.take_source(self.plan.source(id.port, id.pair), id));
         self.forget_if_down(id.port);
         source
     }
@@ -192,7 +212,7 @@ impl Plugboard for Board<'_> {
         drop(self.hub.take_source(id));
         let generation = Generation(self.hub.number());
         self.hub.plugged.insert((id, Side::FromGuest), generation);
-        self.hub.crew.add_source(self.hub.plan.source(id.port, pair), id, generation, source);
+        self.hub.add_source(id, generation, source);
     }
 
     fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
@@ -244,7 +264,10 @@ impl Plugboard for Board<'_> {
         }
         match Lending::of_frame(&announce::frame(address)) {
             Ok(frame) => {
-                self.hub.common.table.learn(address, self.port);
+                if !self.hub.common.table.learn(address, self.port) {
+                    return self
+                        .say(&format_args!("announced {address}, which is another port's own: ignored"));
+                }
                 self.hub.crew.flood(self.hub.plan.source(self.port, 0), self.port, frame);
             }
             Err(error) => self.say(&format_args!("cannot announce {address}: {error}")),

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use port::{Plugboard, Port, PortError};
+use virtio::net::MacAddress;
 
 use crate::board::{Board, Hub};
 use crate::crew::{Crew, system};
+use crate::forward::{Route, Rules};
 use crate::keyed::Key;
 use crate::mailbox::Report;
 use crate::plan::Plan;
@@ -17,6 +19,16 @@ use crate::poller::Poller;
 use crate::table::MacTable;
 use crate::worker::{Common, words};
 use crate::{PortId, RunError, Snapshot, Switch};
+
+/// Addresses that only the ports which list them may use.
+fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
+    let learning = rules.iter().filter(|rules| matches!(rules.route, Route::Learn(_)));
+    let own = |rules: &Rules| {
+        let port = rules.port;
+        rules.addresses.iter().flatten().map(move |address| (*address, port)).collect::<Vec<_>>()
+    };
+    learning.flat_map(own).collect()
+}
 
 /// Whoever runs a switch: signals, a control socket, a terminal.
 pub trait Operator {
@@ -95,7 +107,7 @@ impl Control {
         let pairs = ports.iter().map(|port| port.port.queue_pairs());
         let plan = Plan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
         let common = Arc::new(Common {
-            table: MacTable::new(options.table, ports.len()),
+            table: MacTable::new(options.table, ports.len(), own_addresses(&rules)),
             rules: rules.into_iter().map(Arc::new).collect(),
             key: Key::random(),
             options: options.worker,
@@ -126,6 +138,7 @@ impl Control {
             }
             self.read_reports(operator)?;
         }
+        self.hub.open();
         loop {
             self.read_reports(operator)?;
             let now = self.tick();

@@ -34,6 +34,8 @@ pub(crate) struct Rules {
 pub(crate) struct Outcome {
     /// Frames that went to every other port.
     pub flooded: u64,
+    /// How often they were given to sinks.
+    pub flood_copies: u64,
     /// Frames given to sinks, once for each sink.
     pub copies: u64,
 }
@@ -100,13 +102,13 @@ impl Forwarder<'_> {
             && self.rules.is_plain()
             && let Some(handed) = self.exits.hand_over_all(lending, to)
         {
-            return self.outcome(handed, 0);
+            return self.outcome(handed, 0, 0);
         }
         self.forward_each(lending)
     }
 
     fn forward_each(&mut self, lending: &Lending) -> Outcome {
-        let mut flooded = 0;
+        let (mut flooded, mut flood_copies) = (0, 0);
         // A burst is mostly one conversation.
         let mut heard = None;
         let mut target = (MacAddress::default(), Target::Nobody, false);
@@ -122,8 +124,11 @@ impl Forwarder<'_> {
                 Route::Wire(to) => Target::Port(*to),
                 Route::Learn(_) => {
                     if heard != Some(frame.source()) {
+                        if !self.table.learn(frame.source(), self.rules.port) {
+                            self.counters.dropped(DropReason::Spoofed, 1);
+                            continue;
+                        }
                         heard = Some(frame.source());
-                        self.table.learn(frame.source(), self.rules.port);
                         target.2 = false; // it may be the station that was just looked up
                     }
                     if !(target.2 && target.0 == destination) {
@@ -136,11 +141,15 @@ impl Forwarder<'_> {
                 Target::Port(port) if self.exits.push(port, index, frame.head(), self.key) => {}
                 Target::Port(_) => self.counters.dropped(DropReason::NotConnected, 1),
                 Target::Nobody => self.counters.dropped(DropReason::NowhereToGo, 1),
-                Target::Everybody => flooded += u64::from(self.flood(index, &frame)),
+                Target::Everybody => {
+                    let copies = self.flood(index, &frame);
+                    flooded += u64::from(copies > 0);
+                    flood_copies += copies;
+                }
             }
         }
         let handed = self.exits.hand_over(lending);
-        self.outcome(handed, flooded)
+        self.outcome(handed, flooded, flood_copies)
     }
 
     #[inline]
@@ -158,25 +167,25 @@ impl Forwarder<'_> {
         }
     }
 
-    /// To all others that have a queue running. False, and counted, if there is none.
-    fn flood(&mut self, index: u16, frame: &Frame<'_>) -> bool {
-        let Route::Learn(others) = &self.rules.route else { return false };
+    /// To all others that have a queue running, and how many these are; counted if there is none.
+    fn flood(&mut self, index: u16, frame: &Frame<'_>) -> u64 {
+        let Route::Learn(others) = &self.rules.route else { return 0 };
         let mut receivers = 0;
         for port in others {
-            receivers += usize::from(self.exits.push(*port, index, frame.head(), self.key));
+            receivers += u64::from(self.exits.push(*port, index, frame.head(), self.key));
         }
         if receivers == 0 {
             let none = others.is_empty();
             let reason = if none { DropReason::NowhereToGo } else { DropReason::NotConnected };
             self.counters.dropped(reason, 1);
         }
-        receivers > 0
+        receivers
     }
 
-    fn outcome(&self, handed: Handed, flooded: u64) -> Outcome {
+    fn outcome(&self, handed: Handed, flooded: u64, flood_copies: u64) -> Outcome {
         if handed.gone > 0 {
             self.counters.dropped(DropReason::NotConnected, handed.gone);
         }
-        Outcome { flooded, copies: handed.accepted }
+        Outcome { flooded, flood_copies, copies: handed.accepted }
     }
 }

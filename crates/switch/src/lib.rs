@@ -19,9 +19,15 @@
 //!
 //! Each frame that a source lends is counted there as passed, and then it is either given to sinks, each of
 //! which counts it as passed or dropped, or dropped by the switch, which counts it on the *source*'s queue:
-//! spoofed, too long, receiver not connected, nowhere to go. So, once all is quiet, for every source frames
-//! = those given on + drops of these four kinds, and the workers' `copies` = frames + drops of all sinks.
-//! A flood goes to the ports that have a queue running; it is a drop if there is none.
+//! spoofed, too long, receiver not connected, nowhere to go. A flood goes to the ports that have a queue
+//! running; it is a drop if there is none. So, once all is quiet,
+//!
+//! - frames of all sources = copies - flood copies + flooded + drops of these four kinds,
+//! - copies = frames + drops of all sinks,
+//!
+//! except for what the control thread announced, and for a flood at the moment in which one of its sinks
+//! stops: that copy is counted as dropped although the others went through. Likewise a sink that returns an
+//! error is expected to have counted all frames of the burst.
 #![forbid(unsafe_code)]
 
 mod announce;

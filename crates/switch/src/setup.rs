@@ -39,7 +39,8 @@ impl Default for Options {
 /// What holds for the frames that come from one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortOptions {
-    /// The only source addresses that they may have; any that is no group's if `None`.
+    /// The only source addresses that they may have, and which no port may have that does not list them too;
+    /// any that is no group's and no other port's if `None`.
     pub addresses: Option<Vec<MacAddress>>,
     /// Longest frame in bytes, from destination address to payload's end. A frame that is still to be cut
     /// is judged by its pieces' payload.

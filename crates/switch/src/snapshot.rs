@@ -46,10 +46,19 @@ pub struct QueueSnapshot {
     /// Kicks or calls sent to the peer.
     pub notifications: u64,
     /// Dropped frames by reason, largest first.
+    #[serde(serialize_with = "as_map")]
     pub drops: Vec<(&'static str, u64)>,
 }
 
+fn as_map<S: serde::Serializer>(drops: &[(&'static str, u64)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(drops.iter().copied())
+}
+
 impl QueueSnapshot {
+    fn direction(&self) -> &'static str {
+        if self.from_guest { "from guest" } else { "to guest" }
+    }
+
     /// All dropped frames.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, frames)| frames).sum()
@@ -60,6 +69,19 @@ impl Snapshot {
     /// All dropped frames.
     pub fn dropped(&self) -> u64 {
         self.ports.iter().flat_map(|port| &port.queues).map(QueueSnapshot::dropped).sum()
+    }
+}
+
+impl Snapshot {
+    /// Drops of all queues, most frames first.
+    fn worst_drops(&self) -> Vec<(u64, &'static str, &PortSnapshot, &QueueSnapshot)> {
+        let queues = self.ports.iter().flat_map(|port| port.queues.iter().map(move |queue| (port, queue)));
+        let drops = queues.flat_map(|(port, queue)| {
+            queue.drops.iter().map(move |(reason, frames)| (*frames, *reason, port, queue))
+        });
+        let mut drops: Vec<_> = drops.collect();
+        drops.sort_by_key(|(frames, ..)| std::cmp::Reverse(*frames));
+        drops
     }
 }
 
@@ -82,19 +104,19 @@ pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (frames, reason, port, queue) in self.worst_drops() {
+            let (direction, pair) = (queue.direction(), queue.pair);
+            writeln!(f, "dropped {frames:>12}  {reason}  ({}, {direction} {pair})", port.name)?;
+        }
         for port in &self.ports {
-            writeln!(f, "{}: {}", port.name, port.description)?;
+            writeln!(f, "{}: {}; {} addresses behind it", port.name, port.description, port.addresses)?;
             for queue in &port.queues {
-                let direction = if queue.from_guest { "from guest" } else { "to guest" };
-                write!(
+                let direction = queue.direction();
+                writeln!(
                     f,
                     "  {direction:<10} {:>3}  {:>14} frames  {:>18} bytes  {:>12} notifications",
                     queue.pair, queue.frames, queue.bytes, queue.notifications,
                 )?;
-                for (reason, frames) in &queue.drops {
-                    write!(f, "\n      dropped {frames}: {reason}")?;
-                }
-                writeln!(f)?;
             }
         }
         let table = &self.table;
@@ -118,5 +140,42 @@ impl fmt::Display for Snapshot {
             )?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_drops_come_first_and_programs_read_them_by_name() {
+        let queue = |from_guest, drops: &[(&'static str, u64)]| QueueSnapshot {
+            pair: 0,
+            from_guest,
+            frames: 5,
+            bytes: 300,
+            notifications: 0,
+            drops: drops.to_vec(),
+        };
+        let queues =
+            vec![queue(true, &[("too long", 2)]), queue(false, &[("receiver full", 7), ("filtered", 1)])];
+        let port =
+            PortSnapshot { name: "vm1".to_owned(), description: "a test".to_owned(), addresses: 3, queues };
+        let snapshot = Snapshot { ports: vec![port], ..Snapshot::default() };
+        let text = snapshot.to_string();
+        let lines: Vec<&str> =
+            text.lines().take(4).map(|line| line.trim_start_matches("dropped").trim()).collect();
+        assert_eq!(
+            lines,
+            [
+                "7  receiver full  (vm1, to guest 0)",
+                "2  too long  (vm1, from guest 0)",
+                "1  filtered  (vm1, to guest 0)",
+                "vm1: a test; 3 addresses behind it"
+            ]
+        );
+        let json = serde_json::to_value(&snapshot).unwrap();
+        assert_eq!(json["ports"][0]["queues"][1]["drops"]["receiver full"], 7);
+        assert_eq!(snapshot.dropped(), 10);
     }
 }

@@ -12,6 +12,7 @@
 //! entry; who reads between the two takes the station for expired and floods one frame. Two workers that
 //! learn one address at once while a third empties a slot can leave it twice in its bucket; the first of
 //! the two counts, the other expires.
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use virtio::net::MacAddress;
@@ -77,6 +78,8 @@ pub(crate) struct MacTable {
     now: AtomicU32,
     /// Addresses per port.
     behind: Box<[AtomicU32]>,
+    /// Addresses that are some ports' own: no other may claim them.
+    owners: HashMap<MacAddress, Vec<PortId>>,
     learned: AtomicU64,
     moved: AtomicU64,
     expired: AtomicU64,
@@ -93,8 +96,14 @@ fn port_of(entry: u64) -> PortId {
 }
 
 impl MacTable {
-    /// An empty table for ports `0 .. ports`.
-    pub fn new(options: TableOptions, ports: usize) -> Self {
+    /// An empty table for ports `0 .. ports`, some of which have addresses of their own.
+    pub fn new(
+        options: TableOptions,
+        ports: usize,
+        own: impl IntoIterator<Item = (MacAddress, PortId)>,
+    ) -> Self {
+        let mut owners = HashMap::<_, Vec<_>>::new();
+        own.into_iter().for_each(|(address, port)| owners.entry(address).or_default().push(port));
         let buckets = options.addresses.div_ceil(2).clamp(1, 1 << 24).next_power_of_two();
         MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
@@ -102,6 +111,7 @@ impl MacTable {
             options,
             now: AtomicU32::new(0),
             behind: (0..ports).map(|_| AtomicU32::new(0)).collect(),
+            owners,
             learned: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             expired: AtomicU64::new(0),
@@ -140,10 +150,10 @@ impl MacTable {
         None
     }
 
-    /// A station was heard from behind a port. Group addresses are no stations, and neither is
-    /// 00:00:00:00:00:00.
+    /// A station was heard from behind a port. False if the address is another port's own. Group addresses
+    /// are no stations, and neither is 00:00:00:00:00:00.
     #[inline]
-    pub fn learn(&self, address: MacAddress, port: PortId) {
+    pub fn learn(&self, address: MacAddress, port: PortId) -> bool {
         let bucket = self.bucket(address);
         let now = self.now.load(Ordering::Relaxed);
         let new = entry(address, port);
@@ -153,10 +163,14 @@ impl MacTable {
                 if heard.load(Ordering::Relaxed) != now {
                     heard.store(now, Ordering::Relaxed);
                 }
-                return;
+                return true;
             }
         }
+        if self.owners.get(&address).is_some_and(|owners| !owners.contains(&port)) {
+            return false;
+        }
         self.learn_new(bucket, address, port, now);
+        true
     }
 
     #[cold]

@@ -137,11 +137,15 @@ pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
 
 fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}")));
+        return Err(io::Error::other(format!("there is no CPU {cpu}")));
     }
     let mut cpus = CpuSet::new();
     cpus.set(cpu);
-    Ok(sched_setaffinity(None, &cpus)?)
+    let refused = |error| {
+        let hint = "give CPUs that are online and in this process's cpuset";
+        io::Error::other(format!("CPU {cpu}: {error}; {hint}"))
+    };
+    sched_setaffinity(None, &cpus).map_err(refused)
 }
 
 impl Running {

@@ -26,6 +26,8 @@ pub struct WorkerCounts {
     pub frames: u64,
     /// Of these, frames that went to every other port.
     pub flooded: u64,
+    /// How often these were given to sinks.
+    pub flood_copies: u64,
     /// Frames given to sinks, a flooded one once for each; what the sinks dropped is counted there.
     pub copies: u64,
     /// How often it went to sleep.
@@ -51,6 +53,7 @@ pub(crate) struct WorkerCounters {
     passes: [AtomicU64; 2],
     frames: AtomicU64,
     flooded: AtomicU64,
+    flood_copies: AtomicU64,
     copies: AtomicU64,
     sleeps: AtomicU64,
     wakes: AtomicU64,
@@ -71,6 +74,7 @@ impl WorkerCounters {
             passes: Default::default(),
             frames: AtomicU64::default(),
             flooded: AtomicU64::default(),
+            flood_copies: AtomicU64::default(),
             copies: AtomicU64::default(),
             sleeps: AtomicU64::default(),
             wakes: AtomicU64::default(),
@@ -109,6 +113,7 @@ impl WorkerCounters {
     pub fn burst(&self, frames: u64, outcome: &Outcome) {
         add(&self.frames, frames);
         add(&self.flooded, outcome.flooded);
+        add(&self.flood_copies, outcome.flood_copies);
         add(&self.copies, outcome.copies);
     }
 
@@ -126,6 +131,7 @@ impl WorkerCounters {
             passes_empty: read(&self.passes[0]),
             frames: read(&self.frames),
             flooded: read(&self.flooded),
+            flood_copies: read(&self.flood_copies),
             copies: read(&self.copies),
             sleeps: read(&self.sleeps),
             wakes: read(&self.wakes),

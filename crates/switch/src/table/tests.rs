@@ -6,7 +6,7 @@ fn mac(n: u64) -> MacAddress {
 
 fn table(addresses: usize, per_port: u32) -> MacTable {
     let options = TableOptions { addresses, addresses_per_port: per_port, ageing_seconds: 300 };
-    MacTable::new(options, 8)
+    MacTable::new(options, 8, [])
 }
 
 const A: PortId = PortId(0);
@@ -42,6 +42,16 @@ fn groups_and_the_zero_address_are_no_stations() {
 }
 
 #[test]
+fn nobody_takes_an_address_that_is_another_port_s_own() {
+    let table = MacTable::new(TableOptions::default(), 3, [(mac(1), A), (mac(2), A), (mac(2), B)]);
+    assert!(!table.learn(mac(1), B) && table.lookup(mac(1)).is_none());
+    assert!(table.learn(mac(1), A) && !table.learn(mac(1), B));
+    assert_eq!(table.lookup(mac(1)), Some(A));
+    assert!(table.learn(mac(2), B) && table.learn(mac(2), A) && !table.learn(mac(2), PortId(2)));
+    assert!(table.learn(mac(3), PortId(2)));
+}
+
+#[test]
 fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
     let table = table(64, 64);
     table.learn(mac(1), A);
@@ -60,7 +70,7 @@ fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
 #[test]
 fn a_port_has_its_limit_until_stations_leave() {
     let table = table(64, 3);
-    (0..5).for_each(|n| table.learn(mac(n), A));
+    (0..5).for_each(|n| _ = table.learn(mac(n), A));
     assert_eq!((table.behind(A), table.counts().over_limit), (3, 2));
     assert_eq!(table.lookup(mac(3)), None);
     table.learn(mac(3), B);
@@ -91,7 +101,7 @@ fn a_full_bucket_gives_up_the_station_not_heard_longest() {
 #[test]
 fn a_port_is_flushed_and_no_other() {
     let table = table(64, 64);
-    (0..10).for_each(|n| table.learn(mac(n), PortId(n as u16 % 2)));
+    (0..10).for_each(|n| _ = table.learn(mac(n), PortId(n as u16 % 2)));
     table.flush(A);
     assert!((0..10).all(|n| table.lookup(mac(n)) == (n % 2 == 1).then_some(B)));
     assert_eq!((table.behind(A), table.behind(B)), (0, 5));
@@ -100,7 +110,7 @@ fn a_port_is_flushed_and_no_other() {
 #[test]
 fn the_promised_number_of_addresses_fits() {
     let table = table(4096, 4096);
-    (0..4096).for_each(|n| table.learn(mac(n * 7), A));
+    (0..4096).for_each(|n| _ = table.learn(mac(n * 7), A));
     // On average two in a bucket of five: 1.7 % of the buckets would like to hold more (Poisson).
     assert!(table.counts().evicted < 4096 / 20, "{:?}", table.counts());
 }

@@ -1,0 +1,235 @@
+//! Queues that come and go, announcements, and what ports watch.
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use port::in_memory::testing::{Collector, Injector};
+use port::in_memory::{QueueOptions, queue};
+use port::{DropReason, Interest, Plugboard, Side, Sink, Source, Token};
+use rustix::event::{EventfdFlags, eventfd};
+use switch::{Options, PortOptions, Switch};
+use virtio::net::{MacAddress, NetHeader};
+
+use crate::bench::*;
+
+pub type Queues = (Box<dyn Source>, Box<dyn Sink>);
+
+/// Queues of one pair as a port holds them, and the test's hands at their other ends.
+pub fn pair() -> (Queues, (Injector, Collector)) {
+    let options = QueueOptions { frame_bytes: 2048, ..QueueOptions::default() };
+    let (injecting, source) = queue(options).unwrap();
+    let (sink, collecting) = queue(options).unwrap();
+    ((Box::new(source), Box::new(sink)), (injecting.into(), collecting.into()))
+}
+
+/// A port that takes its two queue pairs out and puts them back, again and again, until it is told to leave
+/// them in.
+fn coming_and_going(
+    leave_in: Arc<AtomicBool>,
+    times: Arc<AtomicU64>,
+) -> (Scripted, Vec<(Injector, Collector)>) {
+    let (mut queues, mut hands, mut counters) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 0..2 {
+        let (queue, hand) = pair();
+        counters.push((n, Side::FromGuest, Arc::clone(queue.0.counters())));
+        counters.push((n, Side::ToGuest, Arc::clone(queue.1.counters())));
+        queues.push(queue);
+        hands.push(hand);
+    }
+    let start = move |board: &mut dyn Plugboard| {
+        for (pair, (source, sink)) in (0..).zip(queues) {
+            board.plug_source(pair, source);
+            board.plug_sink(pair, sink);
+        }
+        board.after(Token(0), Duration::from_millis(1));
+        Ok(())
+    };
+    let mut out: HashMap<u16, Queues> = HashMap::new();
+    let ready = move |token: Token, board: &mut dyn Plugboard| {
+        let step = token.0;
+        let pair = (step / 2 % 2) as u16;
+        if step.is_multiple_of(2) && leave_in.load(Ordering::Acquire) {
+            times.store(u64::MAX, Ordering::Release); // all are in, and stay
+            return Ok(());
+        }
+        match out.remove(&pair) {
+            Some((source, sink)) => {
+                board.plug_sink(pair, sink);
+                board.plug_source(pair, source);
+            }
+            None => {
+                let source = board.unplug_source(pair).expect("it was in");
+                let sink = board.unplug_sink(pair).expect("it was in");
+                assert!(board.unplug_source(pair).is_none());
+                out.insert(pair, (source, sink));
+            }
+        }
+        times.fetch_add(1, Ordering::Relaxed);
+        board.after(Token(step + 1), Duration::from_micros(300));
+        Ok(())
+    };
+    let (mut port, _) = Scripted::new(2, start, ready);
+    port.counters = counters;
+    (port, hands)
+}
+
+#[test]
+fn frames_are_counted_while_queues_come_and_go() {
+    let options = Options { workers: vec![None; 2], ..Options::default() };
+    let (mut switch, mut hands) = with_ports(&[1, 2], options, |_| PortOptions::default());
+    let (leave_in, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (port, mut moving) = coming_and_going(Arc::clone(&leave_in), Arc::clone(&times));
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    let (mut sent, mut n) = (0, 0);
+    let mut conversations = HashSet::new();
+    while times.load(Ordering::Acquire) != u64::MAX {
+        n += 1;
+        let [a, b] = &mut hands[..] else { unreachable!() };
+        let queue = (n % 2) as usize;
+        for (injector, to, from) in [
+            (&mut a[0].0, station(2), station(1)),
+            (&mut b[queue].0, station(3), station(2)),
+            (&mut moving[queue].0, station(1), station(3)),
+        ] {
+            sent += u64::from(injector.inject(NetHeader::default(), &frame(to, from, n)));
+        }
+        for (_, collector) in hands.iter_mut().flatten().chain(&mut moving) {
+            while let Some((_, frame)) = collector.take() {
+                conversations.insert((frame[5], frame[11]));
+            }
+        }
+        if times.load(Ordering::Relaxed) > 200 {
+            leave_in.store(true, Ordering::Release);
+        }
+        std::thread::yield_now();
+    }
+    // In again after the flush: everything that still waits in the queues goes through.
+    settled(&bench, sent);
+    let snapshot = bench.stop();
+    let lent: u64 = queues(&snapshot).filter(|queue| queue.from_guest).map(|queue| queue.frames).sum();
+    assert_eq!(lent, sent, "every frame that was put in was lent, once\n{snapshot}");
+    check_books(&snapshot, 0);
+    for port in 0..3 {
+        let refused = snapshot.ports[port].queues.iter().filter(|queue| queue.from_guest);
+        for (reason, _) in refused.flat_map(|queue| &queue.drops) {
+            assert_eq!(*reason, DropReason::NotConnected.text(), "{snapshot}");
+        }
+    }
+    assert_eq!(conversations, HashSet::from([(1, 3), (2, 1), (3, 2)]));
+}
+
+#[test]
+fn stations_behind_a_port_without_queues_are_forgotten() {
+    let (mut switch, mut hands) = with_ports(&[1], Options::default(), |_| PortOptions::default());
+    let ((source, sink), (mut injector, mut collector)) = pair();
+    let event = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+    let watched = Arc::clone(&event);
+    let (done, out) = channel();
+    let (port, _) = Scripted::new(
+        1,
+        move |board| {
+            board.plug_source(0, source);
+            board.plug_sink(0, sink);
+            board.watch(Token(7), watched.as_fd(), Interest::Readable).unwrap();
+            Ok(())
+        },
+        move |token, board| {
+            board.unwatch(Token(7));
+            let queues = (board.unplug_source(0).is_some(), board.unplug_sink(0).is_some());
+            done.send((token, queues)).unwrap();
+            Ok(())
+        },
+    );
+    switch.add_port("b", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    send(&mut injector, &frame(BROADCAST, station(2), 1));
+    receive(&mut hands[0][0].1);
+    send(&mut hands[0][0].0, &frame(station(2), station(1), 2));
+    receive(&mut collector);
+    assert_eq!(bench.snapshot().ports[1].addresses, 1);
+    rustix::io::write(&event, &1u64.to_ne_bytes()).unwrap();
+    assert_eq!(out.recv_timeout(LIMIT).unwrap(), (Token(7), (true, true)));
+    assert_eq!(bench.snapshot().ports[1].addresses, 0);
+    send(&mut hands[0][0].0, &frame(station(2), station(1), 3));
+    until("the frame is seen", || bench.snapshot().ports[0].queues[0].frames == 2);
+    let snapshot = bench.stop();
+    assert_eq!(drops(&snapshot, 0, true, DropReason::NotConnected), 1);
+    assert!(out.try_recv().is_err(), "what is not watched any more is not heard");
+}
+
+#[test]
+fn an_announced_station_is_made_known_to_all_and_found() {
+    let of_port = |_| PortOptions::default();
+    let (mut switch, mut hands) = with_ports(&[1, 1], Options::default(), of_port);
+    let ((source, sink), (_injector, mut collector)) = pair();
+    let counters = Arc::clone(sink.counters());
+    let (mut port, _) = Scripted::new(
+        1,
+        move |board| {
+            board.plug_source(0, source);
+            board.plug_sink(0, sink);
+            board.after(Token(0), Duration::ZERO);
+            Ok(())
+        },
+        |_, board| {
+            board.announce(MacAddress(station(9)));
+            board.announce(MacAddress(BROADCAST));
+            Ok(())
+        },
+    );
+    port.counters.push((0, Side::ToGuest, counters));
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    for hands in &mut hands {
+        let rarp = receive(&mut hands[0].1);
+        assert_eq!(
+            (&rarp[..6], &rarp[6..12], &rarp[12..14]),
+            (&BROADCAST[..], &station(9)[..], &[0x80, 0x35][..])
+        );
+    }
+    send(&mut hands[0][0].0, &frame(station(9), station(1), 5));
+    assert_eq!(number(&receive(&mut collector)), 5);
+    let said = Arc::clone(&bench.said);
+    let snapshot = bench.stop();
+    assert!(hands[1][0].1.take().is_none(), "found, not looked for");
+    assert_eq!(snapshot.table.learned, 2);
+    check_books(&snapshot, 1);
+    let said = said.lock().unwrap();
+    assert!(said.len() == 1 && said[0].starts_with("c: announced ff:ff:ff:ff:ff:ff"), "{said:?}");
+}
+
+#[test]
+fn a_port_may_plug_in_later() {
+    let mut switch = Switch::new(Options { workers: vec![None; 2], ..Options::default() }).unwrap();
+    let mut hands = Vec::new();
+    for name in ["a", "b"] {
+        let ((source, sink), hand) = pair();
+        let mut queues = Some((source, sink));
+        let (port, _) = Scripted::new(
+            1,
+            |board| {
+                board.after(Token(1), Duration::from_millis(2));
+                board.after(Token(1), Duration::from_millis(5)); // replaces the first
+                Ok(())
+            },
+            move |_, board| {
+                let (source, sink) = queues.take().expect("a timer fires once");
+                board.plug_source(0, source);
+                board.plug_sink(0, sink);
+                Ok(())
+            },
+        );
+        switch.add_port(name, Box::new(port), PortOptions::default()).unwrap();
+        hands.push(hand);
+    }
+    let bench = Bench::run(switch);
+    until("a frame comes through", || {
+        send(&mut hands[0].0, &frame(BROADCAST, station(1), 1));
+        hands[1].1.take().is_some()
+    });
+    bench.stop();
+}

@@ -1,0 +1,266 @@
+//! Queues, ports and workers that fail.
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use port::{Lending, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
+use switch::{Options, PortOptions, RunError};
+
+use crate::bench::*;
+use crate::plugging::pair;
+
+/// What a queue does from a frame on whose number is above 1000.
+#[derive(Clone)]
+enum Mood {
+    Fails,
+    Panics,
+    /// Until told otherwise.
+    Hangs(Arc<AtomicBool>),
+    /// It does not wake anybody.
+    Silent,
+}
+
+struct Moody<T: ?Sized> {
+    mood: Mood,
+    inner: Box<T>,
+}
+
+impl Mood {
+    fn act(&self) -> Result<(), QueueError> {
+        match self {
+            Mood::Fails => Err(QueueError::System { action: "failing", source: io::Error::other("as told") }),
+            Mood::Panics => panic!("as told"),
+            Mood::Hangs(until) => {
+                while !until.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            }
+            Mood::Silent => Ok(()),
+        }
+    }
+}
+
+fn is_special(lending: &Lending) -> bool {
+    lending.frames().any(|frame| number(frame.head()) > 1000)
+}
+
+impl Source for Moody<dyn Source> {
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
+        let lending = self.inner.lend(max)?;
+        if is_special(lending) {
+            self.mood.act()?;
+        }
+        Ok(lending)
+    }
+    fn lent(&self) -> bool {
+        self.inner.lent()
+    }
+    fn release(&mut self) {
+        self.inner.release();
+    }
+    fn sleep(&mut self) -> bool {
+        match self.mood {
+            Mood::Silent => false,
+            _ => self.inner.sleep(),
+        }
+    }
+    fn wake(&mut self) {
+        if !matches!(self.mood, Mood::Silent) {
+            self.inner.wake();
+        }
+    }
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wake_fd().filter(|_| !matches!(self.mood, Mood::Silent))
+    }
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.inner.counters()
+    }
+}
+
+impl Sink for Moody<dyn Sink> {
+    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+        if is_special(lending) {
+            self.mood.act()?;
+        }
+        self.inner.accept(lending, which)
+    }
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.inner.counters()
+    }
+}
+
+struct Scene {
+    bench: Bench,
+    /// Of ports a and b.
+    hands: Vec<Hands>,
+    /// Of port c, whose queues have the mood.
+    moody: (port::in_memory::testing::Injector, port::in_memory::testing::Collector),
+    stopped: std::sync::mpsc::Receiver<(u16, Side, String)>,
+}
+
+/// Ports a and b, and c whose source or sink has the mood. When c's timer fires, 20 ms after the start and
+/// then again, it does what `ready` says.
+fn scene(
+    options: Options,
+    side: Side,
+    mood: &Mood,
+    ready: impl FnMut(Token, &mut dyn port::Plugboard) -> Result<(), PortError> + Send + 'static,
+) -> Scene {
+    let (mut switch, hands) = with_ports(&[1, 1], options, |_| PortOptions::default());
+    let ((mut source, mut sink), moody) = pair();
+    match side {
+        Side::FromGuest => source = Box::new(Moody { mood: mood.clone(), inner: source }),
+        Side::ToGuest => sink = Box::new(Moody { mood: mood.clone(), inner: sink }),
+    }
+    let start = move |board: &mut dyn port::Plugboard| {
+        board.plug_source(0, source);
+        board.plug_sink(0, sink);
+        board.after(Token(0), Duration::from_millis(20));
+        Ok(())
+    };
+    let (port, stopped) = Scripted::new(1, start, ready);
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    Scene { bench: Bench::run(switch), hands, moody, stopped }
+}
+
+fn nothing(_: Token, _: &mut dyn port::Plugboard) -> Result<(), PortError> {
+    Ok(())
+}
+
+fn workers(count: usize) -> Options {
+    Options { workers: vec![None; count], ..Options::default() }
+}
+
+/// a and b still reach each other.
+fn others_go_on(hands: &mut [Hands]) {
+    for n in 500..600 {
+        send(&mut hands[0][0].0, &frame(BROADCAST, station(1), n));
+        while number(&receive(&mut hands[1][0].1)) != n {}
+        send(&mut hands[1][0].0, &frame(BROADCAST, station(2), n));
+        while number(&receive(&mut hands[0][0].1)) != n {}
+    }
+}
+
+#[test]
+fn a_source_that_fails_is_taken_out_and_the_others_go_on() {
+    for count in [1, 2] {
+        let mut scene = scene(workers(count), Side::FromGuest, &Mood::Fails, nothing);
+        send(&mut scene.moody.0, &frame(BROADCAST, station(3), 1));
+        assert_eq!(number(&receive(&mut scene.hands[0][0].1)), 1);
+        send(&mut scene.moody.0, &frame(BROADCAST, station(3), 1001));
+        let (pair, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
+        assert_eq!((pair, side, &*why), (0, Side::FromGuest, "failing: as told"));
+        others_go_on(&mut scene.hands);
+        scene.bench.stop();
+    }
+}
+
+#[test]
+fn a_sink_that_fails_is_taken_out_and_the_others_go_on() {
+    for count in [1, 2] {
+        let mut scene = scene(workers(count), Side::ToGuest, &Mood::Fails, nothing);
+        send(&mut scene.hands[0][0].0, &frame(BROADCAST, station(1), 1001));
+        let (pair, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
+        assert_eq!((pair, side, &*why), (0, Side::ToGuest, "failing: as told"));
+        assert_eq!(number(&receive(&mut scene.hands[1][0].1)), 1001, "the other receiver has it");
+        others_go_on(&mut scene.hands);
+        scene.bench.stop();
+        assert!(scene.stopped.try_recv().is_err(), "said once");
+    }
+}
+
+#[test]
+fn a_worker_that_panics_ends_the_switch_with_what_it_said() {
+    for side in [Side::FromGuest, Side::ToGuest] {
+        let mut scene = scene(workers(2), side, &Mood::Panics, nothing);
+        let from = if side == Side::FromGuest { &mut scene.moody.0 } else { &mut scene.hands[0][0].0 };
+        send(from, &frame(BROADCAST, station(1), 1001));
+        let ended = scene.bench.ended();
+        let error = ended.result.unwrap_err();
+        assert!(
+            matches!(&error, RunError::WorkerPanicked { message, .. } if message == "as told"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_is_found_out_when_it_is_asked() {
+    let go_on = Arc::new(AtomicBool::new(false));
+    let options = Options { answer_deadline: Duration::from_millis(200), ..Options::default() };
+    let mut scene = scene(options, Side::FromGuest, &Mood::Hangs(Arc::clone(&go_on)), |_, board| {
+        board.after(Token(0), Duration::from_millis(1));
+        if board.unplug_source(0).is_none() {
+            board.say(&"it is gone");
+        } else {
+            panic!("it hangs and answers");
+        }
+        Ok(())
+    });
+    send(&mut scene.moody.0, &frame(BROADCAST, station(1), 1001));
+    let ended = scene.bench.ended();
+    go_on.store(true, Ordering::Release);
+    let error = ended.result.unwrap_err();
+    assert!(matches!(error, RunError::WorkerStuck { worker: 0, what: "let go of a source", .. }), "{error}");
+}
+
+#[test]
+fn a_source_that_wakes_nobody_is_asked_now_and_then() {
+    let mut scene = scene(workers(1), Side::FromGuest, &Mood::Silent, nothing);
+    for n in 0..20 {
+        let sleeps = scene.bench.snapshot().workers[0].sleeps;
+        until("it sleeps", || scene.bench.snapshot().workers[0].sleeps > sleeps);
+        send(&mut scene.moody.0, &frame(BROADCAST, station(3), n));
+        assert_eq!(number(&receive(&mut scene.hands[0][0].1)), n);
+    }
+    let snapshot = scene.bench.stop();
+    assert!(snapshot.workers[0].wakes < snapshot.workers[0].sleeps, "{snapshot}");
+}
+
+#[test]
+fn a_port_that_panics_ends_the_switch_and_no_other_is_left_running() {
+    let scene = scene(workers(1), Side::FromGuest, &Mood::Fails, |_, _| panic!("out of order"));
+    let error = scene.bench.ended().result.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "port 'c' panicked: out of order; this is a mistake of Tautline, please report it"
+    );
+}
+
+#[test]
+fn a_port_that_ends_by_an_error_leaves_the_others_alone() {
+    let fails =
+        |_: Token, _: &mut dyn port::Plugboard| Err(PortError::new("reading", "gone", "plug it in again"));
+    let mut scene = scene(workers(1), Side::FromGuest, &Mood::Fails, fails);
+    let said = Arc::clone(&scene.bench.said);
+    until("it is said", || {
+        said.lock().unwrap().iter().any(|said| said == "c: reading: gone; plug it in again")
+    });
+    others_go_on(&mut scene.hands);
+    let snapshot = scene.bench.stop();
+    assert_eq!(snapshot.ports.len(), 3);
+}
+
+#[test]
+fn a_port_that_cannot_start_ends_the_switch() {
+    let (mut switch, _hands) = with_ports(&[1], Options::default(), |_| PortOptions::default());
+    let (port, _) =
+        Scripted::new(1, |_| Err(PortError::new("opening x", "no such file", "make it")), nothing);
+    switch.add_port("x", Box::new(port), PortOptions::default()).unwrap();
+    let error = Bench::run(switch).ended().result.unwrap_err();
+    assert_eq!(error.to_string(), "port 'x': opening x: no such file; make it");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_named() {
+    for cpu in [1000, 100_000] {
+        let options = Options { workers: vec![Some(cpu)], ..Options::default() };
+        let (bench, _hands) = Bench::learning(2, options);
+        let error = bench.ended().result.unwrap_err().to_string();
+        assert!(error.starts_with("worker 0: pinning it to"), "{error}");
+        assert!(error.contains(&cpu.to_string()), "{error}");
+    }
+}
