@@ -1,6 +1,8 @@
 //! The `vhost-user:` port against this project's own front-end session and driver halves.
 mod common;
 
+use std::os::unix::fs::FileExt;
+
 use common::guest::{DATA, DATA_BYTES, Guest, Host, RINGS, RINGS_BYTES, feature_sets, is_readable, region};
 use common::{SOON, frame};
 use memory::DirtyLog;
@@ -215,6 +217,25 @@ fn memory_comes_and_goes_under_running_rings() {
         let added = bob.add_region(&mut right, more, &file);
         assert!(matches!(added, Some(Answer::Done { .. })), "{added:?}");
         pass(&mut alice, &mut bob, &mut left, &mut right, 4);
+        // A buffer in the memory that is new.
+        let cookie = bob.queues[&0].next;
+        bob.used(0);
+        let unused = bob.queues[&0].driver.size().get() - bob.queues[&0].driver.free_descriptors();
+        for number in 0..u32::from(unused) {
+            alice.send(1, &frame(number, 60));
+            left.forward(0, &mut right, 0);
+            alice.used(1);
+        }
+        bob.used(0);
+        let new = Buffer { address: more.guest_address, len: 1600, cookie };
+        bob.add(0, &[new], Direction::FromDevice);
+        alice.send(1, &frame(9, 900));
+        assert_eq!(left.forward(0, &mut right, 0), 1);
+        assert_eq!((alice.used(1).len(), bob.used(0)[0].written), (1, 912));
+        let mut bytes = vec![0; 900];
+        file.read_exact_at(&mut bytes, 12).unwrap();
+        assert_eq!(bytes, frame(9, 900));
+        bob.post(0, 10, 1600);
         let gone = bob.try_ask(&mut right, Request::RemMemReg(SingleRegion(more)), vec![]);
         assert!(matches!(gone, Some(Answer::Done { .. })), "{gone:?}");
         // The rings' own region cannot go while they run; they run on.
@@ -340,19 +361,27 @@ fn frames_beyond_the_mtu_stay_out() {
     let mut alice = Guest::running(&mut left, plain());
     let mut bob = Guest::running(&mut right, plain());
     bob.post(0, 10, 2000);
-    let mut pass = |right: &mut Host, bob: &mut Guest, len| {
+    let pass = |left: &mut Host, right: &mut Host, alice: &mut Guest, bob: &mut Guest, len| {
         alice.send(1, &frame(1, len));
-        forward_all(&mut left, right);
+        forward_all(left, right);
         bob.received(0).len()
     };
     // 1000 bytes, 14 of header, 4 of VLAN tag.
-    assert_eq!(pass(&mut right, &mut bob, 1018), 1);
-    assert_eq!(pass(&mut right, &mut bob, 1019), 0);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1018), 1);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1019), 0);
     assert_eq!(right.drops(0, Side::ToGuest, DropReason::TooLong), 1);
     bob.ask(&mut right, Request::NetSetMtu(1400), vec![]);
-    assert_eq!(pass(&mut right, &mut bob, 1418), 1);
-    assert_eq!(pass(&mut right, &mut bob, 1419), 0);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1418), 1);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1419), 0);
     assert!(right.port.describe().contains("MTU 1400"), "{}", right.port.describe());
+    // A buffer that was taken for a frame that stays out is there for the next.
+    assert_eq!(bob.used(0), []);
+    for len in [100, 1500, 200] {
+        alice.send(1, &frame(1, len));
+    }
+    assert_eq!(left.forward(0, &mut right, 0), 3);
+    let lengths: Vec<_> = bob.received(0).iter().map(|(_, frame)| frame.len()).collect();
+    assert_eq!(lengths, [100, 200]);
 }
 
 #[test]
