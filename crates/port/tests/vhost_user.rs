@@ -1,6 +1,8 @@
 //! The `vhost-user:` port against this project's own front-end session and driver halves.
 mod common;
 
+use std::os::unix::fs::FileExt;
+
 use common::guest::{DATA, DATA_BYTES, Guest, Host, RINGS, RINGS_BYTES, feature_sets, is_readable, region};
 use common::{SOON, frame};
 use memory::DirtyLog;
@@ -13,7 +15,7 @@ use vhost_user::codec::payload::{ConfigAccess, Inflight, LogArea, SingleRegion, 
 use vhost_user::session::frontend::{Answer, ChannelRequest};
 use vhost_user::socket::{Connection, Listener};
 use virtio::{Feature, Features};
-use virtqueue::{Buffer, Direction};
+use virtqueue::{Buffer, Direction, Piece};
 
 fn plain() -> Features {
     Features::NONE.with(Feature::VERSION_1)
@@ -147,7 +149,7 @@ fn a_disabled_ring_consumes_and_passes_nothing_on() {
     alice.send(1, &frame(3, 60));
     assert_eq!(forward_all(&mut left, &mut right), 1);
     assert_eq!(bob.received(0)[0].1, frame(3, 60));
-    assert!(right.port.describe().contains("2 of 2 queues run"), "{}", right.port.describe());
+    assert!(right.port.describe().contains("2 queues run"), "{}", right.port.describe());
 }
 
 #[test]
@@ -215,6 +217,25 @@ fn memory_comes_and_goes_under_running_rings() {
         let added = bob.add_region(&mut right, more, &file);
         assert!(matches!(added, Some(Answer::Done { .. })), "{added:?}");
         pass(&mut alice, &mut bob, &mut left, &mut right, 4);
+        // A buffer in the memory that is new.
+        let cookie = bob.queues[&0].next;
+        bob.used(0);
+        let unused = bob.queues[&0].driver.size().get() - bob.queues[&0].driver.free_descriptors();
+        for number in 0..u32::from(unused) {
+            alice.send(1, &frame(number, 60));
+            left.forward(0, &mut right, 0);
+            alice.used(1);
+        }
+        bob.used(0);
+        let new = Buffer { address: more.guest_address, len: 1600, cookie };
+        bob.add(0, &[new], Direction::FromDevice);
+        alice.send(1, &frame(9, 900));
+        assert_eq!(left.forward(0, &mut right, 0), 1);
+        assert_eq!((alice.used(1).len(), bob.used(0)[0].written), (1, 912));
+        let mut bytes = vec![0; 900];
+        file.read_exact_at(&mut bytes, 12).unwrap();
+        assert_eq!(bytes, frame(9, 900));
+        bob.post(0, 10, 1600);
         let gone = bob.try_ask(&mut right, Request::RemMemReg(SingleRegion(more)), vec![]);
         assert!(matches!(gone, Some(Answer::Done { .. })), "{gone:?}");
         // The rings' own region cannot go while they run; they run on.
@@ -314,7 +335,7 @@ fn several_pairs_run_each_on_its_own() {
     for pair in 0..2u8 {
         assert_eq!(bob.received(2 * pair)[0].1, frame(u32::from(1 - pair), 60));
     }
-    assert!(left.port.describe().contains("packed") && left.port.describe().contains("4 of 4 queues"));
+    assert!(left.port.describe().contains("packed") && left.port.describe().contains("4 queues run"));
 }
 
 #[test]
@@ -340,19 +361,27 @@ fn frames_beyond_the_mtu_stay_out() {
     let mut alice = Guest::running(&mut left, plain());
     let mut bob = Guest::running(&mut right, plain());
     bob.post(0, 10, 2000);
-    let mut pass = |right: &mut Host, bob: &mut Guest, len| {
+    let pass = |left: &mut Host, right: &mut Host, alice: &mut Guest, bob: &mut Guest, len| {
         alice.send(1, &frame(1, len));
-        forward_all(&mut left, right);
+        forward_all(left, right);
         bob.received(0).len()
     };
     // 1000 bytes, 14 of header, 4 of VLAN tag.
-    assert_eq!(pass(&mut right, &mut bob, 1018), 1);
-    assert_eq!(pass(&mut right, &mut bob, 1019), 0);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1018), 1);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1019), 0);
     assert_eq!(right.drops(0, Side::ToGuest, DropReason::TooLong), 1);
     bob.ask(&mut right, Request::NetSetMtu(1400), vec![]);
-    assert_eq!(pass(&mut right, &mut bob, 1418), 1);
-    assert_eq!(pass(&mut right, &mut bob, 1419), 0);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1418), 1);
+    assert_eq!(pass(&mut left, &mut right, &mut alice, &mut bob, 1419), 0);
     assert!(right.port.describe().contains("MTU 1400"), "{}", right.port.describe());
+    // A buffer that was taken for a frame that stays out is there for the next.
+    assert_eq!(bob.used(0), []);
+    for len in [100, 1500, 200] {
+        alice.send(1, &frame(1, len));
+    }
+    assert_eq!(left.forward(0, &mut right, 0), 3);
+    let lengths: Vec<_> = bob.received(0).iter().map(|(_, frame)| frame.len()).collect();
+    assert_eq!(lengths, [100, 200]);
 }
 
 #[test]
@@ -363,7 +392,8 @@ fn the_rest_of_the_protocol_is_served() {
     let config = ConfigAccess { offset: 0, migration: false, bytes: vec![0; 12] };
     let read = guest.ask(&mut host, Request::GetConfig(config.clone()), vec![]);
     let Some(Answer::Config(Some(bytes))) = read else { panic!("{read:?}") };
-    assert_eq!(bytes, [0x52, 0x54, 0, 0xaa, 0xbb, 0xcc, 0, 0, 1, 0, 0xd0, 0x07]);
+    // Address, link up, one pair, MTU.
+    assert_eq!(bytes, [0x52, 0x54, 0, 0xaa, 0xbb, 0xcc, 1, 0, 1, 0, 0xd0, 0x07]);
     let written = guest.try_ask(&mut host, Request::SetConfig(config), vec![]);
     assert!(matches!(written, Some(Answer::Refused { .. })), "{written:?}");
 
@@ -422,11 +452,128 @@ fn what_is_switched_off_is_not_offered() {
     }
     let (none, _) = offered(|o| o.offloads = false);
     assert!((all - none).iter().all(|feature| feature.name().is_some_and(|name| name.starts_with("NET_"))));
-    assert_eq!((all - none).iter().count(), 13);
+    assert_eq!((all - none).iter().count(), 14);
     assert!(!protocol.contains(ProtocolFeatures::CONFIG) && all.has(Feature::NET_MTU));
     let (with_mac, protocol) = offered(|o| o.mac = Some("52:54:00:00:00:01".parse().unwrap()));
     assert!(protocol.contains(ProtocolFeatures::CONFIG) && with_mac.has(Feature::NET_MAC));
     assert!(!with_mac.has(Feature::NET_MTU), "an MTU that nobody knows");
+}
+
+/// Frames are spread over the sinks there are: those of a disabled pair must not be among them.
+#[test]
+fn sinks_of_disabled_pairs_are_put_aside() {
+    let mut host = Host::new(|options| options.queue_pairs = 3);
+    let mut guest = Guest::connect(&mut host, plain().with(Feature::NET_MQ));
+    guest.share_memory(&mut host);
+    let plugged = |host: &Host| host.board.sinks.keys().copied().collect::<Vec<_>>();
+    for index in 0..6 {
+        guest.prepare_ring(&mut host, index);
+        guest.kick_off(&mut host, index);
+    }
+    assert_eq!(plugged(&host), [0, 1, 2], "all disabled: they count what they drop");
+    guest.enable(&mut host, 2, true);
+    assert_eq!(plugged(&host), [1]);
+    guest.enable(&mut host, 0, true);
+    assert_eq!(plugged(&host), [0, 1]);
+    // Put aside or not, a ring stops, starts and changes like any other.
+    guest.share_memory(&mut host);
+    guest.stop_ring(&mut host, 4);
+    guest.start_ring(&mut host, 4);
+    assert_eq!(plugged(&host), [0, 1, 2]);
+    guest.stop_ring(&mut host, 0);
+    guest.enable(&mut host, 2, false);
+    assert_eq!(plugged(&host), [2]);
+    guest.enable(&mut host, 4, false);
+    assert_eq!(plugged(&host), [1, 2]);
+    assert_eq!(host.board.sources.len(), 3);
+}
+
+/// Sends a command over the control queue, waits for its answer and gives it.
+fn command(guest: &mut Guest, host: &mut Host, index: u8, bytes: &[u8]) -> u8 {
+    let at = DATA + DATA_BYTES / 2;
+    guest.write(at, bytes);
+    guest.write(at + 0x20_0000 - 1, &[0xff]);
+    let piece = |address, len| Piece { address, len };
+    // As Linux does it: class and command, data, answer.
+    let data = [piece(at, 2), piece(at + 2, bytes.len() as u32 - 2)];
+    guest.add_chain(index, &data, &[piece(at + 0x20_0000 - 1, 1)]);
+    let mut used = Vec::new();
+    host.until("an answer", |_| {
+        used.extend(guest.used(index));
+        !used.is_empty()
+    });
+    assert_eq!(used[0].written, 1);
+    guest.read(at + 0x20_0000 - 1, 1)[0]
+}
+
+#[test]
+fn commands_on_the_control_queue_are_obeyed() {
+    let mac = virtio::net::MacAddress([0x52, 0x54, 0, 0, 0, 1]);
+    for layout in [plain(), plain().with(Feature::RING_PACKED)] {
+        let mut left = Host::new(|_| {});
+        let mut host = Host::new(|options| (options.queue_pairs, options.mac) = (2, Some(mac)));
+        let wanted = [
+            Feature::NET_MQ,
+            Feature::NET_CTRL_VQ,
+            Feature::NET_CTRL_RX,
+            Feature::NET_CTRL_MAC_ADDR,
+            Feature::NET_CTRL_GUEST_OFFLOADS,
+            Feature::NET_GUEST_CSUM,
+            Feature::RING_EVENT_IDX,
+        ];
+        let mut alice = Guest::running(&mut left, plain().with(Feature::NET_CSUM));
+        let mut guest = Guest::connect(&mut host, wanted.into_iter().fold(layout, Features::with));
+        guest.share_memory(&mut host);
+        (0..4).for_each(|index| guest.start_ring(&mut host, index));
+        assert_eq!(host.board.sinks.len(), 2);
+        guest.start_ring(&mut host, 4);
+        assert_eq!(host.board.sinks.len(), 1, "one pair until the driver asks for more");
+
+        assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 2, 0]), 0);
+        assert_eq!(host.board.sinks.len(), 2);
+        assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 3, 0]), 1);
+        assert!(host.board.said.last().unwrap().contains("3 queue pairs"), "{:?}", host.board.said);
+        assert_eq!(command(&mut guest, &mut host, 4, &[77, 0, 3, 0]), 1);
+        assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 1, 0]), 0);
+        assert_eq!(host.board.sinks.len(), 1);
+
+        guest.post(0, 20, 1600);
+        let mut pass = |guest: &mut Guest, host: &mut Host, header: &[u8; 12], frame: &[u8]| {
+            alice.send_with(1, header, frame);
+            assert_eq!(left.forward(0, host, 0), 1);
+            alice.used(1);
+            guest.received(0)
+        };
+        let (own, mut other) = (frame(1, 64), frame(2, 64));
+        other[5] = 9;
+        assert_eq!(pass(&mut guest, &mut host, &[0; 12], &other).len(), 1, "promiscuous at first");
+        assert_eq!(command(&mut guest, &mut host, 4, &[0, 0, 0]), 0);
+        assert_eq!(pass(&mut guest, &mut host, &[0; 12], &other).len(), 0);
+        assert_eq!(host.drops(0, Side::ToGuest, DropReason::Filtered), 1);
+        assert_eq!(pass(&mut guest, &mut host, &[0; 12], &own).len(), 1);
+        assert_eq!(command(&mut guest, &mut host, 4, &[1, 1, 0x52, 0x54, 0, 0, 0, 9]), 0);
+        assert_eq!(pass(&mut guest, &mut host, &[0; 12], &own).len(), 0);
+        assert_eq!(pass(&mut guest, &mut host, &[0; 12], &other).len(), 1);
+        // A ring that starts later has the same filter.
+        let base = guest.stop_ring(&mut host, 0);
+        guest.announce_ring(&mut host, 0, base.to_wire());
+        guest.kick_off(&mut host, 0);
+        assert_eq!(pass(&mut guest, &mut host, &[0; 12], &own).len(), 0);
+
+        let partial = [1, 0, 0, 0, 0, 0, 14, 0, 16, 0, 0, 0];
+        assert_eq!(pass(&mut guest, &mut host, &partial, &other)[0].0[0], 1, "the guest sums by itself");
+        assert_eq!(command(&mut guest, &mut host, 4, &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0]), 0);
+        assert_eq!(pass(&mut guest, &mut host, &partial, &other)[0].0[0] & 1, 0);
+
+        // Status 0 is a reset: everything as at first.
+        guest.ask(&mut host, Request::SetStatus(0), vec![]);
+        assert_eq!(pass(&mut guest, &mut host, &partial, &own)[0].0[0], 1);
+        // Memory is exchanged, and commands still come through.
+        guest.share_memory(&mut host);
+        assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 2, 0]), 0);
+        guest.stop_ring(&mut host, 4);
+        assert_eq!(host.board.watched(), 1);
+    }
 }
 
 /// vhost-user text, "Migration": what the device writes is marked, buffers and rings.
@@ -569,8 +716,8 @@ fn options_that_cannot_be_are_refused_with_a_remedy() {
         change(&mut options);
         VhostUser::new(options).err().unwrap().to_string()
     };
-    assert!(error(|o| o.queue_pairs = 0).contains("1 to 128"));
-    assert!(error(|o| o.queue_pairs = 129).contains("1 to 128"));
+    assert!(error(|o| o.queue_pairs = 0).contains("1 to 127"));
+    assert!(error(|o| o.queue_pairs = 128).contains("1 to 127"));
     assert!(error(|o| o.mtu = Some(67)).contains("68 to 65535"));
     let mut port = VhostUser::new(VhostUserOptions::new("/nowhere/port.sock")).unwrap();
     let error = port.start(&mut port::testing::TestBoard::new()).unwrap_err().to_string();

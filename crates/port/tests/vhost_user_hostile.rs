@@ -547,20 +547,95 @@ fn descriptors_do_not_pile_up() {
         guest.share_memory(host);
         guest.start_ring(host, 1);
         let before = open_fds();
+        let mut channel = None;
         for _ in 0..20 {
             let fd = VringFd { index: 1, has_fd: true };
             guest.ask(host, Request::SetVringCall(fd), vec![event_fd()]);
             guest.ask(host, Request::SetVringErr(fd), vec![event_fd()]);
             guest.ask(host, Request::SetVringKick(fd), vec![event_fd()]);
-            let socket = std::os::unix::net::UnixStream::pair().unwrap().0;
-            guest.ask(host, Request::SetBackendReqFd, vec![socket.into()]);
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            guest.ask(host, Request::SetBackendReqFd, vec![theirs.into()]);
+            channel = Some(ours);
             guest.share_memory(host);
         }
-        // One of each, and the board's duplicate of the socket.
-        assert!(open_fds() <= before + 5, "{} descriptors after {before}", open_fds());
+        // Call, err, kick, both ends of the socket and the board's duplicate of one.
+        assert!(open_fds() <= before + 6, "{} descriptors after {before}", open_fds());
         guest.send(1, &frame(1, 60));
         others.bob.post(0, 1, 1600);
         assert_eq!(host.forward(0, &mut others.right, 0), 1);
         others.bob.used(0);
+        // The front-end goes, its end of that socket stays.
+        drop(guest);
+        host.until("noticed", |host| host.board.said.last().unwrap().contains("disconnected"));
+        assert_eq!(host.board.watched(), 1);
+        drop(channel);
     });
+}
+
+#[test]
+fn memory_that_was_replaced_is_unmapped() {
+    let _alone = alone();
+    for features in layouts() {
+        attacked(features, |host, mut guest, others| {
+            let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:gone").count();
+            let file = sealed_memfd(c"gone", 0x1_0000).unwrap();
+            guest.share_memory(host);
+            guest.start_ring(host, 0);
+            guest.start_ring(host, 1);
+            guest.add_region(host, region(1 << 40, 0x1_0000), &file);
+            // Used by both directions, so that both have seen it.
+            for (index, direction) in [(0, Direction::FromDevice), (1, Direction::ToDevice)] {
+                let cookie = guest.queues[&index].next;
+                guest.add(index, &[Buffer { address: 1 << 40, len: 200, cookie }], direction);
+            }
+            others.alice.send(1, &frame(1, 60));
+            assert_eq!(others.left.forward(0, host, 0), 1);
+            others.alice.used(1);
+            others.bob.post(0, 1, 1600);
+            assert_eq!(host.forward(0, &mut others.right, 0), 1);
+            others.bob.used(0);
+            assert_eq!(mapped(), 1);
+            guest.share_memory(host);
+            assert_eq!(mapped(), 0);
+        });
+    }
+}
+
+/// Control commands that are too long, have no room for an answer, or come on a malformed ring.
+#[test]
+fn control_commands_that_nobody_can_obey() {
+    let _alone = alone();
+    for features in layouts() {
+        attacked(features.with(Feature::NET_CTRL_VQ), |host, mut guest, others| {
+            guest.share_memory(host);
+            guest.start_ring(host, 2);
+            let piece = |address, len| Piece { address, len };
+            let answer = DATA + DATA_BYTES - 1;
+            guest.write(answer, &[0xff]);
+            guest.add_chain(2, &[piece(DATA, 64 * 1024 + 1)], &[piece(answer, 1)]);
+            guest.add_chain(2, &[piece(DATA, 2)], &[]);
+            guest.add_chain(2, &[], &[piece(answer, 1)]);
+            let mut written = Vec::new();
+            host.until("three answers", |_| {
+                written.extend(guest.used(2).iter().map(|used| used.written));
+                written.len() == 3
+            });
+            assert_eq!(written, [1, 0, 1]);
+            assert_eq!(guest.read(answer, 1), [1]);
+            // Bytes that no command has, many at once.
+            for at in 0..30 {
+                guest.write(DATA + at, &[at as u8]);
+                guest.add_chain(2, &[piece(DATA, at as u32)], &[piece(answer, 1)]);
+            }
+            host.until("thirty answers", |_| {
+                written.extend(guest.used(2).iter().map(|used| used.written));
+                written.len() == 33
+            });
+            others.pass();
+            guest.add_chain(2, &[piece(1 << 50, 2)], &[piece(answer, 1)]);
+            host.until("stopped", |host| host.board.said.last().unwrap().contains("reset the device"));
+            host.turn();
+            others.pass();
+        });
+    }
 }

@@ -5,4 +5,4 @@ mod to_guest;
 
 pub use event_fd::{EventFd, NotAnEventFd};
 pub use from_guest::FromGuest;
-pub use to_guest::{Filter, ToGuest, ToGuestOptions};
+pub use to_guest::{ToGuest, ToGuestOptions};

@@ -1,19 +1,17 @@
 //! What a guest receives: the device half of a receiveq.
 use std::sync::Arc;
 
+use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
 
 use crate::deliver::{Parcels, Scratch};
 use crate::device::EventFd;
-use crate::{DropReason, Frame, Head, Lending, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
 const MAX_CHAINS: usize = 512;
-
-/// Says by a frame's start whether the receiver wants it.
-pub type Filter = Box<dyn Fn(&Head) -> bool + Send>;
 
 /// What was agreed on with the driver that receives.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ pub struct ToGuest {
     dry: Option<DropReason>,
     broken: Option<RingError>,
     enabled: bool,
-    filter: Option<Filter>,
+    filter: Option<Box<ReceiveFilter>>,
     call: Option<EventFd>,
     counters: Arc<QueueCounters>,
 }
@@ -89,8 +87,13 @@ impl ToGuest {
     }
 
     /// Changes which frames go in; `None` lets all in.
-    pub fn set_filter(&mut self, filter: Option<Filter>) {
+    pub fn set_filter(&mut self, filter: Option<Box<ReceiveFilter>>) {
         self.filter = filter;
+    }
+
+    /// Changes which offloads go in uncut.
+    pub fn set_accepts(&mut self, accepts: Accepts) {
+        self.options.accepts = accepts;
     }
 
     /// The queue, to ask where it stands and to set its log.
@@ -108,7 +111,7 @@ impl ToGuest {
     /// One frame, or what it becomes.
     #[inline(always)]
     fn deliver(&mut self, frame: Frame<'_>, frames_left: usize, scratch: &mut Scratch, tally: &mut Tally) {
-        if self.filter.as_ref().is_some_and(|wants| !wants(frame.whole_head())) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(frame.head())) {
             return self.counters.dropped(DropReason::Filtered, 1);
         }
         let parcels = match Parcels::of(frame, &self.options.accepts, scratch) {

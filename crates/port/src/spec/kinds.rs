@@ -65,7 +65,7 @@ mod tests {
             assert!(text.parse::<PortSpec>().map(|spec| spec.build().is_ok()).unwrap(), "{text}");
         }
         for (text, said) in [
-            ("vhost-user:/tmp/a,queue-pairs=129", "1 to 128"),
+            ("vhost-user:/tmp/a,queue-pairs=128", "1 to 127"),
             ("vhost-user:/tmp/a,speed=9", "no option 'speed'"),
             ("virtio-user:/tmp/a,pages=4K", "small, 2M or 1G"),
             ("virtio:/tmp/a", "virtio-user:PATH"),

@@ -1,6 +1,7 @@
 //! The device behind one connection: what the front-end has set up, and what runs of it.
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory::{AddressSpace, DirtyLog, Mapping, Region, sealed_memfd};
 use vhost_user::codec::payload::{Inflight, MemoryRegion};
@@ -10,14 +11,17 @@ use vhost_user::session::backend::{
 };
 use vhost_user::session::{Outcome, Refusal, SessionError};
 use vhost_user::vring::{Layout, QueueSize, VringBase};
-use virtio::net::{Accepts, HeaderLayout, MacAddress};
+use virtio::net::control::{Ack, Command, ReceiveFilter};
+use virtio::net::{Accepts, HeaderLayout, MacAddress, NetConfig};
 use virtio::{Feature, Features};
-use virtqueue::UsedLog;
+use virtqueue::{DeviceQueue, Position, RingError, UsedLog};
 
-use super::ring::{self, InFlight, Ring, Running, place};
-use super::{Shared, config_space};
+use super::control::ControlQueue;
+use super::ring::{self, InFlight, Kind, Ring, Running};
+use super::rings::Rings;
+use super::{CONTROL, Shared, offer};
 use crate::device::{EventFd, FromGuest, ToGuest, ToGuestOptions};
-use crate::{Plugboard, Side};
+use crate::{Interest, Plugboard, Side};
 
 /// `VIRTIO_CONFIG_S_NEEDS_RESET` (VIRTIO 1.3 §2.1).
 const NEEDS_RESET: u8 = 0x40;
@@ -31,8 +35,12 @@ pub(super) struct Device {
     space: Arc<AddressSpace>,
     log: Option<Arc<DirtyLog>>,
     in_flight: Option<InFlight>,
-    pub rings: Vec<Option<Ring>>,
+    pub rings: Rings,
     pub mtu_bytes: Option<u16>,
+    /// What the driver has set on the control queue.
+    filter: Option<Box<ReceiveFilter>>,
+    /// The same: which of its offloads are on.
+    guest_offloads: Option<Features>,
     status: u8,
     needs_reset: bool,
 }
@@ -43,7 +51,7 @@ fn refused(error: impl ToString) -> Refusal {
 
 impl Device {
     pub fn new(shared: Arc<Shared>) -> Self {
-        let rings = (0..2 * usize::from(shared.options.queue_pairs)).map(|_| None).collect();
+        let rings = Rings::new(offer::queue_count(&shared.options).into());
         Device {
             mtu_bytes: shared.options.mtu,
             shared,
@@ -52,6 +60,8 @@ impl Device {
             log: None,
             in_flight: None,
             rings,
+            filter: None,
+            guest_offloads: None,
             status: 0,
             needs_reset: false,
         }
@@ -67,7 +77,11 @@ impl Device {
         let mut channel = None;
         let sent = match event {
             Event::FeaturesSet { features, done } => {
-                self.features = Features::from_bits(features.bits());
+                let features = Features::from_bits(features.bits());
+                if features.without(Feature::VHOST_LOG_ALL) != self.features.without(Feature::VHOST_LOG_ALL) {
+                    self.forget_commands(board);
+                }
+                self.features = features;
                 self.update_logs(board);
                 session.answer(done, Ok(()))
             }
@@ -96,37 +110,33 @@ impl Device {
                 session.answer(done, Err(Refusal::new("this back-end signals no log eventfd; poll the log")))
             }
             Event::VringStarted { index, config, kick, call, err, enabled, done } => {
-                let ring = Ring { config, enabled, err, broken: false };
+                let kind = Kind::of(index.as_usize(), self.shared.options.queue_pairs, self.features);
+                let ring = Ring { kind, config, enabled, err, broken: false, parked: None };
                 session.answer(done, self.start(index.as_usize(), ring, kick, call, board))
             }
             Event::VringStopped { index, answer } => {
                 session.answer(answer, self.stop(index.as_usize(), board))
             }
             Event::VringEnabled { index, enabled, done } => {
-                if let Some(ring) = self.ring(index.as_usize()) {
-                    ring.enabled = enabled;
-                }
-                change(index.as_usize(), board, |running| running.set_enabled(enabled));
+                self.rings.enable(index.as_usize(), enabled, board);
                 session.answer(done, Ok(()))
             }
             Event::VringCallChanged { index, call, done } => {
                 let outcome = call_of(call)
-                    .map(|call| change(index.as_usize(), board, |running| running.set_call(call)));
+                    .map(|call| self.rings.change(index.as_usize(), board, |running| running.set_call(call)));
                 session.answer(done, outcome)
             }
             Event::VringErrChanged { index, err, done } => {
-                if let Some(ring) = self.ring(index.as_usize()) {
+                if let Some(ring) = self.rings.get_mut(index.as_usize()) {
                     ring.err = err;
                 }
                 session.answer(done, Ok(()))
             }
             Event::VringKickChanged { index, kick, done } => {
-                let outcome = kick_of(kick)
-                    .map(|kick| change(index.as_usize(), board, |running| running.set_kick(kick)));
-                session.answer(done, outcome)
+                session.answer(done, self.change_kick(index.as_usize(), kick, board))
             }
             Event::VringLogChanged { index, log, done } => {
-                if let Some(ring) = self.ring(index.as_usize()) {
+                if let Some(ring) = self.rings.get_mut(index.as_usize()) {
                     ring.config.log = log;
                 }
                 self.update_logs(board);
@@ -143,14 +153,11 @@ impl Device {
             Event::MtuSet { mtu_bytes, done } => {
                 self.mtu_bytes = Some(mtu_bytes);
                 let max = self.max_frame_bytes();
-                for index in 0..self.rings.len() {
-                    change(index, board, |running| running.set_max_frame_bytes(max));
-                }
+                self.change_sinks(board, |sink| sink.set_max_frame_bytes(max));
                 session.answer(done, Ok(()))
             }
             Event::ConfigRead { offset, size_bytes, answer } => {
-                let bytes = config_space::read(&self.shared.options, self.mtu_bytes, offset, size_bytes);
-                session.answer(answer, Ok(bytes))
+                session.answer(answer, Ok(self.read_config(offset, size_bytes)))
             }
             Event::ConfigWritten { done, .. } => {
                 session.answer(done, Err(Refusal::new("the configuration space is read-only")))
@@ -162,7 +169,8 @@ impl Device {
                 session.answer(done, self.set_in_flight(inflight, file))
             }
             Event::Reset { done } => {
-                self.unplug_all(board);
+                self.rings.clear(board);
+                self.forget_commands(board);
                 self.features = Features::NONE;
                 (self.in_flight, self.log) = (None, None);
                 (self.status, self.needs_reset) = (0, false);
@@ -170,7 +178,11 @@ impl Device {
             }
             Event::StatusSet { status, done } => {
                 self.status = status;
-                self.needs_reset &= status != 0;
+                // Status 0 resets the device (VIRTIO 1.3 §2.1); the rings are stopped by messages of their own.
+                if status == 0 {
+                    self.needs_reset = false;
+                    self.forget_commands(board);
+                }
                 session.answer(done, Ok(()))
             }
             Event::StatusRead { answer } => {
@@ -191,10 +203,6 @@ impl Device {
             }
         };
         Ok((sent?, channel))
-    }
-
-    fn ring(&mut self, index: usize) -> Option<&mut Ring> {
-        self.rings.get_mut(index)?.as_mut()
     }
 
     fn max_frame_bytes(&self) -> Option<u32> {
@@ -219,44 +227,71 @@ impl Device {
         call: Option<Arc<OwnedFd>>,
         board: &mut dyn Plugboard,
     ) -> Outcome {
-        let (config, enabled) = (ring.config, ring.enabled);
-        let queue = ring::activate(
-            index,
-            &config,
-            ring::position(config.base),
-            self.features,
-            &self.space,
-            self.in_flight.as_ref(),
-            self.used_log(&config),
-        );
-        let queue = queue.map_err(|error| Refusal::new(format!("queue {index}: {error}")))?;
+        let kind = ring.kind;
+        let queue = self.activate(index, &ring.config, ring::position(ring.config.base), &self.space)?;
         let (kick, call) = (kick_of(kick)?, call_of(call)?);
-        let (pair, side) = place(index);
-        let counters = Arc::clone(self.shared.counters(pair, side).ok_or_else(not_offered)?);
+        let running = self.running(&ring, queue, kick, call)?;
+        self.rings.start(index, ring, running, board);
+        if kind == Kind::Control {
+            if self.features.has(Feature::NET_MQ) {
+                // §5.1.5: one pair is in use until the driver asks for more.
+                self.rings.use_pairs(self.rings.used_pairs().or(Some(1)), board);
+            }
+            // Commands that came before this, and the wish for kicks.
+            board.after(CONTROL, Duration::ZERO);
+            return self.watch_control(index, board);
+        }
+        Ok(())
+    }
+
+    fn running(
+        &self,
+        ring: &Ring,
+        queue: Box<dyn DeviceQueue>,
+        kick: Option<EventFd>,
+        call: Option<EventFd>,
+    ) -> Result<Running, Refusal> {
         let layout = self.header_layout();
-        match side {
+        let (pair, side) = match ring.kind {
+            Kind::Data(pair, side) => (pair, side),
+            Kind::Control => {
+                let kick = kick.ok_or_else(|| Refusal::new("a control queue needs a kick eventfd"))?;
+                return Ok(Running::Control(Box::new(ControlQueue::new(queue, kick, call, ring.enabled))));
+            }
+        };
+        let counters = Arc::clone(self.shared.counters(pair, side).ok_or_else(not_offered)?);
+        Ok(match side {
             Side::FromGuest => {
-                let source = FromGuest::new(queue, layout, kick, call, enabled, counters);
-                board.plug_source(pair, Box::new(source));
+                let source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
+                Running::Source(Box::new(source))
             }
             Side::ToGuest => {
                 let options = ToGuestOptions {
                     layout,
-                    accepts: Accepts::of_driver(self.features),
+                    accepts: self.accepts(),
                     mergeable: self.features.has(Feature::NET_MRG_RXBUF),
                     max_frame_bytes: self.max_frame_bytes(),
                 };
-                board.plug_sink(pair, Box::new(ToGuest::new(queue, options, call, enabled, counters)));
+                let mut sink = ToGuest::new(queue, options, call, ring.enabled, counters);
+                sink.set_filter(self.filter.clone());
+                Running::Sink(Box::new(sink))
             }
-        }
-        self.rings[index] = Some(ring);
-        Ok(())
+        })
+    }
+
+    fn activate(
+        &self,
+        index: usize,
+        config: &VringConfig,
+        position: Position,
+        space: &Arc<AddressSpace>,
+    ) -> Result<Box<dyn DeviceQueue>, Refusal> {
+        let (in_flight, log) = (self.in_flight.as_ref(), self.used_log(config));
+        ring::activate(index, config, position, self.features, space, in_flight, log)
     }
 
     fn stop(&mut self, index: usize, board: &mut dyn Plugboard) -> VringBase {
-        let running = Running::unplug(index, board);
-        let ring = self.rings.get_mut(index).and_then(Option::take);
-        match (running, ring) {
+        match self.rings.stop(index, board) {
             (Some(mut running), _) => ring::base(running.queue().position()),
             // Malformed and gone: it can only go on from where it began.
             (None, Some(ring)) => ring.config.base,
@@ -264,45 +299,26 @@ impl Device {
         }
     }
 
-    /// Unplugs everything; the rings count as stopped.
-    pub fn unplug_all(&mut self, board: &mut dyn Plugboard) {
-        for (index, ring) in self.rings.iter_mut().enumerate() {
-            if ring.take().is_some() {
-                drop(Running::unplug(index, board));
-            }
-        }
-    }
-
     /// Goes over to other memory, rings included, or stays with what there was if a ring is not in it.
     fn set_space(&mut self, space: AddressSpace, board: &mut dyn Plugboard) -> Outcome {
         let space = Arc::new(space);
+        let configs: Vec<_> = self.rings.iter().map(|(index, ring)| (index, ring.config)).collect();
         let mut taken = Vec::new();
         let mut outcome = Ok(());
-        for (index, ring) in self.rings.iter().enumerate() {
-            let Some(ring) = ring else { continue };
-            let Some(mut running) = Running::unplug(index, board) else { continue };
-            let queue = ring::activate(
-                index,
-                &ring.config,
-                running.queue().position(),
-                self.features,
-                &space,
-                self.in_flight.as_ref(),
-                self.used_log(&ring.config),
-            );
-            match queue {
-                Ok(queue) => taken.push((index, running, Some(queue))),
-                Err(error) => {
-                    outcome = Err(Refusal::new(format!("queue {index}: {error}")));
-                    taken.push((index, running, None));
-                }
-            }
+        for (index, config) in configs {
+            let Some(mut running) = self.rings.take(index, board) else { continue };
+            let queue = self.activate(index, &config, running.queue().position(), &space);
+            taken.push((index, running, queue.map_err(|refusal| outcome = Err(refusal)).ok()));
         }
         for (index, mut running, queue) in taken {
             if let (Some(queue), true) = (queue, outcome.is_ok()) {
                 running.renew(queue);
             }
-            running.plug(index, board);
+            self.rings.put(index, running, board);
+        }
+        if self.rings.find(Kind::Control).is_some() {
+            // Another device half of the same ring has to ask for kicks anew.
+            board.after(CONTROL, Duration::ZERO);
         }
         if outcome.is_ok() {
             self.space = space;
@@ -311,10 +327,32 @@ impl Device {
     }
 
     fn update_logs(&mut self, board: &mut dyn Plugboard) {
-        for index in 0..self.rings.len() {
-            let Some(ring) = &self.rings[index] else { continue };
-            let log = self.used_log(&ring.config);
-            change(index, board, |running| running.queue().set_log(log));
+        let logs: Vec<_> =
+            self.rings.iter().map(|(index, ring)| (index, self.used_log(&ring.config))).collect();
+        for (index, log) in logs {
+            self.rings.change(index, board, |running| running.queue().set_log(log));
+        }
+    }
+
+    fn change_kick(&mut self, index: usize, kick: Kick, board: &mut dyn Plugboard) -> Outcome {
+        let kick = kick_of(kick)?;
+        let is_control = self.rings.find(Kind::Control) == Some(index);
+        if is_control && kick.is_none() {
+            return Err(Refusal::new("a control queue needs a kick eventfd"));
+        }
+        if is_control {
+            board.unwatch(CONTROL);
+        }
+        self.rings.change(index, board, |running| running.set_kick(kick));
+        if is_control { self.watch_control(index, board) } else { Ok(()) }
+    }
+
+    fn watch_control(&mut self, index: usize, board: &mut dyn Plugboard) -> Outcome {
+        match self.rings.get_mut(index).and_then(|ring| ring.parked.as_ref()) {
+            Some(Running::Control(control)) => {
+                board.watch(CONTROL, control.kick_fd(), Interest::Readable).map_err(refused)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -326,16 +364,101 @@ impl Device {
     }
 
     /// A queue has stopped by itself: tells the driver as far as there are ways to.
-    pub fn broke(&mut self, pair: u16, side: Side) {
-        let index = 2 * usize::from(pair) + usize::from(side == Side::FromGuest);
+    pub fn broke(&mut self, kind: Kind) {
         self.needs_reset = true;
-        let Some(ring) = self.ring(index) else { return };
-        ring.broken = true;
+        let Some(ring) = self.rings.find(kind).and_then(|index| self.rings.get_mut(index)) else { return };
+        (ring.broken, ring.parked) = (true, None);
         if let Some(err) = ring.err.clone()
             && let Ok(err) = EventFd::adopt(err)
         {
             err.notify();
         }
+    }
+
+    /// Obeys the commands on the control queue; an error is its end.
+    pub fn serve_control(&mut self, board: &mut dyn Plugboard) -> Result<(), RingError> {
+        let Some(index) = self.rings.find(Kind::Control) else { return Ok(()) };
+        let Some(Running::Control(mut control)) = self.rings.take(index, board) else { return Ok(()) };
+        let more = control.serve(|command| self.obey(command, board));
+        match more {
+            Ok(more) => {
+                self.rings.put(index, Running::Control(control), board);
+                if more {
+                    board.after(CONTROL, Duration::ZERO);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                board.unwatch(CONTROL);
+                Err(error)
+            }
+        }
+    }
+
+    fn obey(&mut self, command: &[u8], board: &mut dyn Plugboard) -> Ack {
+        match Command::parse(command, self.features, self.shared.options.queue_pairs) {
+            Ok(Command::Filter(change)) => {
+                let own = self.shared.options.mac.unwrap_or_default();
+                let features = self.features;
+                let fresh = || Box::new(ReceiveFilter::new(own, features));
+                self.filter.get_or_insert_with(fresh).apply(&change);
+                let filter = self.filter.clone();
+                self.change_sinks(board, |sink| sink.set_filter(filter.clone()));
+            }
+            // This end never asks for an announcement.
+            Ok(Command::AnnounceAck) => {}
+            Ok(Command::QueuePairs(pairs)) => self.rings.use_pairs(Some(pairs), board),
+            Ok(Command::GuestOffloads(on)) => {
+                self.guest_offloads = Some(on);
+                let accepts = self.accepts();
+                self.change_sinks(board, |sink| sink.set_accepts(accepts));
+            }
+            Err(error) => {
+                self.shared.say(board, format_args!("control command refused: {error}"));
+                return Ack::Error;
+            }
+        }
+        Ack::Ok
+    }
+
+    /// Back to what holds before any command (VIRTIO 1.3 §5.1.5).
+    fn forget_commands(&mut self, board: &mut dyn Plugboard) {
+        (self.filter, self.guest_offloads) = (None, None);
+        self.rings.use_pairs(None, board);
+        let accepts = self.accepts();
+        self.change_sinks(board, |sink| {
+            sink.set_filter(None);
+            sink.set_accepts(accepts);
+        });
+    }
+
+    fn accepts(&self) -> Accepts {
+        Accepts::of_driver(self.guest_offloads.unwrap_or(self.features))
+    }
+
+    fn change_sinks(&mut self, board: &mut dyn Plugboard, mut how: impl FnMut(&mut ToGuest)) {
+        self.rings.change_all(board, |running| {
+            if let Some(sink) = running.as_sink() {
+                how(sink);
+            }
+        });
+    }
+
+    /// What lies behind the fields that are known reads as zeros.
+    fn read_config(&self, offset: u32, size_bytes: u32) -> Vec<u8> {
+        let options = &self.shared.options;
+        let own = self.filter.as_ref().map(|filter| filter.own_address());
+        let config = NetConfig {
+            mac: own.or(options.mac).unwrap_or_default(),
+            link_up: true,
+            max_queue_pairs: options.queue_pairs,
+            mtu_bytes: self.mtu_bytes.unwrap_or(0),
+            ..NetConfig::default()
+        };
+        let bytes = config.to_bytes();
+        (u64::from(offset)..u64::from(offset) + u64::from(size_bytes))
+            .map(|at| usize::try_from(at).ok().and_then(|at| bytes.get(at)).copied().unwrap_or(0))
+            .collect()
     }
 }
 
@@ -345,14 +468,6 @@ fn not_offered() -> Refusal {
 
 fn layout_of(features: Features) -> Layout {
     if features.has(Feature::RING_PACKED) { Layout::Packed } else { Layout::Split }
-}
-
-/// Changes a running ring between two bursts; nothing happens if it does not run.
-fn change(index: usize, board: &mut dyn Plugboard, how: impl FnOnce(&mut Running)) {
-    if let Some(mut running) = Running::unplug(index, board) {
-        how(&mut running);
-        running.plug(index, board);
-    }
 }
 
 fn call_of(call: Option<Arc<OwnedFd>>) -> Result<Option<EventFd>, Refusal> {

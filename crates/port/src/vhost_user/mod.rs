@@ -1,10 +1,11 @@
 //! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
-mod config_space;
+mod control;
 mod device;
 mod link;
 mod offer;
 mod peer;
 mod ring;
+mod rings;
 mod spec;
 
 pub use link::Role;
@@ -29,8 +30,11 @@ const PEER: Token = Token(1);
 /// The socket of the back-end's own requests.
 const CHANNEL: Token = Token(2);
 
-/// Most queue pairs: the protocol names 256 queues.
-pub const MAX_QUEUE_PAIRS: u16 = 128;
+/// The control queue's kick.
+const CONTROL: Token = Token(3);
+
+/// Most queue pairs: the protocol names 256 queues, and one is for control.
+pub const MAX_QUEUE_PAIRS: u16 = 127;
 
 /// What a `vhost-user:` port is told. [`VhostUserOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
@@ -57,6 +61,8 @@ pub struct VhostUserOptions {
     pub indirect: bool,
     /// Offers checksum and segmentation offloads, both directions.
     pub offloads: bool,
+    /// Offers a control queue.
+    pub control_queue: bool,
 }
 
 impl VhostUserOptions {
@@ -74,6 +80,7 @@ impl VhostUserOptions {
             event_idx: true,
             indirect: true,
             offloads: true,
+            control_queue: true,
         }
     }
 }
@@ -189,7 +196,7 @@ impl VhostUser {
     /// Lets go of the peer and of everything that it brought along.
     fn disconnect(&mut self, board: &mut dyn Plugboard) {
         if let Some(mut peer) = self.peer.take() {
-            peer.device.unplug_all(board);
+            peer.device.rings.clear(board);
             board.unwatch(PEER);
             board.unwatch(CHANNEL);
         }
@@ -241,6 +248,10 @@ impl Port for VhostUser {
         let outcome = match token {
             PEER => peer.serve(board),
             CHANNEL => peer.channel_ready(board),
+            CONTROL => {
+                peer.control_ready(board);
+                Ok(())
+            }
             _ => Ok(()),
         };
         match outcome {
@@ -266,7 +277,7 @@ impl Port for VhostUser {
         self.shared
             .say(board, format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device"));
         if let Some(peer) = &mut self.peer {
-            peer.queue_broke(pair, side);
+            peer.queue_broke(ring::Kind::Data(pair, side));
         }
     }
 

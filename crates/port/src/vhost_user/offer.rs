@@ -13,7 +13,8 @@
 //! | NET_MAC | with `mac` |
 //! | NET_GUEST_ANNOUNCE | yes: the announcement is an ordinary frame; without it QEMU sends RARP |
 //! | VHOST_LOG_ALL | yes |
-//! | NET_CTRL_VQ and what needs it | no: QEMU and DPDK serve the control queue themselves |
+//! | NET_CTRL_VQ, NET_CTRL_GUEST_OFFLOADS | with `control_queue`; QEMU and DPDK serve it themselves |
+//! | NET_CTRL_RX, _RX_EXTRA, _VLAN, _MAC_ADDR | with `mac` too: else the guest's own frames are not known |
 //! | NET_STATUS, NET_STANDBY, NET_SPEED_DUPLEX | no: the front-end's to offer, this end does not know |
 //! | ACCESS_PLATFORM | no: rings are served by their guest addresses; there is no IOTLB behind this port |
 //! | ORDER_PLATFORM, NOTIFICATION_DATA | no: both ends are CPUs of one machine, and kicks are eventfds |
@@ -58,6 +59,17 @@ pub(super) fn features(options: &VhostUserOptions) -> Features {
     offer(options.queue_pairs > 1, &[Feature::NET_MQ]);
     offer(options.mtu.is_some() || !has_config(options), &[Feature::NET_MTU]);
     offer(options.mac.is_some(), &[Feature::NET_MAC]);
+    offer(options.control_queue, &[Feature::NET_CTRL_VQ]);
+    offer(options.control_queue && options.offloads, &[Feature::NET_CTRL_GUEST_OFFLOADS]);
+    offer(
+        options.control_queue && options.mac.is_some(),
+        &[
+            Feature::NET_CTRL_RX,
+            Feature::NET_CTRL_RX_EXTRA,
+            Feature::NET_CTRL_VLAN,
+            Feature::NET_CTRL_MAC_ADDR,
+        ],
+    );
     offer(
         options.offloads,
         &[
@@ -84,6 +96,11 @@ pub(super) fn has_config(options: &VhostUserOptions) -> bool {
     options.mac.is_some() || options.mtu.is_some()
 }
 
+/// Rings that there can be.
+pub(super) fn queue_count(options: &VhostUserOptions) -> u16 {
+    2 * options.queue_pairs + u16::from(options.control_queue)
+}
+
 /// Everything that is offered, for a session.
 pub(super) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
     let mut protocol = ProtocolFeatures::MQ
@@ -98,7 +115,7 @@ pub(super) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
         | ProtocolFeatures::BACKEND_REQ;
     protocol.set(ProtocolFeatures::CONFIG, has_config(options));
     let features = WireFeatures::from_bits_retain(features(options).bits());
-    let offer = Offer::new(features, protocol, 2 * options.queue_pairs)?;
+    let offer = Offer::new(features, protocol, queue_count(options))?;
     // QEMU and DPDK count pairs there (vhost-user text: "the number of queues", device by device).
     Ok(offer.report_queues(options.queue_pairs))
 }

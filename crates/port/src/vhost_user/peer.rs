@@ -12,9 +12,9 @@ use vhost_user::socket::{Connection, SocketError};
 use virtio::Feature;
 
 use super::device::Device;
-use super::ring::layout_name;
+use super::ring::{Kind, layout_name};
 use super::{CHANNEL, PEER, Shared};
-use crate::{Interest, Plugboard, Side};
+use crate::{Interest, Plugboard};
 
 /// Messages that are served before others get their turn.
 const MESSAGES_AT_ONCE: usize = 64;
@@ -137,10 +137,18 @@ impl Peer {
     }
 
     /// A queue has stopped by itself.
-    pub fn queue_broke(&mut self, pair: u16, side: Side) {
-        self.device.broke(pair, side);
+    pub fn queue_broke(&mut self, kind: Kind) {
+        self.device.broke(kind);
         // NEEDS_RESET is announced by a configuration change (VIRTIO 1.3 §2.1.2).
         self.config_changed();
+    }
+
+    /// The control queue was kicked.
+    pub fn control_ready(&mut self, board: &mut dyn Plugboard) {
+        if let Err(error) = self.device.serve_control(board) {
+            self.shared.say(board, format_args!("control queue: {error}; reset the device"));
+            self.queue_broke(Kind::Control);
+        }
     }
 
     /// How the connection stands, in one line.
@@ -155,7 +163,7 @@ struct Standing<'a>(&'a Device);
 impl fmt::Display for Standing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = self.0;
-        let running: Vec<_> = device.rings.iter().flatten().collect();
+        let running: Vec<_> = device.rings.iter().map(|(_, ring)| ring).collect();
         let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
         write!(f, "connected, {}", layout_name(first.config.layout))?;
         for (feature, word) in [
@@ -174,7 +182,10 @@ impl fmt::Display for Standing<'_> {
         if let Some(mtu) = device.mtu_bytes {
             write!(f, ", MTU {mtu}")?;
         }
-        write!(f, "; {} of {} queues run", running.len(), device.rings.len())?;
+        write!(f, "; {} queues run", running.len())?;
+        if let Some(pairs) = device.rings.used_pairs() {
+            write!(f, ", {pairs} pairs in use")?;
+        }
         for (count, what) in [
             (running.iter().filter(|ring| !ring.enabled).count(), "disabled"),
             (running.iter().filter(|ring| ring.broken).count(), "malformed and stopped"),

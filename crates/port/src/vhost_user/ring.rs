@@ -1,33 +1,55 @@
-//! One started ring: what the front-end said of it, and the queue that is plugged in for it.
+//! One started ring: what the front-end said of it, and its queue.
 use std::any::Any;
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Mapping};
+use vhost_user::session::Refusal;
 use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::{Layout as WireLayout, PackedPosition, VringBase};
-use virtio::Features;
+use virtio::{Feature, Features};
 use virtqueue::{
-    ActivateError, Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, UsedLog,
+    Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, UsedLog,
     packed_region_bytes, split_region_bytes,
 };
 
+use super::control::ControlQueue;
 use crate::device::{EventFd, FromGuest, ToGuest};
 use crate::{Plugboard, Side};
 
-/// Which queue of which pair a ring is (VIRTIO 1.3 §5.1.2): receiveq and transmitq take turns.
-pub(super) fn place(index: usize) -> (u16, Side) {
-    ((index / 2) as u16, if index.is_multiple_of(2) { Side::ToGuest } else { Side::FromGuest })
+/// What a ring is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Frames of this pair.
+    Data(u16, Side),
+    /// Commands.
+    Control,
+}
+
+impl Kind {
+    /// VIRTIO 1.3 §5.1.2: receiveq and transmitq take turns, the control queue comes after all pairs: those
+    /// of the device with MQ, else one.
+    pub fn of(index: usize, queue_pairs: u16, features: Features) -> Self {
+        let pairs = if features.has(Feature::NET_MQ) { queue_pairs.into() } else { 1 };
+        if features.has(Feature::NET_CTRL_VQ) && index == 2 * pairs {
+            return Kind::Control;
+        }
+        let side = if index.is_multiple_of(2) { Side::ToGuest } else { Side::FromGuest };
+        Kind::Data((index / 2) as u16, side)
+    }
 }
 
 /// A ring that the front-end has started.
-#[derive(Debug)]
 pub(super) struct Ring {
+    pub kind: Kind,
     pub config: VringConfig,
     pub enabled: bool,
     pub err: Option<Arc<OwnedFd>>,
     /// It is malformed and unplugged until the front-end stops it.
     pub broken: bool,
+    /// Its queue, while it is not plugged in.
+    pub parked: Option<Running>,
 }
 
 /// The front-end's in-flight buffer.
@@ -60,7 +82,12 @@ pub(super) fn activate(
     space: &Arc<AddressSpace>,
     in_flight: Option<&InFlight>,
     log: Option<UsedLog>,
-) -> Result<Box<dyn DeviceQueue>, ActivateError> {
+) -> Result<Box<dyn DeviceQueue>, Refusal> {
+    let refused = |why: &dyn Display| Refusal::new(format!("queue {index}: {why}"));
+    if let Some(buffer) = in_flight.filter(|buffer| config.size.get() > buffer.queue_size) {
+        let size = buffer.queue_size;
+        return Err(refused(&format_args!("larger than the in-flight buffer's queues of {size}")));
+    }
     let features = RingFeatures::from(features);
     // The vhost-user text gives ring addresses as the front-end's own ("user addresses").
     let queue = QueueConfig {
@@ -72,7 +99,7 @@ pub(super) fn activate(
         position,
     };
     let in_flight = in_flight.and_then(|buffer| buffer.part(index, features.layout));
-    queue.activate_device(space, DeviceOptions { log, in_flight })
+    queue.activate_device(space, DeviceOptions { log, in_flight }).map_err(|error| refused(&error))
 }
 
 /// Where a ring begins, in the terms of queues.
@@ -106,41 +133,44 @@ pub(super) fn layout_name(layout: WireLayout) -> &'static str {
     }
 }
 
-/// A queue that was taken out to be changed.
+/// A queue that is not plugged in.
 pub(super) enum Running {
     Source(Box<FromGuest>),
     Sink(Box<ToGuest>),
+    Control(Box<ControlQueue>),
 }
 
 impl Running {
     /// Takes the queue of a ring out; nothing of it is lent then. `None` if it is not plugged in.
-    pub fn unplug(index: usize, board: &mut dyn Plugboard) -> Option<Self> {
-        let (pair, side) = place(index);
-        match side {
-            Side::FromGuest => {
+    pub fn unplug(kind: Kind, board: &mut dyn Plugboard) -> Option<Self> {
+        match kind {
+            Kind::Data(pair, Side::FromGuest) => {
                 let source: Box<dyn Any> = board.unplug_source(pair)?;
                 source.downcast().ok().map(Running::Source)
             }
-            Side::ToGuest => {
+            Kind::Data(pair, Side::ToGuest) => {
                 let sink: Box<dyn Any> = board.unplug_sink(pair)?;
                 sink.downcast().ok().map(Running::Sink)
             }
+            Kind::Control => None,
         }
     }
 
-    /// Puts it back to work.
-    pub fn plug(self, index: usize, board: &mut dyn Plugboard) {
-        let (pair, _) = place(index);
-        match self {
-            Running::Source(source) => board.plug_source(pair, source),
-            Running::Sink(sink) => board.plug_sink(pair, sink),
+    /// Gives it to the workers; a control queue comes back, for it has none.
+    pub fn plug(self, kind: Kind, board: &mut dyn Plugboard) -> Option<Self> {
+        match (self, kind) {
+            (Running::Source(source), Kind::Data(pair, _)) => board.plug_source(pair, source),
+            (Running::Sink(sink), Kind::Data(pair, _)) => board.plug_sink(pair, sink),
+            (running, _) => return Some(running),
         }
+        None
     }
 
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
         match self {
             Running::Source(source) => source.queue(),
             Running::Sink(sink) => sink.queue(),
+            Running::Control(control) => control.queue(),
         }
     }
 
@@ -148,6 +178,7 @@ impl Running {
         match self {
             Running::Source(source) => source.renew(queue),
             Running::Sink(sink) => sink.renew(queue),
+            Running::Control(control) => control.renew(queue),
         }
     }
 
@@ -155,6 +186,7 @@ impl Running {
         match self {
             Running::Source(source) => source.set_enabled(enabled),
             Running::Sink(sink) => sink.set_enabled(enabled),
+            Running::Control(control) => control.set_enabled(enabled),
         }
     }
 
@@ -162,19 +194,21 @@ impl Running {
         match self {
             Running::Source(source) => source.set_call(call),
             Running::Sink(sink) => sink.set_call(call),
+            Running::Control(control) => control.set_call(call),
         }
     }
 
     /// Kicks of a receiveq are not listened to: nobody waits for its buffers.
     pub fn set_kick(&mut self, kick: Option<EventFd>) {
-        if let Running::Source(source) = self {
-            source.set_kick(kick);
+        match (self, kick) {
+            (Running::Source(source), kick) => source.set_kick(kick),
+            (Running::Control(control), Some(kick)) => control.set_kick(kick),
+            _ => {}
         }
     }
 
-    pub fn set_max_frame_bytes(&mut self, max: Option<u32>) {
-        if let Running::Sink(sink) = self {
-            sink.set_max_frame_bytes(max);
-        }
+    /// Changes what goes in, of a sink.
+    pub fn as_sink(&mut self) -> Option<&mut ToGuest> {
+        if let Running::Sink(sink) = self { Some(sink) } else { None }
     }
 }

@@ -20,6 +20,7 @@ impl TryFrom<Spec> for VhostUserOptions {
             event_idx: options.switch("event-idx", defaults.event_idx)?,
             indirect: options.switch("indirect", defaults.indirect)?,
             offloads: options.switch("offloads", defaults.offloads)?,
+            control_queue: options.switch("control-queue", defaults.control_queue)?,
             ..defaults
         };
         options.finish("vhost-user")?;

@@ -1,0 +1,86 @@
+//! The control queue (VIRTIO 1.3 §5.1.6.5), served by the thread that serves the socket.
+use std::os::fd::{AsFd, BorrowedFd};
+
+use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
+use virtqueue::{Burst, DeviceQueue, RingError, TakeError};
+
+use crate::device::EventFd;
+
+/// Commands that are obeyed before others get their turn.
+const COMMANDS_AT_ONCE: usize = 64;
+
+/// A running control queue.
+pub(super) struct ControlQueue {
+    queue: Box<dyn DeviceQueue>,
+    burst: Burst,
+    /// The driver's part of one command.
+    command: Vec<u8>,
+    enabled: bool,
+    kick: EventFd,
+    call: Option<EventFd>,
+}
+
+impl ControlQueue {
+    pub fn new(queue: Box<dyn DeviceQueue>, kick: EventFd, call: Option<EventFd>, enabled: bool) -> Self {
+        ControlQueue { queue, burst: Burst::new(1), command: Vec::new(), enabled, kick, call }
+    }
+
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    pub fn set_kick(&mut self, kick: EventFd) {
+        self.kick = kick;
+    }
+
+    pub fn set_call(&mut self, call: Option<EventFd>) {
+        self.call = call;
+    }
+
+    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
+        &mut *self.queue
+    }
+
+    pub fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
+        self.queue = queue;
+        self.burst.release();
+    }
+
+    /// Becomes readable when there is something to serve.
+    pub fn kick_fd(&self) -> BorrowedFd<'_> {
+        self.kick.as_fd()
+    }
+
+    /// Answers the commands that are there, each with what `obey` says; true if there may be more.
+    pub fn serve(&mut self, mut obey: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
+        self.kick.drain();
+        for _ in 0..COMMANDS_AT_ONCE {
+            match self.queue.take(&mut self.burst, 1) {
+                Ok(0) if self.queue.enable_kicks() => continue,
+                // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
+                Ok(0) | Err(TakeError::Miss { .. }) => return Ok(false),
+                Ok(_) => {}
+                Err(TakeError::Malformed(error)) => return Err(error),
+            }
+            let chain = self.burst.chain(0);
+            let bytes = chain.readable_bytes() as usize;
+            // A command without room for its answer is not obeyed, for nobody would know.
+            let ack = if self.enabled && bytes <= MAX_COMMAND_BYTES && chain.writable_bytes() > 0 {
+                self.command.resize(bytes, 0);
+                let read = chain.read(0, &mut self.command);
+                obey(&self.command[..read])
+            } else {
+                Ack::Error
+            };
+            let written = chain.write(0, &[ack as u8]);
+            self.burst.set_written(0, written as u32);
+            self.queue.complete_all(&mut self.burst);
+            if let Some(call) = &self.call
+                && self.queue.needs_call()
+            {
+                call.notify();
+            }
+        }
+        Ok(true)
+    }
+}

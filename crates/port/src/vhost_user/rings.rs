@@ -1,0 +1,136 @@
+//! All rings of a connection, and which of their queues are plugged in.
+use super::CONTROL;
+use super::ring::{Kind, Ring, Running};
+use crate::{Plugboard, Side};
+
+/// Rings that the front-end has started, by their index.
+pub(super) struct Rings {
+    list: Vec<Option<Ring>>,
+    /// Pairs that the driver uses, if it has said so on a control queue.
+    used_pairs: Option<u16>,
+}
+
+impl Rings {
+    /// Room for so many.
+    pub fn new(count: usize) -> Self {
+        Rings { list: (0..count).map(|_| None).collect(), used_pairs: None }
+    }
+
+    /// Those that are started.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ring)> {
+        self.list.iter().enumerate().filter_map(|(index, ring)| Some((index, ring.as_ref()?)))
+    }
+
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Ring> {
+        self.list.get_mut(index)?.as_mut()
+    }
+
+    /// The started ring of this kind.
+    pub fn find(&self, kind: Kind) -> Option<usize> {
+        self.iter().find(|(_, ring)| ring.kind == kind).map(|(index, _)| index)
+    }
+
+    /// Whether the ring's queue is to be plugged in. Sinks of disabled rings are not while others are
+    /// enabled: frames are spread over the sinks there are, and would be lost in those.
+    fn wants_plug(&self, ring: &Ring) -> bool {
+        let is_used = |ring: &Ring| match ring.kind {
+            Kind::Data(pair, Side::ToGuest) => ring.enabled && self.used_pairs.is_none_or(|used| pair < used),
+            _ => false,
+        };
+        match ring.kind {
+            Kind::Data(_, Side::FromGuest) => true,
+            Kind::Data(_, Side::ToGuest) => is_used(ring) || !self.iter().any(|(_, other)| is_used(other)),
+            Kind::Control => false,
+        }
+    }
+
+    /// Takes the queue of a ring out, from wherever it is; nothing of it is lent then.
+    pub fn take(&mut self, index: usize, board: &mut dyn Plugboard) -> Option<Running> {
+        let ring = self.get_mut(index)?;
+        let kind = ring.kind;
+        ring.parked.take().or_else(|| Running::unplug(kind, board))
+    }
+
+    /// Puts it back to work, or aside.
+    pub fn put(&mut self, index: usize, running: Running, board: &mut dyn Plugboard) {
+        let Some(ring) = self.list.get(index).and_then(Option::as_ref) else { return };
+        let running = if self.wants_plug(ring) { running.plug(ring.kind, board) } else { Some(running) };
+        if let Some(ring) = self.get_mut(index) {
+            ring.parked = running;
+        }
+    }
+
+    /// Changes a queue between two bursts; nothing happens if it does not run.
+    pub fn change(&mut self, index: usize, board: &mut dyn Plugboard, how: impl FnOnce(&mut Running)) {
+        if let Some(mut running) = self.take(index, board) {
+            how(&mut running);
+            self.put(index, running, board);
+        }
+    }
+
+    /// Changes all queues that run.
+    pub fn change_all(&mut self, board: &mut dyn Plugboard, mut how: impl FnMut(&mut Running)) {
+        for index in 0..self.list.len() {
+            self.change(index, board, &mut how);
+        }
+    }
+
+    /// A ring has started.
+    pub fn start(&mut self, index: usize, ring: Ring, running: Running, board: &mut dyn Plugboard) {
+        self.list[index] = Some(ring);
+        self.put(index, running, board);
+        self.settle(board);
+    }
+
+    /// A ring ends.
+    pub fn stop(&mut self, index: usize, board: &mut dyn Plugboard) -> (Option<Running>, Option<Ring>) {
+        let running = self.take(index, board);
+        let ring = self.list.get_mut(index).and_then(Option::take);
+        if ring.as_ref().is_some_and(|ring| ring.kind == Kind::Control) {
+            board.unwatch(CONTROL);
+        }
+        self.settle(board);
+        (running, ring)
+    }
+
+    /// Lets data pass a ring, or not.
+    pub fn enable(&mut self, index: usize, enabled: bool, board: &mut dyn Plugboard) {
+        if let Some(ring) = self.get_mut(index) {
+            ring.enabled = enabled;
+        }
+        self.change(index, board, |running| running.set_enabled(enabled));
+        self.settle(board);
+    }
+
+    /// Pairs that the driver uses; `None`: those that are enabled.
+    pub fn used_pairs(&self) -> Option<u16> {
+        self.used_pairs
+    }
+
+    /// Sets that.
+    pub fn use_pairs(&mut self, pairs: Option<u16>, board: &mut dyn Plugboard) {
+        self.used_pairs = pairs;
+        self.settle(board);
+    }
+
+    /// Stops all rings.
+    pub fn clear(&mut self, board: &mut dyn Plugboard) {
+        for index in 0..self.list.len() {
+            drop(self.take(index, board));
+        }
+        board.unwatch(CONTROL);
+        self.list.iter_mut().for_each(|ring| *ring = None);
+        self.used_pairs = None;
+    }
+
+    /// Plugs in what is to be plugged in now, and puts aside what is not.
+    fn settle(&mut self, board: &mut dyn Plugboard) {
+        for index in 0..self.list.len() {
+            let Some(ring) = &self.list[index] else { continue };
+            let is_plugged = ring.parked.is_none();
+            if matches!(ring.kind, Kind::Data(..)) && is_plugged != self.wants_plug(ring) {
+                self.change(index, board, |_| ());
+            }
+        }
+    }
+}
