@@ -5,34 +5,11 @@ mod common_driver;
 use std::path::Path;
 use std::time::Instant;
 
-use common_driver::board::Board;
 use common_driver::frames::{Checker, PROBE, Sender};
+use common_driver::plugged::Plugged;
 use common_driver::soon;
 use common_driver::testpmd::{Setup, Testpmd};
 use port::{Port, Side, VirtioUser, VirtioUserOptions};
-
-/// A port and the board that it is plugged into.
-struct Plugged {
-    port: VirtioUser,
-    board: Board,
-}
-
-impl Plugged {
-    fn start(options: VirtioUserOptions) -> Self {
-        let mut plugged = Plugged { port: VirtioUser::new(options).unwrap(), board: Board::new() };
-        plugged.port.start(&mut plugged.board).unwrap();
-        plugged
-    }
-
-    fn until_connected(&mut self, pairs: usize) {
-        self.board.until_plugged(&mut self.port, pairs);
-    }
-
-    fn end(mut self) {
-        self.port.end(&mut self.board);
-        assert!(self.board.sources.is_empty() && self.board.sinks.is_empty());
-    }
-}
 
 /// Lengths that go up from 60, by little, and begin anew at the longest.
 fn lengths(longest: usize) -> impl Iterator<Item = usize> {

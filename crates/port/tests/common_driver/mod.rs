@@ -1,8 +1,10 @@
 //! What the tests of a driver's port share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod backend;
 pub mod board;
 pub mod frames;
+pub mod plugged;
 pub mod testpmd;
 
 use std::time::{Duration, Instant};
