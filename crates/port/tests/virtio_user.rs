@@ -9,7 +9,7 @@ use common_driver::frames::{Checker, PROBE, Sender};
 use common_driver::plugged::Plugged;
 use common_driver::soon;
 use common_driver::testpmd::{Setup, Testpmd};
-use port::{Port, Side, VirtioUser, VirtioUserOptions};
+use port::{Port, Side, VirtioUserOptions};
 
 /// Lengths that go up from 60, by little, and begin anew at the longest.
 fn lengths(longest: usize) -> impl Iterator<Item = usize> {
@@ -99,7 +99,7 @@ fn every_kind_of_ring() {
             assert_eq!(said.contains(name), on(bit), "{said}");
         }
         println!("{said}");
-        pass(&mut plugged, None, 2000, 1514);
+        pass(&mut plugged, None, 1000, 1514);
         plugged.end();
     }
 }
