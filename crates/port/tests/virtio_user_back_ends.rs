@@ -223,6 +223,8 @@ fn a_peer_that_leaves_in_the_middle_of_the_handshake() {
             both.turn();
             assert_eq!(both.pairs(), 0, "message {at} of {whole}");
         }
+        let connected = both.plugged.board.said.iter().filter(|line| line.contains("connected,")).count();
+        assert_eq!(connected, 1, "none was taken for connected before its last answer");
         both.back_end.nature.closes_at = None;
         both.again();
         both.until_connected(1);

@@ -62,6 +62,10 @@ impl Board {
         }
     }
 
+    pub fn watches_anything(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
     /// Lets all timers end now.
     pub fn fast_forward(&mut self, port: &mut dyn Port) {
         for (token, _) in std::mem::take(&mut self.timers) {

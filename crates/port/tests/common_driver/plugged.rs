@@ -23,5 +23,6 @@ impl Plugged {
     pub fn end(mut self) {
         self.port.end(&mut self.board);
         assert!(self.board.sources.is_empty() && self.board.sinks.is_empty());
+        assert!(!self.board.watches_anything());
     }
 }
