@@ -262,6 +262,21 @@ fn no_burst_is_longer_than_was_asked_for() {
     }
 }
 
+/// However long the device is ahead: nothing grows.
+#[test]
+fn a_backlog_needs_no_more_memory() {
+    let features = RingFeatures { in_order: true, ..RingFeatures::plain(Layout::Packed) };
+    let mut rig = Rig::new(features, false);
+    let full = [header(0), frame(0, BUFFER_BYTES as usize - 12)].concat();
+    let before = rig.receive.capacity();
+    rig.fill(&vec![full.clone(); 16]);
+    for _ in 0..100 {
+        assert_eq!(rig.received(7).len(), 7);
+        rig.fill(&vec![full.clone(); 7]);
+    }
+    assert_eq!(rig.receive.capacity(), before);
+}
+
 #[test]
 fn a_number_of_buffers_that_no_frame_has_is_refused_and_the_buffers_come_back() {
     for features in every_feature() {
