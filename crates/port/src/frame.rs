@@ -8,6 +8,10 @@ pub const HEAD_BYTES: usize = 64;
 /// Destination, source and type (IEEE 802.3 §3.1.1): less is no frame.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 
+/// The longest frame that offloads make: an IP packet of 64 KiB less one byte behind an Ethernet header with
+/// two VLAN tags.
+pub const LARGEST_FRAME_BYTES: usize = ETHERNET_HEADER_BYTES + 2 * 4 + 65_535;
+
 /// The copied start of a frame. Bytes beyond the frame's end are unspecified.
 pub type Head = [u8; HEAD_BYTES];
 

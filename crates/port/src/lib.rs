@@ -27,17 +27,25 @@
 
 mod counters;
 mod deliver;
+pub mod device;
 mod driver;
 mod frame;
+pub mod in_memory;
 mod lending;
+mod one_frame;
+mod own;
+pub mod pcap;
 mod plug;
 mod queue;
-mod virtio_user;
+pub mod spec;
+pub mod tap;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod vhost_user;
+pub mod virtio_user;
 
 pub use counters::{Counts, DropReason, QueueCounters};
-pub use driver::Pages;
-pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head};
+pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};
 pub use lending::Lending;
 pub use plug::{Interest, Plugboard, Port, PortError, Side, Token};
 pub use queue::{QueueError, Sink, Source};
-pub use virtio_user::{VirtioUser, VirtioUserOptions};

@@ -9,7 +9,8 @@ use common_driver::frames::{Checker, PROBE, Sender};
 use common_driver::plugged::Plugged;
 use common_driver::soon;
 use common_driver::testpmd::{Setup, Testpmd};
-use port::{Port, Side, VirtioUserOptions};
+use port::virtio_user::VirtioUserOptions;
+use port::{Port, Side};
 
 /// Lengths that go up from 60, by little, and begin anew at the longest.
 fn lengths(longest: usize) -> impl Iterator<Item = usize> {

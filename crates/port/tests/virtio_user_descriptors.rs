@@ -8,7 +8,7 @@ use std::time::Instant;
 use common_driver::backend::{BackEnd, Nature};
 use common_driver::plugged::Plugged;
 use common_driver::soon;
-use port::VirtioUserOptions;
+use port::virtio_user::VirtioUserOptions;
 use vhost_user::codec::Message;
 use vhost_user::codec::header::Header;
 use vhost_user::socket::{Connection, Listener};

@@ -6,7 +6,7 @@ use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
 use super::{Buffers, Event, MOST_PIECES};
-use crate::deliver::Parcels;
+use crate::deliver::{Parcels, Scratch};
 use crate::{DropReason, Lending, QueueCounters, QueueError, Sink};
 
 /// The end of a list of buffers.
@@ -156,8 +156,9 @@ impl Transmit {
     }
 
     fn deliver(&mut self, lending: &Lending, which: &[u16]) {
+        let mut scratch = Scratch::default();
         for &frame in which {
-            let parcels = match Parcels::of(lending.frame(frame.into()), &self.accepts) {
+            let parcels = match Parcels::of(lending.frame(frame.into()), &self.accepts, &mut scratch) {
                 Ok(parcels) => parcels,
                 Err(reason) => {
                     self.counters.dropped(reason, 1);
@@ -186,6 +187,12 @@ impl Sink for Transmit {
             self.counters.notified();
         }
         Ok(())
+    }
+
+    fn room(&mut self) -> usize {
+        // A malformed ring is told by the next `accept`.
+        let _ = self.reclaim();
+        self.pool.free.len()
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

@@ -18,6 +18,7 @@
 mod handshake;
 mod options;
 mod socket;
+mod spec;
 
 use std::fmt::{self, Display};
 use std::os::fd::AsFd;
@@ -28,6 +29,7 @@ use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Feature;
 
+pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};

@@ -1,5 +1,6 @@
 //! A port in its place.
-use port::{Port, VirtioUser, VirtioUserOptions};
+use port::Port;
+use port::virtio_user::{VirtioUser, VirtioUserOptions};
 
 use super::board::Board;
 

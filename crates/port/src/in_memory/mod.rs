@@ -1,0 +1,16 @@
+//! Two ports joined inside one process, and the queue they are made of.
+//!
+//! A queue is a bounded ring of frame slots with one producer and one consumer, and takes no lock. What
+//! finds no slot free is dropped and counted as [`crate::DropReason::ReceiverFull`]. The producer makes a
+//! system call only if the consumer sleeps.
+mod pair;
+mod queue;
+mod ring;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use pair::InMemory;
+pub use queue::{InMemorySink, InMemorySource, QueueOptions, queue};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Two ports that are each other's peer.
+use std::io;
+use std::sync::Arc;
+
+use super::queue::{InMemorySink, InMemorySource, QueueOptions, queue};
+use crate::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
+
+/// One of two joined ports: what one is given to send, the other receives.
+#[derive(Debug)]
+pub struct InMemory {
+    /// Not plugged in yet.
+    ends: Vec<(InMemorySource, InMemorySink)>,
+    counters: Vec<[Arc<QueueCounters>; 2]>,
+}
+
+impl InMemory {
+    /// Two ports with this many queue pairs each.
+    pub fn pair(queue_pairs: u16, options: QueueOptions) -> io::Result<(InMemory, InMemory)> {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for _ in 0..queue_pairs {
+            let (to_right, from_left) = queue(options)?;
+            let (to_left, from_right) = queue(options)?;
+            left.push((from_right, to_right));
+            right.push((from_left, to_left));
+        }
+        Ok((InMemory::of(left), InMemory::of(right)))
+    }
+
+    /// A port of these queues, one source and sink for each queue pair.
+    pub fn of(ends: Vec<(InMemorySource, InMemorySink)>) -> InMemory {
+        let both = |(source, sink): &(InMemorySource, InMemorySink)| {
+            [Arc::clone(source.counters()), Arc::clone(sink.counters())]
+        };
+        let counters = ends.iter().map(both).collect();
+        InMemory { ends, counters }
+    }
+}
+
+impl Port for InMemory {
+    fn queue_pairs(&self) -> u16 {
+        self.counters.len() as u16
+    }
+
+    fn describe(&self) -> String {
+        format!("in memory, {} queue pairs", self.counters.len())
+    }
+
+    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
+        let [source, sink] = self.counters.get(usize::from(pair))?;
+        Some(Arc::clone(match side {
+            Side::FromGuest => source,
+            Side::ToGuest => sink,
+        }))
+    }
+
+    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        for (pair, (source, sink)) in (0..).zip(self.ends.drain(..)) {
+            board.plug_source(pair, Box::new(source));
+            board.plug_sink(pair, Box::new(sink));
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, _token: Token, _board: &mut dyn Plugboard) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn stopped(&mut self, pair: u16, _side: Side, why: QueueError, board: &mut dyn Plugboard) {
+        board.say(&format_args!("in-memory queue pair {pair} stopped: {why}"));
+    }
+
+    fn end(&mut self, board: &mut dyn Plugboard) {
+        for pair in 0..self.queue_pairs() {
+            board.unplug_source(pair);
+            board.unplug_sink(pair);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The ring as sink and source.
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use virtio::net::Accepts;
+
+use super::ring::{Consumer, LAYOUT, Producer, ring};
+use crate::deliver::{Parcels, Scratch};
+use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink, Source};
+
+/// What a queue is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Frames that it holds, rounded up to a power of two.
+    pub slots: u16,
+    /// Longest frame in bytes, without net header.
+    pub frame_bytes: u32,
+    /// Offloads that the receiving side takes as they are.
+    pub accepts: Accepts,
+}
+
+impl Default for QueueOptions {
+    /// 256 frames of up to 64 KiB, any offload.
+    fn default() -> Self {
+        let accepts = Accepts {
+            checksum: true,
+            tcp_v4: true,
+            tcp_v6: true,
+            ecn: true,
+            udp_fragments: true,
+            udp_segments: true,
+        };
+        QueueOptions { slots: 256, frame_bytes: crate::LARGEST_FRAME_BYTES as u32, accepts }
+    }
+}
+
+/// A queue: what its sink accepts, its source lends.
+pub fn queue(options: QueueOptions) -> io::Result<(InMemorySink, InMemorySource)> {
+    let (producer, consumer) = ring(options.slots, options.frame_bytes)?;
+    let sink = InMemorySink { producer, accepts: options.accepts, counters: Arc::default() };
+    let lending = Lending::of_memory(usize::from(options.slots).next_power_of_two());
+    let source = InMemorySource { consumer, lending, lent: false, counters: Arc::default() };
+    Ok((sink, source))
+}
+
+/// The filling side of a queue.
+#[derive(Debug)]
+pub struct InMemorySink {
+    pub(super) producer: Producer,
+    accepts: Accepts,
+    counters: Arc<QueueCounters>,
+}
+
+/// The emptying side of a queue.
+#[derive(Debug)]
+pub struct InMemorySource {
+    pub(super) consumer: Consumer,
+    lending: Lending,
+    lent: bool,
+    counters: Arc<QueueCounters>,
+}
+
+impl InMemorySink {
+    /// The same queue, counting here.
+    #[must_use]
+    pub fn counting(self, counters: Arc<QueueCounters>) -> Self {
+        InMemorySink { counters, ..self }
+    }
+
+    #[inline]
+    fn accept_one(&mut self, frame: Frame<'_>, scratch: &mut Scratch) {
+        let parcels = match Parcels::of(frame, &self.accepts, scratch) {
+            Ok(parcels) => parcels,
+            Err(reason) => return self.counters.dropped(reason, 1),
+        };
+        for index in 0..parcels.count() {
+            let bytes = parcels.len_bytes(index);
+            if bytes + LAYOUT.bytes() > self.producer.slot_bytes() {
+                self.counters.dropped(DropReason::NoBufferLargeEnough, 1);
+                continue;
+            }
+            let Some(slot) = self.producer.free() else {
+                self.counters.dropped(DropReason::ReceiverFull, 1);
+                continue;
+            };
+            let written = parcels.write(index, &[slot], LAYOUT, 1);
+            self.producer.fill(written);
+            self.counters.passed(1, bytes as u64);
+        }
+    }
+}
+
+impl Sink for InMemorySink {
+    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+        let mut scratch = Scratch::default();
+        for index in which {
+            self.accept_one(lending.frame(usize::from(*index)), &mut scratch);
+        }
+        if self.producer.publish() {
+            self.counters.notified();
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}
+
+impl InMemorySource {
+    /// The same queue, counting here.
+    #[must_use]
+    pub fn counting(self, counters: Arc<QueueCounters>) -> Self {
+        InMemorySource { counters, ..self }
+    }
+}
+
+impl Source for InMemorySource {
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
+        debug_assert!(!self.lent, "what was lent before is released first");
+        let there = self.consumer.look().min(max as u64);
+        for _ in 0..there {
+            let Some(lent) = self.lending.lent_mut() else { break };
+            let first = lent.len();
+            self.consumer.take(lent);
+            if let Err(reason) = self.lending.push(first, LAYOUT) {
+                self.counters.dropped(reason, 1);
+            }
+        }
+        self.lent = there > 0;
+        if self.lent {
+            let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
+            self.counters.passed(self.lending.len() as u64, bytes);
+        }
+        Ok(&self.lending)
+    }
+
+    fn lent(&self) -> bool {
+        self.lent
+    }
+
+    fn release(&mut self) {
+        self.lending.clear();
+        self.consumer.empty();
+        self.lent = false;
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.consumer.sleep()
+    }
+
+    fn wake(&mut self) {
+        self.consumer.wake();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.consumer.call().as_fd())
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}

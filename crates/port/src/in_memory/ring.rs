@@ -1,0 +1,195 @@
+//! The ring: slots, two positions, and who sleeps.
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+use memory::{Lent, SharedSlice};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use virtio::net::HeaderLayout;
+
+use crate::own::{OwnLender, OwnMemory};
+
+/// How each slot begins.
+pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
+
+/// Two cache lines: processors fetch lines in pairs, and the two sides must not share any.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What both sides share. Positions count up for ever; a slot is a position's low bits.
+#[derive(Debug)]
+struct Ring {
+    memory: OwnMemory,
+    /// Bytes of net header and frame in each slot. Published by `filled`.
+    lengths: Box<[AtomicU32]>,
+    slot_bytes: usize,
+    /// Slots that were ever filled. Written by the producer.
+    filled: Apart<AtomicU64>,
+    /// Slots that were ever emptied. Written by the consumer.
+    emptied: Apart<AtomicU64>,
+    /// The consumer waits for `call`.
+    sleeping: Apart<AtomicBool>,
+    call: EventFd,
+}
+
+impl Ring {
+    fn slot(&self, position: u64) -> usize {
+        position as usize & (self.lengths.len() - 1)
+    }
+}
+
+/// The side that fills slots.
+#[derive(Debug)]
+pub(super) struct Producer {
+    ring: Arc<Ring>,
+    /// Filled, published or not.
+    filled: u64,
+    /// `emptied` as it was last seen.
+    emptied: u64,
+}
+
+/// The side that empties slots.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    ring: Arc<Ring>,
+    lender: OwnLender,
+    /// Handed out, emptied or not.
+    taken: u64,
+    /// `filled` as it was last seen.
+    filled: u64,
+}
+
+/// A ring of `slots` (rounded up to a power of two) for frames of at most `frame_bytes`.
+pub(super) fn ring(slots: u16, frame_bytes: u32) -> io::Result<(Producer, Consumer)> {
+    let slots = usize::from(slots.max(1)).next_power_of_two();
+    // Whole cache lines, an odd number of them: else the starts of all slots compete for the same sets.
+    let lines = (frame_bytes as usize + LAYOUT.bytes()).div_ceil(64) | 1;
+    let memory = OwnMemory::new(c"tautline-in-memory", (slots * lines * 64) as u64)?;
+    let lender = memory.lender();
+    let ring = Arc::new(Ring {
+        memory,
+        lengths: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+        slot_bytes: lines * 64,
+        filled: Apart::default(),
+        emptied: Apart::default(),
+        sleeping: Apart::default(),
+        call: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+    });
+    let producer = Producer { ring: Arc::clone(&ring), filled: 0, emptied: 0 };
+    Ok((producer, Consumer { ring, lender, taken: 0, filled: 0 }))
+}
+
+impl Producer {
+    /// Bytes of net header and frame that a slot holds.
+    pub fn slot_bytes(&self) -> usize {
+        self.ring.slot_bytes
+    }
+
+    /// The next free slot; `None` if all are filled.
+    #[inline]
+    pub fn free(&mut self) -> Option<SharedSlice<'_>> {
+        let slots = self.ring.lengths.len() as u64;
+        if self.filled - self.emptied == slots {
+            // Acquire: pairs with the release in `Consumer::empty`; the consumer has done with the bytes.
+            self.emptied = self.ring.emptied.0.load(Ordering::Acquire);
+        }
+        let free = self.filled - self.emptied < slots;
+        let at = self.ring.slot(self.filled) * self.ring.slot_bytes;
+        free.then(|| self.ring.memory.slice(at, self.ring.slot_bytes))
+    }
+
+    /// The slot that [`Producer::free`] gave holds this many bytes now.
+    #[inline]
+    pub fn fill(&mut self, bytes: usize) {
+        self.ring.lengths[self.ring.slot(self.filled)].store(bytes as u32, Ordering::Relaxed);
+        self.filled += 1;
+    }
+
+    /// Shows the consumer what was filled; true if it had to be woken.
+    #[inline]
+    pub fn publish(&self) -> bool {
+        // Release: pairs with the acquire in `Consumer::look`; who sees the position sees the bytes.
+        self.ring.filled.0.store(self.filled, Ordering::Release);
+        // Pairs with the fence in `Consumer::sleep`: either it sees the position, or we see it sleep.
+        fence(Ordering::SeqCst);
+        if !self.ring.sleeping.0.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.wake_up()
+    }
+
+    #[cold]
+    fn wake_up(&self) -> bool {
+        let slept = self.ring.sleeping.0.swap(false, Ordering::Relaxed);
+        // Only a counter at its limit refuses, and then it is readable.
+        slept && self.ring.call.write(1).is_ok()
+    }
+}
+
+impl Consumer {
+    /// How many slots wait to be taken.
+    #[inline]
+    pub fn look(&mut self) -> u64 {
+        // Acquire: pairs with the release in `Producer::publish`.
+        self.filled = self.ring.filled.0.load(Ordering::Acquire);
+        self.filled - self.taken
+    }
+
+    /// Takes one of the slots seen by [`Consumer::look`] and lends it.
+    #[inline]
+    pub fn take(&mut self, lent: &mut Lent) {
+        if let Some((at, bytes)) = self.next() {
+            self.lender.push(lent, at as u64, bytes as u32);
+        }
+    }
+
+    /// Takes one of the slots seen by [`Consumer::look`], as what it holds.
+    #[cfg(feature = "testing")]
+    pub fn take_slice(&mut self) -> Option<SharedSlice<'_>> {
+        let (at, bytes) = self.next()?;
+        Some(self.ring.memory.slice(at, bytes))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        if self.taken == self.filled {
+            return None;
+        }
+        let slot = self.ring.slot(self.taken);
+        self.taken += 1;
+        Some((slot * self.ring.slot_bytes, self.ring.lengths[slot].load(Ordering::Relaxed) as usize))
+    }
+
+    /// Gives back all slots that were taken.
+    #[inline]
+    pub fn empty(&self) {
+        // Release: pairs with the acquire in `Producer::free`; our reads are done.
+        self.ring.emptied.0.store(self.taken, Ordering::Release);
+    }
+
+    /// Asks to be woken; true, and nothing asked, if something is there.
+    pub fn sleep(&mut self) -> bool {
+        self.ring.sleeping.0.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `Producer::publish`.
+        fence(Ordering::SeqCst);
+        let there = self.look() > 0;
+        if there {
+            self.ring.sleeping.0.store(false, Ordering::Relaxed);
+        }
+        there
+    }
+
+    /// Asks no more, and forgets a wake-up that came.
+    pub fn wake(&self) {
+        self.ring.sleeping.0.store(false, Ordering::Relaxed);
+        // A producer that saw us sleep may still be about to call: then we wake once more for nothing, and
+        // forget it here. Reading fails if nobody called.
+        let _ = self.ring.call.read();
+    }
+
+    /// Readable when the producer has woken us.
+    pub fn call(&self) -> &EventFd {
+        &self.ring.call
+    }
+}

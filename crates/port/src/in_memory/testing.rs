@@ -1,0 +1,94 @@
+//! Frames as bytes, put in and taken out, for tests of whoever forwards.
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use virtio::net::NetHeader;
+
+use super::ring::{Consumer, LAYOUT, Producer};
+use super::{InMemory, InMemorySink, InMemorySource, QueueOptions, queue};
+
+/// A port whose other side is in the hands of a test: an injector and a collector for each queue pair.
+pub fn port(queue_pairs: u16, options: QueueOptions) -> io::Result<(InMemory, Vec<(Injector, Collector)>)> {
+    let (mut ends, mut hands) = (Vec::new(), Vec::new());
+    for _ in 0..queue_pairs {
+        let (injecting, source) = queue(options)?;
+        let (sink, collecting) = queue(options)?;
+        ends.push((source, sink));
+        hands.push((injecting.into(), collecting.into()));
+    }
+    Ok((InMemory::of(ends), hands))
+}
+
+/// Puts frames into a queue.
+#[derive(Debug)]
+pub struct Injector(Producer);
+
+/// Takes frames out of a queue.
+#[derive(Debug)]
+pub struct Collector(Consumer);
+
+impl From<InMemorySink> for Injector {
+    fn from(sink: InMemorySink) -> Self {
+        Injector(sink.producer)
+    }
+}
+
+impl From<InMemorySource> for Collector {
+    fn from(source: InMemorySource) -> Self {
+        Collector(source.consumer)
+    }
+}
+
+impl Injector {
+    /// Puts in a frame as it is, however malformed; false if no slot is free or it is longer than a slot.
+    #[must_use]
+    pub fn inject(&mut self, header: NetHeader, frame: &[u8]) -> bool {
+        let bytes = LAYOUT.bytes() + frame.len();
+        if bytes > self.0.slot_bytes() {
+            return false;
+        }
+        let Some(slot) = self.0.free() else { return false };
+        slot.write(&header.to_bytes());
+        slot.slice(LAYOUT.bytes(), frame.len()).write(frame);
+        self.0.fill(bytes);
+        self.0.publish();
+        true
+    }
+}
+
+impl Collector {
+    /// The next frame, if one is there.
+    pub fn take(&mut self) -> Option<(NetHeader, Vec<u8>)> {
+        self.0.look();
+        let slot = self.0.take_slice()?;
+        let mut header = [0; NetHeader::BYTES];
+        slot.read(&mut header);
+        let rest = slot.slice(LAYOUT.bytes(), usize::MAX);
+        let mut frame = vec![0; rest.len_bytes()];
+        rest.read(&mut frame);
+        self.0.empty();
+        Some((NetHeader::from_bytes(&header, LAYOUT), frame))
+    }
+
+    /// The next frame, waited for; `None` if none came within the limit.
+    pub fn take_within(&mut self, limit: Duration) -> Option<(NetHeader, Vec<u8>)> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(taken) = self.take() {
+                return Some(taken);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            if !self.0.sleep() {
+                let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+                let mut fds = [PollFd::new(self.0.call().as_fd(), PollFlags::POLLIN)];
+                let _ = poll(&mut fds, timeout);
+                self.0.wake();
+            }
+        }
+    }
+}

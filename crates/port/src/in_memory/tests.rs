@@ -1,0 +1,171 @@
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use virtio::net::{Accepts, NetHeader};
+
+use super::testing::{Collector, Injector};
+use super::*;
+use crate::{DropReason, Sink, Source};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A frame that says which it is, of a length that varies with it.
+fn frame(number: u32) -> Vec<u8> {
+    let mut frame = vec![number as u8; 60 + number as usize % 1400];
+    frame[14..18].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+fn small() -> QueueOptions {
+    QueueOptions { slots: 8, frame_bytes: 1514, ..QueueOptions::default() }
+}
+
+/// Injector, then a queue, the forwarder's sink and a second queue to the collector.
+fn relay(first: QueueOptions, second: QueueOptions) -> (Injector, InMemorySource, InMemorySink, Collector) {
+    let (injecting, source) = queue(first).unwrap();
+    let (sink, collecting) = queue(second).unwrap();
+    (injecting.into(), source, sink, collecting.into())
+}
+
+fn forward(source: &mut InMemorySource, sink: &mut InMemorySink, max: usize) -> usize {
+    let lending = source.lend(max).unwrap();
+    let count = lending.len();
+    let all: Vec<u16> = (0..count as u16).collect();
+    sink.accept(lending, &all).unwrap();
+    source.release();
+    count
+}
+
+#[test]
+fn frames_arrive_in_order_unaltered_with_their_offloads() {
+    let (mut injector, mut source, mut sink, mut collector) = relay(small(), small());
+    let offloaded = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        gso_type: NetHeader::GSO_TCPV4,
+        hdr_len: 54,
+        gso_size: 500,
+        csum_start: 34,
+        csum_offset: 16,
+        num_buffers: 1,
+    };
+    let plain = NetHeader { num_buffers: 1, ..NetHeader::default() };
+    for round in 0..1000 {
+        for i in 0..3 {
+            let header = if i == 1 { offloaded } else { plain };
+            assert!(injector.inject(header, &frame(3 * round + i)));
+        }
+        assert_eq!(forward(&mut source, &mut sink, 2), 2);
+        assert_eq!(forward(&mut source, &mut sink, 2), 1);
+        for i in 0..3 {
+            let header = if i == 1 { offloaded } else { plain };
+            assert_eq!(collector.take(), Some((header, frame(3 * round + i))));
+        }
+        assert_eq!(collector.take(), None);
+    }
+    assert_eq!(source.counters().counts().frames, 3000);
+    assert_eq!(sink.counters().counts().bytes, source.counters().counts().bytes);
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_nothing_else_suffers() {
+    let short = QueueOptions { frame_bytes: 500, ..small() };
+    let (mut injector, mut source, mut sink, mut collector) = relay(small(), short);
+    for i in 0..8 {
+        assert!(injector.inject(NetHeader::default(), &frame(i)));
+    }
+    assert!(!injector.inject(NetHeader::default(), &frame(8)), "the ring is bounded");
+    assert_eq!(forward(&mut source, &mut sink, 8), 8);
+    assert!(injector.inject(NetHeader::default(), &frame(1000)), "released slots are free again");
+    assert!(injector.inject(NetHeader::default(), &frame(9)));
+    assert_eq!(forward(&mut source, &mut sink, 8), 2);
+    let drops = [DropReason::NoBufferLargeEnough, DropReason::ReceiverFull].map(|r| sink.counters().drops(r));
+    assert_eq!(drops, [1, 1]);
+    for i in 0..8 {
+        assert_eq!(collector.take().unwrap().1, frame(i));
+    }
+    assert_eq!(collector.take(), None);
+}
+
+#[test]
+fn malformed_frames_are_counted_and_their_slots_come_back() {
+    let (mut injector, mut source, _, _) = relay(small(), small());
+    for _ in 0..5 {
+        let outside = NetHeader { flags: 1, csum_start: 9000, ..NetHeader::default() };
+        assert!(injector.inject(outside, &frame(1)));
+        assert!(injector.inject(NetHeader::default(), &[0; 13]));
+        assert!(source.lend(8).unwrap().is_empty());
+        assert!(source.lent(), "an empty lending is to be released too");
+        source.release();
+    }
+    let drops = [DropReason::MalformedHeader, DropReason::TooShort].map(|r| source.counters().drops(r));
+    assert_eq!(drops, [5, 5]);
+    assert!(source.lend(8).unwrap().is_empty() && !source.lent());
+}
+
+#[test]
+fn a_receiver_without_offloads_gets_no_offloads() {
+    let plain = QueueOptions { accepts: Accepts::NOTHING, ..small() };
+    let (mut injector, mut source, mut sink, mut collector) = relay(small(), plain);
+    let partial = NetHeader { flags: 1, csum_start: 34, csum_offset: 16, ..NetHeader::default() };
+    assert!(injector.inject(partial, &frame(1)));
+    forward(&mut source, &mut sink, 8);
+    let passed = collector.take().is_none_or(|(header, _)| header.flags & NetHeader::F_NEEDS_CSUM == 0);
+    assert!(passed);
+}
+
+/// The consumer sleeps whenever it finds nothing, the producer pauses whenever it finds no room: a lost
+/// wake-up would end in the time limit.
+#[test]
+fn two_threads_lose_neither_frames_nor_wake_ups() {
+    const FRAMES: u32 = 200_000;
+    let (mut injector, mut source) = {
+        let (sink, source) = queue(small()).unwrap();
+        (Injector::from(sink), source)
+    };
+    let producer = std::thread::spawn(move || {
+        for i in 0..FRAMES {
+            while !injector.inject(NetHeader::default(), &frame(i)[..60]) {
+                std::thread::yield_now();
+            }
+            // Let the consumer run dry now and then, at varying moments.
+            for _ in 0..i % 97 {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    let deadline = Instant::now() + LIMIT;
+    let (mut next, mut slept) = (0, 0);
+    while next < FRAMES {
+        let lending = source.lend(5).unwrap();
+        for frame in lending.frames() {
+            assert_eq!(number(frame.head()), next);
+            next += 1;
+        }
+        if source.lent() {
+            source.release();
+            continue;
+        }
+        if !source.sleep() {
+            slept += 1;
+            let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
+            let left = deadline.saturating_duration_since(Instant::now());
+            let woken = poll(&mut fds, PollTimeout::try_from(left).unwrap()).unwrap();
+            assert_eq!(woken, 1, "no wake-up before frame {next}");
+        }
+        source.wake();
+    }
+    producer.join().unwrap();
+    assert!(slept > 0, "the consumer never slept: this test tested nothing");
+}
+
+#[test]
+fn an_idle_queue_stays_asleep() {
+    let (_sink, mut source) = queue(small()).unwrap();
+    assert!(!source.sleep());
+    let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
+    assert_eq!(poll(&mut fds, PollTimeout::ZERO).unwrap(), 0);
+}

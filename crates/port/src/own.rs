@@ -1,0 +1,48 @@
+//! Memory of our own, in which frames lie until they are lent.
+use std::ffi::CStr;
+use std::io;
+use std::sync::Arc;
+
+use memory::{Access, AddressSpace, Lent, Mapping, Region, SharedSlice, Translator, sealed_memfd};
+
+/// A sealed memory file, mapped once. Pages that are never touched cost nothing.
+#[derive(Debug)]
+pub(crate) struct OwnMemory {
+    space: Arc<AddressSpace>,
+    mapping: Arc<Mapping>,
+}
+
+/// Lends parts of an [`OwnMemory`]: one per thread that does.
+#[derive(Debug)]
+pub(crate) struct OwnLender(Translator);
+
+impl OwnMemory {
+    /// `bytes` of zeros; the name is for `/proc`.
+    pub fn new(name: &CStr, bytes: u64) -> io::Result<Self> {
+        let file = sealed_memfd(name, bytes)?;
+        let region = Region::map(&file, 0, bytes, 0, 0).map_err(io::Error::other)?;
+        let mapping = Arc::clone(region.mapping());
+        let space = AddressSpace::from_regions([region]).map_err(io::Error::other)?;
+        Ok(OwnMemory { space: Arc::new(space), mapping })
+    }
+
+    /// The part from `offset` on, cut to what there is.
+    #[inline(always)]
+    pub fn slice(&self, offset: usize, bytes: usize) -> SharedSlice<'_> {
+        SharedSlice::of_mapping(&self.mapping).slice(offset, bytes)
+    }
+
+    /// For lending parts of it.
+    pub fn lender(&self) -> OwnLender {
+        OwnLender(Translator::new(Arc::clone(&self.space)))
+    }
+}
+
+impl OwnLender {
+    /// Appends the part from `offset` on; nothing if it reaches beyond the end.
+    #[inline(always)]
+    pub fn push(&mut self, lent: &mut Lent, offset: u64, bytes: u32) {
+        let pushed = self.0.lend(lent).push(offset, bytes, Access::Read);
+        debug_assert!(pushed.is_ok(), "{pushed:?}");
+    }
+}

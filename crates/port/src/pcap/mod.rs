@@ -1,0 +1,129 @@
+//! Captures as a port, for debugging: frames come from one file, and go to another.
+//!
+//! A capture that is replayed is read into memory first; its frames are then lent where they lie. A
+//! recording has nanoseconds, complete checksums and no segments to cut, and holds each burst as soon as
+//! it was accepted: nothing is left to write at the end, however that comes. What cannot be written stops
+//! the recording, is said once, and costs nobody else anything.
+mod load;
+mod options;
+mod record;
+mod replay;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use virtio::net::HeaderLayout;
+
+pub use self::options::{PcapOptions, Rounds, Timing};
+use self::record::Record;
+use self::replay::Replay;
+use crate::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
+
+/// How frames begin in memory.
+const LAYOUT: HeaderLayout = HeaderLayout::Full;
+
+/// The net header that all frames of a capture share.
+const FRONT_BYTES: u64 = LAYOUT.bytes() as u64;
+
+/// A capture to replay, a recording, or both, as a port of one queue pair.
+#[derive(Debug)]
+pub struct Pcap {
+    options: PcapOptions,
+    from_guest: Arc<QueueCounters>,
+    to_guest: Arc<QueueCounters>,
+}
+
+impl Pcap {
+    /// Nothing is opened yet.
+    pub fn new(options: PcapOptions) -> Self {
+        Pcap { options, from_guest: Arc::default(), to_guest: Arc::default() }
+    }
+
+    fn open_recording(&self, path: &Path) -> Result<Record, PortError> {
+        let failed = |why: std::io::Error| {
+            let remedy = "name a file that this user may write, on a file system with room";
+            PortError::new(format!("record to {}", path.display()), why, remedy)
+        };
+        let same = |a: &Path| Some((a.metadata().ok()?, path.metadata().ok()?));
+        if let Some((a, b)) = self.options.replay.as_deref().and_then(same)
+            && (a.dev(), a.ino()) == (b.dev(), b.ino())
+        {
+            return Err(failed(std::io::Error::other("it is the capture that is to be replayed")));
+        }
+        let file = File::create(path).map_err(failed)?;
+        Record::new(file, self.options.snapshot_bytes, Arc::clone(&self.to_guest)).map_err(failed)
+    }
+}
+
+impl Port for Pcap {
+    fn queue_pairs(&self) -> u16 {
+        1
+    }
+
+    fn describe(&self) -> String {
+        let replay = self.options.replay.as_ref().map(|path| format!("replay {}", path.display()));
+        let record = self.options.record.as_ref().map(|path| format!("record to {}", path.display()));
+        let both: Vec<String> = [replay, record].into_iter().flatten().collect();
+        format!("pcap, {}", both.join(", "))
+    }
+
+    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
+        let counters = match side {
+            Side::FromGuest => &self.from_guest,
+            Side::ToGuest => &self.to_guest,
+        };
+        (pair == 0).then(|| Arc::clone(counters))
+    }
+
+    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        // The capture first: if it cannot be read, no recording is begun.
+        let replay = match &self.options.replay {
+            None => None,
+            Some(path) => {
+                let capture = Arc::new(load::load(path)?);
+                if capture.cut > 0 {
+                    let (cut, name) = (capture.cut, path.display());
+                    let remedy = "capture with a larger snapshot length";
+                    board.say(&format_args!(
+                        "{name}: {cut} frames were cut when captured, left out; {remedy}"
+                    ));
+                }
+                let counters = Arc::clone(&self.from_guest);
+                let replay = Replay::new(capture, self.options.rounds, self.options.timing, counters);
+                let what = || format!("replay {}", path.display());
+                Some(replay.map_err(|error| PortError::new(what(), error, "raise the limit of open files"))?)
+            }
+        };
+        let record = self.options.record.as_deref().map(|path| self.open_recording(path)).transpose()?;
+        if let Some(replay) = replay {
+            board.plug_source(0, Box::new(replay));
+        }
+        if let Some(record) = record {
+            board.plug_sink(0, Box::new(record));
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, _token: Token, _board: &mut dyn Plugboard) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn stopped(&mut self, _pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
+        let what = self.describe();
+        let remedy = match side {
+            Side::FromGuest => "start the port again",
+            Side::ToGuest => "what was recorded so far is whole; make room and start the port again",
+        };
+        board.say(&format_args!("{what}: stopped: {why}; {remedy}"));
+    }
+
+    fn end(&mut self, board: &mut dyn Plugboard) {
+        board.unplug_source(0);
+        board.unplug_sink(0);
+    }
+}

@@ -1,0 +1,154 @@
+//! A capture as a source.
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use super::load::Capture;
+use super::options::{Rounds, Timing};
+use super::{FRONT_BYTES, LAYOUT};
+use crate::own::OwnLender;
+use crate::{Lending, QueueCounters, QueueError, Source};
+
+/// Most frames of one lending.
+const BURST: usize = 64;
+
+/// Lends the frames of a capture where they lie, round after round.
+#[derive(Debug)]
+pub(super) struct Replay {
+    capture: Arc<Capture>,
+    lender: OwnLender,
+    /// Rounds begun and not ended; `None` goes on for ever.
+    rounds_left: Option<u64>,
+    next: usize,
+    clock: Option<Clock>,
+    lending: Lending,
+    lent: bool,
+    counters: Arc<QueueCounters>,
+}
+
+/// When the next frame is due, with the capture's own timing.
+#[derive(Debug)]
+struct Clock {
+    timer: TimerFd,
+    /// When this round's first frame went; set by the first look.
+    began: Option<Instant>,
+}
+
+impl Replay {
+    pub fn new(
+        capture: Arc<Capture>,
+        rounds: Rounds,
+        timing: Timing,
+        counters: Arc<QueueCounters>,
+    ) -> io::Result<Self> {
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let clock = match timing {
+            Timing::Fast => None,
+            Timing::Original => {
+                Some(Clock { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, began: None })
+            }
+        };
+        let rounds_left = match rounds {
+            // A capture without frames is over at once.
+            _ if capture.frames.is_empty() => Some(0),
+            Rounds::Times(times) => Some(times),
+            Rounds::Forever => None,
+        };
+        Ok(Replay {
+            lender: capture.memory.lender(),
+            capture,
+            rounds_left,
+            next: 0,
+            clock,
+            lending: Lending::of_memory(BURST),
+            lent: false,
+            counters,
+        })
+    }
+
+    fn over(&self) -> bool {
+        self.rounds_left == Some(0)
+    }
+
+    /// How long until the next frame is due; nothing if it is due now.
+    fn wait(&mut self) -> Duration {
+        let Some(clock) = &mut self.clock else { return Duration::ZERO };
+        let now = Instant::now();
+        let due = self.capture.frames.get(self.next).map_or(Duration::ZERO, |frame| frame.at);
+        due.saturating_sub(now.duration_since(*clock.began.get_or_insert(now)))
+    }
+
+    fn step(&mut self) {
+        self.next += 1;
+        if self.next < self.capture.frames.len() {
+            return;
+        }
+        self.next = 0;
+        self.rounds_left = self.rounds_left.map(|left| left - 1);
+        // The next round begins where this one ends in time, not when it was looked at.
+        if let (Some(clock), Some(last)) = (&mut self.clock, self.capture.frames.last()) {
+            clock.began = clock.began.map(|began| began.checked_add(last.at).unwrap_or_else(Instant::now));
+        }
+    }
+}
+
+impl Source for Replay {
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
+        debug_assert!(!self.lent, "what was lent before is released first");
+        for _ in 0..max.min(BURST) {
+            if self.over() || !self.wait().is_zero() {
+                break;
+            }
+            let Some(frame) = self.capture.frames.get(self.next).copied() else { break };
+            let Some(lent) = self.lending.lent_mut() else { break };
+            let first = lent.len();
+            self.lender.push(lent, 0, FRONT_BYTES as u32);
+            self.lender.push(lent, frame.offset, frame.bytes);
+            match self.lending.push(first, LAYOUT) {
+                Ok(()) => self.counters.passed(1, u64::from(frame.bytes)),
+                Err(reason) => self.counters.dropped(reason, 1),
+            }
+            self.lent = true;
+            self.step();
+        }
+        Ok(&self.lending)
+    }
+
+    fn lent(&self) -> bool {
+        self.lent
+    }
+
+    fn release(&mut self) {
+        self.lending.clear();
+        self.lent = false;
+    }
+
+    fn sleep(&mut self) -> bool {
+        if self.over() {
+            return false;
+        }
+        let wait = self.wait();
+        let Some(clock) = &self.clock else { return true };
+        let expiration = Expiration::OneShot(TimeSpec::from_duration(wait));
+        // A timer that cannot be set must not end in a frame that is never sent.
+        wait.is_zero() || clock.timer.set(expiration, TimerSetTimeFlags::empty()).is_err()
+    }
+
+    fn wake(&mut self) {
+        if let Some(clock) = &self.clock {
+            let _ = clock.timer.unset();
+        }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.clock.as_ref().map(|clock| clock.timer.as_fd())
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}

@@ -1,0 +1,330 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use proptest::prelude::*;
+use virtio::net::NetHeader;
+
+use super::*;
+use crate::in_memory::testing::{Collector, Injector};
+use crate::in_memory::{QueueOptions, queue};
+use crate::{DropReason, Sink, Source};
+
+const ORDERS: [(Order, u32); 4] = [
+    (Order::Little, 0xa1b2_c3d4),
+    (Order::Little, 0xa1b2_3c4d),
+    (Order::Big, 0xa1b2_c3d4),
+    (Order::Big, 0xa1b2_3c4d),
+];
+
+#[derive(Clone, Copy)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn u32s(self, fields: &[u32]) -> Vec<u8> {
+        let bytes = |field: &u32| match self {
+            Order::Little => field.to_le_bytes(),
+            Order::Big => field.to_be_bytes(),
+        };
+        fields.iter().flat_map(bytes).collect()
+    }
+
+    fn u16s(self, fields: &[u16]) -> Vec<u8> {
+        let bytes = |field: &u16| match self {
+            Order::Little => field.to_le_bytes(),
+            Order::Big => field.to_be_bytes(),
+        };
+        fields.iter().flat_map(bytes).collect()
+    }
+}
+
+/// A capture of frames a second apart, written field by field.
+fn pcap(order: Order, magic: u32, link_type: u32, frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut file =
+        [order.u32s(&[magic]), order.u16s(&[2, 4]), order.u32s(&[0, 0, 65_535, link_type])].concat();
+    for (second, frame) in (1_700_000_000..).zip(frames) {
+        let bytes = frame.len() as u32;
+        file.extend(order.u32s(&[second, 5, bytes, bytes]));
+        file.extend(frame);
+    }
+    file
+}
+
+/// The same as pcapng: a section, an Ethernet whose clock counts milliseconds, and enhanced packets.
+fn pcapng(order: Order, frames: &[Vec<u8>]) -> Vec<u8> {
+    let block = |kind: u32, body: Vec<u8>| {
+        let mut body = body;
+        body.resize(body.len().next_multiple_of(4), 0);
+        let bytes = body.len() as u32 + 12;
+        [order.u32s(&[kind, bytes]), body, order.u32s(&[bytes])].concat()
+    };
+    let section = [order.u32s(&[0x1a2b_3c4d]), order.u16s(&[1, 0]), order.u32s(&[u32::MAX; 2])].concat();
+    let resolution = [order.u16s(&[9, 1]), vec![3, 0, 0, 0], order.u16s(&[0, 0])].concat();
+    let interface = [order.u16s(&[1, 0]), order.u32s(&[0]), resolution].concat();
+    let mut file = [block(0x0a0d_0d0a, section), block(1, interface)].concat();
+    for (i, frame) in (0..).zip(frames) {
+        let ms: u64 = 1_700_000_000_000 + i * 1000;
+        let bytes = frame.len() as u32;
+        let head = order.u32s(&[0, (ms >> 32) as u32, ms as u32, bytes, bytes]);
+        file.extend(block(6, [head, frame.clone()].concat()));
+    }
+    file
+}
+
+fn frames(count: usize) -> Vec<Vec<u8>> {
+    let sizes = [14, 15, 60, 63, 64, 65, 128, 1514, 9014, 65_549];
+    let frame = |i: usize| (0..sizes[i % sizes.len()]).map(|at| (at * 13 + i) as u8).collect();
+    (0..count).map(frame).collect()
+}
+
+fn options(replay: &Path) -> PcapOptions {
+    PcapOptions { timing: Timing::Fast, ..PcapOptions::replay(replay) }
+}
+
+fn source(options: PcapOptions) -> Result<Replay, PortError> {
+    let capture = Arc::new(load::load(options.replay.as_deref().unwrap())?);
+    Ok(Replay::new(capture, options.rounds, options.timing, Arc::default()).unwrap())
+}
+
+/// All that a source lends to a sink.
+fn drain(source: &mut dyn Source, sink: &mut dyn Sink) {
+    loop {
+        let lending = source.lend(7).unwrap();
+        let all: Vec<u16> = (0..lending.len() as u16).collect();
+        sink.accept(lending, &all).unwrap();
+        if !source.lent() {
+            return;
+        }
+        source.release();
+    }
+}
+
+fn all_frames(options: PcapOptions) -> Vec<Vec<u8>> {
+    let (mut sink, source_end) = queue(QueueOptions { slots: 1024, ..QueueOptions::default() }).unwrap();
+    drain(&mut source(options).unwrap(), &mut sink);
+    let mut collector = Collector::from(source_end);
+    std::iter::from_fn(|| collector.take().map(|(_, frame)| frame)).collect()
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+}
+
+#[test]
+fn every_format_and_byte_order_is_replayed() {
+    let (folder, sent) = (Folder::new(), frames(25));
+    let captures = ORDERS.map(|(order, magic)| pcap(order, magic, 1, &sent));
+    let captures = captures.into_iter().chain([pcapng(Order::Little, &sent), pcapng(Order::Big, &sent)]);
+    for (i, bytes) in captures.enumerate() {
+        let file = folder.file("a", &bytes);
+        let capture = load::load(&file).unwrap();
+        assert_eq!(capture.frames[24].at, Duration::from_secs(24), "capture {i}");
+        assert_eq!(all_frames(options(&file)), sent, "capture {i}");
+    }
+}
+
+#[test]
+fn a_recording_of_a_replay_holds_the_same_frames() {
+    let (folder, sent) = (Folder::new(), frames(200));
+    let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &sent));
+    let recorded = folder.path("b");
+    let mut record = Record::new(File::create(&recorded).unwrap(), 262_144, Arc::default()).unwrap();
+    drain(&mut source(PcapOptions { rounds: Rounds::Times(3), ..options(&file) }).unwrap(), &mut record);
+    assert_eq!(record.counters().counts().frames, 600);
+    // Nothing is left to be written, even if the recorder is never dropped.
+    std::mem::forget(record);
+    assert_eq!(all_frames(options(&recorded)), [sent.clone(), sent.clone(), sent].concat());
+    assert_eq!(&fs::read(&recorded).unwrap()[..4], 0xa1b2_3c4d_u32.to_le_bytes());
+}
+
+#[test]
+fn a_snapshot_length_cuts_and_a_cut_frame_is_not_replayed() {
+    let (folder, sent) = (Folder::new(), frames(10));
+    let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &sent));
+    let recorded = folder.path("b");
+    let mut record = Record::new(File::create(&recorded).unwrap(), 64, Arc::default()).unwrap();
+    drain(&mut source(options(&file)).unwrap(), &mut record);
+    let capture = load::load(&recorded).unwrap();
+    assert_eq!((capture.frames.len(), capture.cut), (5, 5));
+    assert_eq!(all_frames(options(&recorded)), sent[..5]);
+}
+
+#[test]
+fn offloads_are_finished_before_frames_are_recorded() {
+    let (folder, recorded) = (Folder::new(), "b");
+    let (injecting, mut from) = queue(QueueOptions::default()).unwrap();
+    let header =
+        NetHeader { flags: NetHeader::F_NEEDS_CSUM, csum_start: 34, csum_offset: 6, ..NetHeader::default() };
+    assert!(Injector::from(injecting).inject(header, &frames(3)[2]));
+    let file = File::create(folder.path(recorded)).unwrap();
+    let mut record = Record::new(file, 262_144, Arc::default()).unwrap();
+    drain(&mut from, &mut record);
+    let counts = record.counters().counts();
+    assert_eq!(counts.frames + counts.dropped(), 1);
+}
+
+#[test]
+fn the_captures_own_timing_is_kept() {
+    let folder = Folder::new();
+    let mut bytes = pcap(Order::Little, 0xa1b2_3c4d, 1, &frames(3));
+    // The second and third frame 40 ms and 10 ms after the first: clocks of captures do go backwards.
+    for (record, ns) in [(24 + 16 + 14, 40_000_000u32), (24 + 16 + 14 + 16 + 15, 10_000_000)] {
+        bytes[record..record + 4].copy_from_slice(&1_700_000_000u32.to_le_bytes());
+        bytes[record + 4..record + 8].copy_from_slice(&(ns + 5).to_le_bytes());
+    }
+    let file = folder.file("a", &bytes);
+    let mut source = source(PcapOptions { rounds: Rounds::Times(2), ..PcapOptions::replay(&file) }).unwrap();
+    let began = Instant::now();
+    let mut went = Vec::new();
+    while went.len() < 6 {
+        let count = source.lend(64).unwrap().len();
+        went.extend(std::iter::repeat_n(began.elapsed().as_millis(), count));
+        if source.lent() {
+            source.release();
+        } else if !source.sleep() {
+            let fd = PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN);
+            assert_eq!(poll(&mut [fd], PollTimeout::from(60_000u16)), Ok(1), "no wake-up");
+        }
+        source.wake();
+    }
+    for (went, due) in went.iter().zip([0, 40, 40, 40, 80, 80]) {
+        assert!(*went >= due, "{went} ms instead of {due}");
+    }
+    assert!(!source.sleep(), "it is over");
+}
+
+#[test]
+fn a_fast_replay_sleeps_only_when_it_is_over() {
+    let folder = Folder::new();
+    let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &frames(2)));
+    let mut once = source(options(&file)).unwrap();
+    assert!(once.sleep());
+    assert_eq!(once.lend(64).unwrap().len(), 2);
+    once.release();
+    assert!(!once.sleep() && once.wake_fd().is_none());
+    let mut forever = source(PcapOptions { rounds: Rounds::Forever, ..options(&file) }).unwrap();
+    for _ in 0..10 {
+        assert_eq!(forever.lend(64).unwrap().len(), 64);
+        forever.release();
+    }
+    let none = folder.file("b", &pcap(Order::Little, 0xa1b2_c3d4, 1, &[]));
+    let mut none = source(PcapOptions { rounds: Rounds::Forever, ..options(&none) }).unwrap();
+    assert!(none.lend(64).unwrap().is_empty() && !none.lent() && !none.sleep());
+}
+
+#[test]
+fn what_is_no_capture_is_refused_with_the_reason() {
+    let folder = Folder::new();
+    let refused = |file: &Path| load::load(file).unwrap_err().to_string();
+    let whole = pcap(Order::Little, 0xa1b2_c3d4, 1, &frames(3));
+    let cooked = pcap(Order::Little, 0xa1b2_c3d4, 113, &frames(1));
+    let mut endless = whole.clone();
+    endless[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
+    for (bytes, said) in [
+        (&b""[..], "it is empty"),
+        (b"no capture at all, but some text", "neither pcap nor pcapng"),
+        (&whole[..10], "ends within its header"),
+        (&whole[..60], "ends within record 2"),
+        (&whole[..whole.len() - 1], "ends within record 3"),
+        (&cooked, "link type"),
+        (&endless, "record 1 claims"),
+    ] {
+        let error = refused(&folder.file("a", bytes));
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    assert!(refused(&folder.path("none")).contains("No such file"));
+    assert!(refused(folder.0.path()).contains("no regular file"));
+}
+
+#[test]
+fn a_capture_that_ends_anywhere_is_read_or_refused() {
+    let folder = Folder::new();
+    for whole in [pcap(Order::Big, 0xa1b2_c3d4, 1, &frames(4)), pcapng(Order::Little, &frames(4))] {
+        let mut read = 0;
+        for end in 0..whole.len() {
+            read += usize::from(load::load(&folder.file("a", &whole[..end])).is_ok());
+        }
+        // Only where a record ends; a section's header and its interface are blocks without frames.
+        assert!((4..=5).contains(&read), "{read}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Whatever is in a file: it is read or refused, and what is read can be replayed.
+    #[test]
+    fn no_bytes_of_a_file_do_harm(
+        which in 0..6usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+    ) {
+        let sent = frames(5);
+        let mut bytes = match which {
+            0..4 => pcap(ORDERS[which].0, ORDERS[which].1, 1, &sent),
+            4 => pcapng(Order::Little, &sent),
+            _ => pcapng(Order::Big, &sent),
+        };
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        let folder = Folder::new();
+        let file = folder.file("a", &bytes);
+        if load::load(&file).is_ok() {
+            prop_assert!(all_frames(options(&file)).len() <= 10);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_leaves_whole_records() {
+    assert!(Record::new(File::create("/dev/full").unwrap(), 262_144, Arc::default()).is_err());
+
+    let (folder, sent) = (Folder::new(), frames(3));
+    let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &sent));
+    let disk = File::from(memfd_create(c"disk", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+    let mut record = Record::new(disk.try_clone().unwrap(), 262_144, Arc::default()).unwrap();
+    drain(&mut source(options(&file)).unwrap(), &mut record);
+    // Room for half a record more.
+    let written = disk.metadata().unwrap().len();
+    disk.set_len(written + 40).unwrap();
+    fcntl(&disk, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW)).unwrap();
+    let mut again = source(options(&file)).unwrap();
+    let error = record.accept(again.lend(64).unwrap(), &[0, 1, 2]).unwrap_err();
+    assert!(error.to_string().contains("write the recording"), "{error}");
+    let counts = record.counters().counts();
+    assert_eq!((counts.frames, counts.drops), (3, vec![(DropReason::System, 3)]));
+    let left = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&disk));
+    assert_eq!(disk.metadata().unwrap().len(), written);
+    assert_eq!(all_frames(options(Path::new(&left))), sent);
+}
+
+#[test]
+fn a_capture_is_not_recorded_over_itself() {
+    let folder = Folder::new();
+    let bytes = pcap(Order::Little, 0xa1b2_c3d4, 1, &frames(3));
+    let file = folder.file("a", &bytes);
+    let port = Pcap::new(PcapOptions { record: Some(file.clone()), ..options(&file) });
+    let error = port.open_recording(&file).unwrap_err().to_string();
+    assert!(error.contains("to be replayed"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}

@@ -1,0 +1,163 @@
+//! The `key=value` part of a port.
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Why a port's text says nothing that can be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Without colon.
+    #[error("'{0}' names no kind of port; write KIND:TARGET, for example vhost-user:/tmp/port0.sock")]
+    NoKind(String),
+    /// With nothing after it.
+    #[error("'{0}' has nothing after the colon; write KIND:TARGET, for example tap:tap0")]
+    NoTarget(String),
+    /// A kind that there is not.
+    #[error("there is no port of kind '{kind}'; there are {known}")]
+    UnknownKind {
+        /// As written.
+        kind: String,
+        /// What there is.
+        known: &'static str,
+    },
+    /// An option that is no `key=value`.
+    #[error("option '{0}' is not key=value")]
+    NotAnOption(String),
+    /// A key that is there twice.
+    #[error("option '{0}' is there twice")]
+    Twice(String),
+    /// A key that this kind of port does not know.
+    #[error("a {kind} port has no option '{key}'; it has {known}")]
+    UnknownKey {
+        /// Kind of the port.
+        kind: &'static str,
+        /// As written.
+        key: String,
+        /// What there is.
+        known: String,
+    },
+    /// A value that does not fit its key.
+    #[error("option {key}={value}: {expected}")]
+    Value {
+        /// The option.
+        key: &'static str,
+        /// As written.
+        value: String,
+        /// What it should be.
+        expected: String,
+    },
+}
+
+/// Options that are still to be taken by the kind they belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    left: Vec<(String, String)>,
+    asked: Vec<&'static str>,
+}
+
+impl Options {
+    pub(super) fn parse<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Self, SpecError> {
+        let mut left: Vec<(String, String)> = Vec::new();
+        for part in parts {
+            let (key, value) = part.split_once('=').ok_or_else(|| SpecError::NotAnOption(part.to_owned()))?;
+            if left.iter().any(|(other, _)| other == key) {
+                return Err(SpecError::Twice(key.to_owned()));
+            }
+            left.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Options { left, asked: Vec::new() })
+    }
+
+    /// The value as it stands.
+    pub fn text(&mut self, key: &'static str) -> Option<String> {
+        self.asked.push(key);
+        let at = self.left.iter().position(|(other, _)| other == key)?;
+        Some(self.left.remove(at).1)
+    }
+
+    /// `on` or `off`.
+    pub fn switch(&mut self, key: &'static str, default: bool) -> Result<bool, SpecError> {
+        match self.text(key).as_deref() {
+            None => Ok(default),
+            Some("on") => Ok(true),
+            Some("off") => Ok(false),
+            Some(value) => {
+                Err(SpecError::Value { key, value: value.into(), expected: "write on or off".into() })
+            }
+        }
+    }
+
+    /// A number within bounds.
+    pub fn number<T>(&mut self, key: &'static str, bounds: RangeInclusive<T>) -> Result<Option<T>, SpecError>
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let Some(value) = self.text(key) else { return Ok(None) };
+        match value.parse() {
+            Ok(number) if bounds.contains(&number) => Ok(Some(number)),
+            _ => {
+                let expected = format!("write a number from {} to {}", bounds.start(), bounds.end());
+                Err(SpecError::Value { key, value, expected })
+            }
+        }
+    }
+
+    /// Anything that reads itself from text.
+    pub fn value<T>(&mut self, key: &'static str) -> Result<Option<T>, SpecError>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let Some(value) = self.text(key) else { return Ok(None) };
+        match value.parse() {
+            Ok(parsed) => Ok(Some(parsed)),
+            Err(error) => Err(SpecError::Value { key, value, expected: T::Err::to_string(&error) }),
+        }
+    }
+
+    /// That no option is left which nobody asked for.
+    pub fn finish(self, kind: &'static str) -> Result<(), SpecError> {
+        match self.left.into_iter().next() {
+            None => Ok(()),
+            Some((key, _)) => Err(SpecError::UnknownKey { kind, key, known: self.asked.join(", ") }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Spec;
+    use super::*;
+
+    fn options(text: &str) -> Options {
+        text.parse::<Spec>().unwrap().options
+    }
+
+    #[test]
+    fn a_port_is_taken_apart() {
+        let mut spec: Spec = "vhost-user:/run/a.sock,queue-pairs=2,packed=off".parse().unwrap();
+        assert_eq!((spec.kind.as_str(), spec.target.as_str()), ("vhost-user", "/run/a.sock"));
+        assert_eq!(spec.options.number("queue-pairs", 1..=128u16), Ok(Some(2)));
+        assert_eq!(spec.options.switch("packed", true), Ok(false));
+        assert_eq!(spec.options.switch("mergeable", true), Ok(true));
+        assert_eq!(spec.options.finish("vhost-user"), Ok(()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
+        assert!(error("tap0").contains("no kind"));
+        assert!(error("tap:").contains("nothing after"));
+        assert!(error("tap:t,on").contains("'on' is not key=value"));
+        assert!(error("tap:t,a=1,a=2").contains("'a' is there twice"));
+        let mut wrong = options("tap:t,pairs=0,up=maybe,mac=5");
+        assert!(wrong.number("pairs", 1..=8u16).unwrap_err().to_string().contains("from 1 to 8"));
+        assert!(wrong.switch("up", true).unwrap_err().to_string().contains("on or off"));
+        let mac = wrong.value::<virtio::net::MacAddress>("mac").unwrap_err().to_string();
+        assert!(mac.contains("52:54:00"), "{mac}");
+        let mut unknown = options("tap:t,quues=2");
+        unknown.text("queue-pairs");
+        let error = unknown.finish("tap").unwrap_err().to_string();
+        assert!(error.contains("'quues'") && error.contains("queue-pairs"), "{error}");
+    }
+}

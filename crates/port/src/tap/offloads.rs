@@ -1,0 +1,41 @@
+//! Which offloads this kernel's TAPs know.
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use virtio::net::Accepts;
+
+use super::sys;
+
+/// From most to least: USO came with Linux 6.2, UFO is known or ignored ever since there are net headers.
+const SETS: [libc::c_uint; 4] = {
+    let checksum = libc::TUN_F_CSUM;
+    let tcp = checksum | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+    let fragments = tcp | libc::TUN_F_UFO;
+    [fragments | libc::TUN_F_USO4 | libc::TUN_F_USO6, fragments, tcp, checksum]
+};
+
+/// Has frames come with as many offloads as the kernel knows, and says which it takes.
+pub(super) fn negotiate(fd: BorrowedFd<'_>) -> io::Result<Accepts> {
+    let mut refused = None;
+    for set in SETS {
+        match sys::set_offloads(fd, set) {
+            Ok(()) => return Ok(accepts(set)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
+}
+
+/// A kernel takes with a frame what it can send with one; checksums and TSO since before TAPs of several
+/// queues.
+fn accepts(set: libc::c_uint) -> Accepts {
+    let has = |flag| set & flag != 0;
+    Accepts {
+        checksum: true,
+        tcp_v4: true,
+        tcp_v6: true,
+        ecn: true,
+        udp_fragments: has(libc::TUN_F_UFO),
+        udp_segments: has(libc::TUN_F_USO4) && has(libc::TUN_F_USO6),
+    }
+}

@@ -1,0 +1,118 @@
+//! What is asked of the kernel about a TAP that no library wraps: tuntap.rst, netdevice(7), if_tun.h.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use memory::SharedSlice;
+use nix::errno::Errno;
+
+/// Pieces of a frame that go to the kernel in one call; what is in more is gathered first.
+pub(super) const MAX_PIECES: usize = 62;
+
+/// An interface's name as the kernel wants it, terminated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name([libc::c_char; libc::IFNAMSIZ]);
+
+impl Name {
+    /// `None` unless it has 1 to 15 bytes, none of them a slash, a colon or white space (`dev_valid_name`).
+    pub fn new(name: &str) -> Option<Self> {
+        let fits = (1..libc::IFNAMSIZ).contains(&name.len()) && name != "." && name != "..";
+        let odd = |b: u8| matches!(b, b'/' | b':' | 0) || b.is_ascii_whitespace();
+        if !fits || name.bytes().any(odd) {
+            return None;
+        }
+        let mut bytes = [0; libc::IFNAMSIZ];
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        Some(Name(bytes))
+    }
+
+    fn of(bytes: [libc::c_char; libc::IFNAMSIZ]) -> String {
+        let text: Vec<u8> = bytes.iter().take_while(|b| **b != 0).map(|b| *b as u8).collect();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// A request about this interface; all else is 0.
+    pub fn request(self) -> libc::ifreq {
+        // SAFETY: all zeros is a valid `ifreq`: integers, bytes and a union of such.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_name = self.0;
+        request
+    }
+}
+
+/// Attaches a descriptor of `/dev/net/tun` to an interface, which is made unless it is there.
+pub(super) fn set_interface(fd: BorrowedFd<'_>, name: Name, flags: libc::c_int) -> io::Result<()> {
+    let mut request = name.request();
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which is live.
+    Ok(Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) }).map(drop)?)
+}
+
+/// The interface's name, and the flags it was opened with.
+pub(super) fn interface(fd: BorrowedFd<'_>) -> io::Result<(String, libc::c_int)> {
+    // SAFETY: as in `Name::request`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: TUNGETIFF writes one `ifreq`, which is live.
+    Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNGETIFF, &mut request) })?;
+    // SAFETY: the call filled in this member of the union.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    Ok((Name::of(request.ifr_name), libc::c_int::from(flags as u16)))
+}
+
+/// How many bytes of net header come before each frame.
+pub(super) fn set_header_bytes(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = bytes as libc::c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads one `int`, which is live.
+    Ok(Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &bytes) }).map(drop)?)
+}
+
+/// Which offloads (`TUN_F_*`) may come with frames from the kernel.
+pub(super) fn set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
+    let offloads = libc::c_ulong::from(offloads);
+    // SAFETY: TUNSETOFFLOAD takes a number in place of a pointer.
+    Ok(Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) }).map(drop)?)
+}
+
+/// A descriptor of our own for what somebody opened for us under this number.
+pub(super) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: the number is not -1, and it is borrowed for one call, which fails if it is not open.
+    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
+}
+
+/// Reads one frame and returns its bytes, net header included.
+#[inline]
+pub(super) fn read(fd: BorrowedFd<'_>, into: SharedSlice<'_>) -> Result<usize, Errno> {
+    // SAFETY: the slice is that long and stays mapped; no Rust reference to its bytes exists.
+    let read = unsafe { libc::read(fd.as_raw_fd(), into.as_ptr().cast(), into.len_bytes()) };
+    Errno::result(read).map(|bytes| bytes as usize)
+}
+
+/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_PIECES`] pieces
+/// go along; the caller sees to that.
+#[inline]
+pub(super) fn write<'a>(
+    fd: BorrowedFd<'_>,
+    front: &[&[u8]; 2],
+    rest: impl Iterator<Item = SharedSlice<'a>>,
+) -> Result<usize, Errno> {
+    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let mut pieces = [nothing; MAX_PIECES + 2];
+    let mut count = 0;
+    let front = front.iter().map(|b| (b.as_ptr().cast_mut(), b.len()));
+    let all = front.chain(rest.map(|slice| (slice.as_ptr(), slice.len_bytes())));
+    for (piece, (start, bytes)) in pieces.iter_mut().zip(all) {
+        *piece = libc::iovec { iov_base: start.cast(), iov_len: bytes };
+        count += 1;
+    }
+    // SAFETY: `count` vectors are filled in; each is bytes that are borrowed for this call, ours or of a
+    // mapping that the slice's lifetime keeps. The kernel only reads them, through its own checked copies,
+    // so what a peer writes meanwhile, or takes away, can at worst make the call fail.
+    let written = unsafe { libc::writev(fd.as_raw_fd(), pieces.as_ptr(), count) };
+    Errno::result(written).map(|bytes| bytes as usize)
+}

@@ -1,0 +1,271 @@
+//! Single frames, both ways, and what the kernel refuses.
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::ifaddrs::getifaddrs;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, socket};
+use port::in_memory::testing::Injector;
+use port::in_memory::{QueueOptions, queue};
+use port::spec::Spec;
+use port::tap::{Tap, TapOptions};
+use port::{DropReason, Lending, Port, QueueError, Side, Sink, Source};
+use virtio::net::{HeaderLayout, NetHeader};
+
+use crate::board::Board;
+use crate::namespace::Namespace;
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// IEEE 802 local experimental: the kernel itself sends nothing of the kind.
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+pub fn tap(text: &str) -> Tap {
+    Tap::new(TapOptions::try_from(format!("tap:{text}").parse::<Spec>().unwrap()).unwrap())
+}
+
+/// Opens it in the namespace.
+pub fn open(namespace: &Namespace, text: &str) -> (Tap, Board) {
+    let mut tap = tap(text);
+    namespace.run(move || {
+        let board = Board::start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
+        (tap, board)
+    })
+}
+
+fn frame(bytes: usize, number: u8) -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02];
+    frame.extend(ETHERTYPE);
+    frame.extend((14..bytes).map(|i| (i as u8).wrapping_mul(7).wrapping_add(number)));
+    frame
+}
+
+/// A socket for all frames of an interface, as they are on the wire.
+fn packet_socket(namespace: &Namespace, interface: &str) -> OwnedFd {
+    let interface = interface.to_owned();
+    namespace.run(move || {
+        let socket =
+            socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
+                .unwrap();
+        let address = getifaddrs().unwrap().find_map(|found| {
+            let link = *found.address?.as_link_addr()?;
+            (found.interface_name == interface).then_some(link)
+        });
+        bind(socket.as_raw_fd(), &address.expect("the interface has a link address")).unwrap();
+        socket
+    })
+}
+
+fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> bool {
+    let left = deadline.saturating_duration_since(Instant::now());
+    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::try_from(left).unwrap()).unwrap() > 0
+}
+
+/// The next frame of our type.
+fn receive(socket: &OwnedFd) -> Vec<u8> {
+    let deadline = Instant::now() + LIMIT;
+    let mut bytes = vec![0; 70_000];
+    loop {
+        assert!(readable(socket.as_fd(), deadline), "no frame came");
+        let len = recv(socket.as_raw_fd(), &mut bytes, MsgFlags::empty()).unwrap();
+        if bytes[12..14] == ETHERTYPE {
+            return bytes[..len].to_vec();
+        }
+    }
+}
+
+/// Frames with headers, as a sink is handed them.
+fn accept(sink: &mut dyn Sink, frames: &[(NetHeader, Vec<u8>)]) {
+    let (injecting, mut source) = queue(QueueOptions::default()).unwrap();
+    let mut injector = Injector::from(injecting);
+    assert!(frames.iter().all(|(header, frame)| injector.inject(*header, frame)));
+    let lending = source.lend(frames.len()).unwrap();
+    let all: Vec<u16> = (0..lending.len() as u16).collect();
+    assert_eq!(all.len(), frames.len());
+    sink.accept(lending, &all).unwrap();
+    source.release();
+}
+
+fn bytes(frame: port::Frame<'_>) -> Vec<u8> {
+    let mut bytes = frame.head().to_vec();
+    let (pieces, before) = frame.pieces();
+    let mut rest = vec![0; frame.len_bytes() - bytes.len()];
+    memory::read_between(pieces.iter().copied(), before + bytes.len(), &mut rest);
+    bytes.extend(rest);
+    bytes
+}
+
+/// The next frames of our type that a source lends, at least one.
+fn lend(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        assert!(!source.sleep());
+        assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
+        source.wake();
+        let ours = |frame: &Vec<u8>| frame[12..14] == ETHERTYPE;
+        let frames: Vec<_> = source.lend(64).unwrap().frames().map(bytes).filter(ours).collect();
+        source.release();
+        if !frames.is_empty() {
+            return frames;
+        }
+    }
+}
+
+#[test]
+fn frames_reach_the_kernel_and_come_from_it() {
+    let namespace = Namespace::new();
+    let (tap, mut board) = open(&namespace, "t0,mtu=9000,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let sink = board.sinks.get_mut(&0).unwrap();
+    let sizes = [14, 60, 63, 64, 65, 1514, 9014];
+    let plain = NetHeader::default();
+    let sent: Vec<_> = (0..).zip(sizes).map(|(i, size)| (plain, frame(size, i))).collect();
+    accept(sink.as_mut(), &sent);
+    for (_, frame) in &sent {
+        assert_eq!(receive(&socket), *frame);
+    }
+    let counts = tap.counters(0, Side::ToGuest).unwrap().counts();
+    assert_eq!((counts.frames, counts.bytes), (7, sizes.iter().sum::<usize>() as u64));
+    assert_eq!(counts.drops, []);
+
+    let source = board.sources.get_mut(&0).unwrap();
+    for (_, frame) in &sent {
+        assert_eq!(send(socket.as_raw_fd(), frame, MsgFlags::empty()), Ok(frame.len()));
+    }
+    let mut came = Vec::new();
+    while came.len() < sent.len() {
+        came.extend(lend(source.as_mut()));
+    }
+    assert_eq!(came, sent.into_iter().map(|(_, frame)| frame).collect::<Vec<_>>());
+    assert!(!source.lent());
+}
+
+#[test]
+fn what_the_kernel_refuses_is_counted_and_the_queue_goes_on() {
+    let namespace = Namespace::new();
+    let (tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let sink = board.sinks.get_mut(&0).unwrap();
+    let plain = NetHeader::default();
+    // A TCP header at byte 50 of 60: fits our check of the checksum field, not the kernel's of the header.
+    let impossible = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        gso_type: NetHeader::GSO_TCPV4,
+        gso_size: 1,
+        csum_start: 50,
+        csum_offset: 2,
+        ..plain
+    };
+    accept(sink.as_mut(), &[(plain, frame(60, 1)), (impossible, frame(60, 2)), (plain, frame(60, 3))]);
+    assert_eq!(receive(&socket), frame(60, 1));
+    assert_eq!(receive(&socket), frame(60, 3));
+
+    namespace.sh("ip link set t0 down");
+    accept(sink.as_mut(), &[(plain, frame(60, 4))]);
+    namespace.sh("ip link set t0 up");
+    let socket = packet_socket(&namespace, "t0");
+    accept(sink.as_mut(), &[(plain, frame(60, 5))]);
+    assert_eq!(receive(&socket), frame(60, 5));
+
+    let counts = tap.counters(0, Side::ToGuest).unwrap().counts();
+    assert_eq!((counts.frames, counts.drops), (3, vec![(DropReason::System, 2)]));
+}
+
+#[test]
+fn an_interface_that_is_down_keeps_nobody_awake() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0");
+    let source = board.sources.get_mut(&0).unwrap();
+    assert!(source.lend(8).unwrap().is_empty() && !source.lent());
+    assert!(!source.sleep());
+    assert!(!readable(source.wake_fd().unwrap(), Instant::now() + Duration::from_millis(50)));
+}
+
+#[test]
+fn an_interface_removed_under_us_stops_the_source_and_costs_the_sink_its_frames() {
+    let namespace = Namespace::new();
+    let (mut tap, mut board) = open(&namespace, "t0,up=on,queue-pairs=2");
+    namespace.sh("ip link delete t0");
+    for pair in 0..2 {
+        let source = board.sources.get_mut(&pair).unwrap();
+        assert!(readable(source.wake_fd().unwrap(), Instant::now() + LIMIT), "a sleeper hears of it");
+        let error = source.lend(8).unwrap_err();
+        assert!(matches!(error, QueueError::System { .. }), "{error}");
+        assert!(!source.lent());
+        let sink = board.sinks.get_mut(&pair).unwrap();
+        accept(sink.as_mut(), &[(NetHeader::default(), frame(60, 1))]);
+        assert_eq!(sink.counters().drops(DropReason::System), 1);
+        board.sources.remove(&pair);
+        tap.stopped(pair, Side::FromGuest, error, &mut board);
+    }
+    assert_eq!(board.said.len(), 1, "said once: {:?}", board.said);
+    assert!(board.said[0].contains("t0"), "{}", board.said[0]);
+    tap.end(&mut board);
+    assert!(board.sinks.is_empty());
+    // And once more from the start.
+    namespace.run(move || tap.start(&mut Board::default()).unwrap());
+}
+
+#[test]
+fn frames_in_many_pieces_arrive_whole() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let memory = Pieces::new();
+    for piece_bytes in [1, 7, 23, 24, 64, 1000] {
+        let frame = frame(1514, piece_bytes as u8);
+        let lending = memory.lending(NetHeader::default(), &frame, piece_bytes);
+        let sink = board.sinks.get_mut(&0).unwrap();
+        sink.accept(&lending, &[0]).unwrap();
+        assert_eq!(receive(&socket), frame, "in pieces of {piece_bytes}");
+        assert_eq!(sink.counters().counts().drops, []);
+    }
+}
+
+#[test]
+fn what_is_written_after_the_look_does_not_arrive() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let memory = Pieces::new();
+    let lending = memory.lending(NetHeader::default(), &frame(100, 1), 1000);
+    memory.overwrite(&[0xee; 12 + 64]);
+    board.sinks.get_mut(&0).unwrap().accept(&lending, &[0]).unwrap();
+    assert_eq!(receive(&socket), frame(100, 1));
+}
+
+/// Memory of a sender who puts frames in pieces as he likes.
+struct Pieces {
+    space: Arc<memory::AddressSpace>,
+}
+
+impl Pieces {
+    const BYTES: u64 = 1 << 20;
+
+    fn new() -> Self {
+        let file = memory::sealed_memfd(c"pieces", Self::BYTES).unwrap();
+        let region = memory::Region::map(&file, 0, Self::BYTES, 0, 0).unwrap();
+        Pieces { space: Arc::new(memory::AddressSpace::from_regions([region]).unwrap()) }
+    }
+
+    fn overwrite(&self, bytes: &[u8]) {
+        memory::SharedSlice::of_mapping(self.space.regions()[0].mapping()).write(bytes);
+    }
+
+    /// The frame behind its header, a gap after each piece but the last.
+    fn lending(&self, header: NetHeader, frame: &[u8], piece_bytes: usize) -> Lending {
+        let all = [&header.to_bytes(), frame].concat();
+        let mut lending = Lending::of_memory(1);
+        let mut translator = memory::Translator::new(Arc::clone(&self.space));
+        let mut at = 0;
+        for piece in all.chunks(piece_bytes) {
+            let whole = memory::SharedSlice::of_mapping(self.space.regions()[0].mapping());
+            whole.slice(at, piece.len()).write(piece);
+            let lent = lending.lent_mut().unwrap();
+            translator.lend(lent).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
+            at += if all.len() > piece_bytes { piece.len() + 3 } else { 0 };
+        }
+        lending.push(0, HeaderLayout::Full).unwrap();
+        lending
+    }
+}

@@ -1,0 +1,59 @@
+//! The least that forwards: everything that one source lends goes to one sink.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use port::{Sink, Source};
+
+use crate::board::Board;
+
+/// A thread for each direction of each queue pair, until it is dropped.
+pub struct Relay {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Joins two ports.
+    pub fn between(a: Board, b: Board) -> Relay {
+        let stop = Arc::new(AtomicBool::new(false));
+        let ways = [(a.sources, b.sinks), (b.sources, a.sinks)];
+        let queues = ways.into_iter().flat_map(|(from, to)| from.into_values().zip(to.into_values()));
+        let start = |(source, sink)| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || forward(source, sink, &stop))
+        };
+        let threads = queues.map(start).collect();
+        Relay { stop, threads }
+    }
+}
+
+fn forward(mut source: Box<dyn Source>, mut sink: Box<dyn Sink>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let lending = source.lend(64).unwrap();
+        let all: Vec<u16> = (0..lending.len() as u16).collect();
+        sink.accept(lending, &all).unwrap();
+        if source.lent() {
+            source.release();
+        } else if !source.sleep() {
+            let fd = PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN);
+            // Only to look at `stop` now and then.
+            poll(&mut [fd], PollTimeout::from(20u8)).unwrap();
+        }
+        source.wake();
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join()
+                && !std::thread::panicking()
+            {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
