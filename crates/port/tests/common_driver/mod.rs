@@ -4,6 +4,7 @@
 pub mod backend;
 pub mod board;
 pub mod frames;
+pub mod passing;
 pub mod plugged;
 pub mod testpmd;
 
