@@ -311,6 +311,21 @@ fn a_peer_that_chatters_while_queues_run() {
     both.pass(100, 1514);
 }
 
+/// A queue that stands still for good would be worse than a new beginning.
+#[test]
+fn a_peer_that_finds_a_ring_malformed() {
+    for ring in 0..4 {
+        let mut both = Both::new(Nature::default(), |options| options.queue_pairs = 2);
+        both.until_connected(2);
+        both.back_end.complain(ring);
+        both.until_connected(0);
+        assert!(both.said("finds a queue malformed"), "{:?}", both.plugged.board.said);
+        both.again();
+        both.until_connected(2);
+        both.pass(100, 1514);
+    }
+}
+
 /// A lie in a ring stops the queue, ends the connection, and harms nothing else.
 #[test]
 fn a_lie_in_a_ring() {

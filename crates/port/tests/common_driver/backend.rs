@@ -57,6 +57,7 @@ pub struct Ring {
     pub config: QueueConfig,
     pub device: Box<dyn DeviceQueue>,
     pub call: Option<Arc<OwnedFd>>,
+    pub err: Option<Arc<OwnedFd>>,
     pub enabled: bool,
 }
 
@@ -107,6 +108,12 @@ impl BackEnd {
 
     pub fn is_connected(&self) -> bool {
         self.peer.is_some()
+    }
+
+    /// Says that a ring is malformed.
+    pub fn complain(&self, ring: u8) {
+        let err = self.rings[&ring].err.as_ref().unwrap();
+        rustix::io::write(err, &1u64.to_ne_bytes()).unwrap();
     }
 
     /// Says something that nobody asked for.
@@ -193,7 +200,7 @@ impl BackEnd {
                 self.space = Arc::new(AddressSpace::from_regions(regions).unwrap());
                 session.answer(done, outcome)
             }
-            Event::VringStarted { index, config, call, enabled, done, .. } => {
+            Event::VringStarted { index, config, call, err, enabled, done, .. } => {
                 let features = RingFeatures::from(self.features);
                 let config = QueueConfig {
                     features,
@@ -204,7 +211,7 @@ impl BackEnd {
                     position: Position::start(features.layout),
                 };
                 let device = config.activate_device(&self.space, DeviceOptions::default()).unwrap();
-                self.rings.insert(index.get(), Ring { config, device, call, enabled });
+                self.rings.insert(index.get(), Ring { config, device, call, err, enabled });
                 session.answer(done, outcome)
             }
             Event::VringEnabled { index, enabled, done } => {
