@@ -2,26 +2,36 @@
 //! unaltered.
 mod common_driver;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use common_driver::passing::pass;
 use common_driver::plugged::Plugged;
-use common_driver::testpmd::{Setup, Testpmd};
+use peers::Testpmd;
+use peers::testpmd::{Forward, Settings, Vdev};
 use port::Port;
 use port::virtio_user::VirtioUserOptions;
 
-fn socket(folder: &Path, name: &str) -> (std::path::PathBuf, String) {
-    let path = folder.join(name);
-    let device = format!("iface={}", path.display());
-    (path, device)
+/// Sends what comes from a device to its pair, or back if it has none.
+fn testpmd(devices: impl IntoIterator<Item = Vdev>, pairs: u16) -> Testpmd {
+    let settings = Settings::default().queue_pairs(pairs);
+    let settings = devices.into_iter().fold(settings, |settings, device| {
+        settings.port(if pairs > 1 { device.queue_pairs(pairs) } else { device })
+    });
+    let mut testpmd = settings.start().unwrap();
+    testpmd.set_forward(Forward::Io).unwrap();
+    testpmd.start_forwarding().unwrap();
+    testpmd
+}
+
+fn at(folder: &tempfile::TempDir, name: &str) -> PathBuf {
+    folder.path().join(name)
 }
 
 #[test]
 fn every_kind_of_ring() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, device) = socket(folder.path(), "vhost.sock");
-    let setup = Setup { prefix: "vd-kinds", devices: &[device], queues: 1, forward: "io", more: &[] };
-    let _testpmd = Testpmd::start(folder.path(), setup);
+    let path = at(&folder, "vhost.sock");
+    let _testpmd = testpmd([Vdev::vhost(&path)], 1);
     for bits in 0..32 {
         let on = |bit: u32| bits & (1 << bit) != 0;
         let mut plugged = Plugged::start(VirtioUserOptions {
@@ -47,9 +57,8 @@ fn every_kind_of_ring() {
 #[test]
 fn jumbo_frames() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, device) = socket(folder.path(), "vhost.sock");
-    let setup = Setup { prefix: "vd-jumbo", devices: &[device], queues: 1, forward: "io", more: &[] };
-    let _testpmd = Testpmd::start(folder.path(), setup);
+    let path = at(&folder, "vhost.sock");
+    let _testpmd = testpmd([Vdev::vhost(&path)], 1);
     for (packed, mergeable, offloads) in [
         (true, true, true),
         (true, true, false),
@@ -73,10 +82,8 @@ fn jumbo_frames() {
 #[test]
 fn two_queue_pairs() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, device) = socket(folder.path(), "vhost.sock");
-    let device = format!("{device},queues=2");
-    let setup = Setup { prefix: "vd-pairs", devices: &[device], queues: 2, forward: "io", more: &[] };
-    let _testpmd = Testpmd::start(folder.path(), setup);
+    let path = at(&folder, "vhost.sock");
+    let _testpmd = testpmd([Vdev::vhost(&path)], 2);
     for packed in [true, false] {
         let options = VirtioUserOptions { queue_pairs: 2, packed, ..VirtioUserOptions::new(&path) };
         let mut plugged = Plugged::start(options);
@@ -90,12 +97,10 @@ fn two_queue_pairs() {
 #[test]
 fn from_port_to_port() {
     let folder = tempfile::tempdir().unwrap();
-    let (left, right) = (socket(folder.path(), "left.sock"), socket(folder.path(), "right.sock"));
-    let devices = [left.1, right.1];
-    let setup = Setup { prefix: "vd-ports", devices: &devices, queues: 1, forward: "io", more: &[] };
-    let _testpmd = Testpmd::start(folder.path(), setup);
-    let mut left = Plugged::start(VirtioUserOptions::new(&left.0));
-    let split = VirtioUserOptions { packed: false, ..VirtioUserOptions::new(&right.0) };
+    let (left, right) = (at(&folder, "left.sock"), at(&folder, "right.sock"));
+    let _testpmd = testpmd([Vdev::vhost(&left), Vdev::vhost(&right)], 1);
+    let mut left = Plugged::start(VirtioUserOptions::new(&left));
+    let split = VirtioUserOptions { packed: false, ..VirtioUserOptions::new(&right) };
     let mut right = Plugged::start(split);
     left.until_connected(1);
     right.until_connected(1);
@@ -109,10 +114,8 @@ fn from_port_to_port() {
 #[test]
 fn the_back_end_may_be_the_one_that_connects() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, device) = socket(folder.path(), "vhost.sock");
-    let device = format!("{device},client=1");
-    let setup = Setup { prefix: "vd-server", devices: &[device], queues: 1, forward: "io", more: &[] };
-    let _testpmd = Testpmd::start(folder.path(), setup);
+    let path = at(&folder, "vhost.sock");
+    let _testpmd = testpmd([Vdev::vhost(&path).other_role()], 1);
     let options = VirtioUserOptions { server: true, ..VirtioUserOptions::new(&path) };
     let mut plugged = Plugged::start(options);
     plugged.until_connected(1);
@@ -124,17 +127,13 @@ fn the_back_end_may_be_the_one_that_connects() {
 #[test]
 fn a_back_end_that_is_killed_is_found_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, device) = socket(folder.path(), "vhost.sock");
+    let path = at(&folder, "vhost.sock");
     let mut plugged = Plugged::start(VirtioUserOptions::new(&path));
-    let start = |prefix| {
-        let devices = std::slice::from_ref(&device);
-        Testpmd::start(folder.path(), Setup { prefix, devices, queues: 1, forward: "io", more: &[] })
-    };
-    for prefix in ["vd-again-1", "vd-again-2", "vd-again-3"] {
-        let testpmd = start(prefix);
+    for _ in 0..3 {
+        let testpmd = testpmd([Vdev::vhost(&path)], 1);
         plugged.until_connected(1);
         pass(&mut plugged, None, 2000, 1514);
-        drop(testpmd);
+        testpmd.kill();
         plugged.until_connected(0);
         // Killed, it leaves its socket behind, and the next one would not start.
         std::fs::remove_file(&path).unwrap();

@@ -6,7 +6,6 @@ pub mod board;
 pub mod frames;
 pub mod passing;
 pub mod plugged;
-pub mod testpmd;
 
 use std::time::{Duration, Instant};
 
