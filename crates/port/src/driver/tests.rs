@@ -235,10 +235,13 @@ fn frames_of_one_buffer_and_of_several_arrive() {
             let bursts: Vec<_> = (0..3).map(|_| rig.received(4)).collect();
             assert!(bursts.iter().all(|burst| burst.len() <= 4));
             assert!(bursts.concat() == frames, "round {round}, {features:?}");
+            // A frame of more buffers than a burst has frames.
+            rig.fill(&merged(&frames[3]));
+            assert!(rig.received(1) == frames[3..4], "round {round}, {features:?}");
             assert!(rig.received(4).is_empty());
         }
         let counts = rig.receive.counters().counts();
-        assert_eq!((counts.frames, counts.dropped()), (240, 0));
+        assert_eq!((counts.frames, counts.dropped()), (280, 0));
     }
 }
 
@@ -257,6 +260,21 @@ fn no_burst_is_longer_than_was_asked_for() {
         }
         assert_eq!(seeds, (0..16).collect::<Vec<_>>());
     }
+}
+
+/// However long the device is ahead: nothing grows.
+#[test]
+fn a_backlog_needs_no_more_memory() {
+    let features = RingFeatures { in_order: true, ..RingFeatures::plain(Layout::Packed) };
+    let mut rig = Rig::new(features, false);
+    let full = [header(0), frame(0, BUFFER_BYTES as usize - 12)].concat();
+    let before = rig.receive.capacity();
+    rig.fill(&vec![full.clone(); 16]);
+    for _ in 0..100 {
+        assert_eq!(rig.received(7).len(), 7);
+        rig.fill(&vec![full.clone(); 7]);
+    }
+    assert_eq!(rig.receive.capacity(), before);
 }
 
 #[test]
@@ -342,7 +360,8 @@ fn nobody_sleeps_over_a_frame() {
             assert_eq!(rig.received(32).len(), 1);
         }
         // What was reclaimed with others and is not yet lent counts as well.
-        rig.fill(&[filled.clone(), filled.clone()]);
+        let full = [header(0), frame(0, BUFFER_BYTES as usize - 12)].concat();
+        rig.fill(&[full.clone(), full]);
         assert_eq!(rig.received(1).len(), 1);
         assert!(rig.receive.sleep());
     }

@@ -5,7 +5,7 @@
 //!   GET_PROTOCOL_FEATURES, SET_PROTOCOL_FEATURES, GET_QUEUE_NUM   if the back-end has them
 //!   SET_OWNER, SET_STATUS, SET_FEATURES, GET_STATUS, NET_SET_MTU
 //!   SET_MEM_TABLE                                                  one region with everything in it
-//!   each ring: SET_VRING_CALL, _NUM, _BASE, _ADDR, _KICK           it starts with the kick
+//!   each ring: SET_VRING_CALL, _ERR, _NUM, _BASE, _ADDR, _KICK     it starts with the kick
 //!   each ring: SET_VRING_ENABLE;  SET_STATUS
 //! ```
 //!
@@ -74,6 +74,14 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> HandshakeError {
     move |source| HandshakeError::System { what, source }
 }
 
+fn event() -> Result<Event, HandshakeError> {
+    Event::new().map_err(system("make an eventfd"))
+}
+
+fn share(event: &Event) -> Result<OwnedFd, HandshakeError> {
+    event.share().map_err(system("share an eventfd"))
+}
+
 /// The counters of one pair: source and sink.
 pub(super) type PairCounters = (Arc<QueueCounters>, Arc<QueueCounters>);
 
@@ -82,6 +90,14 @@ pub(super) type PairCounters = (Arc<QueueCounters>, Arc<QueueCounters>);
 pub(super) struct Agreement {
     pub features: Features,
     pub pairs: u16,
+}
+
+/// Everything that runs.
+pub(super) struct Running {
+    pub agreement: Agreement,
+    pub pairs: Vec<Pair>,
+    /// Readable when the back-end finds a ring malformed.
+    pub error: Event,
 }
 
 /// One pair, ready to run.
@@ -100,7 +116,7 @@ pub(super) struct Handshake {
     features: Features,
     protocol: ProtocolFeatures,
     /// Once the script is complete.
-    ready: Option<(Agreement, Vec<Pair>)>,
+    ready: Option<Running>,
 }
 
 impl Handshake {
@@ -131,7 +147,7 @@ impl Handshake {
     }
 
     /// What it has led to.
-    pub fn finish(self) -> Option<(Agreement, Vec<Pair>)> {
+    pub fn finish(self) -> Option<Running> {
         self.ready
     }
 
@@ -210,7 +226,8 @@ impl Handshake {
         if let Some(mtu) = self.options.mtu_bytes.filter(|_| self.protocol.contains(ProtocolFeatures::MTU)) {
             self.say(Request::NetSetMtu(mtu.into()));
         }
-        let queues = self.share_memory(pairs)?;
+        let error = event()?;
+        let queues = self.share_memory(pairs, &error)?;
         if features.has(Feature::VHOST_PROTOCOL_FEATURES) {
             for index in 0..2 * u32::from(pairs) {
                 self.say(Request::SetVringEnable(VringState { index, num: 1 }));
@@ -223,11 +240,11 @@ impl Handshake {
         if !self.protocol.contains(ProtocolFeatures::REPLY_ACK) {
             self.say(Request::GetFeatures);
         }
-        self.ready = Some((Agreement { features, pairs }, queues));
+        self.ready = Some(Running { agreement: Agreement { features, pairs }, pairs: queues, error });
         Ok(())
     }
 
-    fn share_memory(&mut self, pairs: u16) -> Result<Vec<Pair>, HandshakeError> {
+    fn share_memory(&mut self, pairs: u16, error: &Event) -> Result<Vec<Pair>, HandshakeError> {
         let shapes = [true, false].map(|receives| self.options.queue(self.features, receives));
         let shapes: Vec<_> = (0..pairs).flat_map(|_| shapes).collect();
         let memory = DriverMemory::new(self.options.pages, &shapes).map_err(system(MAKE_MEMORY))?;
@@ -237,7 +254,10 @@ impl Handshake {
         let file = memory.share().map_err(system("share the memory"))?;
         self.script.push_back((Request::SetMemTable(MemoryTable { regions: vec![region] }), vec![file]));
         let counters = Arc::clone(&self.counters);
-        (0..pairs).zip(counters.iter()).map(|(pair, counters)| self.pair(&memory, pair, counters)).collect()
+        (0..pairs)
+            .zip(counters.iter())
+            .map(|(pair, counters)| self.pair(&memory, pair, error, counters))
+            .collect()
     }
 
     /// Receiveq and transmitq of a pair (VIRTIO 1.3 §5.1.2).
@@ -245,11 +265,11 @@ impl Handshake {
         &mut self,
         memory: &DriverMemory,
         pair: u16,
+        error: &Event,
         counters: &PairCounters,
     ) -> Result<Pair, HandshakeError> {
         let (receiveq, transmitq) = (2 * pair as u8, 2 * pair as u8 + 1);
-        let mut ring = |index| self.ring(memory, index);
-        let (queue, kick, call) = ring(receiveq)?;
+        let (queue, kick, call) = self.ring(memory, receiveq, error)?;
         let receive = Receive::new(
             queue,
             kick,
@@ -259,7 +279,7 @@ impl Handshake {
             self.features.has(Feature::NET_MRG_RXBUF),
             Arc::clone(&counters.0),
         );
-        let (queue, kick, _) = self.ring(memory, transmitq)?;
+        let (queue, kick, _) = self.ring(memory, transmitq, error)?;
         let accepts = Accepts::of_device(self.features);
         let buffers = memory.buffers(transmitq.into());
         let transmit = Transmit::new(queue, kick, buffers, accepts, Arc::clone(&counters.1));
@@ -271,12 +291,11 @@ impl Handshake {
         &mut self,
         memory: &DriverMemory,
         index: u8,
+        error: &Event,
     ) -> Result<(Box<dyn DriverQueue>, Event, Event), HandshakeError> {
         let features = RingFeatures::from(self.features);
         let config = memory.config(index.into(), features);
         let queue = memory.driver(index.into(), features)?;
-        let event = || Event::new().map_err(system("make an eventfd"));
-        let share = |event: &Event| event.share().map_err(system("share an eventfd"));
         let (kick, call) = (event()?, event()?);
         let state = |num| VringState { index: index.into(), num };
         let vring = VringFd { index, has_fd: true };
@@ -294,6 +313,7 @@ impl Handshake {
             log: 0,
         };
         self.script.push_back((Request::SetVringCall(vring), vec![share(&call)?]));
+        self.script.push_back((Request::SetVringErr(vring), vec![share(error)?]));
         self.say(Request::SetVringNum(state(config.size)));
         self.say(Request::SetVringBase(state(base)));
         self.say(Request::SetVringAddr(address));

@@ -32,6 +32,7 @@ use virtio::Feature;
 pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
+use crate::driver::Event;
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
 use handshake::{Agreement, Handshake, HandshakeError, PairCounters};
 use socket::dial;
@@ -39,6 +40,7 @@ use socket::dial;
 const CONNECTION: Token = Token(0);
 const LISTENER: Token = Token(1);
 const TIMER: Token = Token(2);
+const RING_ERROR: Token = Token(3);
 
 /// From one attempt to the next.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -55,7 +57,12 @@ enum State {
     /// Some of it is still to be agreed on.
     Talking(Connection, Box<Handshake>),
     /// Queues run.
-    Running(Connection, Agreement),
+    Running {
+        connection: Connection,
+        agreement: Agreement,
+        /// The back-end's word that a queue is malformed: watched, and closed with the connection.
+        _error: Event,
+    },
 }
 
 /// Why a connection is closed.
@@ -73,6 +80,8 @@ enum Lost {
     Silence,
     #[error("the back-end said something unasked (message {0})")]
     Unasked(u32),
+    #[error("the back-end finds a queue malformed")]
+    Malformed,
     #[error("{side} of pair {pair} stopped: {why}")]
     Queue { pair: u16, side: &'static str, why: QueueError },
 }
@@ -179,7 +188,7 @@ impl VirtioUser {
     fn go_on(&mut self, board: &mut dyn Plugboard) {
         let outcome = match &mut self.state {
             State::Talking(connection, handshake) => converse(connection, handshake),
-            State::Running(connection, ..) => listen(connection).map(|()| true),
+            State::Running { connection, .. } => listen(connection).map(|()| true),
             State::Off | State::Away => return,
         };
         match outcome.and_then(|all_sent| self.watch_for(all_sent, board)) {
@@ -208,9 +217,14 @@ impl VirtioUser {
         let State::Talking(connection, handshake) = std::mem::replace(&mut self.state, State::Away) else {
             return;
         };
-        let Some((agreement, pairs)) = handshake.finish() else { return };
-        self.state = State::Running(connection, agreement);
-        for (pair, queues) in (0..).zip(pairs) {
+        let Some(running) = handshake.finish() else { return };
+        let (agreement, error) = (running.agreement, running.error);
+        let watched = board.watch(RING_ERROR, error.as_fd(), Interest::Readable);
+        self.state = State::Running { connection, agreement, _error: error };
+        if let Err(error) = watched {
+            return self.lose(Lost::Watch(error), board);
+        }
+        for (pair, queues) in (0..).zip(running.pairs) {
             board.plug_source(pair, Box::new(queues.receive));
             board.plug_sink(pair, Box::new(queues.transmit));
             self.plugged = pair + 1;
@@ -232,6 +246,7 @@ impl VirtioUser {
             board.unplug_sink(pair);
         }
         board.unwatch(CONNECTION);
+        board.unwatch(RING_ERROR);
         self.state = State::Away;
     }
 }
@@ -277,7 +292,7 @@ impl Port for VirtioUser {
             State::Away if self.options.server => &"waiting for a back-end",
             State::Away => &"no back-end yet",
             State::Talking(..) => &"connected, not yet agreed",
-            State::Running(_, agreement) => agreement,
+            State::Running { agreement, .. } => agreement,
         };
         format!("virtio-user {}: {state}", self.options.path.display())
     }
@@ -305,6 +320,7 @@ impl Port for VirtioUser {
         match (token, &self.state) {
             (CONNECTION, _) => self.go_on(board),
             (LISTENER, _) => self.accept(board),
+            (RING_ERROR, State::Running { .. }) => self.lose(Lost::Malformed, board),
             (TIMER, State::Away) => return self.seek(board),
             (TIMER, State::Talking(..)) => self.lose(Lost::Silence, board),
             // The time of a handshake that came to its end.
@@ -314,7 +330,7 @@ impl Port for VirtioUser {
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
-        if matches!(self.state, State::Running(..)) {
+        if matches!(self.state, State::Running { .. }) {
             let side = match side {
                 Side::FromGuest => "receiveq",
                 Side::ToGuest => "transmitq",

@@ -11,7 +11,7 @@ use crate::driver::{LONGEST_BYTES, MOST_PIECES, Pages, QueueShape};
 const OVERHEAD_BYTES: u32 = 14 + 4 + 12;
 
 /// Least bytes of a buffer: a frame of 64 KiB then fits [`MOST_PIECES`] of them.
-const LEAST_BUFFER_BYTES: u32 = LONGEST_BYTES.div_ceil(MOST_PIECES as u32).next_multiple_of(64);
+pub(super) const LEAST_BUFFER_BYTES: u32 = LONGEST_BYTES.div_ceil(MOST_PIECES as u32).next_multiple_of(64);
 
 /// How the port is to be. What the peer cannot do is left out when features are negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub struct VirtioUserOptions {
     /// We listen at the socket and the back-end connects (`dpdkvhostuserclient` of OVS), instead of the
     /// other way round.
     pub server: bool,
-    /// Most queue pairs.
+    /// Most queue pairs. A back-end that says how many it has gets no more; DPDK's vhost library says 128,
+    /// however many its program serves, so ask for no more than that.
     pub queue_pairs: u16,
     /// Descriptors of each queue; a power of two.
     pub queue_size: u16,

@@ -1,4 +1,5 @@
 //! A `virtio-user` port as people write it.
+use super::options::LEAST_BUFFER_BYTES;
 use super::{Pages, VirtioUserOptions};
 use crate::spec::{Spec, SpecError};
 
@@ -14,7 +15,9 @@ impl TryFrom<Spec> for VirtioUserOptions {
             queue_pairs: options.number("queue-pairs", 1..=128u16)?.unwrap_or(defaults.queue_pairs),
             queue_size,
             buffers: options.number("buffers", 1..=32768u16)?.unwrap_or(queue_size),
-            buffer_bytes: options.number("buffer-bytes", 128..=65536u32)?.unwrap_or(defaults.buffer_bytes),
+            buffer_bytes: options
+                .number("buffer-bytes", LEAST_BUFFER_BYTES..=65536)?
+                .unwrap_or(defaults.buffer_bytes),
             packed: options.switch("packed", defaults.packed)?,
             in_order: options.switch("in-order", defaults.in_order)?,
             mergeable: options.switch("mergeable", defaults.mergeable)?,

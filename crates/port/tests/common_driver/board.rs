@@ -62,6 +62,17 @@ impl Board {
         }
     }
 
+    pub fn watches_anything(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
+    /// Lets all timers end now.
+    pub fn fast_forward(&mut self, port: &mut dyn Port) {
+        for (token, _) in std::mem::take(&mut self.timers) {
+            port.ready(Token(token), self).unwrap();
+        }
+    }
+
     /// Turns until it is so.
     pub fn until(&mut self, port: &mut dyn Port, what: &str, so: impl Fn(&Board, &dyn Port) -> bool) {
         let deadline = soon();

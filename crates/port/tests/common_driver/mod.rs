@@ -1,9 +1,11 @@
 //! What the tests of a driver's port share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod backend;
 pub mod board;
 pub mod frames;
-pub mod testpmd;
+pub mod passing;
+pub mod plugged;
 
 use std::time::{Duration, Instant};
 

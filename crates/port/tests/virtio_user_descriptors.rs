@@ -1,0 +1,125 @@
+//! Whatever a back-end says, the `virtio-user` port lives, and no descriptor stays open. One test alone in
+//! its process, for it counts the process's descriptors.
+mod common_driver;
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use common_driver::backend::{BackEnd, Nature};
+use common_driver::plugged::Plugged;
+use common_driver::soon;
+use port::virtio_user::VirtioUserOptions;
+use vhost_user::codec::Message;
+use vhost_user::codec::header::Header;
+use vhost_user::socket::{Connection, Listener};
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Xorshift: the same every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// An answer that may be right in any part: a number, with flags, of some size, with descriptors.
+fn answer(random: &mut Random, asked: &Message) -> Message {
+    let id = if random.below(8) == 0 { random.below(48) as u32 } else { asked.header.id };
+    let reply = random.below(8) != 0;
+    let number = match random.below(4) {
+        0 => 0u64,
+        1 => u64::MAX,
+        2 => 1 << 30 | 1 << 32 | 1 << 15,
+        _ => 2,
+    };
+    let mut payload = number.to_ne_bytes().to_vec();
+    if random.below(8) == 0 {
+        payload.resize(random.below(64) as usize, 0x5a);
+    }
+    let fds: Vec<OwnedFd> = match random.below(8) {
+        0 => (0..=random.below(8)).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect(),
+        _ => vec![],
+    };
+    let header = Header { id, reply, need_reply: random.below(8) == 0, size: payload.len() as u32 };
+    Message { header, payload, fds }
+}
+
+/// One connection of a back-end that answers at random until the port has enough.
+fn babble(plugged: &mut Plugged, listener: &Listener, random: &mut Random) {
+    let deadline = soon();
+    let mut peer: Option<Connection> = None;
+    let mut patience = 200;
+    loop {
+        assert!(Instant::now() < deadline, "the port goes on with a peer that babbles");
+        plugged.board.turn_now(&mut plugged.port);
+        match &mut peer {
+            None => {
+                plugged.board.fast_forward(&mut plugged.port);
+                peer = listener.try_accept().unwrap();
+            }
+            Some(connection) => match connection.try_receive() {
+                Ok(Some(asked)) => {
+                    // What answer is due only the port knows.
+                    if asked.header.need_reply || asked.payload.is_empty() || random.below(4) == 0 {
+                        let _ = connection.try_send(answer(random, &asked));
+                    }
+                }
+                Ok(None) if patience == 0 => break,
+                Ok(None) => patience -= 1,
+                Err(_) => break,
+            },
+        }
+    }
+    drop(peer);
+    plugged.board.until_plugged(&mut plugged.port, 0);
+}
+
+fn cut_off_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vhost.sock");
+    let mut back_end = BackEnd::new(&path, Nature::default());
+    let mut plugged = Plugged::start(VirtioUserOptions::new(&path));
+    for at in 0..40 {
+        back_end.nature.closes_at = Some(at);
+        let (peers, deadline) = (back_end.peers, soon());
+        while back_end.peers == peers || back_end.is_connected() && plugged.board.sinks.is_empty() {
+            assert!(Instant::now() < deadline);
+            if plugged.board.sinks.is_empty() && !back_end.is_connected() {
+                plugged.board.fast_forward(&mut plugged.port);
+            }
+            plugged.board.turn_now(&mut plugged.port);
+            back_end.turn();
+        }
+        back_end.hang_up();
+        plugged.board.until_plugged(&mut plugged.port, 0);
+    }
+    plugged.end();
+}
+
+fn answers_at_random() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vhost.sock");
+    let listener = Listener::bind(&path).unwrap();
+    let mut plugged = Plugged::start(VirtioUserOptions::new(&path));
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for _ in 0..500 {
+        babble(&mut plugged, &listener, &mut random);
+    }
+    plugged.end();
+}
+
+#[test]
+fn no_descriptor_stays_open() {
+    let before = open_descriptors();
+    cut_off_everywhere();
+    assert_eq!(open_descriptors(), before, "after peers that left");
+    answers_at_random();
+    assert_eq!(open_descriptors(), before, "after peers that babbled");
+}
