@@ -1,17 +1,20 @@
 //! Single frames, both ways, and what the kernel refuses.
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+};
 use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
 use port::{DropReason, Lending, Port, QueueError, Side, Sink, Source};
-use virtio::net::{HeaderLayout, NetHeader};
+use virtio::net::{HeaderLayout, NetHeader, SegmentKind};
 
 use crate::board::Board;
 use crate::namespace::Namespace;
@@ -268,4 +271,73 @@ impl Pieces {
         lending.push(0, HeaderLayout::Full).unwrap();
         lending
     }
+}
+
+#[test]
+fn a_vlan_tag_comes_along() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let mut tagged = frame(100, 1);
+    // The kernel takes the tag out of the frame on its way, and puts it back for us.
+    tagged.splice(12..12, [0x81, 0x00, 0x20, 0x05]);
+    assert_eq!(send(socket.as_raw_fd(), &tagged, MsgFlags::empty()), Ok(tagged.len()));
+    let source = board.sources.get_mut(&0).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
+        let came: Vec<_> = source.lend(64).unwrap().frames().map(bytes).collect();
+        source.release();
+        if came.contains(&tagged) {
+            return;
+        }
+    }
+}
+
+/// Whether this kernel leaves UDP to be cut: since Linux 6.2.
+fn knows_uso() -> bool {
+    let release = nix::sys::utsname::uname().unwrap().release().to_str().unwrap().to_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap()) >= (6, 2)
+}
+
+#[test]
+fn datagrams_come_and_go_uncut_where_the_kernel_knows_how() {
+    let (left, right) = (Namespace::new(), Namespace::new());
+    let (tap, mut from) = open(&left, "t0,mac=02:00:00:00:00:01,address=10.0.0.1/24");
+    let (_other, mut to) = open(&right, "t0,mac=02:00:00:00:00:02,address=10.0.0.2/24");
+    left.sh("ip neighbour add 10.0.0.2 lladdr 02:00:00:00:00:02 dev t0");
+    let receiver = right.run(|| UdpSocket::bind("10.0.0.2:7000").unwrap());
+    receiver.set_read_timeout(Some(LIMIT)).unwrap();
+    let payload: Vec<u8> = (0..5500u32).map(|i| (i % 251) as u8).collect();
+    let message = payload.clone();
+    left.run(move || {
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        setsockopt(&socket, sockopt::UdpGsoSegment, &1000).unwrap();
+        assert_eq!(socket.send_to(&message, "10.0.0.2:7000").unwrap(), message.len());
+    });
+    // Six datagrams, in one frame or in six; what else the kernel says is passed on too.
+    let (source, sink) = (from.sources.get_mut(&0).unwrap(), to.sinks.get_mut(&0).unwrap());
+    let (deadline, mut seen, mut uncut) = (Instant::now() + LIMIT, 0, 0);
+    while seen < payload.len() {
+        assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
+        let lending = source.lend(64).unwrap();
+        for frame in lending.frames().filter(|frame| frame.head()[12..14] == [8, 0] && frame.head()[23] == 17)
+        {
+            seen += frame.len_bytes() - 42;
+            uncut +=
+                u32::from(frame.offload().segmentation.is_some_and(|s| s.kind == SegmentKind::UdpSegments));
+        }
+        let all: Vec<u16> = (0..lending.len() as u16).collect();
+        sink.accept(lending, &all).unwrap();
+        source.release();
+    }
+    assert_eq!(uncut, u32::from(knows_uso()), "{}", tap.describe());
+    assert_eq!(tap.describe().contains("USO"), knows_uso());
+    for expected in payload.chunks(1000) {
+        let mut datagram = [0; 2000];
+        let bytes = receiver.recv(&mut datagram).expect("a datagram");
+        assert_eq!(datagram[..bytes], *expected);
+    }
+    assert_eq!(sink.counters().counts().drops, []);
 }
