@@ -7,6 +7,7 @@ set -eu
 purpose=${1:-compare}
 oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
+ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -45,13 +46,24 @@ if [ "$purpose" = test ]; then
     has dpdk-testpmd || dpdk=missing
     need setpriv util-linux
     need ip iproute2
+    # What the peers' guest brings along.
+    need busybox busybox-static
+    need ping iputils-ping
+    need iperf3 iperf3
+    need ethtool ethtool
+    [ -d "$ovs_cache" ] || ovs=missing
 fi
 rust=
 rust_is_recent || rust=missing
 kernel=
 ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
+# The newest image needs its modules: a guest with network ports loads virtio's.
+if [ "$purpose" = test ] && [ -z "$kernel" ]; then
+    newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
+    [ -d "$cache/modules/${newest##*/vmlinuz-}" ] || kernel=missing
+fi
 
-if [ -z "$packages$rust$kernel${dpdk:-}" ]; then
+if [ -z "$packages$rust$kernel${dpdk:-}${ovs:-}" ]; then
     exit 0
 fi
 
@@ -60,6 +72,7 @@ if ! has apt-get; then
     say "this distribution has no apt-get; please install, by its own names:"
     [ -z "$packages" ] || say "  $packages (Debian's names)"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
+    [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, laid out as in Debian's packages, in $ovs_cache/"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$kernel" ] || say "  a kernel image: copy a vmlinuz-* of your distribution to $cache/"
     exit 1
@@ -103,6 +116,15 @@ if [ -n "${dpdk:-}" ]; then
     drivers=$(apt-cache search --names-only '^librte-net-(virtio|vhost)[0-9]+$' | cut -d' ' -f1 | tr '\n' ' ')
     packages="$packages dpdk-dev $drivers"
 fi
+ovs_packages='openvswitch-common openvswitch-switch openvswitch-switch-dpdk'
+if [ -n "${ovs:-}" ]; then
+    refresh
+    # The libraries alone: the packages themselves start a service, so they are unpacked below.
+    for library in $(apt-cache depends --no-recommends --no-suggests $ovs_packages 2>/dev/null |
+        sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p' | sort -u); do
+        dpkg -s "$library:$(dpkg --print-architecture)" >/dev/null 2>&1 || packages="$packages $library"
+    done
+fi
 if [ -n "$packages" ]; then
     if [ "$as_root" = none ]; then
         say 'not root, and sudo asks for a password; please run:'
@@ -113,6 +135,25 @@ if [ -n "$packages" ]; then
         say "installing$packages"
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
     fi
+fi
+
+# --- Open vSwitch with DPDK: unpacked, never installed ----------------------------------------------------
+if [ -n "${ovs:-}" ]; then
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT INT TERM
+    chmod 755 "$folder"
+    say "fetching Open vSwitch with DPDK into $ovs_cache (it is not installed)"
+    if (cd "$folder" && apt-get download -qq $ovs_packages 2>/dev/null &&
+        for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done); then
+        rm -rf "$ovs_cache.new"
+        mkdir -p "$ovs_cache.new"
+        cp -R "$folder/unpacked/usr" "$ovs_cache.new"
+        mv "$ovs_cache.new" "$ovs_cache"
+    else
+        say "it could not be fetched ($ovs_packages)"
+        missing=yes
+    fi
+    rm -rf "$folder"
 fi
 
 # --- the guest's kernel: a stock one, unpacked, never installed -------------------------------------------
@@ -128,7 +169,20 @@ if [ -n "$kernel" ]; then
         # apt drops its privileges where it can, so the folder must be open to it.
         chmod 755 "$folder"
         (cd "$folder" && apt-get download -qq "$image" 2>/dev/null && dpkg -x ./*.deb unpacked) || continue
-        mkdir -p "$cache"
+        mkdir -p "$cache/modules"
+        # Before the image, whose presence says that all is there. A kernel that has them built in has no files.
+        for file in "$folder"/unpacked/boot/vmlinuz-*; do
+            version=${file##*/vmlinuz-}
+            rm -rf "$cache/modules/.new"
+            mkdir "$cache/modules/.new"
+            for part in drivers/char drivers/net drivers/virtio net/core net/packet; do
+                [ -d "$folder/unpacked/lib/modules/$version/kernel/$part" ] || continue
+                mkdir -p "$cache/modules/.new/$part"
+                cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$cache/modules/.new/$part"
+            done
+            rm -rf "$cache/modules/$version"
+            mv "$cache/modules/.new" "$cache/modules/$version"
+        done
         for file in "$folder"/unpacked/boot/vmlinuz-*; do
             # A whole file or none, should this be interrupted.
             cp "$file" "$cache/.new" && mv "$cache/.new" "$cache/$(basename "$file")"

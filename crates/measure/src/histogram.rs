@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// Nanosecond latencies to three significant digits, exact at the maximum; serialised as its non-empty
 /// buckets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Buckets", into = "Buckets")]
 pub struct Histogram {
     hdr: Hdr<u64>,
@@ -27,6 +27,14 @@ pub struct HistogramError {
 impl Default for Histogram {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A line, not its thousands of buckets.
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (count, median_ns, max_ns) = (self.count(), self.median_ns(), self.max_ns());
+        write!(f, "Histogram {{ count: {count}, median_ns: {median_ns}, max_ns: {max_ns} }}")
     }
 }
 

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::Mapping;
+use crate::word::{Chunk, Word};
 
 /// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
 ///
@@ -119,25 +120,25 @@ pub fn copy_between<'a, 'b>(
     len - left
 }
 
-/// Copies from a list of slices, from `from_offset` on, to bytes of our own, and returns how many bytes;
-/// each source byte is read once.
+/// Copies from a list of slices, from `from_offset` on, to local bytes as much as both hold, and returns
+/// how many bytes; each source byte is read once.
 pub fn read_between<'a>(
     from: impl IntoIterator<Item = SharedSlice<'a>>,
     from_offset: usize,
     into: &mut [u8],
 ) -> usize {
-    let mut at = 0;
+    let mut done = 0;
     for slice in skip(from, from_offset) {
-        at += slice.read(&mut into[at..]);
-        if at == into.len() {
+        if done == into.len() {
             break;
         }
+        done += slice.read(&mut into[done..]);
     }
-    at
+    done
 }
 
 /// The slices after the first `offset` bytes; empty ones are left out.
-fn skip<'a>(
+pub(crate) fn skip<'a>(
     slices: impl IntoIterator<Item = SharedSlice<'a>>,
     mut offset: usize,
 ) -> impl Iterator<Item = SharedSlice<'a>> {
@@ -167,58 +168,44 @@ pub fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Sixteen bytes that move as one load and one store.
-#[cfg(target_arch = "x86_64")]
-type Chunk = std::arch::x86_64::__m128i;
-#[cfg(target_arch = "aarch64")]
-type Chunk = std::arch::aarch64::uint8x16_t;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-type Chunk = [u64; 2];
-
 /// Copies `len` bytes, reading each source byte once and writing each target byte once, without telling
-/// the compiler that nobody else touches them: volatile accesses can neither be repeated, dropped, nor
-/// turned into a `memcpy` that assumes so.
+/// the compiler that nobody else touches them: the accesses of [`Word`] can neither be repeated, dropped,
+/// nor turned into a `memcpy` that assumes so.
 ///
 /// # Safety
 /// Both pointers must be valid for `len` bytes, for reading and writing respectively.
 #[inline(always)]
 unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: `at + size_of::<T>() <= len` at each call; the types have no invalid values, and
-    // `Unaligned` makes the accesses correct at any address.
-    unsafe fn step<T: Copy>(from: *const u8, to: *mut u8, at: usize) {
-        #[repr(C, packed)]
-        #[derive(Clone, Copy)]
-        struct Unaligned<T>(T);
-        // SAFETY: the caller's promise covers `at .. at + size_of::<T>()`.
-        unsafe {
-            let value = from.add(at).cast::<Unaligned<T>>().read_volatile();
-            to.add(at).cast::<Unaligned<T>>().write_volatile(value);
-        }
-    }
-    let mut at = 0;
-    // SAFETY: the loop conditions keep each step inside `len`.
+    // SAFETY: the loop conditions keep each word inside `len`.
     unsafe {
+        let word = |at| (from.add(at), to.add(at));
+        let mut at = 0;
         while len - at >= 64 {
-            step::<Chunk>(from, to, at);
-            step::<Chunk>(from, to, at + 16);
-            step::<Chunk>(from, to, at + 32);
-            step::<Chunk>(from, to, at + 48);
+            let (from, to) = word(at);
+            Chunk::load::<0>(from).store::<0>(to);
+            Chunk::load::<16>(from).store::<16>(to);
+            Chunk::load::<32>(from).store::<32>(to);
+            Chunk::load::<48>(from).store::<48>(to);
             at += 64;
         }
         while len - at >= 16 {
-            step::<Chunk>(from, to, at);
+            let (from, to) = word(at);
+            Chunk::load::<0>(from).store::<0>(to);
             at += 16;
         }
         if len - at >= 8 {
-            step::<u64>(from, to, at);
+            let (from, to) = word(at);
+            u64::load::<0>(from).store::<0>(to);
             at += 8;
         }
         if len - at >= 4 {
-            step::<u32>(from, to, at);
+            let (from, to) = word(at);
+            u32::load::<0>(from).store::<0>(to);
             at += 4;
         }
         while at < len {
-            step::<u8>(from, to, at);
+            let (from, to) = word(at);
+            u8::load::<0>(from).store::<0>(to);
             at += 1;
         }
     }
@@ -276,5 +263,11 @@ mod tests {
         assert_eq!(out, source[35..85]);
         assert_eq!(copy_between(from, 90, to, 0, 80), 10);
         assert_eq!(copy_between(from, 500, to, 0, 80), 0);
+        let mut out = [0; 60];
+        assert_eq!(read_between(from, 7, &mut out), 60);
+        assert_eq!(out, source[7..67]);
+        assert_eq!(read_between(from, 90, &mut out), 10);
+        assert_eq!(out[..10], source[90..]);
+        assert_eq!(read_between(from, 100, &mut out), 0);
     }
 }

@@ -22,6 +22,7 @@ compile_error!(
 
 mod cells;
 mod copy;
+mod copy_sum;
 mod dirty;
 mod iotlb;
 mod lent;
@@ -30,9 +31,11 @@ mod region;
 mod space;
 mod translate;
 mod truncate;
+mod word;
 
 pub use cells::{BindError, Cell, Cells};
 pub use copy::{SharedSlice, copy_between, prefetch, read_between};
+pub use copy_sum::{Summed, copy_between_summed};
 pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
 pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
 pub use lent::Lent;

@@ -4,7 +4,7 @@ use virtio::net::{HeaderLayout, NetHeader, Offload};
 use virtqueue::Burst;
 
 use crate::DropReason;
-use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Meta};
+use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, Meta};
 
 /// Where the pieces of the frames are kept.
 #[derive(Debug)]
@@ -54,6 +54,12 @@ impl Lending {
         Frame { meta, pieces: self.pieces(meta.first, meta.end) }
     }
 
+    /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
+    #[inline(always)]
+    pub fn head_mut(&mut self, index: usize) -> &mut Head {
+        &mut self.frames[index].head
+    }
+
     /// All frames.
     #[inline(always)]
     pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame<'_>> {
@@ -97,7 +103,11 @@ impl Lending {
             let (first, end) = chain.readable_range();
             let bytes = chain.readable_bytes();
             match meta(burst.lent().slices(first..end), bytes, layout) {
-                Ok(meta) => self.frames.push(Meta { first, end, ..meta }),
+                Ok(mut meta) => {
+                    // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
+                    meta.offload.verified = false;
+                    self.frames.push(Meta { first, end, ..meta });
+                }
                 Err(reason) => refused(reason),
             }
         }

@@ -27,15 +27,22 @@
 
 mod counters;
 mod deliver;
+pub mod device;
+mod driver;
 mod frame;
 pub mod in_memory;
 mod lending;
+mod one_frame;
 mod own;
 pub mod pcap;
 mod plug;
 mod queue;
 pub mod spec;
 pub mod tap;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod vhost_user;
+pub mod virtio_user;
 
 pub use counters::{Counts, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};

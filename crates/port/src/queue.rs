@@ -57,6 +57,12 @@ pub trait Sink: Any + Send {
     /// What it has no room for is counted as dropped, with the reason; it never waits.
     fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError>;
 
+    /// For how many frames of the usual length there is room at least: for senders that would rather wait
+    /// than lose. Sinks that cannot tell say that there is room.
+    fn room(&mut self) -> usize {
+        usize::MAX
+    }
+
     /// What passed and what did not.
     fn counters(&self) -> &Arc<QueueCounters>;
 }

@@ -1,2 +1,62 @@
-//! Learning and forwarding between ports, drop reasons, the worker loop that polls or sleeps.
+//! The switch: learning and forwarding between ports, drop reasons, the worker loop that polls or sleeps.
+//!
+//! ```text
+//!   control thread            worker 0 .. W-1                       all workers
+//!   ──────────────            ───────────────                       ───────────
+//!   Port::ready, timers       Source::lend                          MacTable: who is behind which port
+//!   plugs queues in and ──►   Forwarder::forward: admit, learn,
+//!   out by mailbox              look up, group by sink
+//!                             Exits::hand_over: Sink::accept once for each sink
+//!                             Source::release
+//! ```
+//!
+//! A frame that arrives is admitted by its source address and length, its sender is learned, and it goes to
+//! the port behind which its receiver was heard; to all others if none was, or if it is for a group. Ports
+//! that are connected to each other are a wire instead: nothing is looked at. VLAN tags pass untouched, and
+//! stations are learned without regard to them.
+//!
+//! # Counting
+//!
+//! Each frame that a source lends is counted there as passed, and then it is either given to sinks, each of
+//! which counts it as passed or dropped, or dropped by the switch, which counts it on the *source*'s queue:
+//! spoofed, too long, receiver not connected, nowhere to go. So, once all is quiet, for every source frames
+//! = those given on + drops of these four kinds, and the workers' `copies` = frames + drops of all sinks.
+//! A flood goes to the ports that have a queue running; it is a drop if there is none.
 #![forbid(unsafe_code)]
+
+mod announce;
+mod board;
+mod control;
+mod crew;
+mod error;
+mod exits;
+mod flow;
+mod forward;
+mod keyed;
+mod mailbox;
+mod plan;
+mod poller;
+mod setup;
+mod snapshot;
+mod table;
+mod worker;
+mod worker_counters;
+
+pub use control::{Ended, Operator, View};
+pub use error::{RunError, SetupError};
+pub use setup::{Options, PortOptions, Switch};
+pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
+pub use table::{TableCounts, TableOptions};
+pub use worker::WorkerOptions;
+pub use worker_counters::WorkerCounts;
+
+/// A port of this switch, counted from 0 in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// A queue pair of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct QueueId {
+    pub port: PortId,
+    pub pair: u16,
+}

@@ -20,6 +20,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Measure the same work on the host, in a container and in a VM, side by side.
     Compare(Compare),
+    /// Plug guests, containers and the kernel's network stack into each other.
+    Switch(Switch),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
 }
@@ -96,6 +98,60 @@ pub struct Compare {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
+
+/// Arguments of `switch`.
+#[derive(Args, Debug)]
+#[command(after_long_help = PORTS)]
+pub struct Switch {
+    /// A port: its name, its kind, and where it is, as in guest=vhost-user:/tmp/guest.sock. See below.
+    #[arg(long, required = true, value_name = "NAME=KIND:TARGET")]
+    pub port: Vec<String>,
+
+    /// Make a wire of two ports: no addresses are learned, none are looked at.
+    #[arg(long, value_name = "A=B")]
+    pub connect: Vec<String>,
+
+    /// The only source addresses that frames from this port may have; others are dropped and counted.
+    #[arg(long, value_name = "NAME=MAC[+MAC…]")]
+    pub allow: Vec<String>,
+
+    /// One worker on each of these CPUs [default: one worker, on any CPU].
+    #[arg(long, value_name = "CPUS")]
+    pub workers: Option<String>,
+
+    /// How long a worker polls on after the last frame before it sleeps, µs.
+    #[arg(long, value_name = "US", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=60_000_000))]
+    pub spin_us: u64,
+
+    /// Longest frame that is taken from a port, in bytes with Ethernet header [default: any].
+    #[arg(long, value_name = "BYTES")]
+    pub max_frame: Option<u32>,
+
+    /// Addresses that the switch learns at most.
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub addresses: usize,
+
+    /// Seconds after which a silent station is forgotten.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub ageing_s: u32,
+
+    /// Print counters as JSON, one line each time.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const PORTS: &str = "\
+Ports:
+  vhost-user:PATH   the network device of a guest (QEMU, Cloud Hypervisor, DPDK's virtio-user).
+                    server=on|off, queue-pairs=N, mtu=BYTES, mac=ADDRESS, and on|off for packed,
+                    in-order, mergeable, event-idx, indirect, offloads: what is offered
+  virtio-user:PATH  the driver of somebody else's vhost-user device (OVS-DPDK, testpmd, another switch).
+                    server=on|off, queue-pairs=N, queue-size=N, buffers=N, buffer-bytes=N, mtu=BYTES,
+                    pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads
+  tap:NAME          the kernel's network stack. queue-pairs=N, address=IP/PREFIX, mac=ADDRESS,
+                    mtu=BYTES, up=on|off, fd=N[:N…]
+
+Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).";
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]

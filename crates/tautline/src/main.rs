@@ -4,12 +4,14 @@
 mod agent;
 mod cli;
 mod compare;
+mod cpu_list;
 mod doctor;
 mod exit;
 mod gate;
 mod output;
 mod progress;
 mod report_command;
+mod switch_command;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare::run(&arguments),
+        cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Report(arguments) => report_command::run(&arguments),
     };
     exit::code(result)

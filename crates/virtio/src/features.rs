@@ -71,6 +71,8 @@ features! {
     NET_CTRL_RX = 18;
     /// The control channel filters VLANs.
     NET_CTRL_VLAN = 19;
+    /// The control channel sets further receive modes.
+    NET_CTRL_RX_EXTRA = 20;
     /// The driver can send gratuitous packets.
     NET_GUEST_ANNOUNCE = 21;
     /// Multiple queue pairs with automatic receive steering.

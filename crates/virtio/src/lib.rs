@@ -1,4 +1,4 @@
-//! Feature bits, device types, the net header and its offloads.
+//! Feature bits and the network device's formats: values and pure functions, no I/O, no shared memory.
 #![deny(unsafe_code)]
 
 mod features;

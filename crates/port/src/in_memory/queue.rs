@@ -6,7 +6,7 @@ use std::sync::Arc;
 use virtio::net::Accepts;
 
 use super::ring::{Consumer, LAYOUT, Producer, ring};
-use crate::deliver::Parcels;
+use crate::deliver::{Parcels, Scratch};
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink, Source};
 
 /// What a queue is like.
@@ -69,8 +69,8 @@ impl InMemorySink {
     }
 
     #[inline]
-    fn accept_one(&mut self, frame: Frame<'_>) {
-        let parcels = match Parcels::of(frame, &self.accepts) {
+    fn accept_one(&mut self, frame: Frame<'_>, scratch: &mut Scratch) {
+        let parcels = match Parcels::of(frame, &self.accepts, scratch) {
             Ok(parcels) => parcels,
             Err(reason) => return self.counters.dropped(reason, 1),
         };
@@ -93,8 +93,9 @@ impl InMemorySink {
 
 impl Sink for InMemorySink {
     fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+        let mut scratch = Scratch::default();
         for index in which {
-            self.accept_one(lending.frame(usize::from(*index)));
+            self.accept_one(lending.frame(usize::from(*index)), &mut scratch);
         }
         if self.producer.publish() {
             self.counters.notified();

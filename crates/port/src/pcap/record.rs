@@ -8,7 +8,7 @@ use memory::SharedSlice;
 use virtio::net::Accepts;
 
 use super::LAYOUT;
-use crate::deliver::Parcels;
+use crate::deliver::{Parcels, Scratch};
 use crate::own::OwnMemory;
 use crate::{DropReason, Frame, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink};
 
@@ -57,7 +57,8 @@ impl Record {
     }
 
     fn frame(&mut self, frame: Frame<'_>) -> Result<(), QueueError> {
-        let parcels = match Parcels::of(frame, &Accepts::NOTHING) {
+        let mut scratch = Scratch::default();
+        let parcels = match Parcels::of(frame, &Accepts::NOTHING, &mut scratch) {
             Ok(parcels) => parcels,
             Err(reason) => {
                 self.counters.dropped(reason, 1);

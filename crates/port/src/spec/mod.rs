@@ -1,6 +1,8 @@
 //! Ports as people write them: `KIND:TARGET[,key=value]…`. Parsing touches nothing; building comes after.
+mod kinds;
 mod options;
 
+pub use kinds::PortSpec;
 pub use options::{Options, SpecError};
 
 /// A port as written, taken apart but not yet understood.

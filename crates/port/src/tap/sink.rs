@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use virtio::net::{Accepts, Delivery, HeaderLayout};
 
 use super::sys;
-use crate::deliver::Parcels;
+use crate::deliver::{Parcels, Scratch};
 use crate::own::OwnMemory;
 use crate::{DropReason, Frame, HEAD_BYTES, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink};
 
@@ -58,7 +58,8 @@ impl TapSink {
 
     #[cold]
     fn send_gathered(&self, frame: Frame<'_>) {
-        let parcels = match Parcels::of(frame, &self.accepts) {
+        let mut scratch = Scratch::default();
+        let parcels = match Parcels::of(frame, &self.accepts, &mut scratch) {
             Ok(parcels) => parcels,
             Err(reason) => return self.counters.dropped(reason, 1),
         };

@@ -10,9 +10,8 @@ use workload::protocol::Request;
 
 use super::external::External;
 use super::{cross_check, external, selection};
-use crate::cli;
+use crate::{cli, cpu_list};
 use crate::exit::Usage;
-use crate::output;
 
 /// One thing to measure.
 pub struct Job {
@@ -52,7 +51,7 @@ pub struct Layout {
 impl Layout {
     /// Reads and checks the arguments; changes nothing.
     pub fn from_arguments(arguments: &cli::Compare) -> anyhow::Result<Self> {
-        let cpus = cpus(arguments.cpus.as_deref())?;
+        let cpus = cpu_list::read("--cpus", arguments.cpus.as_deref())?;
         let pick = |given: Option<u64>, quick: u64, full: u64| {
             given.unwrap_or(if arguments.quick { quick } else { full })
         };
@@ -118,34 +117,6 @@ fn places(list: &str) -> anyhow::Result<Vec<(String, String, Spec)>> {
     Ok(places)
 }
 
-/// The CPUs of a list such as `0,2-5`, or all that this process may use.
-fn cpus(list: Option<&str>) -> anyhow::Result<Vec<usize>> {
-    let allowed = output::usable_cpus()?;
-    let Some(list) = list else { return Ok(allowed) };
-    let wrong =
-        |part: &str| Usage(format!("--cpus {list}: {part:?} is no CPU or range; write for example 0,2-5"));
-    let mut chosen = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) else {
-            return Err(wrong(part).into());
-        };
-        if first > last || last >= nix::sched::CpuSet::count() {
-            return Err(wrong(part).into());
-        }
-        chosen.extend(first..=last);
-    }
-    chosen.sort_unstable();
-    chosen.dedup();
-    if let Some(cpu) = chosen.iter().find(|cpu| !allowed.contains(cpu)) {
-        return Err(Usage(format!(
-            "--cpus {list}: this process may not use CPU {cpu}; it may use {allowed:?}"
-        ))
-        .into());
-    }
-    Ok(chosen)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,13 +126,5 @@ mod tests {
         let names: Vec<String> =
             places("host,host,container:cpus=0.5").unwrap().into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["host", "host-2", "container"]);
-    }
-
-    #[test]
-    fn cpu_lists() {
-        assert!(cpus(Some("0")).is_ok_and(|list| list == [0]));
-        for bad in ["", "x", "3-1", "0-99999999", "0,,1"] {
-            assert!(cpus(Some(bad)).unwrap_err().is::<Usage>(), "{bad}");
-        }
     }
 }

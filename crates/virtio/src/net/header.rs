@@ -88,3 +88,30 @@ impl NetHeader {
         [self.flags, self.gso_type, h0, h1, g0, g1, s0, s1, o0, o1, n0, n1]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_lie_where_the_specification_puts_them() {
+        let bytes = [1, 0x81, 0x42, 0x01, 0xa8, 0x05, 0x22, 0x02, 0x10, 0x03, 0x05, 0x04];
+        let header = NetHeader::from_bytes(&bytes, HeaderLayout::Full);
+        let expected = NetHeader {
+            flags: NetHeader::F_NEEDS_CSUM,
+            gso_type: NetHeader::GSO_TCPV4 | NetHeader::GSO_ECN,
+            hdr_len: 0x142,
+            gso_size: 1448,
+            csum_start: 0x222,
+            csum_offset: 0x310,
+            num_buffers: 0x405,
+        };
+        assert_eq!(header, expected);
+        assert_eq!(header.to_bytes(), bytes);
+        // What follows ten bytes is the frame's, not ours.
+        let legacy = NetHeader::from_bytes(&bytes, HeaderLayout::Legacy);
+        assert_eq!(legacy, NetHeader { num_buffers: 0, ..expected });
+        assert_eq!(legacy.to_bytes()[..HeaderLayout::Legacy.bytes()], bytes[..10]);
+        assert_eq!((HeaderLayout::Legacy.bytes(), HeaderLayout::Full.bytes()), (10, 12));
+    }
+}

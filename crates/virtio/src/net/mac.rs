@@ -57,7 +57,8 @@ impl FromStr for MacAddress {
         let mut octets = text.split(':');
         let mut address = [0; 6];
         for octet in &mut address {
-            let digits = octets.next().filter(|d| d.len() == 2).ok_or_else(error)?;
+            let hex = |digits: &&str| digits.len() == 2 && digits.bytes().all(|d| d.is_ascii_hexdigit());
+            let digits = octets.next().filter(hex).ok_or_else(error)?;
             *octet = u8::from_str_radix(digits, 16).map_err(|_| error())?;
         }
         octets.next().is_none().then_some(MacAddress(address)).ok_or_else(error)

@@ -1,8 +1,16 @@
-//! The network device (VIRTIO 1.3 §5.1): header, offloads, addresses.
+//! The network device (VIRTIO 1.3 §5.1): header, offloads and what finishes them, control commands and
+//! configuration, addresses.
+pub mod checksum;
+mod config;
+pub mod control;
+mod finish;
 mod header;
 mod mac;
 mod offload;
+pub mod segment;
 
+pub use config::{ConfigOutside, Duplex, NetConfig};
+pub use finish::{ChecksumBeyondHead, FinishChecksum};
 pub use header::{HeaderLayout, NetHeader};
-pub use mac::MacAddress;
+pub use mac::{MacAddress, NotAMacAddress};
 pub use offload::{Accepts, Delivery, Offload, OffloadError, PartialChecksum, SegmentKind, Segmentation};

@@ -216,6 +216,13 @@ impl Accepts {
         }
     }
 
+    /// The header of a frame that goes over as it is ([`Delivery::AsIs`]): a receiver without partial
+    /// checksums is told nothing about them (§5.1.6.4.1: "flags" is zero).
+    #[inline(always)]
+    pub fn header(&self, offload: &Offload) -> NetHeader {
+        Offload { verified: offload.verified && self.checksum, ..*offload }.header()
+    }
+
     /// What has to happen to a frame with these offloads.
     #[inline(always)]
     pub fn delivery(&self, offload: &Offload) -> Delivery {
@@ -238,3 +245,6 @@ impl Accepts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

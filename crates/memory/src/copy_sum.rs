@@ -1,0 +1,200 @@
+//! The copy between two guests that sums the bytes in passing, for checksums that a sender left undone.
+#![allow(unsafe_code)]
+
+use crate::SharedSlice;
+use crate::copy::skip;
+use crate::word::Word;
+
+/// What a summing copy did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summed {
+    /// Bytes that went over.
+    pub bytes: usize,
+    /// Their one's complement sum as 16-bit words, the first byte high (RFC 1071 §1): folded, not
+    /// complemented; an odd last byte counts as if a zero followed it.
+    pub sum: u16,
+}
+
+/// Like [`crate::copy_between`], and sums exactly the bytes that it copied, as one stream.
+///
+/// Each source byte is read once: what was summed is what was delivered, whatever the peer does meanwhile.
+pub fn copy_between_summed<'a, 'b>(
+    from: impl IntoIterator<Item = SharedSlice<'a>>,
+    from_offset: usize,
+    to: impl IntoIterator<Item = SharedSlice<'b>>,
+    to_offset: usize,
+    len: usize,
+) -> Summed {
+    let (mut from, mut to) = (skip(from, from_offset), skip(to, to_offset));
+    let (mut source, mut target) = (from.next(), to.next());
+    let mut left = len;
+    let mut total = 0;
+    while let (Some(s), Some(t), true) = (source, target, left > 0) {
+        let n = s.len_bytes().min(t.len_bytes()).min(left);
+        // SAFETY: both slices hold at least `n` bytes.
+        let piece = unsafe { copy_volatile_summed(s.as_ptr(), t.as_ptr(), n) };
+        // A piece that begins in the middle of a word has its bytes in the other halves (RFC 1071 §2(B)).
+        let odd = !(len - left).is_multiple_of(2);
+        total += u64::from(if odd { piece.swap_bytes() } else { piece });
+        left -= n;
+        source = if n < s.len_bytes() { Some(s.slice(n, s.len_bytes())) } else { from.next() };
+        target = if n < t.len_bytes() { Some(t.slice(n, t.len_bytes())) } else { to.next() };
+    }
+    // Summed as little-endian words, which is the same sum with its bytes swapped (RFC 1071 §2(B)).
+    Summed { bytes: len - left, sum: fold(u128::from(total)).swap_bytes() }
+}
+
+/// Adds the upper halves to the lower ones until 16 bits are left.
+fn fold(sum: u128) -> u16 {
+    // Each line's result fits the next one's type with a bit or more to spare.
+    let sum = (sum >> 64) + (sum & u128::from(u64::MAX));
+    let sum = (sum >> 64) as u64 + (sum >> 32 & 0xffff_ffff) as u64 + (sum & 0xffff_ffff) as u64;
+    let sum = (sum >> 32) + (sum >> 16 & 0xffff) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    ((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+/// Copies `len` bytes like the plain copy, one read and one write of each, and returns
+/// the folded sum of their little-endian 16-bit words.
+///
+/// # Safety
+/// Both pointers must be valid for `len` bytes, for reading and writing respectively.
+#[inline(always)]
+unsafe fn copy_volatile_summed(from: *const u8, to: *mut u8, len: usize) -> u16 {
+    /// Copies a word.
+    ///
+    /// # Safety
+    /// As for the whole.
+    #[inline(always)]
+    unsafe fn step<T: Word, const AT: usize>(from: *const u8, to: *mut u8) -> u128
+    where
+        u128: From<T>,
+    {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = T::load::<AT>(from);
+            value.store::<AT>(to);
+            value.into()
+        }
+    }
+    // Two sums, so that the carries of one do not wait for the other's. 2^64 words fit before they overflow.
+    let (mut even, mut odd) = (0_u128, 0_u128);
+    // SAFETY: the loop conditions keep each word inside `len`.
+    unsafe {
+        let word = |at| (from.add(at), to.add(at));
+        let mut at = 0;
+        while len - at >= 32 {
+            let (from, to) = word(at);
+            even += step::<u64, 0>(from, to);
+            odd += step::<u64, 8>(from, to);
+            even += step::<u64, 16>(from, to);
+            odd += step::<u64, 24>(from, to);
+            at += 32;
+        }
+        while len - at >= 8 {
+            let (from, to) = word(at);
+            even += step::<u64, 0>(from, to);
+            at += 8;
+        }
+        if len - at >= 4 {
+            let (from, to) = word(at);
+            even += step::<u32, 0>(from, to);
+            at += 4;
+        }
+        if len - at >= 2 {
+            let (from, to) = word(at);
+            even += step::<u16, 0>(from, to);
+            at += 2;
+        }
+        if at < len {
+            let (from, to) = word(at);
+            even += step::<u8, 0>(from, to);
+        }
+    }
+    fold(even + odd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mapping;
+    use crate::truncate::tests::memfd;
+    use proptest::prelude::*;
+
+    /// RFC 1071 as it is written: word by word, carry by carry.
+    fn by_the_book(bytes: &[u8]) -> u16 {
+        let mut sum = 0_u32;
+        for word in bytes.chunks(2) {
+            sum += u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    fn mapping() -> Mapping {
+        Mapping::shared(memfd(1 << 18), 0, 1 << 18).unwrap()
+    }
+
+    /// Pieces of these lengths with gaps between them.
+    fn cut<'a>(all: SharedSlice<'a>, from: usize, lengths: &[usize]) -> Vec<SharedSlice<'a>> {
+        let mut at = from;
+        let piece = |len: &usize| {
+            let slice = all.slice(at, *len);
+            at += len + 3;
+            slice
+        };
+        lengths.iter().map(piece).collect()
+    }
+
+    #[test]
+    fn the_example_of_the_rfc_and_the_extremes() {
+        let memory = mapping();
+        let all = SharedSlice::of_mapping(&memory);
+        let summed = |bytes: &[u8]| {
+            all.write(bytes);
+            copy_between_summed([all.slice(0, bytes.len())], 0, [all.slice(100_000, 90_000)], 0, 90_000)
+        };
+        // RFC 1071 §3.
+        let example = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(summed(&example), Summed { bytes: 8, sum: 0xddf2 });
+        assert_eq!(summed(&[]), Summed { bytes: 0, sum: 0 });
+        assert_eq!(summed(&[0; 9000]), Summed { bytes: 9000, sum: 0 });
+        assert_eq!(summed(&[0xff; 70_000]), Summed { bytes: 70_000, sum: 0xffff });
+        assert_eq!(summed(&[0xff; 3]), Summed { bytes: 3, sum: by_the_book(&[0xff; 3]) });
+        assert_eq!(fold(u128::MAX), 0xffff);
+        assert_eq!(fold(u128::from(u64::MAX) + 1), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn copy_and_sum_are_those_of_the_stream_however_it_is_cut(
+            bytes in prop::collection::vec(any::<u8>(), 0..4000),
+            from_lengths in prop::collection::vec(0_usize..700, 1..12),
+            to_lengths in prop::collection::vec(0_usize..700, 1..12),
+            from_offset in 0_usize..50,
+            to_offset in 0_usize..50,
+            len in 0_usize..5000,
+        ) {
+            let memory = mapping();
+            let all = SharedSlice::of_mapping(&memory);
+            let from = cut(all, 1, &from_lengths);
+            let to = cut(all, 100_000, &to_lengths);
+            let mut at = 0;
+            for slice in &from {
+                at += slice.write(&bytes[at.min(bytes.len())..]);
+            }
+            let mut stream = bytes[..at].to_vec();
+            stream.resize(from_lengths.iter().sum(), 0);
+            let summed =
+                copy_between_summed(from.iter().copied(), from_offset, to.iter().copied(), to_offset, len);
+            let room = to_lengths.iter().sum::<usize>().saturating_sub(to_offset);
+            let expected = stream.get(from_offset..).unwrap_or(&[]);
+            let expected = &expected[..expected.len().min(room).min(len)];
+            prop_assert_eq!(summed.bytes, expected.len());
+            prop_assert_eq!(summed.sum, by_the_book(expected));
+            let mut arrived = vec![0; summed.bytes];
+            crate::read_between(to, to_offset, &mut arrived);
+            prop_assert_eq!(arrived, expected);
+        }
+    }
+}

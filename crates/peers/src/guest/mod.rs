@@ -1,0 +1,272 @@
+//! A stock Linux guest: a distribution's own kernel in QEMU, on vhost-user network ports.
+//!
+//! The CPU is emulated (TCG), so that it boots wherever QEMU is. Its file system holds busybox, and the host's
+//! `ip`, `ping`, `iperf3` and `ethtool`. Two ports of one guest are two ends of a path, where the second is
+//! moved to a network namespace of the guest.
+
+mod archive;
+mod control;
+mod modules;
+mod port;
+mod userland;
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+pub use port::Port;
+
+use crate::process::{PAUSE, Process, tail, tied};
+use crate::requirements::Requirements;
+use crate::socket::wait_for_listener;
+use crate::{Error, Output};
+use archive::Archive;
+use control::{Control, Silence};
+use userland::Userland;
+
+/// How long a command of the guest may take, where nothing else is said. The CPU is emulated.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// How long a guest may take to boot. Four seconds where nothing else runs.
+const BOOT: Duration = Duration::from_secs(120);
+/// How much longer than the guest's own limit an answer may take.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// What the guest is to be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    ports: Vec<Port>,
+    cpus: u16,
+    memory_mib: u32,
+    files: Vec<(PathBuf, PathBuf)>,
+    arguments: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { ports: Vec::new(), cpus: 1, memory_mib: 256, files: Vec::new(), arguments: Vec::new() }
+    }
+}
+
+impl Settings {
+    /// One more network interface.
+    pub fn port(mut self, port: Port) -> Self {
+        self.ports.push(port);
+        self
+    }
+
+    /// Virtual CPUs; one otherwise.
+    pub fn cpus(mut self, count: u16) -> Self {
+        self.cpus = count;
+        self
+    }
+
+    /// Memory, MiB; 256 otherwise. It is a memfd that the back-ends map.
+    pub fn memory_mib(mut self, size: u32) -> Self {
+        self.memory_mib = size;
+        self
+    }
+
+    /// Brings a program of the host along, with the libraries that it names: it can be called by its file's
+    /// name.
+    pub fn program(mut self, file: &Path) -> Self {
+        let name = file.file_name().unwrap_or_default();
+        self.files.push((file.to_owned(), Path::new(userland::PROGRAMS).join(name)));
+        self
+    }
+
+    /// Further arguments for QEMU.
+    pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
+        self.arguments.extend(arguments.map(str::to_owned));
+        self
+    }
+
+    /// Boots it, and waits until it takes commands.
+    pub fn start(self) -> Result<Guest, Error> {
+        Guest::start(self)
+    }
+}
+
+/// A running guest. Killed when dropped.
+pub struct Guest {
+    control: Control,
+    qemu: Process,
+    folder: tempfile::TempDir,
+}
+
+impl Guest {
+    /// Boots a guest with these ports and nothing else unusual.
+    pub fn with_ports(ports: impl IntoIterator<Item = Port>) -> Result<Self, Error> {
+        ports.into_iter().fold(Settings::default(), Settings::port).start()
+    }
+
+    fn start(settings: Settings) -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let mut command = tied(&qemu, &mut needs);
+        let kernel = environment::vm::find_kernel().unwrap_or_else(|failure| {
+            needs.missing(format!("a kernel image ({failure})"));
+            PathBuf::new()
+        });
+        let userland = Userland::find(&kernel, &mut needs);
+        needs.met()?;
+
+        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the guest"))?;
+        let initramfs = folder.path().join("initramfs");
+        let mut bytes = userland.archive()?;
+        bytes.extend(brought(&settings.files)?);
+        std::fs::write(&initramfs, bytes).map_err(Error::system("writing the guest's file system"))?;
+        let socket = folder.path().join("control");
+        let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
+
+        let memory = settings.memory_mib;
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+        command.args(["-smp", &settings.cpus.to_string(), "-m", &format!("{memory}M")]);
+        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
+        command.arg("-kernel").arg(&kernel).arg("-initrd").arg(&initramfs);
+        command.args(["-append", "console=ttyS0 quiet panic=-1", "-serial", "stdio"]);
+        command.args(["-chardev", &format!("socket,id=control,path={}", socket.display())]);
+        command.args([
+            "-device",
+            "virtio-serial-pci",
+            "-device",
+            "virtserialport,chardev=control,name=control",
+        ]);
+        // Locally administered; the fifth byte tells this process's guests apart.
+        static GUESTS: AtomicU8 = AtomicU8::new(1);
+        let number = GUESTS.fetch_add(1, Ordering::Relaxed);
+        for (index, port) in settings.ports.iter().enumerate() {
+            if let Some(path) = port.waits_for() {
+                wait_for_listener(path, LIMIT)?;
+            }
+            let mac = format!("02:00:00:00:{number:02x}:{index:02x}");
+            command.args(port.arguments(index, &mac));
+        }
+        command.args(&settings.arguments);
+        let mut qemu = Process::start("a guest", &mut command)?;
+        let control = accept(&listener, &mut qemu)?;
+        let guest = Self { control, qemu, folder };
+        guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;
+        // The kernel has unpacked it.
+        let _ = std::fs::remove_file(&initramfs);
+        Ok(guest)
+    }
+
+    /// Runs a shell's command line, for at most [`LIMIT`].
+    pub fn run(&self, line: &str) -> Result<Output, Error> {
+        self.run_within(line, LIMIT)
+    }
+
+    /// Runs a shell's command line; the guest kills its shell when the limit has passed.
+    pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
+        self.begin(line, limit)?.wait()
+    }
+
+    /// Starts a shell's command line, which goes on while the test does something else, also while other
+    /// commands run.
+    pub fn begin(&self, line: &str, limit: Duration) -> Result<Job<'_>, Error> {
+        let id = self.control.send(line, limit).map_err(Error::system("telling the guest"))?;
+        Ok(Job { guest: self, id, line: line.to_owned(), limit, since: Instant::now() })
+    }
+
+    /// Runs a command line that must not fail, and gives what it wrote.
+    ///
+    /// # Panics
+    /// With all that was said, where it does fail.
+    #[track_caller]
+    pub fn must(&self, line: &str) -> String {
+        match self.run(line) {
+            Ok(output) if output.success() => output.stdout,
+            Ok(output) => {
+                panic!("`{line}` in the guest: {}\n{}\n{}", output.status, output.stdout, output.stderr)
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// What the kernel and QEMU have written on the console.
+    pub fn console(&self) -> String {
+        self.qemu.said()
+    }
+
+    /// QEMU's process id.
+    pub fn id(&self) -> u32 {
+        self.qemu.id()
+    }
+
+    /// A folder of the host that goes with the guest.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {
+        match silence {
+            Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
+            Silence::TimedOut => {
+                Error::TimedOut { doing: doing.to_owned(), limit, said: tail(&self.console()) }
+            }
+        }
+    }
+}
+
+/// A command that runs in the guest.
+pub struct Job<'a> {
+    guest: &'a Guest,
+    id: u64,
+    line: String,
+    limit: Duration,
+    since: Instant,
+}
+
+impl Job<'_> {
+    /// Until it has ended.
+    pub fn wait(self) -> Result<Output, Error> {
+        /// As the shell tells of a command that SIGKILL ended.
+        const KILLED: i32 = 128 + 9;
+        let doing = format!("running `{}` in the guest", self.line);
+        let output = self.guest.control.output(self.id, self.limit + GRACE);
+        let output = output.map_err(|silence| self.guest.explain(&doing, silence, self.limit))?;
+        if output.status == KILLED && self.since.elapsed() >= self.limit {
+            let said = tail(&format!("{}\n{}", output.stdout, output.stderr));
+            return Err(Error::TimedOut { doing, limit: self.limit, said });
+        }
+        Ok(output)
+    }
+}
+
+/// An archive of what the test brings along; the kernel unpacks it after the first.
+fn brought(files: &[(PathBuf, PathBuf)]) -> Result<Vec<u8>, Error> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| Error::System { doing: "making the guest's file system".into(), error };
+    let mut archive = Archive::default();
+    for (from, to) in files {
+        archive.file(to, &userland::read(from)?).map_err(failed)?;
+        for library in userland::needed_libraries(from)? {
+            archive.file(&library, &userland::read(&library)?).map_err(failed)?;
+        }
+    }
+    archive.finish().map_err(failed)
+}
+
+fn accept(listener: &UnixListener, qemu: &mut Process) -> Result<Control, Error> {
+    let doing = "waiting for QEMU to connect to the control channel";
+    listener.set_nonblocking(true).map_err(Error::system(doing))?;
+    let deadline = Instant::now() + BOOT;
+    let stream: UnixStream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(_) if !qemu.runs() => {
+                return Err(Error::refused("starting QEMU", tail(&qemu.said())));
+            }
+            Err(_) if Instant::now() > deadline => {
+                return Err(Error::TimedOut { doing: doing.into(), limit: BOOT, said: tail(&qemu.said()) });
+            }
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    };
+    stream.set_nonblocking(false).map_err(Error::system(doing))?;
+    Control::new(stream).map_err(Error::system(doing))
+}

@@ -1,0 +1,30 @@
+//! Real peers for tests, each a value: started by its constructor, ended and removed when it is dropped,
+//! also by a panic.
+//!
+//! [`Guest`] is a stock Linux kernel in QEMU with vhost-user network ports; [`Testpmd`] is DPDK's test
+//! program, as driver (`net_virtio_user`) or device (`net_vhost`); [`OvsDpdk`] is
+//! Open vSwitch with DPDK; [`Netns`] is a network namespace, made
+//! by root or by an ordinary user. What a peer needs and does not find is listed, all of it, in
+//! [`Error::Missing`].
+//!
+//! A peer's processes also end when the thread that started them ends, so a peer that several tests share
+//! must be started by a thread that outlives them.
+
+mod cpus;
+mod error;
+pub mod guest;
+mod iperf3;
+pub mod netns;
+pub mod ovs;
+mod process;
+pub mod requirements;
+pub mod socket;
+pub mod testpmd;
+
+pub use error::Error;
+pub use guest::Guest;
+pub use iperf3::bytes_received;
+pub use netns::Netns;
+pub use ovs::OvsDpdk;
+pub use process::{Output, run};
+pub use testpmd::Testpmd;

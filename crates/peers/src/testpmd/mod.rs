@@ -1,0 +1,253 @@
+//! DPDK's testpmd: forwards, answers or makes packets on virtio-user and vhost ports, without huge pages.
+
+mod stats;
+mod vdev;
+
+use std::time::{Duration, Instant};
+
+pub use stats::PortStats;
+pub use vdev::Vdev;
+
+use crate::process::{PAUSE, Process, tied};
+use crate::requirements::Requirements;
+use crate::socket::wait_for_listener;
+use crate::{Error, Output, cpus};
+
+/// Long enough for a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+const PROMPT: &str = "testpmd> ";
+
+/// What testpmd does with packets (its `set fwd`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forward {
+    /// From each port to its pair (0 to 1, 1 to 0; a single port to itself) as it is.
+    Io,
+    /// The same with its own and the peer's address written in.
+    Mac,
+    /// The same with source and destination address exchanged.
+    MacSwap,
+    /// The same with addresses and ports of all layers exchanged.
+    FiveTupleSwap,
+    /// Receive and drop.
+    RxOnly,
+    /// Make and send.
+    TxOnly,
+}
+
+impl Forward {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Mac => "mac",
+            Self::MacSwap => "macswap",
+            Self::FiveTupleSwap => "5tswap",
+            Self::RxOnly => "rxonly",
+            Self::TxOnly => "txonly",
+        }
+    }
+}
+
+/// What testpmd is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    vdevs: Vec<Vdev>,
+    queue_pairs: Option<u16>,
+    simd_bits: Option<u16>,
+    eal: Vec<String>,
+    arguments: Vec<String>,
+}
+
+impl Settings {
+    /// One more port; the first is 0.
+    pub fn port(mut self, vdev: Vdev) -> Self {
+        self.vdevs.push(vdev);
+        self
+    }
+
+    /// Queue pairs that are used of each port; one otherwise.
+    pub fn queue_pairs(mut self, pairs: u16) -> Self {
+        self.queue_pairs = Some(pairs);
+        self
+    }
+
+    /// The widest vector instructions that DPDK may use: 512 for the packed ring's vector path.
+    pub fn simd_bits(mut self, bits: u16) -> Self {
+        self.simd_bits = Some(bits);
+        self
+    }
+
+    /// Further arguments for DPDK's environment layer.
+    pub fn eal<const N: usize>(mut self, arguments: [&str; N]) -> Self {
+        self.eal.extend(arguments.map(str::to_owned));
+        self
+    }
+
+    /// Further arguments for testpmd.
+    pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
+        self.arguments.extend(arguments.map(str::to_owned));
+        self
+    }
+
+    /// Starts it, and waits until it takes commands. Nothing is forwarded yet.
+    pub fn start(self) -> Result<Testpmd, Error> {
+        Testpmd::start(self)
+    }
+}
+
+/// A running testpmd. Ended when dropped.
+pub struct Testpmd {
+    process: Process,
+    /// How many of its ports are drivers.
+    drivers: usize,
+    _folder: tempfile::TempDir,
+}
+
+impl Testpmd {
+    /// Starts it with these ports and nothing else unusual.
+    pub fn with_ports(vdevs: impl IntoIterator<Item = Vdev>) -> Result<Self, Error> {
+        vdevs.into_iter().fold(Settings::default(), Settings::port).start()
+    }
+
+    fn start(settings: Settings) -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        needs.root();
+        needs.program("dpdk-testpmd", "dpdk-dev librte-net-virtio23 librte-net-vhost23");
+        let stdbuf = needs.program("stdbuf", "coreutils");
+        let mut command = tied(&stdbuf, &mut needs);
+        needs.met()?;
+        let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
+        // Two threads, of commands and of packets, wherever the system puts them: pinned ones of two
+        // processes would share one CPU and leave the other idle.
+        let cpus = cpus::allowed_list();
+        command.args(["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry"]);
+        command.args(["--no-shconf", "--file-prefix", "peer"]);
+        command.args(["--lcores", &format!("0@({cpus}),1@({cpus})")]);
+        command.args(["--log-level=lib.vhost.config:warning", "--log-level=pmd.net.virtio.*:info"]);
+        command.env("RUNTIME_DIRECTORY", folder.path());
+        if let Some(bits) = settings.simd_bits {
+            command.arg(format!("--force-max-simd-bitwidth={bits}"));
+        }
+        for (index, vdev) in settings.vdevs.iter().enumerate() {
+            if let Some(path) = vdev.waits_for() {
+                wait_for_listener(path, LIMIT)?;
+            }
+            command.arg("--vdev").arg(vdev.text(index));
+        }
+        let pairs = settings.queue_pairs.unwrap_or(1).to_string();
+        command.args(&settings.eal).args(["--", "-i", "--rxq", &pairs, "--txq", &pairs]);
+        command.args(["--total-num-mbufs=8192"]).args(&settings.arguments);
+        let process = Process::start("testpmd", &mut command)?;
+        process.wait_for("the prompt", 0, LIMIT, |said| said.contains(PROMPT).then_some(()))?;
+        let drivers = settings.vdevs.iter().filter(|vdev| vdev.is_driver()).count();
+        Ok(Self { process, drivers, _folder: folder })
+    }
+
+    /// Gives testpmd a line and returns all that it says until it asks for the next.
+    pub fn command(&mut self, line: &str) -> Result<String, Error> {
+        let mark = self.process.mark();
+        self.process.write(&format!("{line}\n"))?;
+        self.process.wait_for(&format!("the answer to `{line}`"), mark, LIMIT, |said| {
+            said.rfind(PROMPT).map(|end| said[..end].to_owned())
+        })
+    }
+
+    /// Stops, and chooses what to do with packets from the next start.
+    pub fn set_forward(&mut self, forward: Forward) -> Result<(), Error> {
+        self.expect(&format!("set fwd {}", forward.name()), "packet forwarding mode")
+    }
+
+    /// Starts to forward.
+    pub fn start_forwarding(&mut self) -> Result<(), Error> {
+        self.expect("start", "packet forwarding - ports=")
+    }
+
+    /// Sends bursts of 32 packets of its own making from each port, then forwards.
+    pub fn start_with_bursts(&mut self, bursts: u32) -> Result<(), Error> {
+        self.expect(&format!("start tx_first {bursts}"), "packet forwarding - ports=")
+    }
+
+    /// Stops forwarding; what testpmd counted comes back as text.
+    pub fn stop_forwarding(&mut self) -> Result<String, Error> {
+        self.command("stop")
+    }
+
+    /// The counters of a port.
+    pub fn stats(&mut self, port: u16) -> Result<PortStats, Error> {
+        let text = self.command(&format!("show port stats {port}"))?;
+        PortStats::parse(&text)
+            .ok_or_else(|| Error::refused(format!("reading the counters of port {port}"), text))
+    }
+
+    /// Looks at a port's counters until they satisfy.
+    pub fn wait_for_stats(
+        &mut self,
+        port: u16,
+        limit: Duration,
+        enough: impl Fn(&PortStats) -> bool,
+    ) -> Result<PortStats, Error> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let stats = self.stats(port)?;
+            if enough(&stats) {
+                return Ok(stats);
+            }
+            if Instant::now() > deadline {
+                let doing = format!("waiting for packets on testpmd's port {port}");
+                return Err(Error::TimedOut { doing, limit, said: format!("{stats:?}") });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until a port has its other end.
+    pub fn wait_for_link(&mut self, port: u16) -> Result<(), Error> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let said = self.command(&format!("show port info {port}"))?;
+            if said.contains("Link status: up") {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let doing = format!("waiting for the link of testpmd's port {port}");
+                return Err(Error::TimedOut { doing, limit: LIMIT, said });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Which of its transmit and receive paths the virtio driver says it took, as it words it, a pair of
+    /// lines for each port that is a driver.
+    pub fn paths(&self) -> Result<Vec<String>, Error> {
+        self.process.wait_for_log("the driver's paths", LIMIT, |said| {
+            let lines = said.lines().filter(|line| line.contains(" path on port "));
+            let paths: Vec<_> =
+                lines.filter_map(|line| Some(line.split("using ").nth(1)?.to_owned())).collect();
+            (paths.len() >= 2 * self.drivers).then_some(paths)
+        })
+    }
+
+    /// All that it has said.
+    pub fn said(&self) -> String {
+        self.process.said()
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Lets it end in order: rings are stopped, sockets closed and removed. Dropping kills it.
+    pub fn quit(mut self) -> Result<Output, Error> {
+        self.process.write("quit\n")?;
+        let status = self.process.end(LIMIT)?;
+        Ok(Output { status, stdout: self.process.said(), stderr: String::new() })
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(self) {}
+
+    fn expect(&mut self, line: &str, answer: &str) -> Result<(), Error> {
+        let said = self.command(line)?;
+        if said.contains(answer) { Ok(()) } else { Err(Error::refused(format!("testpmd's `{line}`"), said)) }
+    }
+}

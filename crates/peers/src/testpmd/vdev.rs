@@ -1,0 +1,83 @@
+//! testpmd's virtual devices.
+
+use std::fmt::Write;
+use std::path::Path;
+
+/// A port of testpmd, as DPDK's `--vdev` takes it.
+#[derive(Clone, Debug)]
+pub struct Vdev {
+    kind: &'static str,
+    arguments: String,
+}
+
+impl Vdev {
+    /// `net_virtio_user`: a virtio driver, the vhost-user front-end. It connects to a listening back-end.
+    pub fn virtio_user(socket: &Path) -> Self {
+        Self { kind: "net_virtio_user", arguments: format!("path={}", socket.display()) }
+    }
+
+    /// `net_vhost`: a vhost-user back-end, the device. It listens.
+    pub fn vhost(socket: &Path) -> Self {
+        Self { kind: "net_vhost", arguments: format!("iface={}", socket.display()) }
+    }
+
+    /// The other role on the socket: `net_virtio_user` listens, `net_vhost` connects, again and again.
+    pub fn other_role(self) -> Self {
+        let word = if self.is_driver() { "server" } else { "client" };
+        self.argument(word, 1)
+    }
+
+    /// Queue pairs.
+    pub fn queue_pairs(self, pairs: u16) -> Self {
+        self.argument("queues", pairs)
+    }
+
+    /// Packed rings; of the driver.
+    pub fn packed(self, on: bool) -> Self {
+        self.argument("packed_vq", u8::from(on))
+    }
+
+    /// Mergeable receive buffers; of the driver, which has them on otherwise.
+    pub fn mergeable(self, on: bool) -> Self {
+        self.argument("mrg_rxbuf", u8::from(on))
+    }
+
+    /// VIRTIO_F_IN_ORDER; of the driver, which has it on otherwise.
+    pub fn in_order(self, on: bool) -> Self {
+        self.argument("in_order", u8::from(on))
+    }
+
+    /// Vector instructions; of the driver. Whether it takes them, [`super::Testpmd::paths`] tells.
+    pub fn vectorized(self, on: bool) -> Self {
+        self.argument("vectorized", u8::from(on))
+    }
+
+    /// Entries of each queue; of the driver.
+    pub fn queue_size(self, entries: u16) -> Self {
+        self.argument("queue_size", entries)
+    }
+
+    /// Any argument of the device.
+    pub fn argument(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        let _ = write!(self.arguments, ",{name}={value}");
+        self
+    }
+
+    pub(super) fn is_driver(&self) -> bool {
+        self.kind == "net_virtio_user"
+    }
+
+    /// The socket that must be listened on before testpmd starts: a driver that connects does so at once.
+    pub(super) fn waits_for(&self) -> Option<&Path> {
+        let word = |name: &str| self.arguments.split(',').find_map(|word| word.strip_prefix(name));
+        if !self.is_driver() || word("server=").is_some_and(|value| value == "1") {
+            return None;
+        }
+        word("path=").map(Path::new)
+    }
+
+    /// As the command line has it; each device of a process has a number.
+    pub(super) fn text(&self, index: usize) -> String {
+        format!("{}{index},{}", self.kind, self.arguments)
+    }
+}

@@ -1,0 +1,100 @@
+//! Two testpmds, one the driver and one the device: every receive and transmit path of the driver moves
+//! packets both ways.
+
+use std::time::Duration;
+
+use peers::Testpmd;
+use peers::testpmd::{Forward, Settings, Vdev};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// The device sends back what the driver sent, until each side has counted some.
+fn exchange(device: &mut Testpmd, driver: &mut Testpmd) {
+    device.set_forward(Forward::MacSwap).unwrap();
+    device.start_forwarding().unwrap();
+    driver.start_with_bursts(4).unwrap();
+    // More than was sent first: packets go round.
+    driver.wait_for_stats(0, SOON, |stats| stats.rx_packets > 1000).unwrap();
+    let stats = device.wait_for_stats(0, SOON, |stats| stats.rx_packets > 1000).unwrap();
+    assert_eq!(stats.rx_bytes, 64 * stats.rx_packets, "{stats:?}");
+    assert_eq!(stats.rx_errors, 0, "{stats:?}");
+}
+
+fn path(vdev: impl Fn(Vdev) -> Vdev, transmit: &str, receive: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vhost");
+    let mut device = Testpmd::with_ports([Vdev::vhost(&socket)]).unwrap();
+    let settings = Settings::default().simd_bits(512).port(vdev(Vdev::virtio_user(&socket)));
+    let mut driver = settings.start().unwrap();
+    let paths = [format!("{transmit} Tx path on port 0"), format!("{receive} Rx path on port 0")];
+    assert_eq!(driver.paths().unwrap(), paths);
+    exchange(&mut device, &mut driver);
+    // The driver says goodbye, and the device takes the next.
+    assert_eq!(driver.quit().unwrap().status, 0);
+}
+
+#[test]
+fn split_standard() {
+    path(|vdev| vdev.mergeable(false).in_order(false), "standard", "standard");
+}
+
+#[test]
+fn split_mergeable() {
+    path(|vdev| vdev.in_order(false), "standard", "mergeable buffer");
+}
+
+#[test]
+fn split_in_order() {
+    path(|vdev| vdev.mergeable(false), "inorder", "inorder");
+}
+
+#[test]
+fn split_in_order_mergeable() {
+    path(|vdev| vdev, "inorder", "inorder");
+}
+
+#[test]
+fn split_vectorized() {
+    path(|vdev| vdev.mergeable(false).in_order(false).vectorized(true), "standard", "vectorized");
+}
+
+#[test]
+fn packed_standard() {
+    let name = "packed ring standard";
+    path(|vdev| vdev.packed(true).mergeable(false).in_order(false), name, name);
+}
+
+#[test]
+fn packed_mergeable() {
+    path(|vdev| vdev.packed(true), "packed ring standard", "packed ring mergeable buffer");
+}
+
+/// AVX-512 is needed on the way of vectors; DPDK takes the standard path without it.
+#[test]
+fn packed_vectorized() {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let name = if ["avx512f", "avx512bw", "avx512vl"].iter().all(|flag| flags.contains(flag)) {
+        "packed ring vectorized"
+    } else {
+        println!("this CPU has no AVX-512: the path of vectors is not tested");
+        "packed ring standard"
+    };
+    path(|vdev| vdev.packed(true).mergeable(false).vectorized(true), name, name);
+}
+
+#[test]
+fn the_roles_on_the_socket_can_be_exchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vhost");
+    // The driver listens, and comes up when the device has connected.
+    let device = Settings::default().port(Vdev::vhost(&socket).other_role().queue_pairs(2)).queue_pairs(2);
+    let mut device = device.start().unwrap();
+    let driver = Settings::default()
+        .port(Vdev::virtio_user(&socket).other_role().queue_pairs(2).queue_size(512))
+        .queue_pairs(2);
+    let mut driver = driver.start().unwrap();
+    exchange(&mut device, &mut driver);
+    let id = driver.id();
+    driver.kill();
+    assert!(!std::path::Path::new(&format!("/proc/{id}")).exists());
+}

@@ -1,0 +1,282 @@
+//! From a lent frame to a receiver's buffers: the one copy.
+//!
+//! A sink asks [`Parcels::of`] what a frame becomes for its receiver (usually itself; several frames if it
+//! has to be cut), finds room for each, and lets [`Parcels::write`] copy. Sums are made in the course of
+//! that copy.
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use memory::{SharedSlice, copy_between, copy_between_summed, read_between};
+use virtio::net::segment::{self, Headers, MAX_HEAD_BYTES, Plan, SumOf};
+use virtio::net::{
+    Accepts, Delivery, FinishChecksum, HeaderLayout, NetHeader, Offload, PartialChecksum, checksum,
+};
+
+use crate::{DropReason, Frame, HEAD_BYTES};
+
+/// Room for the headers of a frame that is changed on its way; to be used again for the next.
+#[derive(Debug)]
+pub(crate) struct Scratch([u8; MAX_HEAD_BYTES]);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch([0; MAX_HEAD_BYTES])
+    }
+}
+
+/// What a frame becomes on its way to one receiver.
+#[derive(Debug)]
+pub(crate) enum Parcels<'a> {
+    /// Itself, with this net header.
+    AsIs(Frame<'a>, NetHeader),
+    /// Itself, with its checksum finished.
+    Checksum { frame: Frame<'a>, head: &'a [u8], finish: FinishChecksum },
+    /// Several frames.
+    Segments { frame: Frame<'a>, plan: Plan<'a>, partial: bool },
+}
+
+impl<'a> Parcels<'a> {
+    /// For a receiver that accepts these offloads.
+    #[inline(always)]
+    pub fn of(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
+        let offload = frame.offload();
+        if *offload == Offload::NONE {
+            return Ok(Parcels::AsIs(frame, Offload::NONE.header()));
+        }
+        Self::with_offload(frame, accepts, scratch)
+    }
+
+    #[inline(never)]
+    fn with_offload(
+        frame: Frame<'a>,
+        accepts: &Accepts,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, DropReason> {
+        let offload = frame.offload();
+        match (accepts.delivery(offload), offload.checksum) {
+            (Delivery::AsIs, _) => {
+                // Without GUEST_CSUM no flag may be set (VIRTIO 1.3 §5.1.6.4.1).
+                let offload = Offload { verified: offload.verified && accepts.checksum, ..*offload };
+                Ok(Parcels::AsIs(frame, offload.header()))
+            }
+            (Delivery::FinishChecksum, Some(partial)) => Self::with_checksum(frame, partial, scratch),
+            (Delivery::FinishChecksum, None) => Err(DropReason::OffloadImpossible),
+            (Delivery::Segment, _) => Self::cut(frame, accepts, scratch),
+        }
+    }
+
+    fn with_checksum(
+        frame: Frame<'a>,
+        partial: PartialChecksum,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, DropReason> {
+        let needed = FinishChecksum::head_needed(partial).max(HEAD_BYTES);
+        let head = extended_head(&frame, needed, scratch)?;
+        match FinishChecksum::new(partial, head, frame.len_bytes() as u32) {
+            Ok(finish) => Ok(Parcels::Checksum { frame, head, finish }),
+            Err(_) => Err(DropReason::OffloadImpossible),
+        }
+    }
+
+    fn cut(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
+        let offload = frame.offload();
+        // Each look may show that headers go on further; every one is longer than the last.
+        let mut head_bytes = frame.head().len();
+        let mut needed = segment::headers_needed(frame.head(), offload);
+        while needed > head_bytes {
+            let head = extended_head(&frame, needed, scratch)?;
+            if head.len() < needed {
+                return Err(DropReason::OffloadImpossible);
+            }
+            head_bytes = needed;
+            needed = segment::headers_needed(head, offload);
+        }
+        let head = extended_head(&frame, head_bytes, scratch)?;
+        let plan = Plan::new(head, frame.len_bytes() as u32, offload, next_identification())
+            .map_err(|_| DropReason::OffloadImpossible)?;
+        Ok(Parcels::Segments { frame, plan, partial: accepts.checksum })
+    }
+
+    /// How many frames.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        match self {
+            Parcels::AsIs(..) | Parcels::Checksum { .. } => 1,
+            Parcels::Segments { plan, .. } => plan.pieces() as usize,
+        }
+    }
+
+    /// Length of one of them in bytes, without net header.
+    #[inline(always)]
+    pub fn len_bytes(&self, index: usize) -> usize {
+        match self {
+            Parcels::AsIs(frame, _) | Parcels::Checksum { frame, .. } => frame.len_bytes(),
+            Parcels::Segments { plan, .. } => plan.piece(index as u32).map_or(0, |p| p.bytes() as usize),
+        }
+    }
+
+    /// Writes net header and frame `index` to `to`, which has room for both; `buffers` is what the net
+    /// header says of the buffers used. Returns the bytes written.
+    #[inline(always)]
+    pub fn write(&self, index: usize, to: &[SharedSlice<'_>], layout: HeaderLayout, buffers: u16) -> usize {
+        match self {
+            Parcels::AsIs(frame, header) => {
+                let header = NetHeader { num_buffers: buffers, ..*header };
+                write_as_is(frame, &header.to_bytes()[..layout.bytes()], to)
+            }
+            Parcels::Checksum { frame, head, finish } => {
+                write_summed(frame, head, finish, to, layout, buffers)
+            }
+            Parcels::Segments { frame, plan, partial } => {
+                let target = Target { to, layout, buffers };
+                write_piece(frame, plan, *partial, index as u32, &target)
+            }
+        }
+    }
+}
+
+/// Marks the fragments of a frame (RFC 8200 §4.5). Counted only where one is cut.
+fn next_identification() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0x7a17_11e5);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The frame's first `bytes` (as far as it has them): the snapshot, and what lies behind it, read once.
+fn extended_head<'s>(
+    frame: &Frame<'_>,
+    bytes: usize,
+    scratch: &'s mut Scratch,
+) -> Result<&'s mut [u8], DropReason> {
+    let bytes = bytes.min(frame.len_bytes());
+    let into = scratch.0.get_mut(..bytes).ok_or(DropReason::OffloadImpossible)?;
+    let known = frame.head().len().min(bytes);
+    into[..known].copy_from_slice(&frame.head()[..known]);
+    if bytes > known {
+        let (pieces, skip) = frame.pieces();
+        read_between(pieces.iter().copied(), skip + known, &mut into[known..]);
+    }
+    Ok(into)
+}
+
+/// Header from here, head from the snapshot, and the rest from where the sender put it.
+#[inline(always)]
+fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usize {
+    let head = frame.head();
+    let front = header.len() + head.len();
+    match to {
+        [first, ..] if first.len_bytes() >= front => {
+            first.write(header);
+            first.slice(header.len(), head.len()).write(head);
+        }
+        _ => {
+            let at = write_between(header, to, 0);
+            write_between(head, to, at);
+        }
+    }
+    let rest = frame.len_bytes() - head.len();
+    if rest == 0 {
+        return front;
+    }
+    let (pieces, skip) = frame.pieces();
+    let (from, at) = (skip + HEAD_BYTES, front);
+    if let ([from_piece], [to_piece]) = (pieces, to) {
+        return front + from_piece.slice(from, rest).copy_to(to_piece.slice(at, rest));
+    }
+    front + copy_between(pieces.iter().copied(), from, to.iter().copied(), at, rest)
+}
+
+/// The rest first, for its sum goes into the head.
+fn write_summed(
+    frame: &Frame<'_>,
+    head: &[u8],
+    finish: &FinishChecksum,
+    to: &[SharedSlice<'_>],
+    layout: HeaderLayout,
+    buffers: u16,
+) -> usize {
+    let rest = finish.rest();
+    let front = layout.bytes() + rest.start as usize;
+    let (pieces, skip) = frame.pieces();
+    let from = skip + rest.start as usize;
+    let slices = (pieces.iter().copied(), to.iter().copied());
+    let summed = copy_between_summed(slices.0, from, slices.1, front, rest.len());
+    let mut finished = Scratch::default();
+    let finished = &mut finished.0[..head.len()];
+    finished.copy_from_slice(head);
+    finish.finish(finished, summed.sum);
+    let header = NetHeader { num_buffers: buffers, ..NetHeader::default() };
+    write_between(&header.to_bytes()[..layout.bytes()], to, 0);
+    write_between(finished, to, layout.bytes());
+    front + summed.bytes
+}
+
+/// Where a piece goes.
+struct Target<'t> {
+    to: &'t [SharedSlice<'t>],
+    layout: HeaderLayout,
+    buffers: u16,
+}
+
+fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, target: &Target<'_>) -> usize {
+    let Target { to, layout, buffers } = *target;
+    let mut headers = Headers::new();
+    let Some(piece) = plan.write(index, &mut headers) else { return 0 };
+    let front = layout.bytes() + piece.header_bytes;
+    let (pieces, skip) = frame.pieces();
+    let (from, len) = (skip + piece.payload.start as usize, piece.payload.len());
+    // A payload that begins within the snapshot is read anew: no decision was made on it.
+    let offload = if partial { headers.leave_partial() } else { None };
+    let copied = match offload {
+        Some(_) => copy_between(pieces.iter().copied(), from, to.iter().copied(), front, len),
+        None => {
+            let slices = (pieces.iter().copied(), to.iter().copied());
+            let summed = copy_between_summed(slices.0, from, slices.1, front, len);
+            match plan.sum_of() {
+                SumOf::Frame if index == 0 => headers.finish(whole_sum(frame, plan)),
+                _ => headers.finish(summed.sum),
+            }
+            summed.bytes
+        }
+    };
+    let header = NetHeader { num_buffers: buffers, ..offload.unwrap_or(Offload::NONE).header() };
+    write_between(&header.to_bytes()[..layout.bytes()], to, 0);
+    write_between(headers.bytes(), to, layout.bytes());
+    front + copied
+}
+
+/// The sum of the payload of all pieces: a datagram's checksum is in its first fragment. Read ahead of the
+/// copies; a sender that changes it meanwhile spoils its own checksum and nothing else.
+fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
+    let Some(first) = plan.piece(0) else { return 0 };
+    let (pieces, skip) = frame.pieces();
+    let (mut at, end) = (first.payload.start as usize, frame.len_bytes());
+    let (mut sum, mut done) = (0, 0);
+    let mut bytes = [0; 2048];
+    while at < end {
+        let len = bytes.len().min(end - at);
+        let read = read_between(pieces.iter().copied(), skip + at, &mut bytes[..len]);
+        if read == 0 {
+            break;
+        }
+        sum = checksum::concat(sum, done, checksum::sum(&bytes[..read]));
+        at += read;
+        done += read;
+    }
+    sum
+}
+
+/// Copies bytes of our own to a list of slices, `offset` bytes in; returns where they end.
+fn write_between(from: &[u8], to: &[SharedSlice<'_>], offset: usize) -> usize {
+    let (mut skip, mut at) = (offset, 0);
+    for slice in to {
+        let rest = slice.slice(skip, usize::MAX);
+        skip -= slice.len_bytes() - rest.len_bytes();
+        at += rest.write(&from[at..]);
+        if at == from.len() {
+            break;
+        }
+    }
+    offset + at
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+use std::sync::Arc;
+
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use memory::{Access, AddressSpace, Mapping, Region, SharedSlice, Translator, sealed_memfd};
+use proptest::prelude::*;
+use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
+
+use super::{Parcels, Scratch};
+use crate::{DropReason, Lending};
+
+const AREA: u64 = 1 << 18;
+
+/// A frame with its net header, in pieces of these lengths (the last takes the rest), lent.
+fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<Lending, DropReason> {
+    let file = sealed_memfd(c"frame", AREA).unwrap();
+    let bytes: Vec<u8> = header.to_bytes().into_iter().chain(frame.iter().copied()).collect();
+    // Pieces lie apart, so that a copy that runs on where one ends is seen.
+    let mut at = 0;
+    let mut place = 0u64;
+    let mut places = Vec::new();
+    for &cut in cuts.iter().chain([&usize::MAX]) {
+        let len = cut.min(bytes.len() - at);
+        nix::sys::uio::pwrite(&file, &bytes[at..at + len], place as i64).unwrap();
+        places.push((place, len as u32));
+        place += len as u64 + 3;
+        at += len;
+    }
+    let space = AddressSpace::from_regions([Region::map(&file, 0, AREA, 0, 0).unwrap()]).unwrap();
+    let mut translator = Translator::new(Arc::new(space));
+    let mut lending = Lending::of_memory(1);
+    for (place, len) in places {
+        translator.lend(lending.lent_mut().unwrap()).push(place, len, Access::Read).unwrap();
+    }
+    lending.push(0, HeaderLayout::Full)?;
+    Ok(lending)
+}
+
+/// What a receiver gets: net headers and frames. Its buffers are cut too.
+fn deliver(
+    lending: &Lending,
+    accepts: &Accepts,
+    cut: usize,
+) -> Result<Vec<(NetHeader, Vec<u8>)>, DropReason> {
+    let file = sealed_memfd(c"room", AREA).unwrap();
+    let mapping = Mapping::shared(&file, 0, AREA).unwrap();
+    let all = SharedSlice::of_mapping(&mapping);
+    let mut scratch = Scratch::default();
+    let parcels = Parcels::of(lending.frame(0), accepts, &mut scratch)?;
+    let got = (0..parcels.count()).map(|i| {
+        let bytes = NetHeader::BYTES + parcels.len_bytes(i);
+        let first = cut.min(bytes);
+        all.write(&vec![0xee; AREA as usize]);
+        let to = [all.slice(0, first), all.slice(100_000, bytes - first)];
+        assert_eq!(parcels.write(i, &to, HeaderLayout::Full, 1), bytes);
+        let mut delivered = vec![0; bytes];
+        to[0].read(&mut delivered[..first]);
+        to[1].read(&mut delivered[first..]);
+        let mut guard = [0];
+        all.slice(100_000 + bytes - first, 1).read(&mut guard);
+        assert_eq!(guard, [0xee], "nothing is written behind the frame");
+        let header = delivered[..NetHeader::BYTES].try_into().unwrap();
+        (NetHeader::from_bytes(&header, HeaderLayout::Full), delivered[NetHeader::BYTES..].to_vec())
+    });
+    Ok(got.collect())
+}
+
+/// A TCP frame whose checksum is left partial, as a guest sends it.
+fn tcp(v6: bool, payload: &[u8]) -> (NetHeader, Vec<u8>) {
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let mut frame = Vec::new();
+    let (start, pseudo) = if v6 {
+        builder.ipv6([1; 16], [2; 16], 64).tcp(1, 2, 1000, 500).write(&mut frame, payload).unwrap();
+        (54, checksum::pseudo_v6(&[1; 16], &[2; 16], 6, (frame.len() - 54) as u32))
+    } else {
+        builder
+            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .tcp(1, 2, 1000, 500)
+            .write(&mut frame, payload)
+            .unwrap();
+        (34, checksum::pseudo_v4([10, 0, 0, 1], [10, 0, 0, 2], 6, (frame.len() - 34) as u16))
+    };
+    frame[start + 16..start + 18].copy_from_slice(&pseudo.to_be_bytes());
+    let flags = NetHeader::F_NEEDS_CSUM;
+    (NetHeader { flags, csum_start: start as u16, csum_offset: 16, ..NetHeader::default() }, frame)
+}
+
+/// The payload of a TCP segment whose checksums are right, with its sequence number.
+fn sound_segment(frame: &[u8]) -> (u32, Vec<u8>) {
+    let packet = SlicedPacket::from_ethernet(frame).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { panic!("TCP") };
+    let header = tcp.to_header();
+    let expected = match packet.net.as_ref().unwrap() {
+        NetSlice::Ipv4(ip) => {
+            let ip = ip.header().to_header();
+            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            header.calc_checksum_ipv4(&ip, tcp.payload())
+        }
+        NetSlice::Ipv6(ip) => header.calc_checksum_ipv6(&ip.header().to_header(), tcp.payload()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(Ok(header.checksum), expected);
+    (header.sequence_number, tcp.payload().to_vec())
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + 7) as u8).collect()
+}
+
+const CHECKSUM_ONLY: Accepts = Accepts { checksum: true, ..Accepts::NOTHING };
+
+proptest! {
+    #[test]
+    fn a_plain_frame_arrives_as_it_was(len in 14usize..3000, cuts in prop::collection::vec(0usize..300, 0..4), cut in 0usize..200) {
+        let frame = bytes(len);
+        let lending = lend(NetHeader::default(), &frame, &cuts).unwrap();
+        let got = deliver(&lending, &Accepts::NOTHING, cut).unwrap();
+        prop_assert_eq!(got, vec![(NetHeader { num_buffers: 1, ..NetHeader::default() }, frame)]);
+    }
+
+    #[test]
+    fn a_partial_checksum_is_finished_or_passed_on(v6: bool, len in 0usize..2000, cuts in prop::collection::vec(0usize..100, 0..4), cut in 0usize..200) {
+        let (header, frame) = tcp(v6, &bytes(len));
+        let lending = lend(header, &frame, &cuts).unwrap();
+        let got = deliver(&lending, &Accepts::NOTHING, cut).unwrap();
+        prop_assert_eq!(got[0].0, NetHeader { num_buffers: 1, ..NetHeader::default() });
+        prop_assert_eq!(sound_segment(&got[0].1).1, bytes(len));
+        let got = deliver(&lending, &CHECKSUM_ONLY, cut).unwrap();
+        prop_assert_eq!(got, vec![(NetHeader { num_buffers: 1, ..header }, frame)]);
+    }
+
+    #[test]
+    fn a_large_frame_is_cut_for_who_does_not_take_it_whole(v6: bool, len in 1usize..20000, mss in 64u16..3000, partial: bool, cuts in prop::collection::vec(0usize..2000, 0..4), cut in 0usize..200) {
+        let payload = bytes(len);
+        let (header, frame) = tcp(v6, &payload);
+        let gso_type = if v6 { NetHeader::GSO_TCPV6 } else { NetHeader::GSO_TCPV4 };
+        let lending = lend(NetHeader { gso_type, gso_size: mss, ..header }, &frame, &cuts).unwrap();
+        let accepts = if partial { CHECKSUM_ONLY } else { Accepts::NOTHING };
+        let got = deliver(&lending, &accepts, cut).unwrap();
+        prop_assert_eq!(got.len(), len.div_ceil(usize::from(mss)));
+        let mut whole = Vec::new();
+        for (header, mut segment) in got {
+            if partial {
+                prop_assert_eq!(header.flags, NetHeader::F_NEEDS_CSUM);
+                let at = usize::from(header.csum_start);
+                let field = at + usize::from(header.csum_offset);
+                let sum = !checksum::sum(&segment[at..]);
+                segment[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+            }
+            let (sequence, payload) = sound_segment(&segment);
+            prop_assert_eq!(sequence as usize, 1000 + whole.len());
+            whole.extend(payload);
+        }
+        prop_assert_eq!(whole, payload);
+    }
+}
+
+#[test]
+fn a_datagram_in_fragments_has_one_checksum_over_all_of_them() {
+    let payload = bytes(5001);
+    let mut frame = Vec::new();
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    builder.udp(5, 6).write(&mut frame, &payload).unwrap();
+    let right = u16::from_be_bytes([frame[40], frame[41]]);
+    let pseudo = checksum::pseudo_v4([10, 0, 0, 1], [10, 0, 0, 2], 17, (frame.len() - 34) as u16);
+    frame[40..42].copy_from_slice(&pseudo.to_be_bytes());
+    let header = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        gso_type: NetHeader::GSO_UDP,
+        gso_size: 1480,
+        csum_start: 34,
+        csum_offset: 6,
+        ..NetHeader::default()
+    };
+    let lending = lend(header, &frame, &[100]).unwrap();
+    let got = deliver(&lending, &Accepts::NOTHING, 50).unwrap();
+    assert_eq!(got.len(), 4);
+    let datagram: Vec<u8> = got.iter().flat_map(|(_, fragment)| fragment[34..].to_vec()).collect();
+    assert_eq!(u16::from_be_bytes([datagram[6], datagram[7]]), right);
+    assert_eq!(datagram[8..], payload);
+}
+
+#[test]
+fn what_cannot_be_finished_is_a_drop_with_its_reason() {
+    let reason = |header, frame: &[u8]| {
+        deliver(&lend(header, frame, &[]).unwrap(), &Accepts::NOTHING, 99).unwrap_err()
+    };
+    let (header, frame) = tcp(false, &bytes(3000));
+    // A checksum far behind any header, and one in another place than TCP's.
+    assert_eq!(reason(NetHeader { csum_start: 2000, ..header }, &frame), DropReason::OffloadImpossible);
+    let cut = NetHeader { gso_type: NetHeader::GSO_TCPV4, gso_size: 1000, ..header };
+    assert_eq!(reason(NetHeader { csum_start: 30, ..cut }, &frame), DropReason::OffloadImpossible);
+    assert_eq!(reason(NetHeader { gso_size: 1, ..cut }, &frame), DropReason::OffloadImpossible);
+    assert_eq!(reason(cut, &frame[..53]), DropReason::OffloadImpossible);
+}
+
+#[test]
+fn headers_that_lie_are_refused_when_lent() {
+    let refused = |header, len| lend(header, &bytes(len), &[]).unwrap_err();
+    let (header, _) = tcp(false, &[]);
+    assert_eq!(refused(header, 51), DropReason::MalformedHeader);
+    assert_eq!(refused(NetHeader { csum_offset: u16::MAX, ..header }, 2000), DropReason::MalformedHeader);
+    assert_eq!(refused(NetHeader { gso_type: 77, ..header }, 2000), DropReason::MalformedHeader);
+    assert_eq!(refused(NetHeader::default(), 13), DropReason::TooShort);
+}
+
+#[test]
+fn a_verified_checksum_is_told_only_to_who_asked_for_it() {
+    let header = NetHeader { flags: NetHeader::F_DATA_VALID, ..NetHeader::default() };
+    let lending = lend(header, &bytes(100), &[]).unwrap();
+    assert_eq!(deliver(&lending, &Accepts::NOTHING, 99).unwrap()[0].0.flags, 0);
+    assert_eq!(deliver(&lending, &CHECKSUM_ONLY, 99).unwrap()[0].0.flags, NetHeader::F_DATA_VALID);
+}

@@ -1,0 +1,174 @@
+//! What a guest sends: the device half of a transmitq.
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use virtio::net::HeaderLayout;
+use virtqueue::{Burst, DeviceQueue, TakeError};
+
+use crate::device::EventFd;
+use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
+
+/// Chains that one burst can hold.
+const MAX_BURST: usize = 256;
+
+/// Frames from a guest's transmitq, lent where the guest put them.
+pub struct FromGuest {
+    queue: Box<dyn DeviceQueue>,
+    layout: HeaderLayout,
+    lending: Lending,
+    /// Chains are taken that are not given back yet.
+    lent: bool,
+    /// Frames go on; of a disabled ring they are consumed and go nowhere.
+    enabled: bool,
+    /// The ring is malformed and was reported.
+    stopped: bool,
+    /// A kick was asked for since polling last went on.
+    armed: bool,
+    kick: Option<EventFd>,
+    call: Option<EventFd>,
+    counters: Arc<QueueCounters>,
+}
+
+impl FromGuest {
+    /// A source over a running queue; without kick it never wakes anybody, without call the driver polls.
+    pub fn new(
+        mut queue: Box<dyn DeviceQueue>,
+        layout: HeaderLayout,
+        kick: Option<EventFd>,
+        call: Option<EventFd>,
+        enabled: bool,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        queue.disable_kicks();
+        let lending = Lending::of_queue(MAX_BURST);
+        FromGuest {
+            queue,
+            layout,
+            lending,
+            lent: false,
+            enabled,
+            stopped: false,
+            armed: false,
+            kick,
+            call,
+            counters,
+        }
+    }
+
+    /// Lets frames go on, or consumes them without passing data on (vhost-user text, "Ring states").
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    /// Listens to the driver so from now on.
+    pub fn set_kick(&mut self, kick: Option<EventFd>) {
+        self.kick = kick;
+    }
+
+    /// Notifies the driver so from now on.
+    pub fn set_call(&mut self, call: Option<EventFd>) {
+        self.call = call;
+    }
+
+    /// The queue, to ask where it stands and to set its log.
+    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
+        &mut *self.queue
+    }
+
+    /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What
+    /// is lent has been released.
+    pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
+        queue.disable_kicks();
+        self.queue = queue;
+        self.lending.clear();
+        self.lent = false;
+        self.lending.burst_mut().map(Burst::release);
+    }
+
+    /// Takes chains to the lending's burst; returns how many.
+    #[inline(always)]
+    fn take(&mut self, max: usize) -> Result<usize, QueueError> {
+        let Some(burst) = self.lending.burst_mut() else { return Ok(0) };
+        match self.queue.take(burst, max) {
+            Ok(count) => Ok(count),
+            // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
+            Err(TakeError::Miss { .. }) => Ok(0),
+            Err(TakeError::Malformed(error)) => {
+                self.stopped = true;
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl Source for FromGuest {
+    #[inline]
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
+        self.lending.clear();
+        self.lent = false;
+        if self.stopped {
+            return Ok(&self.lending);
+        }
+        let taken = self.take(max)?;
+        if taken == 0 {
+            return Ok(&self.lending);
+        }
+        self.lent = true;
+        if !self.enabled {
+            self.counters.dropped(DropReason::Disabled, taken as u64);
+            return Ok(&self.lending);
+        }
+        let counters = &self.counters;
+        self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
+        let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
+        self.counters.passed(self.lending.len() as u64, bytes);
+        Ok(&self.lending)
+    }
+
+    #[inline(always)]
+    fn lent(&self) -> bool {
+        self.lent
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.lending.clear();
+        self.lent = false;
+        let Some(burst) = self.lending.burst_mut() else { return };
+        // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
+        self.queue.complete_all(burst);
+        if let Some(call) = &self.call
+            && self.queue.needs_call()
+        {
+            call.notify();
+            self.counters.notified();
+        }
+    }
+
+    fn sleep(&mut self) -> bool {
+        if self.stopped {
+            return false;
+        }
+        self.armed = true;
+        self.queue.enable_kicks()
+    }
+
+    fn wake(&mut self) {
+        if !self.armed {
+            return;
+        }
+        self.armed = false;
+        self.queue.disable_kicks();
+        if let Some(kick) = &self.kick {
+            kick.drain();
+        }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.kick.as_ref().map(AsFd::as_fd)
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}

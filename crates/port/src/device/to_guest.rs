@@ -1,0 +1,306 @@
+//! What a guest receives: the device half of a receiveq.
+use std::sync::Arc;
+
+use virtio::net::{Accepts, HeaderLayout};
+use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
+
+use crate::deliver::{Parcels, Scratch};
+use crate::device::EventFd;
+use crate::{DropReason, Frame, Head, Lending, QueueCounters, QueueError, Sink};
+
+/// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
+/// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
+const MAX_CHAINS: usize = 512;
+
+/// Says by a frame's start whether the receiver wants it.
+pub type Filter = Box<dyn Fn(&Head) -> bool + Send>;
+
+/// What was agreed on with the driver that receives.
+#[derive(Clone, Copy, Debug)]
+pub struct ToGuestOptions {
+    /// The net header's layout.
+    pub layout: HeaderLayout,
+    /// Offloads that the driver takes.
+    pub accepts: Accepts,
+    /// A frame may be spread over several chains (MRG_RXBUF).
+    pub mergeable: bool,
+    /// Longest frame in bytes; frames that the driver takes uncut are not held to it.
+    pub max_frame_bytes: Option<u32>,
+}
+
+/// Frames to a guest's receiveq, copied straight into the buffers that its driver posted.
+pub struct ToGuest {
+    queue: Box<dyn DeviceQueue>,
+    options: ToGuestOptions,
+    burst: Burst,
+    /// First chain of the burst that has no frame yet.
+    next: usize,
+    /// Chains of this call that no frame can use.
+    unusable: usize,
+    /// Why there are no more chains to be had in this call.
+    dry: Option<DropReason>,
+    broken: Option<RingError>,
+    enabled: bool,
+    filter: Option<Filter>,
+    call: Option<EventFd>,
+    counters: Arc<QueueCounters>,
+}
+
+impl ToGuest {
+    /// A sink over a running queue; without call the driver polls.
+    pub fn new(
+        mut queue: Box<dyn DeviceQueue>,
+        options: ToGuestOptions,
+        call: Option<EventFd>,
+        enabled: bool,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        // Nobody ever waits for a receiver's buffers.
+        queue.disable_kicks();
+        let burst = Burst::new(MAX_CHAINS);
+        ToGuest {
+            queue,
+            options,
+            burst,
+            next: 0,
+            unusable: 0,
+            dry: None,
+            broken: None,
+            enabled,
+            filter: None,
+            call,
+            counters,
+        }
+    }
+
+    /// Lets frames go in, or drops them all.
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    /// Notifies the driver so from now on.
+    pub fn set_call(&mut self, call: Option<EventFd>) {
+        self.call = call;
+    }
+
+    /// Changes the longest frame.
+    pub fn set_max_frame_bytes(&mut self, max: Option<u32>) {
+        self.options.max_frame_bytes = max;
+    }
+
+    /// Changes which frames go in; `None` lets all in.
+    pub fn set_filter(&mut self, filter: Option<Filter>) {
+        self.filter = filter;
+    }
+
+    /// The queue, to ask where it stands and to set its log.
+    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
+        &mut *self.queue
+    }
+
+    /// Goes on with another device half of the same ring, and lets go of the memory of the old one.
+    pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
+        queue.disable_kicks();
+        self.queue = queue;
+        self.burst.release();
+    }
+
+    /// One frame, or what it becomes.
+    #[inline(always)]
+    fn deliver(&mut self, frame: Frame<'_>, frames_left: usize, scratch: &mut Scratch, tally: &mut Tally) {
+        if self.filter.as_ref().is_some_and(|wants| !wants(frame.whole_head())) {
+            return self.counters.dropped(DropReason::Filtered, 1);
+        }
+        let parcels = match Parcels::of(frame, &self.options.accepts, scratch) {
+            Ok(parcels) => parcels,
+            Err(reason) => return self.counters.dropped(reason, 1),
+        };
+        let header_bytes = self.options.layout.bytes();
+        for index in 0..parcels.count() {
+            let len_bytes = parcels.len_bytes(index);
+            let whole = parcels.count() == 1 && frame.offload().segmentation.is_some();
+            if self.options.max_frame_bytes.is_some_and(|max| len_bytes > max as usize && !whole) {
+                self.counters.dropped(DropReason::TooLong, 1);
+                continue;
+            }
+            let chains = match self.room(header_bytes + len_bytes, frames_left) {
+                Ok(chains) => chains,
+                Err(reason) => {
+                    self.counters.dropped(reason, 1);
+                    continue;
+                }
+            };
+            self.fill(&parcels, index, chains);
+            tally.frames += 1;
+            tally.bytes += len_bytes as u64;
+        }
+    }
+
+    /// Writes a parcel to the next so many chains.
+    #[inline(always)]
+    fn fill(&mut self, parcels: &Parcels<'_>, index: usize, chains: usize) {
+        let (layout, first) = (self.options.layout, self.next);
+        self.next += chains;
+        if chains == 1 {
+            let written = parcels.write(index, self.burst.chain(first).writable(), layout, 1);
+            return self.burst.set_written(first, written as u32);
+        }
+        // Chains without readable part lie one behind the other in the arena, so they are one list.
+        let last = self.burst.chain(self.next - 1);
+        let start = self.burst.chain(first).readable_range().1;
+        let end = last.readable_range().1 + last.writable().len() as u32;
+        let slices = self.burst.lent().slices(start..end);
+        let mut left = parcels.write(index, slices, layout, chains as u16) as u32;
+        for chain in first..self.next {
+            let here = left.min(self.burst.chain(chain).writable_bytes());
+            self.burst.set_written(chain, here);
+            left -= here;
+        }
+    }
+
+    /// Finds chains for so many bytes, from `next` on; returns how many.
+    #[inline(always)]
+    fn room(&mut self, bytes: usize, frames_left: usize) -> Result<usize, DropReason> {
+        loop {
+            if self.next == self.burst.len() {
+                self.take_more(frames_left)?;
+            }
+            let chain = self.burst.chain(self.next);
+            if !self.usable(chain) {
+                self.pass_over(1)?;
+                continue;
+            }
+            if chain.writable_bytes() as usize >= bytes {
+                return Ok(1);
+            }
+            if !self.options.mergeable {
+                return Err(DropReason::NoBufferLargeEnough);
+            }
+            return self.merged_room(bytes, frames_left);
+        }
+    }
+
+    /// The same where one chain does not suffice.
+    fn merged_room(&mut self, bytes: usize, frames_left: usize) -> Result<usize, DropReason> {
+        let (mut chains, mut have) = (0, 0);
+        while have < bytes {
+            let at = self.next + chains;
+            if at == self.burst.len() {
+                if chains == self.burst.capacity() {
+                    return Err(DropReason::NoBufferLargeEnough);
+                }
+                // All chains tend to be of the same size.
+                let missing = (bytes - have) * chains / have.max(1);
+                self.take_more(missing + frames_left)?;
+                if self.next + chains != at {
+                    // What was full is given back, and what was gathered so far must be taken again.
+                    (chains, have) = (0, 0);
+                    continue;
+                }
+            }
+            let chain = self.burst.chain(at);
+            if !self.usable(chain) {
+                // A frame lies in chains one after the other (VIRTIO 1.3 §5.1.6.4): it cannot go on
+                // behind this one, nor begin before it.
+                self.pass_over(chains + 1)?;
+                (chains, have) = (0, 0);
+                continue;
+            }
+            have += chain.writable_bytes() as usize;
+            chains += 1;
+        }
+        Ok(chains)
+    }
+
+    /// Whether a frame can begin in this chain: §5.1.6.3.1 wants writable buffers that hold the header.
+    #[inline(always)]
+    fn usable(&self, chain: ChainRef<'_>) -> bool {
+        let (first, first_writable) = chain.readable_range();
+        first == first_writable && chain.writable_bytes() as usize >= self.options.layout.bytes()
+    }
+
+    /// Leaves chains unwritten; they go back to the driver with the others.
+    #[cold]
+    fn pass_over(&mut self, chains: usize) -> Result<(), DropReason> {
+        self.next += chains;
+        self.unusable += chains;
+        if self.unusable > MAX_CHAINS {
+            // A driver could post such chains as fast as they are given back.
+            self.dry = Some(DropReason::NoBufferLargeEnough);
+            return Err(DropReason::NoBufferLargeEnough);
+        }
+        Ok(())
+    }
+
+    /// Takes about so many chains more. Where the burst is full, those with frames are completed first and
+    /// those without are put back and taken again: then `next` is 0.
+    fn take_more(&mut self, chains: usize) -> Result<(), DropReason> {
+        if let Some(reason) = self.dry {
+            return Err(reason);
+        }
+        if self.burst.len() == self.burst.capacity() {
+            self.give_back();
+        }
+        let error = match self.queue.take(&mut self.burst, chains.max(1)) {
+            Ok(0) => DropReason::ReceiverFull,
+            Ok(_) => return Ok(()),
+            // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
+            Err(TakeError::Miss { .. }) => DropReason::ReceiverFull,
+            Err(TakeError::Malformed(error)) => {
+                self.broken = Some(error);
+                DropReason::MalformedRing
+            }
+        };
+        self.dry = Some(error);
+        Err(error)
+    }
+
+    /// Completes the chains before `next` and puts the others back.
+    #[inline(always)]
+    fn give_back(&mut self) {
+        self.queue.complete(&mut self.burst, 0..self.next);
+        if self.next < self.burst.len() {
+            self.queue.put_back(&mut self.burst, self.next);
+            // Nothing is lost if that is refused: the driver gets them unwritten.
+            self.queue.complete_all(&mut self.burst);
+        }
+        self.burst.clear();
+        self.next = 0;
+    }
+}
+
+/// What one call has delivered.
+#[derive(Default)]
+struct Tally {
+    frames: u64,
+    bytes: u64,
+}
+
+impl Sink for ToGuest {
+    #[inline]
+    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+        if !self.enabled || self.broken.is_some() {
+            let reason = if self.enabled { DropReason::MalformedRing } else { DropReason::Disabled };
+            self.counters.dropped(reason, which.len() as u64);
+            return Ok(());
+        }
+        (self.dry, self.unusable) = (None, 0);
+        let (mut scratch, mut tally) = (Scratch::default(), Tally::default());
+        for (i, &index) in which.iter().enumerate() {
+            self.deliver(lending.frame(index.into()), which.len() - i, &mut scratch, &mut tally);
+        }
+        self.give_back();
+        self.counters.passed(tally.frames, tally.bytes);
+        if let Some(call) = &self.call
+            && self.queue.needs_call()
+        {
+            call.notify();
+            self.counters.notified();
+        }
+        self.broken.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}

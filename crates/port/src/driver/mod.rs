@@ -1,0 +1,20 @@
+//! The driver's side of a device: memory that is ours, rings in it, and a source and a sink over them.
+mod event;
+mod receive;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod transmit;
+
+pub(crate) use event::Event;
+pub(crate) use receive::Receive;
+pub use shared::Pages;
+pub(crate) use shared::{Buffers, DriverMemory, QueueShape};
+pub(crate) use transmit::Transmit;
+
+/// Bytes of the longest frame with its net header: 64 KiB of payload behind an Ethernet header, as
+/// segmentation leaves it (VIRTIO 1.3 §5.1.6.3.1).
+pub(crate) const LONGEST_BYTES: u32 = 65550 + 12;
+
+/// Most buffers of one frame.
+pub(crate) const MOST_PIECES: usize = 64;

@@ -1,0 +1,193 @@
+//! A source that is a driver's receiveq: what the device sends comes from here.
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use memory::{Access, AddressSpace, Translator};
+use virtio::net::HeaderLayout;
+use virtqueue::{Buffer, Direction, DriverQueue, RingError, Used};
+
+use super::{Buffers, Event, LONGEST_BYTES};
+use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
+
+/// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
+const NUM_BUFFERS_AT: usize = 10;
+
+/// Buffers of our own that the device fills. They are lent where they lie, and posted again when they are
+/// released.
+pub(crate) struct Receive {
+    queue: Box<dyn DriverQueue>,
+    kick: Event,
+    call: Event,
+    buffers: Buffers,
+    translator: Translator,
+    /// With MRG_RXBUF a frame may span several buffers.
+    mergeable: bool,
+    /// Buffers that the device has used and that are not yet looked at: from `next` on.
+    used: Vec<Used>,
+    next: usize,
+    lending: Lending,
+    /// Buffers that are lent, or held nothing worth lending.
+    held: Vec<Buffer>,
+    counters: Arc<QueueCounters>,
+}
+
+impl Receive {
+    /// Over a fresh queue; posts all buffers.
+    pub fn new(
+        mut queue: Box<dyn DriverQueue>,
+        kick: Event,
+        call: Event,
+        buffers: Buffers,
+        space: &Arc<AddressSpace>,
+        mergeable: bool,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        queue.disable_calls();
+        let count = usize::from(buffers.count());
+        let held = (0..buffers.count()).map(|i| posted(&buffers, i)).collect();
+        let mut receive = Receive {
+            queue,
+            kick,
+            call,
+            buffers,
+            translator: Translator::new(Arc::clone(space)),
+            mergeable,
+            used: Vec::with_capacity(count),
+            next: 0,
+            lending: Lending::of_memory(count),
+            held,
+            counters,
+        };
+        receive.release();
+        receive
+    }
+
+    /// Sees to it that at least `wanted` used buffers wait to be looked at, if so many are there.
+    #[inline(always)]
+    fn look(&mut self, wanted: usize) -> Result<(), RingError> {
+        let waiting = self.used.len() - self.next;
+        if waiting < wanted {
+            if waiting == 0 {
+                self.used.clear();
+                self.next = 0;
+            }
+            self.queue.reclaim(&mut self.used, wanted - waiting)?;
+        }
+        Ok(())
+    }
+
+    /// Lends the frame that begins with the next used buffer.
+    #[inline(always)]
+    fn lend_one(&mut self) -> Result<(), QueueError> {
+        let first = self.used[self.next];
+        let buffers = if self.mergeable { self.num_buffers(first) } else { Ok(1) };
+        let from = self.lending.lent_mut().map_or(0, |lent| lent.len());
+        let mut outcome = Ok(());
+        match buffers {
+            Ok(1) => self.lend_buffer(),
+            Ok(count) => outcome = self.lend_several(count)?,
+            Err(reason) => {
+                // Whatever the others hold, this one begins no frame.
+                self.lend_buffer();
+                outcome = Err(reason);
+            }
+        }
+        if let Err(reason) = outcome.and_then(|()| self.lending.push(from, HeaderLayout::Full)) {
+            self.counters.dropped(reason, 1);
+        }
+        Ok(())
+    }
+
+    /// The one look at how many buffers a frame has. The device wrote it; no frame has more than its length
+    /// needs, nor more than there are.
+    #[inline(always)]
+    fn num_buffers(&self, first: Used) -> Result<usize, DropReason> {
+        if (first.written as usize) < HeaderLayout::Full.bytes() {
+            return Err(DropReason::TooShort);
+        }
+        let mut field = [0; 2];
+        self.buffers.slice(first.cookie as u16).slice(NUM_BUFFERS_AT, 2).read(&mut field);
+        let count = usize::from(u16::from_le_bytes(field));
+        let most = (LONGEST_BYTES.div_ceil(self.buffers.bytes()) as usize).min(self.buffers.count().into());
+        if (1..=most).contains(&count) { Ok(count) } else { Err(DropReason::MalformedHeader) }
+    }
+
+    /// Lends the buffers of one frame. The device uses them together (VIRTIO 1.3 §5.1.6.4.1): when it shows
+    /// the first, all of them are there.
+    #[cold]
+    #[inline(never)]
+    fn lend_several(&mut self, count: usize) -> Result<Result<(), DropReason>, RingError> {
+        self.look(count)?;
+        let there = count.min(self.used.len() - self.next);
+        (0..there).for_each(|_| self.lend_buffer());
+        Ok(if there == count { Ok(()) } else { Err(DropReason::MalformedHeader) })
+    }
+
+    /// Lends what was written to the next used buffer.
+    #[inline(always)]
+    fn lend_buffer(&mut self) {
+        let Used { cookie, written } = self.used[self.next];
+        self.next += 1;
+        let buffer = posted(&self.buffers, cookie as u16);
+        if let Some(lent) = self.lending.lent_mut() {
+            // Our own memory, and the ring has checked the length: there is nothing to go wrong.
+            let _ = self.translator.lend(lent).push(buffer.address, written, Access::Read);
+        }
+        self.held.push(buffer);
+    }
+}
+
+/// A whole buffer, as it is posted.
+#[inline(always)]
+fn posted(buffers: &Buffers, index: u16) -> Buffer {
+    Buffer { address: buffers.address(index), len: buffers.bytes(), cookie: index.into() }
+}
+
+impl Source for Receive {
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
+        self.look(max)?;
+        while self.next < self.used.len() && self.lending.len() < max {
+            self.lend_one()?;
+        }
+        let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
+        self.counters.passed(self.lending.len() as u64, bytes);
+        Ok(&self.lending)
+    }
+
+    #[inline]
+    fn lent(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn release(&mut self) {
+        self.lending.clear();
+        // Every one fits: there are no more buffers than descriptors.
+        self.queue.add(&self.held, Direction::FromDevice);
+        self.held.clear();
+        if self.queue.needs_kick() {
+            self.kick.signal();
+            self.counters.notified();
+        }
+    }
+
+    fn sleep(&mut self) -> bool {
+        let there = self.next < self.used.len() || self.queue.enable_calls();
+        if there {
+            self.queue.disable_calls();
+        }
+        there
+    }
+
+    fn wake(&mut self) {
+        self.queue.disable_calls();
+        self.call.clear();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.call.as_fd())
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}

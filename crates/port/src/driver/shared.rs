@@ -1,0 +1,292 @@
+//! The memory of a driver: rings, indirect tables and buffers of all queues, in one file that the device
+//! maps.
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use memory::{Address, AddressSpace, Mapping, Region, SharedSlice};
+use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use virtqueue::{ActivateError, DriverQueue, Layout, Position, QueueConfig, RingFeatures};
+
+/// Where the memory begins, in guest addresses and in user addresses alike: one name for every byte. Not 0,
+/// which some back-ends take for "no address".
+const BASE: u64 = 1 << 32;
+
+/// What the processors of all peers move at once.
+const LINE_BYTES: u64 = 64;
+
+/// What the memory is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// The system's own, 4 KiB on most.
+    #[default]
+    Small,
+    /// 2 MiB each, from the system's pool (`vm.nr_hugepages`).
+    Huge2M,
+    /// 1 GiB each, from the system's pool.
+    Huge1G,
+}
+
+impl Pages {
+    fn bytes(self) -> u64 {
+        match self {
+            Pages::Small => rustix::param::page_size() as u64,
+            Pages::Huge2M => 2 << 20,
+            Pages::Huge1G => 1 << 30,
+        }
+    }
+
+    fn flags(self) -> MemfdFlags {
+        match self {
+            Pages::Small => MemfdFlags::empty(),
+            Pages::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
+            Pages::Huge1G => MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
+        }
+    }
+}
+
+/// What one queue needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueShape {
+    pub layout: Layout,
+    /// Descriptors.
+    pub size: u16,
+    pub buffers: u16,
+    /// Bytes of each buffer.
+    pub buffer_bytes: u32,
+    /// Descriptors of each indirect table; 0 for no tables.
+    pub table_entries: u16,
+}
+
+/// Where the parts of one queue lie.
+#[derive(Clone, Copy, Debug)]
+struct QueuePlace {
+    descriptors: u64,
+    driver_area: u64,
+    device_area: u64,
+    tables: Option<u64>,
+    buffers: u64,
+}
+
+/// Lays parts one after another, each on cache lines of its own.
+#[derive(Debug, Default)]
+struct Cursor(u64);
+
+impl Cursor {
+    fn place(&mut self, bytes: u64) -> u64 {
+        let at = BASE + self.0;
+        self.0 += bytes.next_multiple_of(LINE_BYTES);
+        at
+    }
+}
+
+impl QueueShape {
+    /// Bytes of the parts: descriptors, driver's area, device's area (VIRTIO 1.3 §2.7, §2.8.10.1).
+    fn ring_bytes(&self) -> [u64; 3] {
+        let size = u64::from(self.size);
+        match self.layout {
+            Layout::Split => [16 * size, 6 + 2 * size, 6 + 8 * size],
+            Layout::Packed => [16 * size, 4, 4],
+        }
+    }
+
+    /// From one buffer to the next: an odd number of cache lines. With a power of two, the first lines of
+    /// all buffers, the only ones that small frames touch, would share a few sets of the caches.
+    fn stride_bytes(&self) -> u64 {
+        let lines = u64::from(self.buffer_bytes).div_ceil(LINE_BYTES);
+        (lines | 1) * LINE_BYTES
+    }
+
+    fn place(&self, cursor: &mut Cursor) -> QueuePlace {
+        let [descriptors, driver_area, device_area] = self.ring_bytes().map(|bytes| cursor.place(bytes));
+        let tables = 16 * u64::from(self.table_entries) * u64::from(self.size);
+        let tables = (tables > 0).then(|| cursor.place(tables));
+        let buffers = cursor.place(self.stride_bytes() * u64::from(self.buffers));
+        QueuePlace { descriptors, driver_area, device_area, tables, buffers }
+    }
+}
+
+/// One file, mapped and zeroed.
+///
+/// Each connection has memory of its own: whatever a former peer still writes, it does not write here.
+#[derive(Debug)]
+pub(crate) struct DriverMemory {
+    file: File,
+    space: Arc<AddressSpace>,
+    queues: Vec<(QueueShape, QueuePlace)>,
+}
+
+impl DriverMemory {
+    pub fn new(pages: Pages, shapes: &[QueueShape]) -> io::Result<Self> {
+        let mut cursor = Cursor::default();
+        let queues: Vec<_> = shapes.iter().map(|shape| (*shape, shape.place(&mut cursor))).collect();
+        let bytes = cursor.0.max(1).next_multiple_of(pages.bytes());
+        let file = memory_file(pages, bytes)?;
+        let region = Region::map(&file, 0, bytes, BASE, BASE).map_err(io::Error::other)?;
+        touch(region.mapping());
+        let space = AddressSpace::from_regions([region]).map_err(io::Error::other)?;
+        Ok(DriverMemory { file, space: Arc::new(space), queues })
+    }
+
+    /// Address, in both senses, and length in bytes.
+    pub fn range(&self) -> (u64, u64) {
+        (BASE, self.mapping().len_bytes())
+    }
+
+    /// The file, for the peer to map from offset 0.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+
+    pub fn space(&self) -> &Arc<AddressSpace> {
+        &self.space
+    }
+
+    fn mapping(&self) -> &Arc<Mapping> {
+        self.space.regions()[0].mapping()
+    }
+
+    /// A queue as it is announced to the device; the queues are those that were asked for.
+    pub fn config(&self, queue: usize, features: RingFeatures) -> QueueConfig {
+        let (shape, place) = self.queues[queue];
+        QueueConfig {
+            features,
+            size: shape.size.into(),
+            descriptors: Address::User(place.descriptors),
+            driver_area: Address::User(place.driver_area),
+            device_area: Address::User(place.device_area),
+            position: Position::start(features.layout),
+        }
+    }
+
+    /// The driver half of a queue.
+    pub fn driver(
+        &self,
+        queue: usize,
+        features: RingFeatures,
+    ) -> Result<Box<dyn DriverQueue>, ActivateError> {
+        let (shape, place) = self.queues[queue];
+        let tables = place.tables.map(|address| (Address::User(address), shape.table_entries));
+        self.config(queue, features).activate_driver(&self.space, tables)
+    }
+
+    /// A queue's buffers.
+    pub fn buffers(&self, queue: usize) -> Buffers {
+        let (shape, place) = self.queues[queue];
+        Buffers {
+            mapping: Arc::clone(self.mapping()),
+            base: place.buffers,
+            stride: shape.stride_bytes(),
+            bytes: shape.buffer_bytes,
+            count: shape.buffers,
+        }
+    }
+}
+
+/// A file that nobody can shorten, with all of its memory there: touching a huge page that the pool does
+/// not have would end the process.
+fn memory_file(pages: Pages, bytes: u64) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages.flags();
+    let file = memfd_create("tautline driver", flags)?;
+    fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+/// Maps every page now, so that no frame waits for a page fault.
+fn touch(mapping: &Mapping) {
+    let whole = SharedSlice::of_mapping(mapping);
+    for at in (0..whole.len_bytes()).step_by(rustix::param::page_size()) {
+        whole.slice(at, 1).write(&[0]);
+    }
+}
+
+/// The buffers of one queue, all of one size, by number.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    mapping: Arc<Mapping>,
+    base: u64,
+    stride: u64,
+    bytes: u32,
+    count: u16,
+}
+
+impl Buffers {
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Bytes of each.
+    #[inline(always)]
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Where a buffer begins, as the device knows it.
+    #[inline(always)]
+    pub fn address(&self, index: u16) -> u64 {
+        self.base + self.stride * u64::from(index)
+    }
+
+    /// A buffer as memory of this process.
+    #[inline(always)]
+    pub fn slice(&self, index: u16) -> SharedSlice<'_> {
+        let offset = (self.address(index) - BASE) as usize;
+        SharedSlice::of_mapping(&self.mapping).slice(offset, self.bytes as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(layout: Layout) -> QueueShape {
+        QueueShape { layout, size: 256, buffers: 300, buffer_bytes: 2048, table_entries: 33 }
+    }
+
+    #[test]
+    fn no_two_parts_share_a_byte_and_all_lie_inside() {
+        let memory = DriverMemory::new(Pages::Small, &[shape(Layout::Split), shape(Layout::Packed)]).unwrap();
+        let (base, bytes) = memory.range();
+        let mut parts = Vec::new();
+        for queue in 0..2 {
+            let (shape, place) = memory.queues[queue];
+            let [descriptors, driver, device] = shape.ring_bytes();
+            parts.push((place.descriptors, descriptors));
+            parts.push((place.driver_area, driver));
+            parts.push((place.device_area, device));
+            parts.push((place.tables.unwrap(), 16 * 33 * 256));
+            let buffers = memory.buffers(queue);
+            parts.extend((0..buffers.count()).map(|i| (buffers.address(i), u64::from(buffers.bytes()))));
+        }
+        parts.sort_unstable();
+        assert!(parts.iter().all(|(at, _)| at % 64 == 0));
+        assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:x?}");
+        let (at, len) = parts[parts.len() - 1];
+        assert!(parts[0].0 >= base && at + len <= base + bytes);
+    }
+
+    #[test]
+    fn one_name_for_every_byte() {
+        let memory = DriverMemory::new(Pages::Small, &[shape(Layout::Packed)]).unwrap();
+        let buffers = memory.buffers(0);
+        let last = buffers.address(buffers.count() - 1);
+        assert_eq!(memory.space().guest_address(Address::User(last)), Some(last));
+        buffers.slice(299).write(b"the last");
+        let other = memory::Mapping::shared(memory.share().unwrap(), last - BASE, 8).unwrap();
+        let mut seen = [0; 8];
+        SharedSlice::of_mapping(&other).read(&mut seen);
+        assert_eq!(&seen, b"the last");
+        assert_eq!(other.shrinkable(), memory::Shrinkable::Sealed);
+    }
+
+    /// Whether the pool holds pages or not, the process lives and hears the reason.
+    #[test]
+    fn huge_pages_that_are_not_there_are_an_error() {
+        match DriverMemory::new(Pages::Huge2M, &[shape(Layout::Packed)]) {
+            Ok(memory) => assert_eq!(memory.range().1 % (2 << 20), 0),
+            Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Both halves of a device's queues in one thread: the driver's, which is tested, and a device's.
+use std::sync::Arc;
+
+use memory::{Access, AddressSpace, Region, SharedSlice, Translator, sealed_memfd};
+use virtio::net::{Accepts, HeaderLayout, NetHeader};
+use virtqueue::{Burst, DeviceOptions, DeviceQueue, Layout, RingFeatures};
+
+use super::*;
+use crate::{DropReason, HEAD_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
+
+const RECEIVEQ: usize = 0;
+const TRANSMITQ: usize = 1;
+const SIZE: u16 = 16;
+const BUFFER_BYTES: u32 = 1088;
+
+fn every_feature() -> impl Iterator<Item = RingFeatures> {
+    (0..16).map(|bits| RingFeatures {
+        event_idx: bits & 1 != 0,
+        indirect: bits & 2 != 0,
+        in_order: bits & 4 != 0,
+        ..RingFeatures::plain(if bits & 8 != 0 { Layout::Packed } else { Layout::Split })
+    })
+}
+
+struct Rig {
+    memory: DriverMemory,
+    features: RingFeatures,
+    receive: Receive,
+    transmit: Transmit,
+    /// The device's halves.
+    fills: Box<dyn DeviceQueue>,
+    takes: Box<dyn DeviceQueue>,
+}
+
+impl Rig {
+    fn new(features: RingFeatures, mergeable: bool) -> Self {
+        let shape = QueueShape {
+            layout: features.layout,
+            size: SIZE,
+            buffers: SIZE,
+            buffer_bytes: BUFFER_BYTES,
+            table_entries: if features.indirect { 61 } else { 0 },
+        };
+        let memory = DriverMemory::new(Pages::Small, &[shape, shape]).unwrap();
+        let driver = |queue| memory.driver(queue, features).unwrap();
+        let device = |queue| {
+            let config = memory.config(queue, features);
+            config.activate_device(memory.space(), DeviceOptions::default()).unwrap()
+        };
+        let event = || Event::new().unwrap();
+        let counters = Arc::<QueueCounters>::default;
+        let receive = Receive::new(
+            driver(RECEIVEQ),
+            event(),
+            event(),
+            memory.buffers(RECEIVEQ),
+            memory.space(),
+            mergeable,
+            counters(),
+        );
+        let (queue, buffers) = (driver(TRANSMITQ), memory.buffers(TRANSMITQ));
+        let transmit = Transmit::new(queue, event(), buffers, Accepts::NOTHING, counters());
+        let (fills, takes) = (device(RECEIVEQ), device(TRANSMITQ));
+        Rig { memory, features, receive, transmit, fills, takes }
+    }
+
+    /// The device reads everything that was sent, header included.
+    fn sent(&mut self) -> Vec<Vec<u8>> {
+        let mut burst = Burst::new(64);
+        self.takes.take(&mut burst, 64).unwrap();
+        let read = |chain: virtqueue::ChainRef<'_>| {
+            let mut bytes = vec![0; chain.readable_bytes() as usize];
+            chain.read(0, &mut bytes);
+            bytes
+        };
+        let frames = burst.chains().map(read).collect();
+        self.takes.complete_all(&mut burst);
+        frames
+    }
+
+    /// The device fills one buffer with each of these and uses them together.
+    fn fill(&mut self, buffers: &[Vec<u8>]) {
+        let mut burst = Burst::new(64);
+        assert_eq!(self.fills.take(&mut burst, buffers.len()).unwrap(), buffers.len(), "posted buffers");
+        for (i, bytes) in buffers.iter().enumerate() {
+            assert_eq!(burst.chain(i).write(0, bytes), bytes.len());
+            burst.set_written(i, bytes.len() as u32);
+        }
+        self.fills.complete_all(&mut burst);
+    }
+
+    /// The frames of one burst.
+    fn received(&mut self, max: usize) -> Vec<Vec<u8>> {
+        let lending = self.receive.lend(max).unwrap();
+        let frames = lending.frames().map(bytes_of).collect();
+        if self.receive.lent() {
+            self.receive.release();
+        }
+        frames
+    }
+
+    fn receive_drops(&self, reason: DropReason) -> u64 {
+        self.receive.counters().drops(reason)
+    }
+
+    /// Writes to a ring's device area as no device should.
+    fn scribble(&self, queue: usize, offset: u64, bytes: &[u8]) {
+        let at = self.memory.config(queue, self.features).device_area.value() - self.memory.range().0;
+        let mapping = self.memory.space().regions()[0].mapping();
+        SharedSlice::of_mapping(mapping).slice((at + offset) as usize, bytes.len()).write(bytes);
+    }
+}
+
+fn bytes_of(frame: crate::Frame<'_>) -> Vec<u8> {
+    let mut bytes = frame.head().to_vec();
+    bytes.resize(frame.len_bytes(), 0);
+    let (pieces, skip) = frame.pieces();
+    memory::read_between(
+        pieces.iter().copied(),
+        skip + HEAD_BYTES,
+        bytes.get_mut(HEAD_BYTES..).unwrap_or_default(),
+    );
+    bytes
+}
+
+fn frame(seed: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(7) ^ (i >> 8) as u8 ^ seed).collect()
+}
+
+fn header(num_buffers: u16) -> Vec<u8> {
+    NetHeader { num_buffers, ..NetHeader::default() }.to_bytes().to_vec()
+}
+
+/// A frame as the device writes it, cut to what the buffers hold.
+fn merged(frame: &[u8]) -> Vec<Vec<u8>> {
+    let count = (12 + frame.len()).div_ceil(BUFFER_BYTES as usize);
+    let mut whole = header(count as u16);
+    whole.extend_from_slice(frame);
+    whole.chunks(BUFFER_BYTES as usize).map(<[u8]>::to_vec).collect()
+}
+
+/// Frames for a sink, in memory of a sender.
+fn lending(frames: &[Vec<u8>]) -> Lending {
+    let bytes = (frames.len() * 70_000) as u64;
+    let file = sealed_memfd(c"sender", bytes).unwrap();
+    let space = AddressSpace::from_regions([Region::map(&file, 0, bytes, 0, 0).unwrap()]).unwrap();
+    let space = Arc::new(space);
+    let memory = SharedSlice::of_mapping(space.regions()[0].mapping());
+    let mut lending = Lending::of_memory(frames.len());
+    let mut translator = Translator::new(Arc::clone(&space));
+    for (i, frame) in frames.iter().enumerate() {
+        let at = i * 70_000;
+        memory.slice(at, 12).write(&header(1));
+        memory.slice(at + 12, frame.len()).write(frame);
+        let lent = lending.lent_mut().unwrap();
+        let first = lent.len();
+        translator.lend(lent).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
+        lending.push(first, HeaderLayout::Full).unwrap();
+    }
+    lending
+}
+
+fn all(lending: &Lending) -> Vec<u16> {
+    (0..lending.len() as u16).collect()
+}
+
+#[test]
+fn frames_of_one_buffer_and_of_several_reach_the_device_in_order() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        for round in 0..40 {
+            let lengths = [14, 60, 64, 65, 1076, 1077, 3000, 61, 1514];
+            let frames: Vec<_> = lengths.iter().map(|len| frame(round, *len)).collect();
+            let lending = lending(&frames);
+            rig.transmit.accept(&lending, &all(&lending)).unwrap();
+            let sent = rig.sent();
+            assert_eq!(sent.len(), frames.len(), "round {round}, {features:?}");
+            for (sent, frame) in sent.iter().zip(&frames) {
+                assert_eq!(sent[..12], header(0), "num_buffers is the device's");
+                assert!(sent[12..] == frame[..], "{} bytes, round {round}, {features:?}", frame.len());
+            }
+        }
+        let counts = rig.transmit.counters().counts();
+        assert_eq!((counts.frames, counts.dropped()), (360, 0));
+        assert_eq!(counts.bytes, 40 * (14 + 60 + 64 + 65 + 1076 + 1077 + 3000 + 61 + 1514));
+    }
+}
+
+#[test]
+fn only_the_frames_that_are_named_go_out() {
+    let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), false);
+    let frames: Vec<_> = (0..4).map(|seed| frame(seed, 60)).collect();
+    rig.transmit.accept(&lending(&frames), &[3, 1]).unwrap();
+    let sent = rig.sent();
+    assert_eq!(sent.iter().map(|bytes| &bytes[12..]).collect::<Vec<_>>(), [&frames[3][..], &frames[1]]);
+}
+
+#[test]
+fn a_device_that_does_not_read_costs_drops_and_no_buffer() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        let lending = lending(&(0..20).map(|seed| frame(seed, 100)).collect::<Vec<_>>());
+        for round in 1..=5 {
+            rig.transmit.accept(&lending, &all(&lending)).unwrap();
+            assert_eq!(rig.transmit.counters().drops(DropReason::ReceiverFull), 4 * round, "{features:?}");
+            assert_eq!(rig.sent().len(), 16, "{features:?}");
+        }
+    }
+}
+
+/// 65550 bytes take 61 buffers; there are 16.
+#[test]
+fn a_frame_of_more_buffers_than_there_are_is_dropped_and_harms_nothing() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        let lending = lending(&[frame(1, 60), frame(2, 65550), frame(3, 61)]);
+        for _ in 0..3 {
+            rig.transmit.accept(&lending, &all(&lending)).unwrap();
+            let lengths: Vec<_> = rig.sent().iter().map(Vec::len).collect();
+            assert_eq!(lengths, [72, 73], "{features:?}");
+        }
+        assert_eq!(rig.transmit.counters().drops(DropReason::ReceiverFull), 3);
+    }
+}
+
+#[test]
+fn frames_of_one_buffer_and_of_several_arrive() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, true);
+        for round in 0..40 {
+            let frames: Vec<_> = [60, 1076, 1077, 3000, 14, 1514].map(|len| frame(round, len)).to_vec();
+            let buffers: Vec<_> = frames.iter().flat_map(|frame| merged(frame)).collect();
+            rig.fill(&buffers);
+            // One burst looks at four buffers at least.
+            let bursts: Vec<_> = (0..3).map(|_| rig.received(4)).collect();
+            assert!(bursts.iter().all(|burst| burst.len() <= 4));
+            assert!(bursts.concat() == frames, "round {round}, {features:?}");
+            assert!(rig.received(4).is_empty());
+        }
+        let counts = rig.receive.counters().counts();
+        assert_eq!((counts.frames, counts.dropped()), (240, 0));
+    }
+}
+
+/// With IN_ORDER one used entry stands for many buffers: more than are asked for may come at once.
+#[test]
+fn no_burst_is_longer_than_was_asked_for() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        let whole = |seed| [header(0), frame(seed, BUFFER_BYTES as usize - 12)].concat();
+        rig.fill(&(0..16).map(whole).collect::<Vec<_>>());
+        let mut seeds = Vec::new();
+        for expected in [5, 5, 5, 1, 0] {
+            let frames = rig.received(5);
+            assert_eq!(frames.len(), expected, "{features:?}");
+            seeds.extend(frames.iter().map(|frame| frame[0]));
+        }
+        assert_eq!(seeds, (0..16).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_number_of_buffers_that_no_frame_has_is_refused_and_the_buffers_come_back() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, true);
+        for round in 0..40 {
+            let lie = |number| [header(number), frame(0, 100)].concat();
+            rig.fill(&[lie(0), lie(17), lie(u16::MAX), lie(1)]);
+            assert_eq!(rig.received(32).len(), 1, "round {round}, {features:?}");
+            // Three are announced, two come.
+            rig.fill(&[lie(3), lie(1)]);
+            assert!(rig.received(32).is_empty());
+            assert!(!rig.receive.lent());
+            assert_eq!(rig.receive_drops(DropReason::MalformedHeader), 4 * (round + 1));
+        }
+    }
+}
+
+#[test]
+fn a_buffer_too_short_for_a_frame_is_refused() {
+    for mergeable in [false, true] {
+        let mut rig = Rig::new(RingFeatures::plain(Layout::Split), mergeable);
+        for round in 1..=40 {
+            let good = [header(1), frame(9, 14)].concat();
+            rig.fill(&[vec![], vec![0; 5], header(1), [header(1), frame(0, 13)].concat(), good]);
+            assert_eq!(rig.received(32), [frame(9, 14)]);
+            assert_eq!(rig.receive_drops(DropReason::TooShort), 4 * round, "mergeable {mergeable}");
+        }
+    }
+}
+
+#[test]
+fn a_checksum_outside_the_frame_is_refused() {
+    let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), true);
+    let wrong = NetHeader { flags: 1, csum_start: 60, csum_offset: 40, num_buffers: 1, ..Default::default() };
+    rig.fill(&[[wrong.to_bytes().to_vec(), frame(0, 60)].concat()]);
+    assert!(rig.received(32).is_empty());
+    assert_eq!(rig.receive_drops(DropReason::MalformedHeader), 1);
+}
+
+/// Flags, index, and one entry of a split used ring.
+fn used_ring(id: u32, len: u32) -> Vec<u8> {
+    [&[0, 0, 1, 0][..], &id.to_le_bytes(), &len.to_le_bytes()].concat()
+}
+
+#[test]
+fn a_used_length_or_an_id_that_is_a_lie_stops_the_queue() {
+    let plain = RingFeatures::plain(Layout::Split);
+    for features in [plain, RingFeatures { in_order: true, ..plain }] {
+        for (id, len) in [(0, BUFFER_BYTES + 1), (0, u32::MAX), (16, 12), (u32::MAX, 12)] {
+            let mut rig = Rig::new(features, true);
+            rig.scribble(RECEIVEQ, 0, &used_ring(id, len));
+            for _ in 0..2 {
+                assert!(matches!(rig.receive.lend(32), Err(QueueError::Ring(_))), "{id} {len} {features:?}");
+            }
+            // Nothing was sent, so nothing can be used.
+            rig.scribble(TRANSMITQ, 0, &used_ring(id, len));
+            let lending = lending(&[frame(0, 60)]);
+            for round in 1..=2 {
+                let error = rig.transmit.accept(&lending, &[0]).unwrap_err();
+                assert!(matches!(error, QueueError::Ring(_)), "{error}");
+                assert_eq!(rig.transmit.counters().drops(DropReason::MalformedRing), round);
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_sleeps_over_a_frame() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        let filled = [header(0), frame(0, 60)].concat();
+        for _ in 0..40 {
+            rig.fill(std::slice::from_ref(&filled));
+            assert!(!rig.fills.needs_call(), "{features:?}: polling wants no call");
+            assert!(rig.receive.sleep(), "{features:?}: something is there");
+            assert_eq!(rig.received(32).len(), 1);
+            assert!(!rig.receive.sleep(), "{features:?}: nothing is there");
+            rig.fill(std::slice::from_ref(&filled));
+            assert!(rig.fills.needs_call(), "{features:?}: a sleeper is to be called");
+            rig.receive.wake();
+            assert_eq!(rig.received(32).len(), 1);
+        }
+        // What was reclaimed with others and is not yet lent counts as well.
+        rig.fill(&[filled.clone(), filled.clone()]);
+        assert_eq!(rig.received(1).len(), 1);
+        assert!(rig.receive.sleep());
+    }
+}
+
+#[test]
+fn the_device_is_kicked_only_if_it_wants_to_be() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        let lending = lending(&[frame(0, 60)]);
+        rig.takes.disable_kicks();
+        rig.transmit.accept(&lending, &[0]).unwrap();
+        let before = rig.transmit.counters().counts().notifications;
+        assert_eq!(rig.sent().len(), 1);
+        rig.takes.disable_kicks();
+        rig.transmit.accept(&lending, &[0]).unwrap();
+        assert_eq!(rig.transmit.counters().counts().notifications, before, "{features:?}");
+        assert_eq!(rig.sent().len(), 1);
+        assert!(!rig.takes.enable_kicks());
+        rig.transmit.accept(&lending, &[0]).unwrap();
+        assert_eq!(rig.transmit.counters().counts().notifications, before + 1, "{features:?}");
+    }
+}

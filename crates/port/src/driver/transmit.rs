@@ -1,0 +1,201 @@
+//! A sink that is a driver's transmitq: what is accepted here goes to the device.
+use std::sync::Arc;
+
+use memory::SharedSlice;
+use virtio::net::{Accepts, HeaderLayout};
+use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
+
+use super::{Buffers, Event, MOST_PIECES};
+use crate::deliver::{Parcels, Scratch};
+use crate::{DropReason, Lending, QueueCounters, QueueError, Sink};
+
+/// The end of a list of buffers.
+const LAST: u16 = u16::MAX;
+
+/// Frames are copied to buffers of our own, and the device reads them from there.
+pub(crate) struct Transmit {
+    queue: Box<dyn DriverQueue>,
+    kick: Event,
+    buffers: Buffers,
+    pool: Pool,
+    /// What the device takes as it is.
+    accepts: Accepts,
+    used: Vec<Used>,
+    /// Frames of one buffer that are still to be added.
+    singles: Vec<Buffer>,
+    counters: Arc<QueueCounters>,
+}
+
+/// Which buffers are free, and which belong together. All of it is ours: nothing that the device can write
+/// is a link.
+struct Pool {
+    /// The one freed last is used first: its lines are still in the cache.
+    free: Vec<u16>,
+    /// By buffer: the next of the same frame.
+    next: Vec<u16>,
+}
+
+impl Pool {
+    fn new(count: u16) -> Self {
+        Pool { free: (0..count).rev().collect(), next: vec![LAST; count.into()] }
+    }
+
+    /// The buffers of a frame, by its first.
+    #[inline(always)]
+    fn give_back(&mut self, first: u16) {
+        let mut at = first;
+        while let Some(next) = self.next.get_mut(usize::from(at)) {
+            self.free.push(at);
+            at = std::mem::replace(next, LAST);
+        }
+    }
+}
+
+impl Transmit {
+    /// Over a fresh queue; its buffers are those of the queue's place in the driver's memory.
+    pub fn new(
+        mut queue: Box<dyn DriverQueue>,
+        kick: Event,
+        buffers: Buffers,
+        accepts: Accepts,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        // Used buffers are looked for when there is something to send; nobody waits for them.
+        queue.disable_calls();
+        let count = buffers.count();
+        let capacity = usize::from(count);
+        Transmit {
+            queue,
+            kick,
+            buffers,
+            pool: Pool::new(count),
+            accepts,
+            used: Vec::with_capacity(capacity),
+            singles: Vec::with_capacity(capacity),
+            counters,
+        }
+    }
+
+    /// Takes back what the device has read.
+    #[inline]
+    fn reclaim(&mut self) -> Result<(), RingError> {
+        self.used.clear();
+        self.queue.reclaim(&mut self.used, usize::MAX)?;
+        for used in &self.used {
+            self.pool.give_back(used.cookie as u16);
+        }
+        Ok(())
+    }
+
+    /// Copies one frame to a buffer, or to several.
+    #[inline(always)]
+    fn put(&mut self, parcels: &Parcels<'_>, index: usize) -> Result<(), DropReason> {
+        let bytes = HeaderLayout::Full.bytes() + parcels.len_bytes(index);
+        if bytes > self.buffers.bytes() as usize {
+            return self.put_in_several(parcels, index, bytes);
+        }
+        let buffer = self.pool.free.pop().ok_or(DropReason::ReceiverFull)?;
+        // §5.1.6.2.1: the driver sets num_buffers to 0.
+        let written = parcels.write(index, &[self.buffers.slice(buffer)], HeaderLayout::Full, 0);
+        let address = self.buffers.address(buffer);
+        self.singles.push(Buffer { address, len: written as u32, cookie: buffer.into() });
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_in_several(
+        &mut self,
+        parcels: &Parcels<'_>,
+        index: usize,
+        bytes: usize,
+    ) -> Result<(), DropReason> {
+        // Frames keep their order.
+        self.add_singles();
+        let each = self.buffers.bytes() as usize;
+        let needs = bytes.div_ceil(each);
+        if needs > MOST_PIECES {
+            return Err(DropReason::TooLong);
+        }
+        let rest = self.pool.free.len().checked_sub(needs).ok_or(DropReason::ReceiverFull)?;
+        let chosen = &self.pool.free[rest..];
+        let (mut slices, mut pieces) =
+            ([self.buffers.slice(0); MOST_PIECES], [Piece { address: 0, len: 0 }; MOST_PIECES]);
+        for (i, &buffer) in chosen.iter().enumerate() {
+            slices[i] = self.buffers.slice(buffer).slice(0, bytes - i * each);
+            pieces[i] = Piece { address: self.buffers.address(buffer), len: slices[i].len_bytes() as u32 };
+        }
+        let slices: &[SharedSlice<'_>] = &slices[..needs];
+        parcels.write(index, slices, HeaderLayout::Full, 0);
+        let cookie = chosen[0].into();
+        let request = Request { readable: &pieces[..needs], writable: &[], cookie };
+        if self.queue.add_requests(&[request]) == 0 {
+            return Err(DropReason::ReceiverFull);
+        }
+        for pair in chosen.windows(2) {
+            self.pool.next[usize::from(pair[0])] = pair[1];
+        }
+        self.pool.free.truncate(rest);
+        self.counters.passed(1, parcels.len_bytes(index) as u64);
+        Ok(())
+    }
+
+    /// Shows the device the frames of one buffer. There is a descriptor for each of them unless longer
+    /// frames have taken them.
+    #[inline]
+    fn add_singles(&mut self) {
+        let added = self.queue.add(&self.singles, Direction::ToDevice);
+        for buffer in self.singles.drain(added..) {
+            self.pool.give_back(buffer.cookie as u16);
+            self.counters.dropped(DropReason::ReceiverFull, 1);
+        }
+        let bytes: u64 = self.singles.iter().map(|buffer| u64::from(buffer.len)).sum();
+        let header = HeaderLayout::Full.bytes() as u64;
+        self.counters.passed(added as u64, bytes - header * added as u64);
+        self.singles.clear();
+    }
+
+    fn deliver(&mut self, lending: &Lending, which: &[u16]) {
+        let mut scratch = Scratch::default();
+        for &frame in which {
+            let parcels = match Parcels::of(lending.frame(frame.into()), &self.accepts, &mut scratch) {
+                Ok(parcels) => parcels,
+                Err(reason) => {
+                    self.counters.dropped(reason, 1);
+                    continue;
+                }
+            };
+            for index in 0..parcels.count() {
+                if let Err(reason) = self.put(&parcels, index) {
+                    self.counters.dropped(reason, 1);
+                }
+            }
+        }
+        self.add_singles();
+    }
+}
+
+impl Sink for Transmit {
+    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+        if let Err(error) = self.reclaim() {
+            self.counters.dropped(DropReason::MalformedRing, which.len() as u64);
+            return Err(error.into());
+        }
+        self.deliver(lending, which);
+        if self.queue.needs_kick() {
+            self.kick.signal();
+            self.counters.notified();
+        }
+        Ok(())
+    }
+
+    fn room(&mut self) -> usize {
+        // A malformed ring is told by the next `accept`.
+        let _ = self.reclaim();
+        self.pool.free.len()
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}

@@ -1,0 +1,77 @@
+//! The kinds of port there are.
+use std::str::FromStr;
+
+use super::{Spec, SpecError};
+use crate::pcap::{Pcap, PcapOptions};
+use crate::tap::{Tap, TapOptions};
+use crate::vhost_user::{VhostUser, VhostUserOptions};
+use crate::virtio_user::{VirtioUser, VirtioUserOptions};
+use crate::{Port, PortError};
+
+/// A port that is described and not yet made.
+#[derive(Clone, Debug)]
+pub enum PortSpec {
+    /// `vhost-user:PATH`: the device of a guest.
+    VhostUser(VhostUserOptions),
+    /// `virtio-user:PATH`: the driver of somebody else's device.
+    VirtioUser(VirtioUserOptions),
+    /// `tap:NAME`: the kernel's network stack.
+    Tap(TapOptions),
+    /// `pcap:FILE`: frames from a file, and to one.
+    Pcap(PcapOptions),
+}
+
+const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME and pcap:FILE";
+
+impl FromStr for PortSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let spec: Spec = text.parse()?;
+        Ok(match spec.kind.as_str() {
+            "vhost-user" => PortSpec::VhostUser(spec.try_into()?),
+            "virtio-user" => PortSpec::VirtioUser(spec.try_into()?),
+            "tap" => PortSpec::Tap(spec.try_into()?),
+            "pcap" => PortSpec::Pcap(spec.try_into()?),
+            _ => return Err(SpecError::UnknownKind { kind: spec.kind, known: KINDS }),
+        })
+    }
+}
+
+impl PortSpec {
+    /// Makes the port; nothing is opened before it is started.
+    pub fn build(self) -> Result<Box<dyn Port>, PortError> {
+        Ok(match self {
+            PortSpec::VhostUser(options) => Box::new(VhostUser::new(options)?),
+            PortSpec::VirtioUser(options) => Box::new(VirtioUser::new(options)?),
+            PortSpec::Tap(options) => Box::new(Tap::new(options)),
+            PortSpec::Pcap(options) => Box::new(Pcap::new(options)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_reads_its_own_options() {
+        for text in [
+            "vhost-user:/tmp/a,server=off,queue-pairs=2,mtu=9000,mac=52:54:00:00:00:01,packed=off,in-order=off",
+            "vhost-user:/tmp/a,mergeable=off,event-idx=off,indirect=off,offloads=off",
+            "virtio-user:/tmp/a,server=on,queue-size=512,buffers=100,pages=2M,buffer-bytes=4096",
+            "tap:tap0,queue-pairs=2",
+        ] {
+            assert!(text.parse::<PortSpec>().map(|spec| spec.build().is_ok()).unwrap(), "{text}");
+        }
+        for (text, said) in [
+            ("vhost-user:/tmp/a,queue-pairs=129", "1 to 128"),
+            ("vhost-user:/tmp/a,speed=9", "no option 'speed'"),
+            ("virtio-user:/tmp/a,pages=4K", "small, 2M or 1G"),
+            ("virtio:/tmp/a", "virtio-user:PATH"),
+        ] {
+            let error = text.parse::<PortSpec>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

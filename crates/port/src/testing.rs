@@ -1,0 +1,150 @@
+//! A plugboard for tests: queues by pair, `poll` over what is watched, and a worker that moves a burst
+//! when it is told to.
+use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use virtio::net::MacAddress;
+
+use crate::{Interest, Plugboard, Port, QueueError, Side, Sink, Source, Token};
+
+/// Frames that [`TestBoard::forward`] moves at most.
+pub const BURST: usize = 32;
+
+/// Everything that a port has plugged in, watched and said.
+#[derive(Default)]
+pub struct TestBoard {
+    /// Plugged in, by pair.
+    pub sources: BTreeMap<u16, Box<dyn Source>>,
+    /// Plugged in, by pair.
+    pub sinks: BTreeMap<u16, Box<dyn Sink>>,
+    /// What was said, in order.
+    pub said: Vec<String>,
+    /// What was announced, in order.
+    pub announced: Vec<MacAddress>,
+    /// Own duplicates, so that a port that forgets to unwatch is seen by its open descriptors.
+    watched: BTreeMap<Token, (OwnedFd, Interest)>,
+    timers: BTreeMap<Token, Instant>,
+}
+
+impl TestBoard {
+    /// Nothing plugged in.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of descriptors that are watched.
+    pub fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// Waits until something watched is ready or a time is over, at most for `timeout`, and lets the port
+    /// deal with it; false if nothing happened.
+    pub fn turn(&mut self, port: &mut dyn Port, timeout: Duration) -> bool {
+        let ready = self.wait(timeout);
+        for token in &ready {
+            port.ready(*token, self).expect("the port goes on");
+        }
+        !ready.is_empty()
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Vec<Token> {
+        let now = Instant::now();
+        let next = self.timers.values().min().map(|at| at.saturating_duration_since(now));
+        let timeout = next.map_or(timeout, |next| next.min(timeout));
+        let mut fds: Vec<_> = self
+            .watched
+            .values()
+            .map(|(fd, interest)| {
+                let writable = *interest == Interest::ReadableOrWritable;
+                PollFd::new(fd, if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
+            })
+            .collect();
+        let timeout = Timespec::try_from(timeout).expect("a short time");
+        poll(&mut fds, Some(&timeout)).expect("poll works");
+        let ready = fds.iter().zip(self.watched.keys()).filter(|(fd, _)| !fd.revents().is_empty());
+        let mut ready: Vec<Token> = ready.map(|(_, token)| *token).collect();
+        let now = Instant::now();
+        ready.extend(self.timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token));
+        self.timers.retain(|_, at| *at > now);
+        ready
+    }
+
+    /// Moves one burst from pair `from` of this board to pair `to` of another as a worker does; returns
+    /// how many frames were lent. A queue that stops is unplugged, and its port hears of it.
+    pub fn forward(&mut self, port: &mut dyn Port, from: u16, to: (&mut Self, &mut dyn Port, u16)) -> usize {
+        let (to_board, to_port, to) = to;
+        let Some(source) = self.sources.get_mut(&from) else { return 0 };
+        let (lent, accepted) = match source.lend(BURST) {
+            Ok(lending) => {
+                let which: Vec<u16> = (0..lending.len() as u16).collect();
+                let sink = to_board.sinks.get_mut(&to);
+                (Ok(lending.len()), sink.map_or(Ok(()), |sink| sink.accept(lending, &which)))
+            }
+            Err(error) => (Err(error), Ok(())),
+        };
+        if source.lent() {
+            source.release();
+        }
+        if let Err(error) = accepted {
+            to_board.sinks.remove(&to);
+            to_port.stopped(to, Side::ToGuest, error, to_board);
+        }
+        match lent {
+            Ok(count) => count,
+            Err(error) => {
+                self.stop_source(port, from, error);
+                0
+            }
+        }
+    }
+
+    fn stop_source(&mut self, port: &mut dyn Port, pair: u16, error: QueueError) {
+        self.sources.remove(&pair);
+        port.stopped(pair, Side::FromGuest, error, self);
+    }
+}
+
+impl Plugboard for TestBoard {
+    fn plug_source(&mut self, pair: u16, source: Box<dyn Source>) {
+        assert!(self.sources.insert(pair, source).is_none(), "source {pair} was plugged in already");
+    }
+
+    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+        assert!(self.sinks.insert(pair, sink).is_none(), "sink {pair} was plugged in already");
+    }
+
+    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+        let mut source = self.sources.remove(&pair)?;
+        if source.lent() {
+            source.release();
+        }
+        Some(source)
+    }
+
+    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+        self.sinks.remove(&pair)
+    }
+
+    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
+        self.watched.insert(token, (fd.try_clone_to_owned()?, interest));
+        Ok(())
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        self.watched.remove(&token);
+    }
+
+    fn after(&mut self, token: Token, time: Duration) {
+        self.timers.insert(token, Instant::now() + time);
+    }
+
+    fn announce(&mut self, address: MacAddress) {
+        self.announced.push(address);
+    }
+
+    fn say(&mut self, message: &dyn std::fmt::Display) {
+        self.said.push(message.to_string());
+    }
+}

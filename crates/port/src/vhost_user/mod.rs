@@ -1,0 +1,279 @@
+//! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
+mod config_space;
+mod device;
+mod link;
+mod offer;
+mod peer;
+mod ring;
+mod spec;
+
+pub use link::Role;
+
+use std::fmt::Display;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use vhost_user::session::backend::Offer;
+use vhost_user::socket::{Listener, SocketError};
+use virtio::net::MacAddress;
+
+use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
+use link::{Link, RETRY, try_connect};
+use peer::Peer;
+
+/// The listening socket, or the time to try again.
+const LINK: Token = Token(0);
+/// The connection.
+const PEER: Token = Token(1);
+/// The socket of the back-end's own requests.
+const CHANNEL: Token = Token(2);
+
+/// Most queue pairs: the protocol names 256 queues.
+pub const MAX_QUEUE_PAIRS: u16 = 128;
+
+/// What a `vhost-user:` port is told. [`VhostUserOptions::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct VhostUserOptions {
+    /// Path of the socket.
+    pub path: PathBuf,
+    /// Who listens.
+    pub role: Role,
+    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`].
+    pub queue_pairs: u16,
+    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None`: whatever fits.
+    pub mtu: Option<u16>,
+    /// The guest's address, if this end chooses it.
+    pub mac: Option<MacAddress>,
+    /// Offers packed rings.
+    pub packed: bool,
+    /// Offers buffers used in order.
+    pub in_order: bool,
+    /// Offers frames spread over several receive buffers.
+    pub mergeable: bool,
+    /// Offers notifications suppressed by position.
+    pub event_idx: bool,
+    /// Offers tables of descriptors.
+    pub indirect: bool,
+    /// Offers checksum and segmentation offloads, both directions.
+    pub offloads: bool,
+}
+
+impl VhostUserOptions {
+    /// One queue pair, listening, with everything offered.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        VhostUserOptions {
+            path: path.into(),
+            role: Role::Server,
+            queue_pairs: 1,
+            mtu: None,
+            mac: None,
+            packed: true,
+            in_order: true,
+            mergeable: true,
+            event_idx: true,
+            indirect: true,
+            offloads: true,
+        }
+    }
+}
+
+/// What outlives connections.
+#[derive(Debug)]
+struct Shared {
+    /// Kind and path, for people.
+    name: String,
+    options: VhostUserOptions,
+    /// From the guest and to the guest, by pair.
+    counters: Vec<[Arc<QueueCounters>; 2]>,
+}
+
+impl Shared {
+    fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {
+        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
+        Some(match side {
+            Side::FromGuest => from_guest,
+            Side::ToGuest => to_guest,
+        })
+    }
+
+    fn say(&self, board: &mut dyn Plugboard, message: impl Display) {
+        board.say(&format_args!("{}: {message}", self.name));
+    }
+}
+
+/// A back-end port.
+pub struct VhostUser {
+    shared: Arc<Shared>,
+    offer: Offer,
+    link: Option<Link>,
+    peer: Option<Peer>,
+}
+
+impl VhostUser {
+    /// Checks the options; nothing is opened yet.
+    pub fn new(options: VhostUserOptions) -> Result<Self, PortError> {
+        let name = format!("vhost-user:{}", options.path.display());
+        let what = || format!("set up {name}");
+        if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
+            let why = format!("{} queue pairs", options.queue_pairs);
+            return Err(PortError::new(what(), why, format!("ask for 1 to {MAX_QUEUE_PAIRS}")));
+        }
+        if options.mtu.is_some_and(|mtu| mtu < 68) {
+            let remedy = "give one from 68 to 65535 (VIRTIO 1.3 §5.1.4.1)";
+            return Err(PortError::new(what(), "the MTU is too small", remedy));
+        }
+        let offer = offer::offer(&options);
+        let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
+        let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
+        let shared = Arc::new(Shared { name, options, counters });
+        Ok(VhostUser { shared, offer, link: None, peer: None })
+    }
+
+    /// Waits for a peer, or tries again soon.
+    fn wait_for_peer(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        match &self.link {
+            Some(Link::Server(listener)) => board
+                .watch(LINK, listener.as_fd(), Interest::Readable)
+                .map_err(|error| watch_failed(&self.shared.name, error)),
+            Some(Link::Client { .. }) => {
+                board.after(LINK, RETRY);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The listening socket is readable, or it is time to try again.
+    fn link_ready(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        if self.peer.is_some() {
+            return Ok(());
+        }
+        let path = &self.shared.options.path;
+        let connection = match &mut self.link {
+            None => return Ok(()),
+            Some(Link::Server(listener)) => match listener.try_accept() {
+                Ok(Some(connection)) => connection,
+                Ok(None) => return self.wait_for_peer(board),
+                Err(error) => {
+                    // Out of descriptors, as a rule. The peer stays readable: look again later.
+                    board.unwatch(LINK);
+                    board.after(LINK, RETRY);
+                    self.shared.say(board, error);
+                    return Ok(());
+                }
+            },
+            Some(Link::Client { told }) => match try_connect(path) {
+                Ok(connection) => connection,
+                Err(error) => {
+                    if !std::mem::replace(told, true) {
+                        self.shared
+                            .say(board, format_args!("{error}; trying again until somebody listens there"));
+                    }
+                    return self.wait_for_peer(board);
+                }
+            },
+        };
+        if let Some(Link::Client { told }) = &mut self.link {
+            *told = false;
+        }
+        board.unwatch(LINK);
+        board
+            .watch(PEER, connection.as_fd(), Interest::Readable)
+            .map_err(|error| watch_failed(&self.shared.name, error))?;
+        self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared)));
+        self.shared.say(board, "a front-end has connected");
+        Ok(())
+    }
+
+    /// Lets go of the peer and of everything that it brought along.
+    fn disconnect(&mut self, board: &mut dyn Plugboard) {
+        if let Some(mut peer) = self.peer.take() {
+            peer.device.unplug_all(board);
+            board.unwatch(PEER);
+            board.unwatch(CHANNEL);
+        }
+    }
+}
+
+fn watch_failed(name: &str, error: std::io::Error) -> PortError {
+    PortError::new(format!("watch the socket of {name}"), error, "raise the open-files limit (ulimit -n)")
+}
+
+impl Port for VhostUser {
+    fn queue_pairs(&self) -> u16 {
+        self.shared.options.queue_pairs
+    }
+
+    fn describe(&self) -> String {
+        let waits = match (&self.peer, self.shared.options.role) {
+            (Some(peer), _) => return format!("{}, {}", &self.shared.name, peer.describe()),
+            (None, Role::Server) => "waits for a front-end to connect",
+            (None, Role::Client) => "waits for a front-end to listen",
+        };
+        format!("{}, {waits}", &self.shared.name)
+    }
+
+    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
+        self.shared.counters(pair, side).cloned()
+    }
+
+    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        let path = &self.shared.options.path;
+        self.link = Some(match self.shared.options.role {
+            Role::Server => Link::Server(Listener::bind(path).map_err(|error| {
+                let remedy = "give a path that you may create and that nobody else listens on";
+                PortError::new(format!("open {}", &self.shared.name), error, remedy)
+            })?),
+            Role::Client => Link::Client { told: false },
+        });
+        match self.shared.options.role {
+            Role::Server => self.wait_for_peer(board),
+            Role::Client => self.link_ready(board),
+        }
+    }
+
+    fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        if token == LINK {
+            return self.link_ready(board);
+        }
+        let Some(peer) = &mut self.peer else { return Ok(()) };
+        let outcome = match token {
+            PEER => peer.serve(board),
+            CHANNEL => peer.channel_ready(board),
+            _ => Ok(()),
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(why) => {
+                self.disconnect(board);
+                match why {
+                    peer::End::Socket(SocketError::Closed) => {
+                        self.shared.say(board, "the front-end has disconnected");
+                    }
+                    other => self.shared.say(board, format_args!("{other}; disconnected")),
+                }
+                self.wait_for_peer(board)
+            }
+        }
+    }
+
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
+        let direction = match side {
+            Side::FromGuest => "from",
+            Side::ToGuest => "to",
+        };
+        self.shared
+            .say(board, format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device"));
+        if let Some(peer) = &mut self.peer {
+            peer.queue_broke(pair, side);
+        }
+    }
+
+    fn end(&mut self, board: &mut dyn Plugboard) {
+        self.disconnect(board);
+        board.unwatch(LINK);
+        // Closes the listening socket and removes its path.
+        self.link = None;
+    }
+}

@@ -1,0 +1,104 @@
+//! What a back-end port offers, and what it does not, with the reason.
+//!
+//! Device features (VIRTIO 1.3 §5.1.3, §6):
+//!
+//! | feature | offered |
+//! |---|---|
+//! | VERSION_1, RING_PACKED, RING_INDIRECT_DESC, RING_EVENT_IDX, IN_ORDER | yes, each with its option |
+//! | NET_MRG_RXBUF | with `mergeable` |
+//! | NET_CSUM, NET_HOST_TSO4, _TSO6, _ECN, _UFO, _USO | with `offloads` |
+//! | NET_GUEST_CSUM, NET_GUEST_TSO4, _TSO6, _ECN, _UFO, _USO4, _USO6 | with `offloads` |
+//! | NET_MQ | with more than one queue pair; which of them run, SET_VRING_ENABLE says |
+//! | NET_MTU | yes, unless this port's configuration space is read and knows none |
+//! | NET_MAC | with `mac` |
+//! | NET_GUEST_ANNOUNCE | yes: the announcement is an ordinary frame; without it QEMU sends RARP |
+//! | VHOST_LOG_ALL | yes |
+//! | NET_CTRL_VQ and what needs it | no: QEMU and DPDK serve the control queue themselves |
+//! | NET_STATUS, NET_STANDBY, NET_SPEED_DUPLEX | no: the front-end's to offer, this end does not know |
+//! | ACCESS_PLATFORM | no: rings are served by their guest addresses; there is no IOTLB behind this port |
+//! | ORDER_PLATFORM, NOTIFICATION_DATA | no: both ends are CPUs of one machine, and kicks are eventfds |
+//! | RING_RESET | no: vhost-user resets a ring by stopping it |
+//! | NET_RSS, NET_HASH_REPORT | no: no hash is computed |
+//! | NET_GUEST_HDRLEN | no: header lengths are a hint that nothing relies on |
+//!
+//! Protocol features (vhost-user text, "Protocol features"):
+//!
+//! | feature | offered |
+//! |---|---|
+//! | MQ, REPLY_ACK, CONFIGURE_MEM_SLOTS, STATUS, RESET_DEVICE | yes |
+//! | LOG_SHMFD, RARP, MTU, INFLIGHT_SHMFD, BACKEND_REQ | yes |
+//! | CONFIG | with `mac` or `mtu`: else there is nothing to read, and QEMU warns at every start |
+//! | PAGEFAULT | no: postcopy needs userfaultfd handlers around every touch of memory |
+//! | DEVICE_STATE | no: beyond the rings' positions the device has no state to move |
+//! | HOST_NOTIFIER | no: there is no doorbell page |
+//! | INBAND_NOTIFICATIONS | no: workers notify, and they hold no session |
+//! | BACKEND_SEND_FD | no: no request of this back-end carries a descriptor |
+use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::session::backend::{Offer, OfferError};
+use virtio::{Feature, Features};
+
+use super::VhostUserOptions;
+
+/// The device features that are offered.
+pub(super) fn features(options: &VhostUserOptions) -> Features {
+    let mut offered = Features::NONE
+        .with(Feature::VERSION_1)
+        .with(Feature::VHOST_LOG_ALL)
+        .with(Feature::NET_GUEST_ANNOUNCE);
+    let mut offer = |wanted: bool, features: &[Feature]| {
+        if wanted {
+            offered = features.iter().fold(offered, |set, feature| set.with(*feature));
+        }
+    };
+    offer(options.packed, &[Feature::RING_PACKED]);
+    offer(options.in_order, &[Feature::IN_ORDER]);
+    offer(options.event_idx, &[Feature::RING_EVENT_IDX]);
+    offer(options.indirect, &[Feature::RING_INDIRECT_DESC]);
+    offer(options.mergeable, &[Feature::NET_MRG_RXBUF]);
+    offer(options.queue_pairs > 1, &[Feature::NET_MQ]);
+    offer(options.mtu.is_some() || !has_config(options), &[Feature::NET_MTU]);
+    offer(options.mac.is_some(), &[Feature::NET_MAC]);
+    offer(
+        options.offloads,
+        &[
+            Feature::NET_CSUM,
+            Feature::NET_HOST_TSO4,
+            Feature::NET_HOST_TSO6,
+            Feature::NET_HOST_ECN,
+            Feature::NET_HOST_UFO,
+            Feature::NET_HOST_USO,
+            Feature::NET_GUEST_CSUM,
+            Feature::NET_GUEST_TSO4,
+            Feature::NET_GUEST_TSO6,
+            Feature::NET_GUEST_ECN,
+            Feature::NET_GUEST_UFO,
+            Feature::NET_GUEST_USO4,
+            Feature::NET_GUEST_USO6,
+        ],
+    );
+    offered
+}
+
+/// Whether the configuration space has anything to say that the front-end does not know better.
+pub(super) fn has_config(options: &VhostUserOptions) -> bool {
+    options.mac.is_some() || options.mtu.is_some()
+}
+
+/// Everything that is offered, for a session.
+pub(super) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
+    let mut protocol = ProtocolFeatures::MQ
+        | ProtocolFeatures::REPLY_ACK
+        | ProtocolFeatures::CONFIGURE_MEM_SLOTS
+        | ProtocolFeatures::STATUS
+        | ProtocolFeatures::RESET_DEVICE
+        | ProtocolFeatures::LOG_SHMFD
+        | ProtocolFeatures::RARP
+        | ProtocolFeatures::MTU
+        | ProtocolFeatures::INFLIGHT_SHMFD
+        | ProtocolFeatures::BACKEND_REQ;
+    protocol.set(ProtocolFeatures::CONFIG, has_config(options));
+    let features = WireFeatures::from_bits_retain(features(options).bits());
+    let offer = Offer::new(features, protocol, 2 * options.queue_pairs)?;
+    // QEMU and DPDK count pairs there (vhost-user text: "the number of queues", device by device).
+    Ok(offer.report_queues(options.queue_pairs))
+}

@@ -1,0 +1,192 @@
+//! One connection, from its first message to its end.
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use vhost_user::bits::ProtocolFeatures;
+use vhost_user::codec::Message;
+use vhost_user::codec::backend_request::BackendRequest;
+use vhost_user::session::SessionError;
+use vhost_user::session::backend::{BackendSession, Offer, Received};
+use vhost_user::socket::{Connection, SocketError};
+use virtio::Feature;
+
+use super::device::Device;
+use super::ring::layout_name;
+use super::{CHANNEL, PEER, Shared};
+use crate::{Interest, Plugboard, Side};
+
+/// Messages that are served before others get their turn.
+const MESSAGES_AT_ONCE: usize = 64;
+
+/// Why a connection is over.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("cannot watch the socket: {0}")]
+    Watch(#[from] std::io::Error),
+}
+
+pub(super) struct Peer {
+    shared: Arc<Shared>,
+    connection: Connection,
+    /// Replies wait for the front-end to read.
+    blocked: bool,
+    session: BackendSession,
+    pub device: Device,
+    channel: Option<Connection>,
+}
+
+impl Peer {
+    pub fn new(connection: Connection, offer: Offer, shared: Arc<Shared>) -> Self {
+        Peer {
+            connection,
+            blocked: false,
+            session: BackendSession::new(offer),
+            device: Device::new(Arc::clone(&shared)),
+            shared,
+            channel: None,
+        }
+    }
+
+    /// The socket is ready: sends what waits and serves what has come.
+    pub fn serve(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
+        let mut sent_all = self.connection.flush()?;
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(message) = self.connection.try_receive()? else { break };
+            if let Some(reply) = self.step(message, board)? {
+                sent_all = self.connection.try_send(reply)?;
+            }
+        }
+        if self.blocked == sent_all {
+            self.blocked = !sent_all;
+            let interest = if sent_all { Interest::Readable } else { Interest::ReadableOrWritable };
+            board.watch(PEER, self.connection.as_fd(), interest)?;
+        }
+        Ok(())
+    }
+
+    /// One message; what is to be sent comes back.
+    fn step(&mut self, message: Message, board: &mut dyn Plugboard) -> Result<Option<Message>, End> {
+        match self.session.receive(message)? {
+            Received::Nothing => Ok(None),
+            Received::Reply(reply) => Ok(Some(reply)),
+            Received::Rejected(reply, violation) => {
+                self.shared.say(board, format_args!("the front-end was told no: {violation}"));
+                Ok(Some(reply))
+            }
+            Received::Event(event) => {
+                let mtu_bytes = self.device.mtu_bytes;
+                let (sent, channel) = self.device.act(event, &mut self.session, board)?;
+                if let Some(socket) = channel {
+                    self.open_channel(socket, board)?;
+                }
+                if self.device.mtu_bytes != mtu_bytes {
+                    self.config_changed();
+                }
+                Ok(sent.reply)
+            }
+        }
+    }
+
+    fn open_channel(&mut self, socket: OwnedFd, board: &mut dyn Plugboard) -> Result<(), End> {
+        board.unwatch(CHANNEL);
+        let channel = self.channel.insert(socket.into());
+        Ok(board.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
+    }
+
+    /// The back-end's own socket is readable. Its end is not the connection's.
+    pub fn channel_ready(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(channel) = &mut self.channel else { return Ok(()) };
+            match channel.try_receive() {
+                Ok(None) => return Ok(()),
+                Ok(Some(message)) => {
+                    let acknowledged = self.session.receive_on_channel(message)?;
+                    if !acknowledged.success {
+                        let request = acknowledged.request;
+                        self.shared.say(board, format_args!("the front-end refused {request}"));
+                    }
+                }
+                Err(error) => {
+                    board.unwatch(CHANNEL);
+                    self.channel = None;
+                    if !matches!(error, SocketError::Closed) {
+                        let what = "socket of the back-end's requests";
+                        self.shared.say(board, format_args!("{what}: {error}"));
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the front-end that the configuration or the status has changed, if there is a way to.
+    fn config_changed(&mut self) {
+        if !self.session.agreed().protocol.contains(ProtocolFeatures::CONFIG) {
+            return;
+        }
+        let Some(channel) = &mut self.channel else { return };
+        let Ok(message) = self.session.request(BackendRequest::ConfigChange, vec![]) else { return };
+        // A front-end that does not read its channel misses the news; it is not worth the connection.
+        let _ = channel.try_send(message);
+    }
+
+    /// A queue has stopped by itself.
+    pub fn queue_broke(&mut self, pair: u16, side: Side) {
+        self.device.broke(pair, side);
+        // NEEDS_RESET is announced by a configuration change (VIRTIO 1.3 §2.1.2).
+        self.config_changed();
+    }
+
+    /// How the connection stands, in one line.
+    pub fn describe(&self) -> String {
+        Standing(&self.device).to_string()
+    }
+}
+
+/// A connected device in words.
+struct Standing<'a>(&'a Device);
+
+impl fmt::Display for Standing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = self.0;
+        let running: Vec<_> = device.rings.iter().flatten().collect();
+        let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
+        write!(f, "connected, {}", layout_name(first.config.layout))?;
+        for (feature, word) in [
+            (Feature::IN_ORDER, "in order"),
+            (Feature::RING_EVENT_IDX, "event index"),
+            (Feature::RING_INDIRECT_DESC, "indirect"),
+            (Feature::NET_MRG_RXBUF, "mergeable"),
+            (Feature::NET_CSUM, "sends with offloads"),
+            (Feature::NET_GUEST_CSUM, "takes offloads"),
+            (Feature::VHOST_LOG_ALL, "pages logged"),
+        ] {
+            if device.features.has(feature) {
+                write!(f, ", {word}")?;
+            }
+        }
+        if let Some(mtu) = device.mtu_bytes {
+            write!(f, ", MTU {mtu}")?;
+        }
+        write!(f, "; {} of {} queues run", running.len(), device.rings.len())?;
+        for (count, what) in [
+            (running.iter().filter(|ring| !ring.enabled).count(), "disabled"),
+            (running.iter().filter(|ring| ring.broken).count(), "malformed and stopped"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        let mut sizes: Vec<u16> = running.iter().map(|ring| ring.config.size.get()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let sizes: Vec<String> = sizes.iter().map(u16::to_string).collect();
+        write!(f, ", size {}", sizes.join(" and "))
+    }
+}

@@ -1,0 +1,28 @@
+//! A `vhost-user` port as people write it.
+use super::{MAX_QUEUE_PAIRS, Role, VhostUserOptions};
+use crate::spec::{Spec, SpecError};
+
+impl TryFrom<Spec> for VhostUserOptions {
+    type Error = SpecError;
+
+    fn try_from(spec: Spec) -> Result<Self, SpecError> {
+        let mut options = spec.options;
+        let defaults = VhostUserOptions::new(spec.target);
+        let pairs = options.number("queue-pairs", 1..=MAX_QUEUE_PAIRS)?;
+        let read = VhostUserOptions {
+            role: if options.switch("server", true)? { Role::Server } else { Role::Client },
+            queue_pairs: pairs.unwrap_or(defaults.queue_pairs),
+            mtu: options.number("mtu", 68..=65535u16)?,
+            mac: options.value("mac")?,
+            packed: options.switch("packed", defaults.packed)?,
+            in_order: options.switch("in-order", defaults.in_order)?,
+            mergeable: options.switch("mergeable", defaults.mergeable)?,
+            event_idx: options.switch("event-idx", defaults.event_idx)?,
+            indirect: options.switch("indirect", defaults.indirect)?,
+            offloads: options.switch("offloads", defaults.offloads)?,
+            ..defaults
+        };
+        options.finish("vhost-user")?;
+        Ok(read)
+    }
+}

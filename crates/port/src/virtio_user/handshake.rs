@@ -1,0 +1,303 @@
+//! From a connection to running queues: what is said to the back-end, and in which order.
+//!
+//! ```text
+//!   GET_FEATURES
+//!   GET_PROTOCOL_FEATURES, SET_PROTOCOL_FEATURES, GET_QUEUE_NUM   if the back-end has them
+//!   SET_OWNER, SET_STATUS, SET_FEATURES, GET_STATUS, NET_SET_MTU
+//!   SET_MEM_TABLE                                                  one region with everything in it
+//!   each ring: SET_VRING_CALL, _NUM, _BASE, _ADDR, _KICK           it starts with the kick
+//!   each ring: SET_VRING_ENABLE;  SET_STATUS
+//! ```
+//!
+//! With REPLY_ACK each message is acknowledged before the next one goes; without, GET_FEATURES comes once
+//! more at the end, for its answer means that all before it was accepted. The order is that of DPDK's and
+//! QEMU's front-ends. No channel for requests of the back-end is offered: a network device has none to make
+//! without IOTLB, configuration space or host notifiers, and none of these is agreed on.
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::codec::Message;
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress, VringFd, VringState};
+use vhost_user::session::SessionError;
+use vhost_user::session::frontend::{Answer, FrontendSession};
+use virtio::net::Accepts;
+use virtio::{Feature, Features};
+use virtqueue::{ActivateError, DriverQueue, Layout, RingFeatures};
+
+use super::options::{VirtioUserOptions, agree};
+use crate::QueueCounters;
+use crate::driver::{DriverMemory, Event, Receive, Transmit};
+
+/// Device status (VIRTIO 1.3 §2.1).
+mod status {
+    pub const ACKNOWLEDGE: u64 = 1;
+    pub const DRIVER: u64 = 2;
+    pub const DRIVER_OK: u64 = 4;
+    pub const FEATURES_OK: u64 = 8;
+}
+
+/// Why there is no agreement. The connection is to be closed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandshakeError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("the back-end lacks VIRTIO_F_VERSION_1; use one of this decade")]
+    Legacy,
+    #[error("the back-end has no queues")]
+    NoQueues,
+    #[error("the back-end refused {0}; its log may say why")]
+    Refused(&'static str),
+    #[error("the back-end does not accept the features {0}; leave some out")]
+    Features(Features),
+    #[error("the back-end answered what was not asked")]
+    Surprise,
+    #[error("cannot {what}: {source}{}", remedy(what))]
+    System { what: &'static str, source: io::Error },
+    #[error("cannot make a queue: {0}")]
+    Queue(#[from] ActivateError),
+}
+
+const MAKE_MEMORY: &str = "make the memory of the rings and buffers";
+
+fn remedy(what: &str) -> &'static str {
+    match what {
+        MAKE_MEMORY => "; with huge pages, raise vm.nr_hugepages or leave the option out",
+        _ => "; raise the limit of open files (ulimit -n) if it is low",
+    }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> HandshakeError {
+    move |source| HandshakeError::System { what, source }
+}
+
+/// The counters of one pair: source and sink.
+pub(super) type PairCounters = (Arc<QueueCounters>, Arc<QueueCounters>);
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Agreement {
+    pub features: Features,
+    pub pairs: u16,
+}
+
+/// One pair, ready to run.
+pub(super) struct Pair {
+    pub receive: Receive,
+    pub transmit: Transmit,
+}
+
+/// A conversation under way. It does no I/O on the socket.
+pub(super) struct Handshake {
+    session: FrontendSession,
+    options: Arc<VirtioUserOptions>,
+    counters: Arc<[PairCounters]>,
+    /// What is still to be said.
+    script: VecDeque<(Request, Vec<OwnedFd>)>,
+    features: Features,
+    protocol: ProtocolFeatures,
+    /// Once the script is complete.
+    ready: Option<(Agreement, Vec<Pair>)>,
+}
+
+impl Handshake {
+    pub fn new(options: Arc<VirtioUserOptions>, counters: Arc<[PairCounters]>) -> Self {
+        Handshake {
+            session: FrontendSession::new(),
+            options,
+            counters,
+            script: [(Request::GetFeatures, vec![])].into(),
+            features: Features::NONE,
+            protocol: ProtocolFeatures::empty(),
+            ready: None,
+        }
+    }
+
+    /// What is to be sent now; nothing while an answer is due.
+    pub fn next_message(&mut self) -> Result<Option<Message>, HandshakeError> {
+        if self.session.is_waiting() {
+            return Ok(None);
+        }
+        let Some((request, fds)) = self.script.pop_front() else { return Ok(None) };
+        Ok(Some(self.session.request(request, fds)?))
+    }
+
+    /// Whether everything is said and answered.
+    pub fn is_done(&self) -> bool {
+        self.ready.is_some() && self.script.is_empty() && !self.session.is_waiting()
+    }
+
+    /// What it has led to.
+    pub fn finish(self) -> Option<(Agreement, Vec<Pair>)> {
+        self.ready
+    }
+
+    /// Takes one answer.
+    pub fn receive(&mut self, message: Message) -> Result<(), HandshakeError> {
+        match self.session.receive(message)? {
+            // The question at the end, whose answer says that all before it was heard.
+            Answer::Features(_) if self.ready.is_some() => Ok(()),
+            Answer::Features(offered) => self.features_offered(Features::from_bits(offered.bits())),
+            Answer::ProtocolFeatures(offered) => {
+                self.protocol_features_offered(offered);
+                match self.protocol.contains(ProtocolFeatures::MQ) {
+                    true => Ok(()),
+                    false => self.set_up(1),
+                }
+            }
+            Answer::Number { request: "GET_QUEUE_NUM", value } => {
+                self.set_up(u16::try_from(value).unwrap_or(u16::MAX))
+            }
+            Answer::Number { request: "GET_STATUS", value } => match value & status::FEATURES_OK {
+                0 => Err(HandshakeError::Features(self.features)),
+                _ => Ok(()),
+            },
+            Answer::Done { .. } => Ok(()),
+            Answer::Refused { request, .. } => Err(HandshakeError::Refused(request)),
+            _ => Err(HandshakeError::Surprise),
+        }
+    }
+
+    fn say(&mut self, request: Request) {
+        self.script.push_back((request, vec![]));
+    }
+
+    fn features_offered(&mut self, offered: Features) -> Result<(), HandshakeError> {
+        if !offered.has(Feature::VERSION_1) {
+            return Err(HandshakeError::Legacy);
+        }
+        self.features = agree(offered, self.options.features());
+        if !offered.has(Feature::VHOST_PROTOCOL_FEATURES) {
+            return self.set_up(1);
+        }
+        self.say(Request::GetProtocolFeatures);
+        Ok(())
+    }
+
+    fn protocol_features_offered(&mut self, offered: ProtocolFeatures) {
+        let mut wanted = ProtocolFeatures::MQ | ProtocolFeatures::REPLY_ACK | ProtocolFeatures::STATUS;
+        wanted.set(ProtocolFeatures::MTU, self.options.mtu_bytes.is_some());
+        self.protocol = offered & wanted;
+        self.say(Request::SetProtocolFeatures(self.protocol));
+        if self.protocol.contains(ProtocolFeatures::MQ) {
+            self.say(Request::GetQueueNum);
+        }
+    }
+
+    /// All is known: makes memory and queues, and says the rest.
+    fn set_up(&mut self, offered_pairs: u16) -> Result<(), HandshakeError> {
+        let pairs = self.options.queue_pairs.min(offered_pairs);
+        if pairs == 0 {
+            return Err(HandshakeError::NoQueues);
+        }
+        if pairs == 1 {
+            self.features = self.features.without(Feature::NET_MQ);
+        }
+        let features = self.features;
+        let has_status = self.protocol.contains(ProtocolFeatures::STATUS);
+        self.say(Request::SetOwner);
+        if has_status {
+            self.say(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER));
+        }
+        self.say(Request::SetFeatures(WireFeatures::from_bits_retain(features.bits())));
+        if has_status {
+            self.say(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK));
+            self.say(Request::GetStatus);
+        }
+        if let Some(mtu) = self.options.mtu_bytes.filter(|_| self.protocol.contains(ProtocolFeatures::MTU)) {
+            self.say(Request::NetSetMtu(mtu.into()));
+        }
+        let queues = self.share_memory(pairs)?;
+        if features.has(Feature::VHOST_PROTOCOL_FEATURES) {
+            for index in 0..2 * u32::from(pairs) {
+                self.say(Request::SetVringEnable(VringState { index, num: 1 }));
+            }
+        }
+        if has_status {
+            let all = status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
+            self.say(Request::SetStatus(all));
+        }
+        if !self.protocol.contains(ProtocolFeatures::REPLY_ACK) {
+            self.say(Request::GetFeatures);
+        }
+        self.ready = Some((Agreement { features, pairs }, queues));
+        Ok(())
+    }
+
+    fn share_memory(&mut self, pairs: u16) -> Result<Vec<Pair>, HandshakeError> {
+        let shapes = [true, false].map(|receives| self.options.queue(self.features, receives));
+        let shapes: Vec<_> = (0..pairs).flat_map(|_| shapes).collect();
+        let memory = DriverMemory::new(self.options.pages, &shapes).map_err(system(MAKE_MEMORY))?;
+        let (address, size_bytes) = memory.range();
+        let region =
+            MemoryRegion { guest_address: address, size_bytes, user_address: address, mmap_offset: 0 };
+        let file = memory.share().map_err(system("share the memory"))?;
+        self.script.push_back((Request::SetMemTable(MemoryTable { regions: vec![region] }), vec![file]));
+        let counters = Arc::clone(&self.counters);
+        (0..pairs).zip(counters.iter()).map(|(pair, counters)| self.pair(&memory, pair, counters)).collect()
+    }
+
+    /// Receiveq and transmitq of a pair (VIRTIO 1.3 §5.1.2).
+    fn pair(
+        &mut self,
+        memory: &DriverMemory,
+        pair: u16,
+        counters: &PairCounters,
+    ) -> Result<Pair, HandshakeError> {
+        let (receiveq, transmitq) = (2 * pair as u8, 2 * pair as u8 + 1);
+        let mut ring = |index| self.ring(memory, index);
+        let (queue, kick, call) = ring(receiveq)?;
+        let receive = Receive::new(
+            queue,
+            kick,
+            call,
+            memory.buffers(receiveq.into()),
+            memory.space(),
+            self.features.has(Feature::NET_MRG_RXBUF),
+            Arc::clone(&counters.0),
+        );
+        let (queue, kick, _) = self.ring(memory, transmitq)?;
+        let accepts = Accepts::of_device(self.features);
+        let buffers = memory.buffers(transmitq.into());
+        let transmit = Transmit::new(queue, kick, buffers, accepts, Arc::clone(&counters.1));
+        Ok(Pair { receive, transmit })
+    }
+
+    /// Makes the driver half of a ring and announces it.
+    fn ring(
+        &mut self,
+        memory: &DriverMemory,
+        index: u8,
+    ) -> Result<(Box<dyn DriverQueue>, Event, Event), HandshakeError> {
+        let features = RingFeatures::from(self.features);
+        let config = memory.config(index.into(), features);
+        let queue = memory.driver(index.into(), features)?;
+        let event = || Event::new().map_err(system("make an eventfd"));
+        let share = |event: &Event| event.share().map_err(system("share an eventfd"));
+        let (kick, call) = (event()?, event()?);
+        let state = |num| VringState { index: index.into(), num };
+        let vring = VringFd { index, has_fd: true };
+        // A fresh packed ring is told as DPDK tells it: without the used half, which is the same.
+        let base = match features.layout {
+            Layout::Split => config.position.to_vring_base(),
+            Layout::Packed => config.position.to_vring_base() & 0xffff,
+        };
+        let address = VringAddress {
+            index: index.into(),
+            log_used: false,
+            descriptor: config.descriptors.value(),
+            used: config.device_area.value(),
+            available: config.driver_area.value(),
+            log: 0,
+        };
+        self.script.push_back((Request::SetVringCall(vring), vec![share(&call)?]));
+        self.say(Request::SetVringNum(state(config.size)));
+        self.say(Request::SetVringBase(state(base)));
+        self.say(Request::SetVringAddr(address));
+        self.script.push_back((Request::SetVringKick(vring), vec![share(&kick)?]));
+        Ok((queue, kick, call))
+    }
+}

@@ -1,0 +1,177 @@
+//! What a user says about a `virtio-user` port.
+use std::path::PathBuf;
+
+use virtio::{Feature, Features};
+use virtqueue::Layout;
+
+use crate::PortError;
+use crate::driver::{LONGEST_BYTES, MOST_PIECES, Pages, QueueShape};
+
+/// Ethernet header, one VLAN tag and net header: what a buffer holds beside the payload.
+const OVERHEAD_BYTES: u32 = 14 + 4 + 12;
+
+/// Least bytes of a buffer: a frame of 64 KiB then fits [`MOST_PIECES`] of them.
+const LEAST_BUFFER_BYTES: u32 = LONGEST_BYTES.div_ceil(MOST_PIECES as u32).next_multiple_of(64);
+
+/// How the port is to be. What the peer cannot do is left out when features are negotiated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtioUserOptions {
+    /// The vhost-user socket.
+    pub path: PathBuf,
+    /// We listen at the socket and the back-end connects (`dpdkvhostuserclient` of OVS), instead of the
+    /// other way round.
+    pub server: bool,
+    /// Most queue pairs.
+    pub queue_pairs: u16,
+    /// Descriptors of each queue; a power of two.
+    pub queue_size: u16,
+    /// Buffers of each queue, at most `queue_size`.
+    pub buffers: u16,
+    /// Bytes of each buffer, net header included.
+    pub buffer_bytes: u32,
+    /// Packed rings.
+    pub packed: bool,
+    /// Buffers are used in order.
+    pub in_order: bool,
+    /// Frames that are received may span several buffers.
+    pub mergeable: bool,
+    /// Notifications are suppressed by position.
+    pub event_idx: bool,
+    /// Checksums and segmentation may be left to the receiver, both ways.
+    pub offloads: bool,
+    /// The largest payload of a frame in bytes, for the back-end to know.
+    pub mtu_bytes: Option<u16>,
+    /// What the memory is made of.
+    pub pages: Pages,
+}
+
+impl VirtioUserOptions {
+    /// One pair of packed queues with everything that makes them faster.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        VirtioUserOptions {
+            path: path.into(),
+            server: false,
+            queue_pairs: 1,
+            queue_size: 256,
+            buffers: 256,
+            buffer_bytes: 2048,
+            packed: true,
+            in_order: true,
+            mergeable: true,
+            event_idx: true,
+            offloads: true,
+            mtu_bytes: None,
+            pages: Pages::Small,
+        }
+    }
+
+    /// Says what is wrong with them, if anything is.
+    pub(super) fn check(&self) -> Result<(), PortError> {
+        let wrong = |what: &str, remedy: &str| {
+            let what = format!("virtio-user {}: {what}", self.path.display());
+            Err(PortError::new(what, "not possible", remedy))
+        };
+        if !(1..=128).contains(&self.queue_pairs) {
+            return wrong(&format!("{} queue pairs", self.queue_pairs), "choose 1 to 128");
+        }
+        if !self.queue_size.is_power_of_two() || self.queue_size > 32768 {
+            let what = format!("queue size {}", self.queue_size);
+            return wrong(&what, "choose a power of two up to 32768");
+        }
+        if !(1..=self.queue_size).contains(&self.buffers) {
+            let what = format!("{} buffers", self.buffers);
+            return wrong(&what, "choose 1 to as many as the queue's size");
+        }
+        if !(LEAST_BUFFER_BYTES..=65536).contains(&self.buffer_bytes) {
+            let what = format!("buffers of {} bytes", self.buffer_bytes);
+            return wrong(&what, &format!("choose {LEAST_BUFFER_BYTES} to 65536"));
+        }
+        if self.mtu_bytes.is_some_and(|mtu| mtu < 68) {
+            return wrong("an MTU below 68 bytes", "choose 68 or more (RFC 791)");
+        }
+        Ok(())
+    }
+
+    /// The features that are accepted where the peer offers them.
+    pub(super) fn features(&self) -> Features {
+        let mut wanted = Features::NONE.with(Feature::VERSION_1).with(Feature::VHOST_PROTOCOL_FEATURES);
+        let mut want = |yes: bool, features: &[Feature]| {
+            if yes {
+                wanted = features.iter().copied().fold(wanted, Features::with);
+            }
+        };
+        want(self.packed, &[Feature::RING_PACKED]);
+        want(self.in_order, &[Feature::IN_ORDER]);
+        want(self.mergeable, &[Feature::NET_MRG_RXBUF]);
+        want(self.event_idx, &[Feature::RING_EVENT_IDX]);
+        want(self.queue_pairs > 1, &[Feature::NET_MQ]);
+        want(self.mtu_bytes.is_some(), &[Feature::NET_MTU]);
+        want(
+            self.offloads,
+            &[
+                Feature::RING_INDIRECT_DESC,
+                Feature::NET_CSUM,
+                Feature::NET_GUEST_CSUM,
+                Feature::NET_HOST_TSO4,
+                Feature::NET_HOST_TSO6,
+                Feature::NET_HOST_ECN,
+                Feature::NET_HOST_UFO,
+                Feature::NET_HOST_USO,
+            ],
+        );
+        // Without mergeable buffers each would have to hold 64 KiB (VIRTIO 1.3 §5.1.6.3.1).
+        want(
+            self.offloads && self.mergeable,
+            &[
+                Feature::NET_GUEST_TSO4,
+                Feature::NET_GUEST_TSO6,
+                Feature::NET_GUEST_ECN,
+                Feature::NET_GUEST_UFO,
+                Feature::NET_GUEST_USO4,
+                Feature::NET_GUEST_USO6,
+            ],
+        );
+        wanted
+    }
+
+    /// A queue with these features. Where frames come in one buffer each, it holds the MTU.
+    pub(super) fn queue(&self, features: Features, receives: bool) -> QueueShape {
+        let whole = receives && !features.has(Feature::NET_MRG_RXBUF);
+        let frame = self.mtu_bytes.filter(|_| whole).map_or(0, |mtu| u32::from(mtu) + OVERHEAD_BYTES);
+        let buffer_bytes = self.buffer_bytes.max(frame);
+        let tables = !receives && features.has(Feature::RING_INDIRECT_DESC);
+        QueueShape {
+            layout: if features.has(Feature::RING_PACKED) { Layout::Packed } else { Layout::Split },
+            size: self.queue_size,
+            buffers: self.buffers,
+            buffer_bytes,
+            table_entries: if tables { LONGEST_BYTES.div_ceil(buffer_bytes) as u16 } else { 0 },
+        }
+    }
+}
+
+/// What both want, without what lacks its ground (VIRTIO 1.3 §5.1.3.1).
+pub(super) fn agree(offered: Features, wanted: Features) -> Features {
+    let both = offered & wanted;
+    let needs = [
+        (Feature::NET_GUEST_TSO4, Feature::NET_GUEST_CSUM),
+        (Feature::NET_GUEST_TSO6, Feature::NET_GUEST_CSUM),
+        (Feature::NET_GUEST_UFO, Feature::NET_GUEST_CSUM),
+        (Feature::NET_GUEST_USO4, Feature::NET_GUEST_CSUM),
+        (Feature::NET_GUEST_USO6, Feature::NET_GUEST_CSUM),
+        (Feature::NET_HOST_TSO4, Feature::NET_CSUM),
+        (Feature::NET_HOST_TSO6, Feature::NET_CSUM),
+        (Feature::NET_HOST_UFO, Feature::NET_CSUM),
+        (Feature::NET_HOST_USO, Feature::NET_CSUM),
+    ];
+    let both =
+        needs.iter().fold(both, |set, (one, ground)| if set.has(*ground) { set } else { set.without(*one) });
+    let ecn = [
+        (Feature::NET_GUEST_ECN, Feature::NET_GUEST_TSO4, Feature::NET_GUEST_TSO6),
+        (Feature::NET_HOST_ECN, Feature::NET_HOST_TSO4, Feature::NET_HOST_TSO6),
+    ];
+    ecn.iter().fold(both, |set, (ecn, v4, v6)| match set.has(*v4) || set.has(*v6) {
+        true => set,
+        false => set.without(*ecn),
+    })
+}

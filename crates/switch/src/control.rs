@@ -1,0 +1,281 @@
+//! The control thread: ports' descriptors and timers, workers' reports, the operator.
+use std::fmt::Display;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use port::{Plugboard, Port, PortError};
+
+use crate::board::{Board, Hub};
+use crate::crew::{Crew, system};
+use crate::keyed::Key;
+use crate::mailbox::Report;
+use crate::plan::Plan;
+use crate::poller::Poller;
+use crate::table::MacTable;
+use crate::worker::{Common, words};
+use crate::{PortId, RunError, Snapshot, Switch};
+
+/// Whoever runs a switch: signals, a control socket, a terminal.
+pub trait Operator {
+    /// Readable when [`Operator::attend`] has something to do. Stays the same while the switch runs.
+    fn bell(&self) -> BorrowedFd<'_>;
+
+    /// The bell has rung; it is to be silenced here. `Break` ends the switch.
+    fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()>;
+
+    /// Hears what happened at a port, for people.
+    fn say(&mut self, port: &str, message: &dyn Display);
+}
+
+/// A running switch, to look at.
+pub struct View<'a> {
+    control: &'a Control,
+}
+
+impl View<'_> {
+    /// How it stands.
+    pub fn snapshot(&self) -> Snapshot {
+        self.control.snapshot(None)
+    }
+}
+
+/// How a switch ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it stood.
+    pub snapshot: Snapshot,
+    /// Why it ended, if not by its operator.
+    pub result: Result<(), RunError>,
+}
+
+/// Keys of the control thread's own descriptors.
+const OPERATOR: u64 = 0;
+const WORKERS: u64 = 1;
+
+/// Seconds between two sweeps of the table.
+const SWEEP_SECONDS: u32 = 16;
+
+struct Slot {
+    name: String,
+    /// `None` after it panicked.
+    port: Option<Box<dyn Port>>,
+    /// Started, and not ended.
+    runs: bool,
+}
+
+struct Control {
+    slots: Vec<Slot>,
+    hub: Hub,
+    started: Instant,
+    swept: u32,
+}
+
+impl Switch {
+    /// Runs on this thread until the operator ends it or it cannot go on.
+    pub fn run(self, operator: &mut dyn Operator) -> Ended {
+        let mut control = match Control::new(self, operator) {
+            Ok(control) => control,
+            Err(error) => return Ended { snapshot: Snapshot::default(), result: Err(error) },
+        };
+        let result = control.run(operator);
+        let descriptions = control.descriptions();
+        let ended = control.end(operator);
+        let snapshot = control.snapshot(Some(&descriptions));
+        Ended { snapshot, result: result.and(ended) }
+    }
+}
+
+impl Control {
+    fn new(switch: Switch, operator: &dyn Operator) -> Result<Self, RunError> {
+        let rules = switch.rules();
+        let Switch { options, ports } = switch;
+        let pairs = ports.iter().map(|port| port.port.queue_pairs());
+        let plan = Plan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
+        let common = Arc::new(Common {
+            table: MacTable::new(options.table, ports.len()),
+            rules: rules.into_iter().map(Arc::new).collect(),
+            key: Key::random(),
+            options: options.worker,
+        });
+        let poller = Poller::new().map_err(system("making an epoll set"))?;
+        let crew = Crew::start(&options.workers, &common, options.answer_deadline)?;
+        for (fd, key) in [(operator.bell(), OPERATOR), (crew.bell().as_fd(), WORKERS)] {
+            poller.add(fd, key, false).map_err(system("adding a bell to the epoll set"))?;
+        }
+        let slots =
+            ports.into_iter().map(|port| Slot { name: port.name, port: Some(port.port), runs: false });
+        Ok(Control {
+            slots: slots.collect(),
+            hub: Hub::new(crew, common, poller, plan),
+            started: Instant::now(),
+            swept: 0,
+        })
+    }
+
+    fn run(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+        for index in 0..self.slots.len() {
+            self.slots[index].runs = true;
+            let started = self.call(index, operator, |port, board| port.start(board))?;
+            if let Some(Err(error)) = started {
+                self.slots[index].runs = false;
+                self.hub.clear(PortId(index as u16));
+                return Err(RunError::Start { name: self.slots[index].name.clone(), error });
+            }
+            self.read_reports(operator)?;
+        }
+        loop {
+            self.read_reports(operator)?;
+            let now = self.tick();
+            while let Some((port, token)) = self.hub.due(now) {
+                self.ready(port, token, operator)?;
+            }
+            let keys: Vec<u64> = {
+                let timeout = self.timeout();
+                self.hub.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect()
+            };
+            for key in keys {
+                if key == OPERATOR {
+                    if operator.attend(&View { control: self }).is_break() {
+                        return Ok(());
+                    }
+                } else if key == WORKERS {
+                    self.hub.crew.bell().silence();
+                } else if let Some((port, token)) = self.hub.watcher(key) {
+                    self.ready(port, token, operator)?;
+                }
+            }
+        }
+    }
+
+    /// Tells the table what time it is.
+    fn tick(&mut self) -> Instant {
+        let now = Instant::now();
+        let seconds = (now - self.started).as_secs() as u32;
+        let table = &self.hub.common.table;
+        table.set_now(seconds);
+        if seconds.wrapping_sub(self.swept) >= SWEEP_SECONDS {
+            self.swept = seconds;
+            table.sweep();
+        }
+        now
+    }
+
+    /// Until the next timer, or the table's next second.
+    fn timeout(&self) -> Duration {
+        let now = Instant::now();
+        let second =
+            Duration::from_secs(1) - Duration::from_nanos((now - self.started).subsec_nanos().into());
+        let timer = self.hub.next_timer().map(|at| at.saturating_duration_since(now));
+        timer.map_or(second, |timer| timer.min(second))
+    }
+
+    /// Calls a port, and passes on what it said. `None` if it does not run.
+    fn call<T>(
+        &mut self,
+        index: usize,
+        operator: &mut dyn Operator,
+        what: impl FnOnce(&mut dyn Port, &mut dyn Plugboard) -> T,
+    ) -> Result<Option<T>, RunError> {
+        let slot = &mut self.slots[index];
+        if !slot.runs {
+            return Ok(None);
+        }
+        let Some(port) = slot.port.as_deref_mut() else { return Ok(None) };
+        let mut board = Board { hub: &mut self.hub, port: PortId(index as u16) };
+        // After a panic the port is not used any more, and the switch ends.
+        let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut board)));
+        for (port, message) in self.hub.said.drain(..) {
+            operator.say(&self.slots[usize::from(port.0)].name, &message);
+        }
+        result.map(Some).map_err(|panic| {
+            let slot = &mut self.slots[index];
+            slot.port = None;
+            RunError::PortPanicked { name: slot.name.clone(), message: words(&*panic) }
+        })
+    }
+
+    fn ready(
+        &mut self,
+        port: PortId,
+        token: port::Token,
+        operator: &mut dyn Operator,
+    ) -> Result<(), RunError> {
+        let index = usize::from(port.0);
+        if let Some(Err(error)) = self.call(index, operator, |port, board| port.ready(token, board))? {
+            self.end_port(index, error, operator)?;
+        }
+        self.read_reports(operator)
+    }
+
+    /// A port cannot go on; the others do, if there are any.
+    fn end_port(
+        &mut self,
+        index: usize,
+        error: PortError,
+        operator: &mut dyn Operator,
+    ) -> Result<(), RunError> {
+        operator.say(&self.slots[index].name, &error);
+        self.call(index, operator, |port, board| port.end(board))?;
+        self.slots[index].runs = false;
+        self.hub.clear(PortId(index as u16));
+        if self.slots.iter().all(|slot| !slot.runs) {
+            return Err(RunError::NoPortLeft { name: self.slots[index].name.clone(), error });
+        }
+        Ok(())
+    }
+
+    /// Tells ports of their stopped queues, and finds out about workers.
+    fn read_reports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+        while let Some(report) = self.hub.crew.next_stopped() {
+            if let Report::Stopped { id, side, generation, why } = report
+                && self.hub.stopped(id, side, generation)
+            {
+                let index = usize::from(id.port.0);
+                self.call(index, operator, |port, board| port.stopped(id.pair, side, why, board))?;
+            }
+        }
+        self.hub.crew.take_trouble().map_or(Ok(()), Err)
+    }
+
+    fn descriptions(&self) -> Vec<String> {
+        self.slots.iter().map(Slot::describe).collect()
+    }
+
+    /// Ends all ports and workers.
+    fn end(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+        let mut result = Ok(());
+        for index in 0..self.slots.len() {
+            let ended = self.call(index, operator, |port, board| port.end(board));
+            self.slots[index].runs = false;
+            self.hub.clear(PortId(index as u16));
+            result = result.and(ended.map(drop));
+        }
+        self.hub.crew.stop();
+        while self.hub.crew.next_stopped().is_some() {}
+        result.and(self.hub.crew.take_trouble().map_or(Ok(()), Err))
+    }
+
+    fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
+        let descriptions = descriptions.map_or_else(|| self.descriptions(), <[String]>::to_vec);
+        let ports = self.slots.iter().zip(descriptions).zip(0..);
+        let ports = ports.map(|((slot, description), index)| {
+            let addresses = self.hub.common.table.behind(PortId(index));
+            crate::snapshot::port(&slot.name, description, addresses, slot.port.as_deref())
+        });
+        Snapshot {
+            seconds: self.started.elapsed().as_secs_f64(),
+            ports: ports.collect(),
+            table: self.hub.common.table.counts(),
+            workers: self.hub.crew.counters().map(|counters| counters.counts()).collect(),
+        }
+    }
+}
+
+impl Slot {
+    fn describe(&self) -> String {
+        self.port.as_ref().map_or_else(|| "panicked".to_owned(), |port| port.describe())
+    }
+}

@@ -1,0 +1,105 @@
+//! Why a switch cannot be, or cannot go on.
+use std::io;
+use std::time::Duration;
+
+use port::PortError;
+
+/// What was put together does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// Two ports of one name.
+    #[error("two ports are named '{0}'; give each a name of its own")]
+    NameTwice(String),
+    /// A connection to a port that is not there.
+    #[error("cannot connect '{port}': there is no such port; the ports are {known}")]
+    NoSuchPort {
+        /// As it was given.
+        port: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A port connected to itself.
+    #[error("cannot connect '{0}' to itself; name two ports")]
+    ToItself(String),
+    /// A port connected twice.
+    #[error("'{0}' is connected twice; a wire has two ends, leave ports unconnected to switch by address")]
+    ConnectedTwice(String),
+    /// More ports than identities.
+    #[error("{0} ports are more than the {max} that there can be", max = u16::MAX)]
+    TooManyPorts(usize),
+    /// No worker.
+    #[error("no worker: give at least one")]
+    NoWorker,
+    /// A burst of no frames, or more than the indices of a burst can name.
+    #[error("a burst of {0} frames: give 1 to 1024")]
+    Burst(usize),
+}
+
+/// Why a switch ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A port could not begin.
+    #[error("port '{name}': {error}")]
+    Start {
+        /// The port.
+        name: String,
+        /// Why.
+        error: PortError,
+    },
+    /// Every port has ended by an error.
+    #[error("no port is left; the last that ended was '{name}': {error}")]
+    NoPortLeft {
+        /// The port that ended last.
+        name: String,
+        /// Why.
+        error: PortError,
+    },
+    /// A port's control side panicked.
+    #[error("port '{name}' panicked: {message}; this is a mistake of Tautline, please report it")]
+    PortPanicked {
+        /// The port.
+        name: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// A worker panicked.
+    #[error("worker {worker} panicked: {message}; this is a mistake of Tautline, please report it")]
+    WorkerPanicked {
+        /// The worker.
+        worker: usize,
+        /// What the panic said.
+        message: String,
+    },
+    /// A worker could not go on.
+    #[error("worker {worker}: {action}: {source}")]
+    Worker {
+        /// The worker.
+        worker: usize,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A worker does not answer.
+    #[error(
+        "worker {worker} has not answered for {} s when it was to {what}; see where it hangs with \
+         'cat /proc/PID/task/*/stack' and start the switch again",
+        .deadline.as_secs_f32()
+    )]
+    WorkerStuck {
+        /// The worker.
+        worker: usize,
+        /// What it was told.
+        what: &'static str,
+        /// How long it had.
+        deadline: Duration,
+    },
+    /// The control thread could not go on.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}

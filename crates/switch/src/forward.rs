@@ -1,0 +1,182 @@
+//! Where the frames of a burst go.
+use port::{DropReason, Frame, Lending, QueueCounters};
+use virtio::net::MacAddress;
+
+use crate::PortId;
+use crate::exits::{Exits, Handed};
+use crate::keyed::Key;
+use crate::table::MacTable;
+
+/// Where the frames of one port go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// By address, among these other ports.
+    Learn(Vec<PortId>),
+    /// All to one port: a wire, which neither looks at addresses nor learns them.
+    Wire(PortId),
+}
+
+/// What holds for the frames of one port.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub port: PortId,
+    pub route: Route,
+    /// Source addresses that its frames may have; `None` for any. Sorted.
+    pub addresses: Option<Vec<MacAddress>>,
+    /// Longest frame in bytes; of those that are still to be cut, longest piece without headers.
+    pub max_frame_bytes: Option<u32>,
+    /// Whether 01:80:c2:00:00:00 to 0f are forwarded.
+    pub link_local: bool,
+}
+
+/// What became of a burst.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Frames that went to every other port.
+    pub flooded: u64,
+    /// Frames given to sinks, once for each sink.
+    pub copies: u64,
+}
+
+/// What forwarding needs beside the burst.
+pub(crate) struct Forwarder<'a> {
+    pub table: &'a MacTable,
+    pub key: &'a Key,
+    pub rules: &'a Rules,
+    pub exits: &'a mut Exits,
+    /// Of the queue that the burst came from: what the switch drops is counted there.
+    pub counters: &'a QueueCounters,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Port(PortId),
+    Everybody,
+    Nobody,
+}
+
+impl Rules {
+    fn is_plain(&self) -> bool {
+        self.addresses.is_none() && self.max_frame_bytes.is_none()
+    }
+
+    /// Whether a frame may come from this port at all.
+    #[inline(always)]
+    fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
+        let source = frame.source();
+        // No station has a group address (IEEE 802.3 §3.2.3), and a bridge that learns it sends all of the
+        // group's frames to one port.
+        if source.is_group() {
+            return Err(DropReason::Spoofed);
+        }
+        if let Some(allowed) = &self.addresses
+            && allowed.binary_search(&source).is_err()
+        {
+            return Err(DropReason::Spoofed);
+        }
+        match self.max_frame_bytes {
+            Some(max) if wire_bytes(frame) > max as usize => Err(DropReason::TooLong),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Length on the wire, as far as it is known: headers are found when a frame is cut, not before.
+fn wire_bytes(frame: &Frame<'_>) -> usize {
+    let whole = frame.len_bytes();
+    frame.offload().segmentation.map_or(whole, |cut| whole.min(usize::from(cut.segment_bytes.get())))
+}
+
+/// 01:80:c2:00:00:00 to 0f belong to the link and are not forwarded (IEEE 802.1Q §8.6.3).
+fn is_link_local(address: MacAddress) -> bool {
+    address.to_u64() & !0xf == 0x0180_c200_0000
+}
+
+impl Forwarder<'_> {
+    /// Gives every frame to the sinks it goes to, or counts why not.
+    #[inline]
+    pub fn forward(&mut self, lending: &Lending) -> Outcome {
+        if let Route::Wire(to) = self.rules.route
+            && self.rules.is_plain()
+            && let Some(handed) = self.exits.hand_over_all(lending, to)
+        {
+            return self.outcome(handed, 0);
+        }
+        self.forward_each(lending)
+    }
+
+    fn forward_each(&mut self, lending: &Lending) -> Outcome {
+        let mut flooded = 0;
+        // A burst is mostly one conversation.
+        let mut heard = None;
+        let mut target = (MacAddress::default(), Target::Nobody, false);
+        for (index, frame) in (0..).zip(lending.frames()) {
+            if !(matches!(self.rules.route, Route::Wire(_)) && self.rules.is_plain())
+                && let Err(reason) = self.rules.admit(&frame)
+            {
+                self.counters.dropped(reason, 1);
+                continue;
+            }
+            let destination = frame.destination();
+            let to = match &self.rules.route {
+                Route::Wire(to) => Target::Port(*to),
+                Route::Learn(_) => {
+                    if heard != Some(frame.source()) {
+                        heard = Some(frame.source());
+                        self.table.learn(frame.source(), self.rules.port);
+                        target.2 = false; // it may be the station that was just looked up
+                    }
+                    if !(target.2 && target.0 == destination) {
+                        target = (destination, self.target(destination), true);
+                    }
+                    target.1
+                }
+            };
+            match to {
+                Target::Port(port) if self.exits.push(port, index, frame.head(), self.key) => {}
+                Target::Port(_) => self.counters.dropped(DropReason::NotConnected, 1),
+                Target::Nobody => self.counters.dropped(DropReason::NowhereToGo, 1),
+                Target::Everybody => flooded += u64::from(self.flood(index, &frame)),
+            }
+        }
+        let handed = self.exits.hand_over(lending);
+        self.outcome(handed, flooded)
+    }
+
+    #[inline]
+    fn target(&self, destination: MacAddress) -> Target {
+        if destination.is_group() {
+            return match is_link_local(destination) && !self.rules.link_local {
+                true => Target::Nobody,
+                false => Target::Everybody,
+            };
+        }
+        match self.table.lookup(destination) {
+            Some(port) if port == self.rules.port => Target::Nobody,
+            Some(port) => Target::Port(port),
+            None => Target::Everybody,
+        }
+    }
+
+    /// To all others that have a queue running. False, and counted, if there is none.
+    fn flood(&mut self, index: u16, frame: &Frame<'_>) -> bool {
+        let Route::Learn(others) = &self.rules.route else { return false };
+        let mut receivers = 0;
+        for port in others {
+            receivers += usize::from(self.exits.push(*port, index, frame.head(), self.key));
+        }
+        if receivers == 0 {
+            let none = others.is_empty();
+            let reason = if none { DropReason::NowhereToGo } else { DropReason::NotConnected };
+            self.counters.dropped(reason, 1);
+        }
+        receivers > 0
+    }
+
+    fn outcome(&self, handed: Handed, flooded: u64) -> Outcome {
+        if handed.gone > 0 {
+            self.counters.dropped(DropReason::NotConnected, handed.gone);
+        }
+        Outcome { flooded, copies: handed.accepted }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which worker does what.
+//!
+//! Source `k` of port `p` belongs to worker `(k + p) mod W`: the queues of one port go to different
+//! workers, and ports with one queue each do not all go to the first.
+//!
+//! A sink is used by those workers that have sources whose frames may go to its port. If the port has at
+//! least as many sinks running as there are such workers, each sink belongs to one of them; else several
+//! workers use one and claim it burst by burst. A worker with several sinks to a port chooses by the hash
+//! of the flow. A flow that is always sent on one queue is moved by one worker to one sink, and stays in
+//! order.
+use std::collections::BTreeSet;
+
+use crate::PortId;
+use crate::forward::{Route, Rules};
+
+/// Where one sink goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To one worker.
+    Own(usize),
+    /// To these.
+    Shared(Vec<usize>),
+}
+
+/// Who does what, known before any queue runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    workers: usize,
+    /// By port: workers that may send to it.
+    users: Vec<Vec<usize>>,
+}
+
+impl Plan {
+    /// For ports with these rules and this many queue pairs at most.
+    pub fn new(workers: usize, ports: &[(&Rules, u16)]) -> Self {
+        let mut users = vec![BTreeSet::new(); ports.len()];
+        for (rules, pairs) in ports {
+            let to = match &rules.route {
+                Route::Wire(to) => std::slice::from_ref(to),
+                Route::Learn(others) => others,
+            };
+            for port in to {
+                // The first is there for announcements even if the port has no queue.
+                let pairs = 0..(*pairs).max(1);
+                users[usize::from(port.0)].extend(pairs.map(|pair| worker(workers, rules.port, pair)));
+            }
+        }
+        Plan { workers, users: users.into_iter().map(|set| set.into_iter().collect()).collect() }
+    }
+
+    /// The worker of a source.
+    pub fn source(&self, port: PortId, pair: u16) -> usize {
+        worker(self.workers, port, pair)
+    }
+
+    /// Places for all sinks of a port that run, in their order.
+    pub fn sinks(&self, port: PortId, running: usize) -> Vec<Place> {
+        let users = &self.users[usize::from(port.0)];
+        if running == 0 {
+            return Vec::new();
+        }
+        if users.is_empty() {
+            // Nobody sends here; somebody has to keep them.
+            return vec![Place::Own(worker(self.workers, port, 0)); running];
+        }
+        if running >= users.len() {
+            return (0..running).map(|i| Place::Own(users[i % users.len()])).collect();
+        }
+        let of = |i: usize| users.iter().copied().skip(i).step_by(running).collect::<Vec<_>>();
+        (0..running)
+            .map(|i| match &of(i)[..] {
+                [one] => Place::Own(*one),
+                several => Place::Shared(several.to_vec()),
+            })
+            .collect()
+    }
+}
+
+fn worker(workers: usize, port: PortId, pair: u16) -> usize {
+    (usize::from(port.0) + usize::from(pair)) % workers.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learning(ports: u16) -> Vec<Rules> {
+        let others = |port| (0..ports).filter(|other| *other != port).map(PortId).collect();
+        let rules = |port| Rules {
+            port: PortId(port),
+            route: Route::Learn(others(port)),
+            addresses: None,
+            max_frame_bytes: None,
+            link_local: false,
+        };
+        (0..ports).map(rules).collect()
+    }
+
+    fn plan(workers: usize, ports: u16, pairs: u16) -> Plan {
+        let rules = learning(ports);
+        Plan::new(workers, &rules.iter().map(|rules| (rules, pairs)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn two_ports_of_one_queue_and_two_workers_share_nothing() {
+        let plan = plan(2, 2, 1);
+        assert_eq!((plan.source(PortId(0), 0), plan.source(PortId(1), 0)), (0, 1));
+        assert_eq!(plan.sinks(PortId(0), 1), [Place::Own(1)]);
+        assert_eq!(plan.sinks(PortId(1), 1), [Place::Own(0)]);
+    }
+
+    #[test]
+    fn a_queue_for_every_worker_belongs_to_it() {
+        let plan = plan(2, 3, 2);
+        assert_eq!(plan.sinks(PortId(1), 2), [Place::Own(0), Place::Own(1)]);
+        assert_eq!(plan.sinks(PortId(1), 4), [0, 1, 0, 1].map(Place::Own));
+    }
+
+    #[test]
+    fn fewer_queues_than_workers_are_shared_and_every_worker_has_one() {
+        let plan = plan(4, 3, 4);
+        assert_eq!(plan.sinks(PortId(0), 1), [Place::Shared(vec![0, 1, 2, 3])]);
+        assert_eq!(plan.sinks(PortId(0), 3), [Place::Shared(vec![0, 3]), Place::Own(1), Place::Own(2)]);
+    }
+}

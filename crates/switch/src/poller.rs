@@ -1,0 +1,72 @@
+//! Waiting for descriptors, and waking whoever waits.
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+
+/// A set of descriptors, level-triggered.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Poller {
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+    }
+
+    pub fn add(&self, fd: impl AsFd, key: u64, writable_too: bool) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags(writable_too))?)
+    }
+
+    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// Waits until something is ready, at most this long; the keys of what is. None after a signal.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = u64> + '_> {
+        // Time that the system cannot express is for ever.
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => self.events.clear(),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.events.iter().map(|event| event.data.u64()))
+    }
+}
+
+fn flags(writable_too: bool) -> epoll::EventFlags {
+    let readable = epoll::EventFlags::IN;
+    if writable_too { readable | epoll::EventFlags::OUT } else { readable }
+}
+
+/// An eventfd: becomes readable when it is rung.
+#[derive(Debug)]
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub fn new() -> io::Result<Self> {
+        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub fn ring(&self) {
+        // Fails only if it was rung 2^64 - 2 times unheard.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Makes it silent.
+    pub fn silence(&self) {
+        // Fails if it is silent.
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,133 @@
+//! Putting a switch together.
+use std::time::Duration;
+
+use port::Port;
+use virtio::net::MacAddress;
+
+use crate::forward::{Route, Rules};
+use crate::{PortId, SetupError, TableOptions, WorkerOptions};
+
+/// What holds for all of the switch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// One worker for each entry, pinned on that CPU if there is one.
+    pub workers: Vec<Option<usize>>,
+    /// How they work.
+    pub worker: WorkerOptions,
+    /// Learned addresses.
+    pub table: TableOptions,
+    /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded, which belong to one link (spanning tree, LLDP,
+    /// LACP, 802.1X; IEEE 802.1Q §8.6.3). Wires forward them anyway.
+    pub forward_link_local: bool,
+    /// How long a worker may take to answer before it counts as stuck.
+    pub answer_deadline: Duration,
+}
+
+impl Default for Options {
+    /// One worker on any CPU.
+    fn default() -> Self {
+        Options {
+            workers: vec![None],
+            worker: WorkerOptions::default(),
+            table: TableOptions::default(),
+            forward_link_local: false,
+            answer_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What holds for the frames that come from one port.
+#[derive(Clone, Debug, Default)]
+pub struct PortOptions {
+    /// The only source addresses that they may have; any that is no group's if `None`.
+    pub addresses: Option<Vec<MacAddress>>,
+    /// Longest frame in bytes, from destination address to payload's end. A frame that is still to be cut
+    /// is judged by its pieces' payload.
+    pub max_frame_bytes: Option<u32>,
+}
+
+pub(crate) struct NamedPort {
+    pub name: String,
+    pub port: Box<dyn Port>,
+    options: PortOptions,
+    wire: Option<PortId>,
+}
+
+/// A switch that does not run yet.
+pub struct Switch {
+    pub(crate) options: Options,
+    pub(crate) ports: Vec<NamedPort>,
+}
+
+impl Switch {
+    /// A switch without ports.
+    pub fn new(options: Options) -> Result<Self, SetupError> {
+        if options.workers.is_empty() {
+            return Err(SetupError::NoWorker);
+        }
+        if !(1..=1024).contains(&options.worker.burst) {
+            return Err(SetupError::Burst(options.worker.burst));
+        }
+        Ok(Switch { options, ports: Vec::new() })
+    }
+
+    /// Adds a port.
+    pub fn add_port(
+        &mut self,
+        name: impl Into<String>,
+        port: Box<dyn Port>,
+        options: PortOptions,
+    ) -> Result<PortId, SetupError> {
+        let name = name.into();
+        if self.ports.iter().any(|port| port.name == name) {
+            return Err(SetupError::NameTwice(name));
+        }
+        let too_many = |_| SetupError::TooManyPorts(self.ports.len() + 1);
+        let id = PortId(u16::try_from(self.ports.len()).map_err(too_many)?);
+        self.ports.push(NamedPort { name, port, options, wire: None });
+        Ok(id)
+    }
+
+    /// Makes a wire of two ports: what comes from one goes to the other, whatever its addresses.
+    pub fn connect(&mut self, a: &str, b: &str) -> Result<(), SetupError> {
+        let (a_id, b_id) = (self.find(a)?, self.find(b)?);
+        if a_id == b_id {
+            return Err(SetupError::ToItself(a.to_owned()));
+        }
+        for (port, peer) in [(a_id, b_id), (b_id, a_id)] {
+            let port = &mut self.ports[usize::from(port.0)];
+            if port.wire.is_some_and(|wire| wire != peer) {
+                return Err(SetupError::ConnectedTwice(port.name.clone()));
+            }
+        }
+        self.ports[usize::from(a_id.0)].wire = Some(b_id);
+        self.ports[usize::from(b_id.0)].wire = Some(a_id);
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<PortId, SetupError> {
+        let known = || self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+        let at = self.ports.iter().position(|port| port.name == name);
+        let at = at.ok_or_else(|| SetupError::NoSuchPort { port: name.to_owned(), known: known() })?;
+        Ok(PortId(at as u16))
+    }
+
+    /// The rules of all ports, by identity.
+    pub(crate) fn rules(&self) -> Vec<Rules> {
+        let ids = || (0..).map(PortId).zip(&self.ports);
+        let learning: Vec<PortId> = ids().filter(|(_, port)| port.wire.is_none()).map(|(id, _)| id).collect();
+        let rules = |(id, port): (PortId, &NamedPort)| {
+            let others = || learning.iter().copied().filter(|other| *other != id).collect();
+            let mut addresses = port.options.addresses.clone();
+            addresses.iter_mut().for_each(|addresses| addresses.sort_unstable());
+            Rules {
+                port: id,
+                route: port.wire.map_or_else(|| Route::Learn(others()), Route::Wire),
+                addresses,
+                max_frame_bytes: port.options.max_frame_bytes,
+                link_local: self.options.forward_link_local,
+            }
+        };
+        ids().map(rules).collect()
+    }
+}

@@ -1,0 +1,211 @@
+use super::*;
+
+fn mac(n: u64) -> MacAddress {
+    MacAddress::from_u64(0x0200_0000_0000 + n)
+}
+
+fn table(addresses: usize, per_port: u32) -> MacTable {
+    let options = TableOptions { addresses, addresses_per_port: per_port, ageing_seconds: 300 };
+    MacTable::new(options, 8)
+}
+
+const A: PortId = PortId(0);
+const B: PortId = PortId(1);
+
+#[test]
+fn a_bucket_is_one_cache_line() {
+    assert_eq!(size_of::<Bucket>(), 64);
+}
+
+#[test]
+fn stations_are_learned_and_followed_when_they_move() {
+    let table = table(64, 64);
+    assert_eq!(table.lookup(mac(1)), None);
+    table.learn(mac(1), A);
+    assert_eq!(table.lookup(mac(1)), Some(A));
+    table.learn(mac(1), B);
+    assert_eq!(table.lookup(mac(1)), Some(B));
+    table.learn(mac(1), A);
+    assert_eq!((table.lookup(mac(1)), table.behind(A), table.behind(B)), (Some(A), 1, 0));
+    assert_eq!((table.counts().learned, table.counts().moved, table.counts().addresses), (1, 2, 1));
+}
+
+#[test]
+fn groups_and_the_zero_address_are_no_stations() {
+    let table = table(64, 64);
+    for address in [MacAddress::BROADCAST, MacAddress::default(), MacAddress([1, 0, 0x5e, 0, 0, 1])] {
+        table.learn(address, A);
+        table.learn(address, B);
+        assert_eq!(table.lookup(address), None);
+    }
+    assert_eq!(table.counts(), TableCounts::default());
+}
+
+#[test]
+fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
+    let table = table(64, 64);
+    table.learn(mac(1), A);
+    table.learn(mac(2), A);
+    table.set_now(300);
+    table.learn(mac(2), A);
+    assert_eq!(table.lookup(mac(1)), Some(A), "300 s are not too long");
+    table.set_now(301);
+    assert_eq!((table.lookup(mac(1)), table.lookup(mac(2))), (None, Some(A)));
+    table.sweep();
+    assert_eq!((table.behind(A), table.counts().expired), (1, 1));
+    table.learn(mac(1), B);
+    assert_eq!(table.lookup(mac(1)), Some(B));
+}
+
+#[test]
+fn a_port_has_its_limit_until_stations_leave() {
+    let table = table(64, 3);
+    (0..5).for_each(|n| table.learn(mac(n), A));
+    assert_eq!((table.behind(A), table.counts().over_limit), (3, 2));
+    assert_eq!(table.lookup(mac(3)), None);
+    table.learn(mac(3), B);
+    assert_eq!(table.lookup(mac(3)), Some(B), "the other port has room");
+    table.learn(mac(3), A);
+    assert_eq!(table.lookup(mac(3)), Some(B), "nothing moves to a port that is full");
+    table.learn(mac(0), B);
+    table.learn(mac(3), A);
+    assert_eq!(table.lookup(mac(3)), Some(A), "one has left");
+}
+
+#[test]
+fn a_full_bucket_gives_up_the_station_not_heard_longest() {
+    let table = table(1, 1000); // one bucket
+    for n in 0..SLOTS as u64 {
+        table.set_now(10 + n as u32);
+        table.learn(mac(n), A);
+    }
+    table.set_now(20);
+    table.learn(mac(0), A); // now the second is the oldest
+    table.learn(mac(100), B);
+    let there: Vec<u64> = (0..SLOTS as u64).filter(|n| table.lookup(mac(*n)).is_some()).collect();
+    assert_eq!(there, [0, 2, 3, 4]);
+    assert_eq!(table.lookup(mac(100)), Some(B));
+    assert_eq!((table.counts().evicted, table.counts().expired, table.counts().addresses), (1, 0, 5));
+}
+
+#[test]
+fn a_port_is_flushed_and_no_other() {
+    let table = table(64, 64);
+    (0..10).for_each(|n| table.learn(mac(n), PortId(n as u16 % 2)));
+    table.flush(A);
+    assert!((0..10).all(|n| table.lookup(mac(n)) == (n % 2 == 1).then_some(B)));
+    assert_eq!((table.behind(A), table.behind(B)), (0, 5));
+}
+
+#[test]
+fn the_promised_number_of_addresses_fits() {
+    let table = table(4096, 4096);
+    (0..4096).for_each(|n| table.learn(mac(n * 7), A));
+    // On average two in a bucket of five: 1.7 % of the buckets would like to hold more (Poisson).
+    assert!(table.counts().evicted < 4096 / 20, "{:?}", table.counts());
+}
+
+#[test]
+fn counts_hold_when_workers_learn_move_and_flush_at_once() {
+    let table = table(32, 20);
+    std::thread::scope(|scope| {
+        for worker in 0..4u64 {
+            let table = &table;
+            scope.spawn(move || {
+                for n in 0..20_000u64 {
+                    table.learn(mac((n * 31 + worker * 7) % 100), PortId(((n >> 3) + worker) as u16 % 8));
+                    if n % 1000 == 0 {
+                        table.flush(PortId(worker as u16));
+                    }
+                    for port in 0..8 {
+                        // Each of four workers may be one ahead for the moment in which it asks.
+                        assert!(table.behind(PortId(port)) <= 20 + 4);
+                    }
+                }
+            });
+        }
+    });
+    let mut behind = [0; 8];
+    for bucket in &table.buckets {
+        for slot in &bucket.entries {
+            let entry = slot.load(Ordering::Relaxed);
+            if entry != EMPTY {
+                behind[usize::from(port_of(entry).0)] += 1;
+            }
+        }
+    }
+    for (port, counted) in (0..).zip(behind) {
+        assert_eq!(table.behind(PortId(port)), counted, "port {port}");
+        assert!(counted <= 20);
+    }
+}
+
+mod model {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Learn(u64, u16),
+        Pass(u32),
+        Flush(u16),
+        Sweep,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..40u64, 0..4u16).prop_map(|(address, port)| Step::Learn(address, port)),
+            2 => (1..200u32).prop_map(Step::Pass),
+            1 => (0..4u16).prop_map(Step::Flush),
+            1 => Just(Step::Sweep),
+        ]
+    }
+
+    proptest! {
+        /// A table large enough never to push anybody out is a map from addresses to ports and times.
+        #[test]
+        fn the_table_is_a_map(steps in prop::collection::vec(step(), 1..200)) {
+            let limit = 8;
+            let table = table(4096, limit);
+            let mut model: HashMap<u64, (u16, u32)> = HashMap::new();
+            let mut now = 0;
+            for step in steps {
+                match step {
+                    Step::Learn(address, port) => {
+                        table.learn(mac(address), PortId(port));
+                        let behind = model.values().filter(|(p, _)| *p == port).count() as u32;
+                        let there = model.get(&address).is_some_and(|(p, _)| *p == port);
+                        if there || behind < limit {
+                            model.insert(address, (port, now));
+                        }
+                    }
+                    Step::Pass(seconds) => {
+                        now += seconds;
+                        table.set_now(now);
+                    }
+                    Step::Flush(port) => {
+                        table.flush(PortId(port));
+                        model.retain(|_, (p, _)| *p != port);
+                    }
+                    Step::Sweep => {
+                        table.sweep();
+                        model.retain(|_, (_, heard)| now - *heard <= 300);
+                    }
+                }
+                // Forty addresses in 2048 buckets: six in one happens once in 10^11 tables.
+                prop_assume!(table.counts().evicted == 0);
+                for address in 0..40 {
+                    let expected = model.get(&address).filter(|(_, heard)| now - *heard <= 300);
+                    prop_assert_eq!(table.lookup(mac(address)), expected.map(|(port, _)| PortId(*port)));
+                }
+                for port in 0..4 {
+                    let behind = model.values().filter(|(p, _)| *p == port).count() as u32;
+                    prop_assert_eq!(table.behind(PortId(port)), behind);
+                }
+            }
+        }
+    }
+}

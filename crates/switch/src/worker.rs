@@ -1,0 +1,334 @@
+//! A worker: one thread that moves frames from its sources to sinks, and sleeps when there are none.
+//!
+//! # The loop
+//!
+//! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
+//! mailbox is empty, and no clock is read. After [`QUIET_PASSES`] empty passes in a row the worker is
+//! *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget is used
+//! up. Then it asks every source to wake it and sleeps.
+//!
+//! # No lost wake-up
+//!
+//! [`Source::sleep`] arms the notification and then looks again, so a frame is either seen by that look or
+//! makes the descriptor readable. The mailbox rings an eventfd, which stays readable until it is emptied.
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use port::{QueueCounters, QueueError, Side, Source};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::exits::Exits;
+use crate::forward::{Forwarder, Rules};
+use crate::keyed::Key;
+use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
+use crate::poller::Poller;
+use crate::table::MacTable;
+use crate::worker_counters::{Phase, WorkerCounters};
+use crate::{PortId, QueueId};
+
+/// Empty passes until a worker is idle, and between two looks at the clock while it is.
+const QUIET_PASSES: u32 = 32;
+
+/// How workers work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerOptions {
+    /// Frames that are taken from a source at a time.
+    pub burst: usize,
+    /// How long a worker goes on asking after the last frame, before it sleeps.
+    pub spin: Duration,
+    /// How often a sleeping worker asks sources that cannot wake it.
+    pub poll_interval: Duration,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions { burst: 32, spin: Duration::from_micros(60), poll_interval: Duration::from_millis(5) }
+    }
+}
+
+/// What all workers share.
+pub(crate) struct Common {
+    pub table: MacTable,
+    pub rules: Vec<Arc<Rules>>,
+    pub key: Key,
+    pub options: WorkerOptions,
+}
+
+struct Entrance {
+    id: QueueId,
+    generation: Generation,
+    source: Box<dyn Source>,
+    counters: Arc<QueueCounters>,
+    rules: Arc<Rules>,
+}
+
+/// A worker before and while it runs.
+pub(crate) struct Worker {
+    pub index: usize,
+    pub cpu: Option<usize>,
+    pub common: Arc<Common>,
+    pub mailbox: Arc<Mailbox>,
+    pub reports: Reports,
+    pub counters: Arc<WorkerCounters>,
+}
+
+struct Running {
+    common: Arc<Common>,
+    mailbox: Arc<Mailbox>,
+    reports: Reports,
+    counters: Arc<WorkerCounters>,
+    entrances: Vec<Entrance>,
+    exits: Exits,
+    /// Of the sinks in `exits`.
+    generations: Vec<(QueueId, Generation)>,
+    poller: Poller,
+    /// What the switch's own frames are counted on.
+    own: QueueCounters,
+}
+
+type Failure = (&'static str, io::Error);
+
+impl Worker {
+    /// The thread's body. Returns when it was told to stop, and reports in any case that it is gone.
+    pub fn run(self) {
+        let (index, reports) = (self.index, self.reports.clone());
+        // Nothing of the worker is used after a panic: queues are dropped with it, and the switch ends.
+        let result = catch_unwind(AssertUnwindSafe(|| self.work()));
+        match result {
+            Ok(Ok(())) => reports.send(Report::Gone { worker: index, panic: None }),
+            Ok(Err((action, source))) => reports.send(Report::Failed { worker: index, action, source }),
+            Err(panic) => reports.send(Report::Gone { worker: index, panic: Some(words(&*panic)) }),
+        }
+    }
+
+    fn work(self) -> Result<(), Failure> {
+        if let Some(cpu) = self.cpu {
+            pin(cpu).map_err(|error| ("pinning it to its CPU", error))?;
+        }
+        let mut poller = Poller::new().map_err(|error| ("epoll_create", error))?;
+        let added = poller.add(self.mailbox.bell(), 0, false);
+        added.map_err(|error| ("adding the mailbox to epoll", error))?;
+        let _ = poller.wait(Some(Duration::ZERO)).map(drop);
+        let ports = self.common.rules.len();
+        let exits = Exits::new(ports, self.common.options.burst);
+        Running {
+            exits,
+            common: self.common,
+            mailbox: self.mailbox,
+            reports: self.reports,
+            counters: self.counters,
+            entrances: Vec::new(),
+            generations: Vec::new(),
+            poller,
+            own: QueueCounters::default(),
+        }
+        .run()
+    }
+}
+
+/// What a panic said.
+pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".to_owned())
+}
+
+fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}")));
+    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    Ok(sched_setaffinity(None, &cpus)?)
+}
+
+impl Running {
+    fn run(mut self) -> Result<(), Failure> {
+        let mut empty_passes = 0u32;
+        // When the worker became idle.
+        let mut idle: Option<Instant> = None;
+        self.counters.enter(Phase::Busy);
+        loop {
+            if self.mailbox.any() && !self.read_mail()? {
+                return Ok(());
+            }
+            let moved = self.pass();
+            self.counters.pass(moved);
+            if moved {
+                empty_passes = 0;
+                if idle.take().is_some() {
+                    self.counters.enter(Phase::Busy);
+                }
+                continue;
+            }
+            std::hint::spin_loop();
+            empty_passes += 1;
+            if empty_passes < QUIET_PASSES {
+                continue;
+            }
+            empty_passes = 0;
+            match idle {
+                None => idle = Some(self.counters.enter(Phase::Spinning)),
+                Some(since) if since.elapsed() < self.common.options.spin => {}
+                Some(_) => {
+                    if self.sleep()? {
+                        // One look is enough after a wake-up for nothing.
+                        empty_passes = QUIET_PASSES - 1;
+                    } else {
+                        idle = Some(Instant::now());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks every source once. Whether there was anything.
+    #[inline]
+    fn pass(&mut self) -> bool {
+        let mut moved = false;
+        let mut i = 0;
+        while let Some(entrance) = self.entrances.get_mut(i) {
+            let mut stopped = None;
+            match entrance.source.lend(self.common.options.burst) {
+                Ok(lending) if lending.is_empty() => {}
+                Ok(lending) => {
+                    let outcome = Forwarder {
+                        table: &self.common.table,
+                        key: &self.common.key,
+                        rules: &entrance.rules,
+                        exits: &mut self.exits,
+                        counters: &entrance.counters,
+                    }
+                    .forward(lending);
+                    self.counters.burst(lending.len() as u64, &outcome);
+                }
+                Err(why) => stopped = Some(why),
+            }
+            if entrance.source.lent() {
+                entrance.source.release();
+                moved = true;
+            }
+            self.report_stopped_sinks();
+            match stopped {
+                None => i += 1,
+                Some(why) => self.stop_source(i, why),
+            }
+        }
+        moved
+    }
+
+    #[inline(always)]
+    fn report_stopped_sinks(&mut self) {
+        for (id, why) in self.exits.stopped() {
+            if let Some(at) = self.generations.iter().position(|(of, _)| *of == id) {
+                let (id, generation) = self.generations.swap_remove(at);
+                self.reports.send(Report::Stopped { id, side: Side::ToGuest, generation, why });
+            }
+        }
+    }
+
+    #[cold]
+    fn stop_source(&mut self, at: usize, why: QueueError) {
+        let Entrance { id, generation, source, .. } = self.entrances.remove(at);
+        self.unwatch(&*source);
+        self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
+    }
+
+    fn unwatch(&self, source: &dyn Source) {
+        if let Some(fd) = source.wake_fd() {
+            // What is not there needs no removing.
+            let _ = self.poller.remove(fd);
+        }
+    }
+
+    /// Whether to go on.
+    #[cold]
+    fn read_mail(&mut self) -> Result<bool, Failure> {
+        for message in self.mailbox.take() {
+            match message {
+                Message::AddSource { id, generation, source } => self.add_source(id, generation, source)?,
+                Message::TakeSource { id, reply } => {
+                    let at = self.entrances.iter().position(|entrance| entrance.id == id);
+                    let source = at.map(|at| self.entrances.remove(at).source);
+                    if let Some(source) = &source {
+                        self.unwatch(&**source);
+                    }
+                    // Nobody waits any more only if the control thread gave this worker up.
+                    let _ = reply.send(source);
+                }
+                Message::AddSink { id, generation, outlet } => {
+                    self.generations.push((id, generation));
+                    self.exits.add(id, outlet);
+                }
+                Message::TakeSink { id, reply } => {
+                    self.generations.retain(|(of, _)| *of != id);
+                    let _ = reply.send(self.exits.remove(id));
+                }
+                Message::Flood { from, frame } => self.flood(from, &frame),
+                Message::Stop => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_source(
+        &mut self,
+        id: QueueId,
+        generation: Generation,
+        source: Box<dyn Source>,
+    ) -> Result<(), Failure> {
+        let counters = Arc::clone(source.counters());
+        let rules = Arc::clone(&self.common.rules[usize::from(id.port.0)]);
+        if let Some(fd) = source.wake_fd()
+            && let Err(source) = self.poller.add(fd, 1, false)
+        {
+            let why = QueueError::System { action: "adding the queue's descriptor to epoll", source };
+            self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
+            return Ok(());
+        }
+        self.entrances.push(Entrance { id, generation, source, counters, rules });
+        Ok(())
+    }
+
+    fn flood(&mut self, from: PortId, frame: &port::Lending) {
+        let Some(rules) = self.common.rules.get(usize::from(from.0)) else { return };
+        let outcome = Forwarder {
+            table: &self.common.table,
+            key: &self.common.key,
+            rules,
+            exits: &mut self.exits,
+            counters: &self.own,
+        }
+        .forward(frame);
+        self.counters.burst(frame.len() as u64, &outcome);
+        self.report_stopped_sinks();
+    }
+
+    /// Sleeps until something comes. Whether it slept at all.
+    #[cold]
+    fn sleep(&mut self) -> Result<bool, Failure> {
+        let mut armed = 0;
+        let mut there = false;
+        for entrance in &mut self.entrances {
+            armed += 1;
+            there = entrance.source.sleep();
+            if there {
+                break;
+            }
+        }
+        let sleeps = !there && !self.mailbox.any();
+        if sleeps {
+            let silent = self.entrances.iter().any(|entrance| entrance.source.wake_fd().is_none());
+            let timeout = silent.then_some(self.common.options.poll_interval);
+            self.counters.enter(Phase::Asleep);
+            let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
+            self.counters.woken(ready > 0);
+        }
+        for entrance in &mut self.entrances[..armed] {
+            entrance.source.wake();
+        }
+        Ok(sleeps)
+    }
+}

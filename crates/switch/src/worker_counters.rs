@@ -1,0 +1,141 @@
+//! How a worker spends its time. The clock is read where a phase ends and nowhere else.
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::forward::Outcome;
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Frames come.
+    Busy,
+    /// No frames come; it asks for them.
+    Spinning,
+    /// It waits to be woken.
+    Asleep,
+}
+
+/// What a worker did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WorkerCounts {
+    /// Passes over all sources that found something.
+    pub passes_moved: u64,
+    /// Passes that found nothing.
+    pub passes_empty: u64,
+    /// Frames taken from sources.
+    pub frames: u64,
+    /// Of these, frames that went to every other port.
+    pub flooded: u64,
+    /// Frames given to sinks, a flooded one once for each; what the sinks dropped is counted there.
+    pub copies: u64,
+    /// How often it went to sleep.
+    pub sleeps: u64,
+    /// Wake-ups by a descriptor; the others were by time.
+    pub wakes: u64,
+    /// Nanoseconds in which frames came, with the short gaps between bursts.
+    pub busy_ns: u64,
+    /// Nanoseconds spent asking for frames that did not come.
+    pub spinning_ns: u64,
+    /// Nanoseconds asleep.
+    pub asleep_ns: u64,
+}
+
+/// One thread writes, any may read.
+#[derive(Debug)]
+#[repr(align(128))] // lines of its own, and of the neighbour that the prefetcher brings along
+pub(crate) struct WorkerCounters {
+    epoch: Instant,
+    phase: AtomicU8,
+    since_ns: AtomicU64,
+    in_phase_ns: [AtomicU64; 3],
+    passes: [AtomicU64; 2],
+    frames: AtomicU64,
+    flooded: AtomicU64,
+    copies: AtomicU64,
+    sleeps: AtomicU64,
+    wakes: AtomicU64,
+}
+
+#[inline(always)]
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+impl WorkerCounters {
+    pub fn new() -> Self {
+        WorkerCounters {
+            epoch: Instant::now(),
+            phase: AtomicU8::new(Phase::Asleep as u8),
+            since_ns: AtomicU64::default(),
+            in_phase_ns: Default::default(),
+            passes: Default::default(),
+            frames: AtomicU64::default(),
+            flooded: AtomicU64::default(),
+            copies: AtomicU64::default(),
+            sleeps: AtomicU64::default(),
+            wakes: AtomicU64::default(),
+        }
+    }
+
+    /// Another phase begins, at the time that is returned.
+    pub fn enter(&self, phase: Phase) -> Instant {
+        let now = Instant::now();
+        let now_ns = nanoseconds(now - self.epoch);
+        let old = usize::from(self.phase.load(Ordering::Relaxed));
+        let since = self.since_ns.load(Ordering::Relaxed);
+        if let Some(spent) = self.in_phase_ns.get(old) {
+            add(spent, now_ns.saturating_sub(since));
+        }
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.since_ns.store(now_ns, Ordering::Relaxed);
+        if phase == Phase::Asleep {
+            add(&self.sleeps, 1);
+        }
+        now
+    }
+
+    /// A sleep is over.
+    pub fn woken(&self, by_descriptor: bool) {
+        self.enter(Phase::Spinning);
+        add(&self.wakes, u64::from(by_descriptor));
+    }
+
+    #[inline(always)]
+    pub fn pass(&self, moved: bool) {
+        add(&self.passes[usize::from(moved)], 1);
+    }
+
+    #[inline(always)]
+    pub fn burst(&self, frames: u64, outcome: &Outcome) {
+        add(&self.frames, frames);
+        add(&self.flooded, outcome.flooded);
+        add(&self.copies, outcome.copies);
+    }
+
+    /// So far, the phase at hand included. Read while a phase changes, that phase may be missing.
+    pub fn counts(&self) -> WorkerCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut spent = [0, 1, 2].map(|phase: usize| read(&self.in_phase_ns[phase]));
+        let since = read(&self.since_ns);
+        if let Some(spent) = spent.get_mut(usize::from(self.phase.load(Ordering::Relaxed))) {
+            *spent += nanoseconds(self.epoch.elapsed()).saturating_sub(since);
+        }
+        let [busy_ns, spinning_ns, asleep_ns] = spent;
+        WorkerCounts {
+            passes_moved: read(&self.passes[1]),
+            passes_empty: read(&self.passes[0]),
+            frames: read(&self.frames),
+            flooded: read(&self.flooded),
+            copies: read(&self.copies),
+            sleeps: read(&self.sleeps),
+            wakes: read(&self.wakes),
+            busy_ns,
+            spinning_ns,
+            asleep_ns,
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}

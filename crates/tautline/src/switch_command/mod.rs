@@ -1,0 +1,47 @@
+//! `tautline switch`: ports as written, signals, and what is printed.
+mod operator;
+mod ports;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use switch::{Options, Switch, TableOptions, WorkerOptions};
+
+use crate::cli;
+use crate::exit::{Done, Usage};
+use crate::output::print;
+use operator::Signals;
+
+/// Runs a switch until it is told to end.
+pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
+    // All of it is understood before anything is touched.
+    let ports = ports::read(arguments)?;
+    let connects = arguments.connect.iter().map(|text| ports::pair(text)).collect::<Result<Vec<_>, _>>()?;
+    let workers = ports::workers(arguments.workers.as_deref())?;
+    let options = Options {
+        workers,
+        worker: WorkerOptions { spin: Duration::from_micros(arguments.spin_us), ..WorkerOptions::default() },
+        table: TableOptions {
+            addresses: arguments.addresses,
+            ageing_seconds: arguments.ageing_s,
+            ..TableOptions::default()
+        },
+        ..Options::default()
+    };
+    let usage = |error: switch::SetupError| Usage(error.to_string());
+    let mut switch = Switch::new(options).map_err(usage)?;
+    for port in ports {
+        let built = port.spec.build().map_err(|error| Usage(error.to_string()))?;
+        switch.add_port(port.name, built, port.options).map_err(usage)?;
+    }
+    for (one, other) in connects {
+        switch.connect(&one, &other).map_err(usage)?;
+    }
+    // A guest that shortens its memory file must not end the switch.
+    let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
+    let mut operator = Signals::catch(arguments.json).context("catching signals")?;
+    let ended = switch.run(&mut operator);
+    print(&operator::text(&ended.snapshot, arguments.json)?)?;
+    ended.result?;
+    Ok(Done::Whole)
+}

@@ -1,0 +1,71 @@
+//! Signals: SIGINT, SIGTERM and SIGHUP end the switch, SIGUSR1 prints how it stands.
+use std::fmt::Display;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use switch::{Operator, Snapshot, View};
+
+use crate::output::print;
+
+/// Whoever sends signals to this process.
+pub struct Signals {
+    bell: UnixStream,
+    end: Arc<AtomicBool>,
+    show: Arc<AtomicBool>,
+    json: bool,
+}
+
+impl Signals {
+    /// From now on signals are heard here.
+    pub fn catch(json: bool) -> std::io::Result<Self> {
+        let (bell, ring) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        ring.set_nonblocking(true)?;
+        let (end, show) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        // The flag first: handlers run in the order in which they were registered.
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&end))?;
+            signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
+        }
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
+        signal_hook::low_level::pipe::register(SIGUSR1, ring)?;
+        Ok(Signals { bell, end, show, json })
+    }
+}
+
+impl Operator for Signals {
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()> {
+        while matches!(self.bell.read(&mut [0; 64]), Ok(1..)) {}
+        if self.show.swap(false, Ordering::Relaxed) {
+            let shown = text(&switch.snapshot(), self.json).and_then(|text| print(&text));
+            if let Err(error) = shown {
+                eprintln!("tautline: {error:#}");
+            }
+        }
+        match self.end.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn say(&mut self, port: &str, message: &dyn Display) {
+        eprintln!("{port}: {message}");
+    }
+}
+
+/// How a switch stands, for people or for programs (one line of JSON).
+pub fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
+    Ok(match json {
+        true => serde_json::to_string(snapshot)? + "\n",
+        false => snapshot.to_string(),
+    })
+}

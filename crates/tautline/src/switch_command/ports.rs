@@ -1,0 +1,60 @@
+//! What the user wrote about ports and workers.
+use std::collections::BTreeMap;
+
+use port::spec::PortSpec;
+use switch::PortOptions;
+use virtio::net::MacAddress;
+
+use crate::{cli, cpu_list};
+use crate::exit::Usage;
+
+/// A port as the user named and described it.
+pub struct NamedSpec {
+    pub name: String,
+    pub spec: PortSpec,
+    pub options: PortOptions,
+}
+
+/// The ports, with what they may send.
+pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
+    let mut allowed: BTreeMap<&str, Vec<MacAddress>> = BTreeMap::new();
+    for text in &arguments.allow {
+        let (name, addresses) = text
+            .split_once('=')
+            .ok_or_else(|| Usage(format!("--allow {text}: write NAME=MAC, or NAME=MAC+MAC for several")))?;
+        for address in addresses.split('+') {
+            let address = address.parse().map_err(|error| Usage(format!("--allow {text}: {error}")))?;
+            allowed.entry(name).or_default().push(address);
+        }
+    }
+    let mut ports = Vec::new();
+    for text in &arguments.port {
+        let (name, spec) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
+            .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
+        let spec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
+        let options = PortOptions {
+            addresses: allowed.remove(name),
+            max_frame_bytes: arguments.max_frame,
+        };
+        ports.push(NamedSpec { name: name.to_owned(), spec, options });
+    }
+    match allowed.into_keys().next() {
+        Some(unknown) => Err(Usage(format!("--allow {unknown}=…: there is no port of this name"))),
+        None => Ok(ports),
+    }
+}
+
+/// The two ports of a wire.
+pub fn pair(text: &str) -> Result<(String, String), Usage> {
+    let pair = text.split_once('=').ok_or_else(|| Usage(format!("--connect {text}: write A=B")))?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
+}
+
+/// One worker on each of these CPUs; one that goes where it likes if nothing is said.
+pub fn workers(text: Option<&str>) -> anyhow::Result<Vec<Option<usize>>> {
+    let Some(text) = text else { return Ok(vec![None]) };
+    let cpus = cpu_list::read("--workers", Some(text))?;
+    Ok(cpus.into_iter().map(Some).collect())
+}

@@ -1,0 +1,306 @@
+//! What arrived, held against what was sent.
+use port::{Frame, HEAD_BYTES};
+
+use super::stream::stamp_at;
+use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
+
+/// How much of each frame the receiver looks at: the header-access and data-access cases of published
+/// methodology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Headers and stamp.
+    Header,
+    /// Every byte; the checksum is verified.
+    Payload,
+}
+
+/// What was found. Frames that never came are the sender's count minus [`Tally::distinct`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames of ours that came, each once.
+    pub distinct: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Came after a later one of their flow. Each is counted in `distinct` too.
+    pub reordered: u64,
+    /// Came once more.
+    pub doubled: u64,
+    /// Length, headers or payload are not what was sent. Not in `distinct`.
+    pub altered: u64,
+    /// So late that whether they came before is not known any more. Not in `distinct`.
+    pub stale: u64,
+    /// Not ours: neighbour discovery, RARP and the like.
+    pub foreign: u64,
+}
+
+impl std::ops::Sub for Tally {
+    type Output = Tally;
+
+    fn sub(self, earlier: Tally) -> Tally {
+        Tally {
+            distinct: self.distinct - earlier.distinct,
+            bytes: self.bytes - earlier.bytes,
+            reordered: self.reordered - earlier.reordered,
+            doubled: self.doubled - earlier.doubled,
+            altered: self.altered - earlier.altered,
+            stale: self.stale - earlier.stale,
+            foreign: self.foreign - earlier.foreign,
+        }
+    }
+}
+
+/// How far behind the newest frame of its flow a frame may come and still be recognised.
+const WINDOW: u64 = 4096;
+
+/// One flow: what comes next, and which of the last [`WINDOW`] came.
+#[derive(Clone, Debug)]
+struct Flow {
+    next: u64,
+    seen: Box<[u64; (WINDOW / 64) as usize]>,
+}
+
+/// Which kind of thing came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    Next,
+    Late,
+    Again,
+    Stale,
+}
+
+impl Flow {
+    fn new() -> Self {
+        Flow { next: 0, seen: Box::new([0; (WINDOW / 64) as usize]) }
+    }
+
+    #[inline(always)]
+    fn arrived(&mut self, sequence: u64) -> Arrival {
+        if sequence >= self.next {
+            if sequence > self.next {
+                self.forget(self.next, sequence);
+            }
+            self.mark(sequence, true);
+            self.next = sequence + 1;
+            return Arrival::Next;
+        }
+        if self.next - sequence > WINDOW {
+            return Arrival::Stale;
+        }
+        let (word, bit) = Self::place(sequence);
+        if self.seen[word] & bit != 0 {
+            return Arrival::Again;
+        }
+        self.seen[word] |= bit;
+        Arrival::Late
+    }
+
+    /// Frames `from .. to` have not come.
+    #[cold]
+    fn forget(&mut self, from: u64, to: u64) {
+        if to - from >= WINDOW {
+            self.seen.fill(0);
+            return;
+        }
+        (from..to).for_each(|sequence| self.mark(sequence, false));
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, sequence: u64, came: bool) {
+        let (word, bit) = Self::place(sequence);
+        if came {
+            self.seen[word] |= bit;
+        } else {
+            self.seen[word] &= !bit;
+        }
+    }
+
+    #[inline(always)]
+    fn place(sequence: u64) -> (usize, u64) {
+        let at = sequence % WINDOW;
+        ((at / 64) as usize, 1 << (at % 64))
+    }
+}
+
+/// Looks at what arrives of one stream.
+#[derive(Debug)]
+pub struct Checker {
+    flows: Vec<Flow>,
+    lengths: Vec<u16>,
+    access: Access,
+    stamp_at: usize,
+    payload: Vec<u8>,
+    tally: Tally,
+}
+
+impl Checker {
+    /// For a stream with these fields, lengths and number of flows.
+    pub fn new(fields: &Fields, mix: &SizeMix, flows: u16, access: Access) -> Self {
+        let mut lengths = mix.period();
+        lengths.sort_unstable();
+        lengths.dedup();
+        Checker {
+            flows: vec![Flow::new(); usize::from(flows.max(1))],
+            lengths,
+            access,
+            stamp_at: stamp_at(fields),
+            payload: Vec::with_capacity(usize::from(SizeMix::MAX_BYTES)),
+            tally: Tally::default(),
+        }
+    }
+
+    /// What was found so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Takes one frame; its stamp if it is ours, whole, and came for the first time.
+    #[inline]
+    pub fn check(&mut self, frame: Frame<'_>) -> Option<Stamp> {
+        let stamp = frame.head().get(self.stamp_at..).and_then(Stamp::from_bytes);
+        let Some(stamp) = stamp else {
+            self.tally.foreign += 1;
+            return None;
+        };
+        let bytes = frame.len_bytes();
+        if !self.is_whole(frame, bytes) {
+            self.tally.altered += 1;
+            return None;
+        }
+        let Some(flow) = self.flows.get_mut(usize::from(stamp.flow)) else {
+            self.tally.altered += 1;
+            return None;
+        };
+        match flow.arrived(stamp.sequence) {
+            Arrival::Next => {}
+            Arrival::Late => self.tally.reordered += 1,
+            Arrival::Again => {
+                self.tally.doubled += 1;
+                return None;
+            }
+            Arrival::Stale => {
+                self.tally.stale += 1;
+                return None;
+            }
+        }
+        self.tally.distinct += 1;
+        self.tally.bytes += bytes as u64;
+        Some(stamp)
+    }
+
+    #[inline(always)]
+    fn is_whole(&mut self, frame: Frame<'_>, bytes: usize) -> bool {
+        let known = self.lengths.iter().any(|&length| usize::from(length) == bytes);
+        known && (self.access == Access::Header || self.is_unaltered(frame, bytes))
+    }
+
+    /// Whether IP length and UDP checksum fit what came. Addresses are covered by the pseudo header, so
+    /// only the Ethernet header may have been rewritten (a forwarder may do that).
+    fn is_unaltered(&mut self, frame: Frame<'_>, bytes: usize) -> bool {
+        let head = frame.head();
+        let (ip, udp) = (self.stamp_at - 28, self.stamp_at - 8);
+        let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        if usize::from(word(ip + 2)) != bytes - ip || usize::from(word(udp + 4)) != bytes - udp {
+            return false;
+        }
+        self.payload.clear();
+        self.payload.extend_from_slice(head);
+        self.payload.resize(bytes, 0);
+        let (pieces, skip) = frame.pieces();
+        if bytes > HEAD_BYTES {
+            let rest = &mut self.payload[HEAD_BYTES..];
+            memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, rest);
+        }
+        let sum = sum_words(&self.payload[ip + 12..udp]) + 17 + (bytes - udp) as u64;
+        let sum = sum + sum_words(&self.payload[udp..]);
+        debug_assert!(self.stamp_at + STAMP_BYTES <= HEAD_BYTES);
+        sum.is_multiple_of(0xffff)
+    }
+}
+
+/// The sum of big-endian 16-bit words; modulo 65535 it is the one's complement sum (RFC 1071).
+fn sum_words(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    sum + u64::from(u32::from_be_bytes(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::Stream;
+
+    fn pair(text: &str, flows: u16, access: Access) -> (Stream, Checker) {
+        let (fields, mix) = (Fields::default(), text.parse().unwrap());
+        (Stream::new(fields, &mix, 0..flows).unwrap(), Checker::new(&fields, &mix, flows, access))
+    }
+
+    #[test]
+    fn what_was_sent_is_found_whole_and_in_order() {
+        for access in [Access::Header, Access::Payload] {
+            let (mut stream, mut checker) = pair("64x7+570x4+1518x1", 5, access);
+            for _ in 0..1000 {
+                let (lending, which) = stream.burst(32, |_| 7);
+                for &i in which {
+                    assert_eq!(checker.check(lending.frame(usize::from(i))).unwrap().due_ns, 7);
+                }
+            }
+            let tally = checker.tally();
+            assert_eq!(tally, Tally { distinct: 32000, bytes: tally.bytes, ..Tally::default() });
+        }
+    }
+
+    #[test]
+    fn loss_doubling_and_disorder_are_told_apart() {
+        let mut flow = Flow::new();
+        use Arrival::*;
+        let came: Vec<_> = [0, 1, 1, 5, 3, 3, 4, 5, 6, 2, 100_000, 6, 99_999, 95_000]
+            .map(|sequence| flow.arrived(sequence))
+            .to_vec();
+        assert_eq!(
+            came,
+            [Next, Next, Again, Next, Late, Again, Late, Again, Next, Late, Next, Stale, Late, Stale]
+        );
+        // A place in the window is used again without believing what was there before.
+        assert_eq!(flow.arrived(100_000 + 2 * WINDOW), Next);
+        assert_eq!(flow.arrived(100_000 + WINDOW + 1), Late);
+    }
+
+    #[test]
+    fn an_altered_byte_anywhere_is_seen_in_the_payload_case() {
+        for bytes in [60u16, 64, 65, 570] {
+            let (mut stream, mut checker) = pair(&bytes.to_string(), 1, Access::Payload);
+            // The Ethernet header may be rewritten; bytes of the head can be reached here.
+            for at in 16..60.min(usize::from(bytes)) {
+                if (22..26).contains(&at) {
+                    continue; // time to live, protocol and the IP header's own checksum
+                }
+                stream.burst(1, |_| 0);
+                let slot = 0;
+                let lending = stream.lending_mut();
+                lending.head_mut(slot)[at] ^= 0x10;
+                let before = checker.tally();
+                checker.check(lending.frame(slot));
+                let after = checker.tally();
+                let noticed = after.altered + after.foreign - before.altered - before.foreign;
+                let unused = (18..22).contains(&at); // identification, fragment offset
+                assert!(noticed == 1 || unused, "byte {at} of {bytes}");
+                stream.rewind();
+            }
+        }
+    }
+
+    #[test]
+    fn other_frames_and_wrong_lengths_are_no_frames_of_ours() {
+        let (mut stream, _) = pair("64", 1, Access::Header);
+        let (_, mut other) = pair("128", 1, Access::Header);
+        let (lending, _) = stream.burst(1, |_| 0);
+        assert_eq!(other.check(lending.frame(0)), None);
+        assert_eq!(other.tally().altered, 1);
+        let lending = stream.lending_mut();
+        lending.head_mut(0)[42] ^= 1;
+        assert_eq!(other.check(lending.frame(0)), None);
+        assert_eq!(other.tally().foreign, 1);
+    }
+}

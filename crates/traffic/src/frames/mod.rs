@@ -1,0 +1,10 @@
+//! The frames that are sent, and what is looked for in those that arrive.
+mod checker;
+mod mix;
+mod stamp;
+mod stream;
+
+pub use checker::{Access, Checker, Tally};
+pub use mix::{MixError, SizeMix};
+pub use stamp::{STAMP_BYTES, Stamp};
+pub use stream::{Fields, MIN_FRAME_BYTES, Stream};

@@ -1,0 +1,317 @@
+//! A stream of stamped frames, ready to be lent in bursts.
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use memory::{Access, AddressSpace, Region, Translator, sealed_memfd};
+use port::{HEAD_BYTES, Lending};
+use virtio::net::{HeaderLayout, MacAddress, NetHeader};
+
+use super::{STAMP_BYTES, SizeMix, Stamp};
+
+/// Ethernet, IPv4, UDP and stamp: shorter frames cannot be told apart.
+pub const MIN_FRAME_BYTES: usize = ETHERNET + IPV4 + UDP + STAMP_BYTES;
+
+const ETHERNET: usize = 14;
+const VLAN: usize = 4;
+const IPV4: usize = 20;
+const UDP: usize = 8;
+
+/// What the frames of a stream have in their headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// Ethernet source.
+    pub source: MacAddress,
+    /// Ethernet destination.
+    pub destination: MacAddress,
+    /// VLAN identifier of an 802.1Q tag, if there is to be one.
+    pub vlan: Option<u16>,
+    /// IP source; RFC 2544 appendix C sets 198.18.0.0/15 aside for tests.
+    pub source_ip: Ipv4Addr,
+    /// IP destination.
+    pub destination_ip: Ipv4Addr,
+    /// UDP source port of flow 0; each further flow has the next.
+    pub source_port: u16,
+    /// UDP destination port.
+    pub destination_port: u16,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Fields {
+            source: MacAddress([0x02, 0, 0, 0, 0, 0x01]),
+            destination: MacAddress([0x02, 0, 0, 0, 0, 0x02]),
+            vlan: None,
+            source_ip: Ipv4Addr::new(198, 18, 0, 1),
+            destination_ip: Ipv4Addr::new(198, 19, 0, 1),
+            source_port: 1024,
+            destination_port: 7, // echo, as RFC 2544 appendix C has it
+        }
+    }
+}
+
+/// One flow's next sequence number and headers.
+#[derive(Clone, Debug)]
+struct Flow {
+    sequence: u64,
+    source_port: u16,
+}
+
+/// One slot of the repeating burst: length and the sum of everything the UDP checksum covers but the
+/// stamp and the source port.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    base_sum: u32,
+}
+
+/// Stamped UDP frames, lent from memory of our own. Flows take turns; lengths follow the mix.
+#[derive(Debug)]
+pub struct Stream {
+    lending: Lending,
+    slots: Vec<Slot>,
+    flows: Vec<Flow>,
+    next_slot: usize,
+    next_flow: usize,
+    first_flow: u16,
+    stamp_at: usize,
+    which: Vec<u16>,
+}
+
+impl Stream {
+    /// Frames of these lengths in these flows (at least one); a receiver checks all flows of several
+    /// streams together.
+    pub fn new(fields: Fields, mix: &SizeMix, flows: Range<u16>) -> std::io::Result<Self> {
+        let period = mix.period();
+        let shortest = stamp_at(&fields) + STAMP_BYTES;
+        if period.iter().any(|&bytes| usize::from(bytes) < shortest) {
+            let why = format!(
+                "frames with these fields need {shortest} bytes; leave out the VLAN or send longer ones"
+            );
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+        }
+        // Whole periods, and enough slots that a burst does not write one twice.
+        let slots = period.len() * 64usize.div_ceil(period.len());
+        let stride = |bytes: u16| (NetHeader::BYTES + usize::from(bytes)).next_multiple_of(64);
+        // One image for each length: only the head differs from frame to frame, and that is ours.
+        let mut lengths = period.clone();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let total: usize = lengths.iter().map(|&bytes| stride(bytes)).sum();
+        let file = sealed_memfd(c"tautline-stream", total.next_multiple_of(4096) as u64)?;
+        let mut images = Vec::new();
+        let mut at = 0u64;
+        for &bytes in &lengths {
+            let frame = image(&fields, usize::from(bytes));
+            nix::sys::uio::pwrite(&file, &frame, (at as usize + NetHeader::BYTES) as i64)?;
+            images.push((bytes, at, base_sum(&fields, &frame)));
+            at += stride(bytes) as u64;
+        }
+        let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
+        let region = Region::map(&file, 0, at, 0, 0).map_err(|e| other(&e))?;
+        let space = Arc::new(AddressSpace::from_regions([region]).map_err(|e| other(&e))?);
+        let mut translator = Translator::new(space);
+        let mut lending = Lending::of_memory(slots);
+        let mut made = Vec::with_capacity(slots);
+        for &bytes in period.iter().cycle().take(slots) {
+            let (_, at, base_sum) = images[lengths.binary_search(&bytes).unwrap_or(0)];
+            let Some(lent) = lending.lent_mut() else { continue };
+            let first = lent.len();
+            let len = (NetHeader::BYTES + usize::from(bytes)) as u32;
+            translator.lend(lent).push(at, len, Access::Read).map_err(|e| other(&e))?;
+            lending.push(first, HeaderLayout::Full).map_err(|e| other(&e))?;
+            made.push(Slot { base_sum });
+        }
+        let flow = |i| Flow { sequence: 0, source_port: fields.source_port.wrapping_add(i) };
+        Ok(Stream {
+            lending,
+            slots: made,
+            flows: (flows.start..flows.end.max(flows.start + 1)).map(flow).collect(),
+            first_flow: flows.start,
+            next_slot: 0,
+            next_flow: 0,
+            stamp_at: stamp_at(&fields),
+            which: Vec::with_capacity(64),
+        })
+    }
+
+    /// The next `count` frames (at most 64), all due at `due_ns`: to be given to a sink together.
+    #[inline]
+    pub fn burst(&mut self, count: usize, mut due_ns: impl FnMut(usize) -> u64) -> (&Lending, &[u16]) {
+        self.which.clear();
+        for i in 0..count.min(64) {
+            let slot = self.next_slot;
+            self.next_slot = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
+            let number = self.next_flow;
+            self.next_flow = if number + 1 == self.flows.len() { 0 } else { number + 1 };
+            let flow = &mut self.flows[number];
+            let stamp =
+                Stamp { flow: self.first_flow + number as u16, sequence: flow.sequence, due_ns: due_ns(i) };
+            flow.sequence += 1;
+            write_head(
+                self.lending.head_mut(slot),
+                self.stamp_at,
+                flow.source_port,
+                stamp,
+                self.slots[slot].base_sum,
+            );
+            self.which.push(slot as u16);
+        }
+        (&self.lending, &self.which)
+    }
+
+    /// Frames made so far, by flow.
+    pub fn sent_by_flow(&self) -> impl Iterator<Item = u64> {
+        self.flows.iter().map(|flow| flow.sequence)
+    }
+
+    /// Frames made so far.
+    pub fn sent(&self) -> u64 {
+        self.sent_by_flow().sum()
+    }
+}
+
+/// Where the stamp lies in a frame with these fields.
+pub(super) fn stamp_at(fields: &Fields) -> usize {
+    ETHERNET + fields.vlan.map_or(0, |_| VLAN) + IPV4 + UDP
+}
+
+#[inline(always)]
+fn write_head(head: &mut [u8; HEAD_BYTES], at: usize, source_port: u16, stamp: Stamp, base_sum: u32) {
+    let stamp = stamp.to_bytes();
+    let mut sum = base_sum + u32::from(source_port);
+    for pair in stamp.chunks_exact(2) {
+        sum += u32::from(u16::from_be_bytes([pair[0], pair[1]]));
+    }
+    let udp = at - UDP;
+    head[udp..udp + 2].copy_from_slice(&source_port.to_be_bytes());
+    head[udp + 6..udp + 8].copy_from_slice(&finished(sum).to_be_bytes());
+    head[at..at + STAMP_BYTES].copy_from_slice(&stamp);
+}
+
+/// The one's complement of a sum, for UDP (RFC 768: 0 is sent as all ones).
+#[inline(always)]
+fn finished(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    match !(sum as u16) {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
+/// The sum over 16-bit words, not yet folded. At most 9216 bytes, so 32 bits are enough.
+fn sum_words(bytes: &[u8]) -> u32 {
+    let (pairs, odd) = bytes.as_chunks::<2>();
+    let sum: u32 = pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum();
+    sum + odd.first().map_or(0, |&byte| u32::from(byte) << 8)
+}
+
+/// A frame with empty stamp, source port and UDP checksum.
+fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(bytes);
+    frame.extend(fields.destination.0);
+    frame.extend(fields.source.0);
+    if let Some(vlan) = fields.vlan {
+        frame.extend([0x81, 0x00]);
+        frame.extend((vlan & 0xfff).to_be_bytes());
+    }
+    frame.extend([0x08, 0x00]);
+    let ip_bytes = (bytes - frame.len()) as u16;
+    let at = frame.len();
+    frame.extend([0x45, 0]);
+    frame.extend(ip_bytes.to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]); // do not fragment; time to live 64; UDP
+    frame.extend(fields.source_ip.octets());
+    frame.extend(fields.destination_ip.octets());
+    let sum = sum_words(&frame[at..]);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[at + 10..at + 12].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(fields.destination_port.to_be_bytes());
+    frame.extend((ip_bytes - IPV4 as u16).to_be_bytes());
+    frame.extend([0; 2 + STAMP_BYTES]);
+    // Not constant, so that a shifted copy shows.
+    let rest = bytes.saturating_sub(frame.len());
+    frame.extend((0..rest).map(|i| (i * 31 + 7) as u8));
+    frame
+}
+
+/// What the UDP checksum of an image covers, pseudo header included (RFC 768).
+fn base_sum(fields: &Fields, frame: &[u8]) -> u32 {
+    let udp = stamp_at(fields) - UDP;
+    let len = (frame.len() - udp) as u32;
+    let folded = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    folded(sum_words(&fields.source_ip.octets()) + sum_words(&fields.destination_ip.octets()) + 17 + len)
+        + folded(sum_words(&frame[udp..]))
+}
+
+#[cfg(test)]
+impl Stream {
+    pub(super) fn lending_mut(&mut self) -> &mut Lending {
+        &mut self.lending
+    }
+
+    /// The next frame takes the first slot again.
+    pub(super) fn rewind(&mut self) {
+        self.next_slot = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::SlicedPacket;
+
+    /// The frames of a burst as a receiver would see them.
+    fn frames(stream: &mut Stream, count: usize) -> Vec<Vec<u8>> {
+        let (lending, which) = stream.burst(count, |i| i as u64);
+        which.iter().map(|&i| whole(lending, usize::from(i))).collect()
+    }
+
+    pub(crate) fn whole(lending: &Lending, index: usize) -> Vec<u8> {
+        let frame = lending.frame(index);
+        let (pieces, skip) = frame.pieces();
+        let mut bytes = frame.head().to_vec();
+        bytes.resize(frame.len_bytes(), 0);
+        let rest = &mut bytes[frame.head().len()..];
+        memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, rest);
+        bytes
+    }
+
+    #[test]
+    fn every_frame_is_a_sound_udp_datagram() {
+        for vlan in [None, Some(100)] {
+            let fields = Fields { vlan, ..Fields::default() };
+            let mix: SizeMix = "64x3+65x2+570x1+1518x1+9000x1".parse().unwrap();
+            let mut stream = Stream::new(fields, &mix, 0..3).unwrap();
+            for round in 0..5 {
+                for (i, bytes) in frames(&mut stream, 40).iter().enumerate() {
+                    let packet = SlicedPacket::from_ethernet(bytes).unwrap();
+                    let Some(etherparse::NetSlice::Ipv4(ip)) = &packet.net else { panic!("IPv4") };
+                    let header = ip.header().to_header();
+                    assert_eq!(header.header_checksum, header.calc_header_checksum());
+                    let Some(etherparse::TransportSlice::Udp(udp)) = &packet.transport else { panic!("UDP") };
+                    let expected = udp.to_header().calc_checksum_ipv4_raw(
+                        header.source,
+                        header.destination,
+                        udp.payload(),
+                    );
+                    assert_eq!(Ok(udp.checksum()), expected);
+                    let n = round * 40 + i as u64;
+                    let stamp = Stamp::from_bytes(udp.payload()).unwrap();
+                    assert_eq!(stamp, Stamp { flow: (n % 3) as u16, sequence: n / 3, due_ns: i as u64 });
+                    assert_eq!(u64::from(udp.source_port()), 1024 + n % 3);
+                }
+            }
+            assert_eq!(stream.sent(), 200);
+        }
+    }
+
+    #[test]
+    fn a_frame_too_short_for_its_fields_is_refused() {
+        let fields = Fields { vlan: Some(1), ..Fields::default() };
+        let error = Stream::new(fields, &SizeMix::fixed(60).unwrap(), 0..1).unwrap_err();
+        assert!(error.to_string().contains("64 bytes"), "{error}");
+    }
+}

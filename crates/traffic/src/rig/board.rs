@@ -1,0 +1,221 @@
+//! The plugboard of a test rig: one thread, no forwarding.
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use port::{Interest, Plugboard, Port, PortError, QueueError, Side, Sink, Source, Token};
+use virtio::net::MacAddress;
+
+use super::End;
+use super::end::{place, take};
+
+/// Why a rig cannot test.
+#[derive(Debug, thiserror::Error)]
+pub enum RigError {
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The peer never plugged in.
+    #[error(
+        "{port}: no peer was ready within {waited_s} s ({state}); start the switch first, and check the path"
+    )]
+    NotReady {
+        /// The port's name.
+        port: String,
+        /// How it stood.
+        state: String,
+        /// Seconds waited.
+        waited_s: u64,
+    },
+    /// A queue that ran has stopped.
+    #[error("{port}: {why}")]
+    Stopped {
+        /// The port's name.
+        port: String,
+        /// What it said.
+        why: String,
+    },
+    /// The system refuses something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: std::io::Error,
+    },
+}
+
+/// What one port watches, and the queues that it has plugged in.
+#[derive(Default)]
+struct Wiring {
+    end: End,
+    watched: BTreeMap<Token, (OwnedFd, Interest)>,
+    timers: BTreeMap<Token, Instant>,
+    said: Vec<String>,
+}
+
+impl Plugboard for Wiring {
+    fn plug_source(&mut self, pair: u16, mut source: Box<dyn Source>) {
+        source.wake();
+        place(&mut self.end.sources, pair, source);
+    }
+
+    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+        place(&mut self.end.sinks, pair, sink);
+    }
+
+    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+        take(&mut self.end.sources, pair)
+    }
+
+    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+        take(&mut self.end.sinks, pair)
+    }
+
+    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
+        self.watched.insert(token, (fd.try_clone_to_owned()?, interest));
+        Ok(())
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        self.watched.remove(&token);
+    }
+
+    fn after(&mut self, token: Token, time: Duration) {
+        self.timers.insert(token, Instant::now() + time);
+    }
+
+    fn announce(&mut self, _: MacAddress) {}
+
+    fn say(&mut self, message: &dyn std::fmt::Display) {
+        self.said.push(message.to_string());
+    }
+}
+
+struct Plugged {
+    name: String,
+    port: Box<dyn Port>,
+    wiring: Wiring,
+}
+
+/// Ports that a generator sends to and a receiver listens to, run by the calling thread.
+#[derive(Default)]
+pub struct TestRig {
+    ports: Vec<Plugged>,
+}
+
+impl TestRig {
+    /// No port yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a port; its number is that of its [`End`].
+    pub fn plug(&mut self, name: &str, mut port: Box<dyn Port>) -> Result<usize, RigError> {
+        let mut wiring = Wiring::default();
+        port.start(&mut wiring)?;
+        self.ports.push(Plugged { name: name.to_owned(), port, wiring });
+        Ok(self.ports.len() - 1)
+    }
+
+    /// The queues of a port.
+    pub fn end(&mut self, number: usize) -> &mut End {
+        &mut self.ports[number].wiring.end
+    }
+
+    /// Two different ports' queues.
+    pub fn two_ends(&mut self, one: usize, other: usize) -> Option<(&mut End, &mut End)> {
+        let [one, other] = self.ports.get_disjoint_mut([one, other]).ok()?;
+        Some((&mut one.wiring.end, &mut other.wiring.end))
+    }
+
+    /// What a port says of itself.
+    pub fn describe(&self, number: usize) -> String {
+        self.ports[number].port.describe()
+    }
+
+    /// The port itself, for its counters.
+    pub fn port(&self, number: usize) -> &dyn Port {
+        &*self.ports[number].port
+    }
+
+    /// Waits until all queue pairs of all ports run.
+    pub fn wait_until_up(&mut self, patience: Duration) -> Result<(), RigError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let down = self.ports.iter().find(|p| !p.wiring.end.is_up(p.port.queue_pairs()));
+            let Some(down) = down else { return Ok(()) };
+            if Instant::now() >= deadline {
+                let last = down.wiring.said.last().cloned();
+                return Err(RigError::NotReady {
+                    port: down.name.clone(),
+                    state: last.unwrap_or_else(|| down.port.describe()),
+                    waited_s: patience.as_secs(),
+                });
+            }
+            self.attend(Duration::from_millis(20))?;
+        }
+    }
+
+    /// Lets the ports talk to their peers: waits up to `patience` for something to say.
+    pub fn attend(&mut self, patience: Duration) -> Result<(), RigError> {
+        let next = self.ports.iter().flat_map(|p| p.wiring.timers.values()).min();
+        let until = next.map_or(patience, |at| patience.min(at.saturating_duration_since(Instant::now())));
+        let mut ready: Vec<(usize, Token)> = Vec::new();
+        {
+            let mut watched = Vec::new();
+            let mut fds = Vec::new();
+            for (number, plugged) in self.ports.iter().enumerate() {
+                for (token, (fd, interest)) in &plugged.wiring.watched {
+                    let flags = match interest {
+                        Interest::Readable => PollFlags::POLLIN,
+                        Interest::ReadableOrWritable => PollFlags::POLLIN | PollFlags::POLLOUT,
+                    };
+                    watched.push((number, *token));
+                    fds.push(PollFd::new(fd.as_fd(), flags));
+                }
+            }
+            let timeout = PollTimeout::try_from(until).unwrap_or(PollTimeout::MAX);
+            match poll(&mut fds, timeout) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(RigError::System { what: "poll", source: error.into() }),
+            }
+            for (fd, name) in fds.iter().zip(&watched) {
+                if fd.any() == Some(true) {
+                    ready.push(*name);
+                }
+            }
+        }
+        let now = Instant::now();
+        for (number, plugged) in self.ports.iter_mut().enumerate() {
+            let due = plugged.wiring.timers.extract_if(.., |_, at| *at <= now).map(|(token, _)| token);
+            ready.extend(due.map(|token| (number, token)));
+        }
+        for (number, token) in ready {
+            let Plugged { port, wiring, .. } = &mut self.ports[number];
+            port.ready(token, wiring)?;
+        }
+        Ok(())
+    }
+
+    /// Tells a port that one of its queues has stopped by itself.
+    pub fn stopped(&mut self, number: usize, pair: u16, side: Side, why: QueueError) -> RigError {
+        let Plugged { name, port, wiring } = &mut self.ports[number];
+        let text = why.to_string();
+        match side {
+            Side::FromGuest => drop(wiring.unplug_source(pair)),
+            Side::ToGuest => drop(wiring.unplug_sink(pair)),
+        }
+        port.stopped(pair, side, why, wiring);
+        RigError::Stopped { port: name.clone(), why: text }
+    }
+}
+
+impl Drop for TestRig {
+    fn drop(&mut self) {
+        for Plugged { port, wiring, .. } in &mut self.ports {
+            port.end(wiring);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Ports without a switch: what a generator and receiver are plugged into.
+mod board;
+mod end;
+
+pub use board::{RigError, TestRig};
+pub use end::End;

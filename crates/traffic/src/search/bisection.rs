@@ -1,0 +1,180 @@
+use std::num::{NonZeroU32, NonZeroU64};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bounds, Cut, Finding, Load, Share, TrialResult};
+
+/// What a search may ask for, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Ends<P>", bound(deserialize = "P: Copy + Ord + Deserialize<'de>"))]
+pub struct SearchRange<P = Load> {
+    min: P,
+    max: P,
+}
+
+/// The serialised form of [`SearchRange`].
+#[derive(Deserialize)]
+struct Ends<P> {
+    min: P,
+    max: P,
+}
+
+impl<P: Copy + Ord> TryFrom<Ends<P>> for SearchRange<P> {
+    type Error = &'static str;
+
+    fn try_from(ends: Ends<P>) -> Result<Self, Self::Error> {
+        SearchRange::new(ends.min, ends.max).ok_or("a range has its smallest first")
+    }
+}
+
+impl<P: Copy + Ord> SearchRange<P> {
+    /// From the smallest to the largest; None where they are the wrong way round.
+    ///
+    /// The smallest load should offer at least one frame in the shortest trial (RFC 9971 "Min Load"), the
+    /// largest is what the generator was seen to keep in a loopback.
+    pub fn new(min: P, max: P) -> Option<SearchRange<P>> {
+        (min <= max).then_some(SearchRange { min, max })
+    }
+
+    /// The smallest.
+    pub fn min(&self) -> P {
+        self.min
+    }
+
+    /// The largest.
+    pub fn max(&self) -> P {
+        self.max
+    }
+}
+
+/// How often a lossy trial is repeated before it counts (ETSI NFV-TST 009 section 12.3.3, rule 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// max(r): trials at one load, the first included. RFC 9971 reads it so: max(r) = 2 is a duration sum of
+    /// two trials.
+    pub max_trials: NonZeroU32,
+    /// z: a trial that loses more frames fails at once, without a repeat. None is z = infinity.
+    pub max_frames_lost: Option<u64>,
+}
+
+impl Verification {
+    /// No repeats: every lossy trial counts.
+    pub const NONE: Verification = Verification { max_trials: NonZeroU32::MIN, max_frames_lost: None };
+}
+
+/// Whether two points are as close as `width` asks, relative to the upper one, or cannot be closer.
+pub(super) fn narrow(lower: NonZeroU64, upper: NonZeroU64, width: Share) -> bool {
+    let gap = upper.get().saturating_sub(lower.get());
+    gap <= 1 || !width.is_exceeded_by(gap, upper.get())
+}
+
+/// Binary search for the border between what is carried and what is not. Starts at the maximum: a device
+/// that carries all is told in one trial.
+#[derive(Clone, Debug)]
+pub(super) struct Bisection<P> {
+    range: SearchRange<P>,
+    width: Share,
+    lower: Option<P>,
+    upper: Option<P>,
+}
+
+impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
+    pub fn new(range: SearchRange<P>, width: Share) -> Self {
+        Bisection { range, width, lower: None, upper: None }
+    }
+
+    /// The point to decide next; None when the bounds are close enough, or are the range's own.
+    pub fn next(&self) -> Option<P> {
+        let min = self.range.min;
+        match (self.lower, self.upper) {
+            (None, None) => Some(self.range.max),
+            (Some(lower), None) => (lower < self.range.max).then_some(self.range.max),
+            (None, Some(upper)) if upper == min => None,
+            (None, Some(upper)) if self.narrow(min, upper) => Some(min),
+            (None, Some(upper)) => Some(middle(min, upper)),
+            (Some(lower), Some(upper)) if self.narrow(lower, upper) => None,
+            (Some(lower), Some(upper)) => Some(middle(lower, upper)),
+        }
+    }
+
+    fn narrow(&self, lower: P, upper: P) -> bool {
+        narrow(lower.into(), upper.into(), self.width)
+    }
+
+    /// Takes a point between the bounds, as [`Bisection::next`] gives it.
+    pub fn carried(&mut self, point: P) {
+        debug_assert!(self.is_between(point));
+        self.lower = Some(point);
+    }
+
+    /// Takes a point between the bounds, as [`Bisection::next`] gives it.
+    pub fn not_carried(&mut self, point: P) {
+        debug_assert!(self.is_between(point));
+        self.upper = Some(point);
+    }
+
+    fn is_between(&self, point: P) -> bool {
+        self.lower.is_none_or(|lower| lower < point) && self.upper.is_none_or(|upper| point < upper)
+    }
+
+    pub fn bounds(&self) -> Bounds<P> {
+        Bounds { lower: self.lower, upper: self.upper }
+    }
+
+    /// The answer, `cut` being what ended the search before [`Bisection::next`] had nothing more to ask.
+    pub fn finding(&self, cut: Option<Cut>) -> Finding<P> {
+        match (cut, self.lower, self.upper) {
+            (Some(cut), lower, upper) => Finding::Undecided { lower, upper, cut },
+            (None, Some(lower), Some(upper)) => Finding::Bracketed { lower, upper },
+            (None, Some(lower), None) => Finding::AtMaximum { lower },
+            // Without a lower bound the search goes on until the minimum itself was not carried.
+            (None, None, _) => Finding::BelowMinimum { upper: self.range.min },
+        }
+    }
+}
+
+fn middle<P: From<NonZeroU64> + Into<NonZeroU64>>(lower: P, upper: P) -> P {
+    P::from(lower.into().midpoint(upper.into()))
+}
+
+/// [`Bisection`] in which a lossy trial is repeated as [`Verification`] says.
+#[derive(Clone, Debug)]
+pub(super) struct VerifiedBisection<P> {
+    bisection: Bisection<P>,
+    verification: Verification,
+    lossy: u32,
+}
+
+impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> VerifiedBisection<P> {
+    pub fn new(range: SearchRange<P>, width: Share, verification: Verification) -> Self {
+        VerifiedBisection { bisection: Bisection::new(range, width), verification, lossy: 0 }
+    }
+
+    pub fn next(&self) -> Option<P> {
+        self.bisection.next()
+    }
+
+    pub fn bounds(&self) -> Bounds<P> {
+        self.bisection.bounds()
+    }
+
+    pub fn finding(&self, cut: Option<Cut>) -> Finding<P> {
+        self.bisection.finding(cut)
+    }
+
+    /// ETSI NFV-TST 009 section 12.3.3: any trial without loss passes; more than z lost frames fail at once;
+    /// otherwise the same is tried again until max(r).
+    pub fn take(&mut self, point: P, result: &TrialResult) {
+        let lost = result.frames_lost();
+        if lost == 0 {
+            self.lossy = 0;
+            return self.bisection.carried(point);
+        }
+        self.lossy += 1;
+        let too_many = self.verification.max_frames_lost.is_some_and(|limit| lost > limit);
+        if too_many || self.lossy >= self.verification.max_trials.get() {
+            self.lossy = 0;
+            self.bisection.not_carried(point);
+        }
+    }
+}

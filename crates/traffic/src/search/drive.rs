@@ -1,0 +1,117 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bounds, Measured, Record, TrialInput, TrialResult, nanoseconds};
+
+/// What a search may cost at most. It ends before the trial that would exceed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Trials in all, invalid ones included.
+    pub trials: u32,
+    /// Traffic in all: the durations of all trials, invalid ones included, the waits around them not.
+    #[serde(rename = "traffic_ns", with = "nanoseconds")]
+    pub traffic: Duration,
+    /// Tries at one trial, the first included, until a valid one.
+    pub attempts: NonZeroU32,
+}
+
+impl Default for Budget {
+    /// 1,000 trials, a day of traffic, 5 tries.
+    fn default() -> Self {
+        let attempts = NonZeroU32::new(5).expect("not zero");
+        Budget { trials: 1000, traffic: Duration::from_secs(24 * 3600), attempts }
+    }
+}
+
+/// What cut a search short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// [`Budget::trials`] were spent.
+    Trials,
+    /// The next trial would have exceeded [`Budget::traffic`].
+    Traffic,
+    /// One trial was invalid [`Budget::attempts`] times: the generator cannot keep this load on this machine.
+    Invalid,
+}
+
+/// What an observer is shown after each trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a, P, I = TrialInput, R = TrialResult> {
+    /// The trial.
+    pub trial: &'a Record<I, R>,
+    /// What is known now: one pair of bounds for a single search, one per goal, in the caller's order, for
+    /// MLRsearch, none where nothing is searched for.
+    pub bounds: &'a [Bounds<P>],
+}
+
+/// What a trial will cost.
+pub(super) trait Cost: Copy {
+    fn duration(self) -> Duration;
+}
+
+impl Cost for TrialInput {
+    fn duration(self) -> Duration {
+        self.duration
+    }
+}
+
+/// A search as a state machine: what to ask next, and what the answer means. It never sees an invalid trial.
+pub(super) trait Strategy {
+    type Input: Cost;
+    type Output;
+    type Point;
+
+    /// The next trial; None when the question is answered. Asked again without an answer in between, it
+    /// says the same.
+    fn next(&mut self) -> Option<Self::Input>;
+    fn take(&mut self, input: Self::Input, output: &Self::Output);
+    fn bounds(&self) -> Vec<Bounds<Self::Point>>;
+}
+
+/// The trials of a driven search, and what cut it short, if anything did.
+pub(super) struct Driven<I, R> {
+    pub trials: Vec<Record<I, R>>,
+    pub cut: Option<Cut>,
+}
+
+/// Asks `measure` for trials until the strategy has its answer or the budget is spent.
+pub(super) fn drive<S: Strategy, E>(
+    strategy: &mut S,
+    budget: &Budget,
+    mut measure: impl FnMut(S::Input) -> Result<Measured<S::Output>, E>,
+    mut observe: impl FnMut(Progress<'_, S::Point, S::Input, S::Output>),
+) -> Result<Driven<S::Input, S::Output>, E> {
+    let mut trials = Vec::new();
+    let mut traffic = Duration::ZERO;
+    let mut attempt = 1;
+    while let Some(input) = strategy.next() {
+        if trials.len() >= budget.trials as usize {
+            return Ok(Driven { trials, cut: Some(Cut::Trials) });
+        }
+        traffic = traffic.saturating_add(input.duration());
+        if traffic > budget.traffic {
+            return Ok(Driven { trials, cut: Some(Cut::Traffic) });
+        }
+        let measured = measure(input)?;
+        if let Measured::Valid(output) = &measured {
+            strategy.take(input, output);
+        }
+        let invalid = matches!(measured, Measured::Invalid(_));
+        trials.push(Record { number: trials.len() as u32 + 1, attempt, input, measured });
+        let bounds = strategy.bounds();
+        observe(Progress { trial: trials.last().expect("just pushed"), bounds: &bounds });
+        if invalid && attempt >= budget.attempts.get() {
+            return Ok(Driven { trials, cut: Some(Cut::Invalid) });
+        }
+        attempt = if invalid { attempt + 1 } else { 1 };
+    }
+    Ok(Driven { trials, cut: None })
+}
+
+/// How many trials were invalid; to be shown with every result.
+pub fn invalid_trials<I, R>(trials: &[Record<I, R>]) -> usize {
+    trials.iter().filter(|trial| trial.measured.valid().is_none()).count()
+}

@@ -1,0 +1,73 @@
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::nanoseconds;
+
+/// An intended load in frames per second, at least one. Whether it is one interface's or the sum over all is
+/// the caller's to say, once, for all trials of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Load(NonZeroU64);
+
+impl Load {
+    /// From frames per second; None for zero, at which no loss can be told.
+    pub const fn new(frames_per_second: u64) -> Option<Load> {
+        match NonZeroU64::new(frames_per_second) {
+            Some(rate) => Some(Load(rate)),
+            None => None,
+        }
+    }
+
+    /// Frames per second.
+    pub const fn frames_per_second(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The frames that are due in a trial of this length, rounded down.
+    pub fn frames_in(self, duration: Duration) -> u64 {
+        let frames = u128::from(self.0.get()) * u128::from(nanoseconds::of(duration)) / 1_000_000_000;
+        u64::try_from(frames).unwrap_or(u64::MAX)
+    }
+
+    /// The time this many frames take at this rate, rounded up to a nanosecond.
+    pub fn time_for(self, frames: u64) -> Duration {
+        let nanoseconds = (u128::from(frames) * 1_000_000_000).div_ceil(u128::from(self.0.get()));
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<NonZeroU64> for Load {
+    fn from(rate: NonZeroU64) -> Load {
+        Load(rate)
+    }
+}
+
+impl From<Load> for NonZeroU64 {
+    fn from(load: Load) -> NonZeroU64 {
+        load.0
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} frames/s", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_and_time_are_exact() {
+        let load = Load::new(14_880_952).unwrap();
+        assert_eq!(load.frames_in(Duration::from_secs(60)), 892_857_120);
+        assert_eq!(load.frames_in(Duration::from_nanos(1)), 0);
+        assert_eq!(load.time_for(14_880_952), Duration::from_secs(1));
+        assert_eq!(load.time_for(1), Duration::from_nanos(68));
+        assert_eq!(Load::new(0), None);
+    }
+}

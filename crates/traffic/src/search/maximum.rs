@@ -1,0 +1,60 @@
+//! Maximum throughput without a loss condition: what comes through at the highest load offered, however much
+//! is lost. RFC 2285 section 3.6.2 calls it the forwarding rate at maximum offered load. It is no zero-loss
+//! throughput and is never printed as one; the two belong side by side.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use measure::statistics;
+use serde::{Deserialize, Serialize};
+
+use super::drive::drive;
+use super::repeats::Repeats;
+use super::{
+    Budget, Cut, Load, Measured, Progress, Record, TrialInput, TrialLength, TrialResult, nanoseconds,
+};
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The highest load that the generator keeps.
+    #[serde(rename = "load_fps")]
+    pub load: Load,
+    /// How long each trial is.
+    #[serde(rename = "trial_ns", with = "nanoseconds")]
+    pub trial: Duration,
+    /// How many trials.
+    pub repeats: NonZeroU32,
+}
+
+/// What came through.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Maximum {
+    /// What was measured.
+    pub plan: Plan,
+    /// Whether the trials had 60 s.
+    pub length: TrialLength,
+    /// The median over the valid trials of the frames per second that came through; None without any.
+    pub received_fps: Option<f64>,
+    /// Every trial.
+    pub trials: Vec<Record>,
+    /// What cut it short; fewer repeats than planned then.
+    pub cut: Option<Cut>,
+}
+
+/// Offers the highest load and reports what came through.
+pub fn received<E>(
+    plan: Plan,
+    budget: &Budget,
+    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
+    observe: impl FnMut(Progress<'_, Load>),
+) -> Result<Maximum, E> {
+    let input = TrialInput { load: plan.load, duration: plan.trial };
+    let mut repeats = Repeats::new(input, plan.repeats);
+    let driven = drive(&mut repeats, budget, |input| measure(input.load, input.duration), observe)?;
+    let valid = driven.trials.iter().filter_map(|trial| trial.measured.valid());
+    let rates: Vec<f64> = valid.map(TrialResult::received_fps).collect();
+    let received_fps = statistics::median(&rates);
+    let length = TrialLength::of(plan.trial);
+    Ok(Maximum { plan, length, received_fps, trials: driven.trials, cut: driven.cut })
+}

@@ -1,0 +1,106 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::search::drive::drive;
+use crate::search::repeats::Repeats;
+use crate::search::{
+    Budget, Cut, Load, Measured, Progress, Record, Share, TrialInput, TrialLength, nanoseconds,
+};
+
+/// Latency at one load (RFC 2544 section 26.2): a stream, a tagged frame in the middle of it, repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyPlan {
+    #[serde(rename = "load_fps")]
+    load: Load,
+    #[serde(rename = "stream_ns", with = "nanoseconds")]
+    stream: Duration,
+    repeats: NonZeroU32,
+}
+
+impl LatencyPlan {
+    const STREAM: Duration = Duration::from_secs(120);
+    const REPEATS: u32 = 20;
+
+    /// What section 26.2 asks for: 120 s at the throughput found for the frame size, 20 times.
+    pub fn full(throughput: Load) -> LatencyPlan {
+        let repeats = NonZeroU32::new(Self::REPEATS).expect("not zero");
+        LatencyPlan { load: throughput, stream: Self::STREAM, repeats }
+    }
+
+    /// A stream of any length, any number of times; labelled quick where section 26.2 asks for more.
+    pub fn new(load: Load, stream: Duration, repeats: NonZeroU32) -> LatencyPlan {
+        LatencyPlan { load, stream, repeats }
+    }
+
+    /// The same at a share of the load, such as 10 % or 50 %; at least one frame per second.
+    pub fn at_share(self, share: Share) -> LatencyPlan {
+        let load = share.of(self.load.frames_per_second());
+        LatencyPlan { load: Load::new(load.max(1)).expect("at least one"), ..self }
+    }
+
+    /// The load.
+    pub fn load(&self) -> Load {
+        self.load
+    }
+
+    /// How long each stream is.
+    pub fn stream(&self) -> Duration {
+        self.stream
+    }
+
+    /// When the tagged frame is due, after the stream's start: half way, 60 s of 120.
+    pub fn tagged_after(&self) -> Duration {
+        self.stream / 2
+    }
+
+    /// How often.
+    pub fn repeats(&self) -> NonZeroU32 {
+        self.repeats
+    }
+
+    /// Whether stream and repeats are what section 26.2 asks for.
+    pub fn length(&self) -> TrialLength {
+        if self.stream >= Self::STREAM && self.repeats.get() >= Self::REPEATS {
+            TrialLength::Full
+        } else {
+            TrialLength::Quick
+        }
+    }
+}
+
+/// The repeats. What a repeat yields (one tagged frame's time, a histogram of all) is the caller's `R`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency<R> {
+    /// What was asked.
+    pub plan: LatencyPlan,
+    /// Whether stream and repeats were what section 26.2 asks for; quick too where it was cut short.
+    pub length: TrialLength,
+    /// Every trial.
+    pub trials: Vec<Record<TrialInput, R>>,
+    /// What cut it short; fewer repeats than planned then.
+    pub cut: Option<Cut>,
+}
+
+impl<R> Latency<R> {
+    /// What the valid repeats yielded.
+    pub fn results(&self) -> impl Iterator<Item = &R> {
+        self.trials.iter().filter_map(|trial| trial.measured.valid())
+    }
+}
+
+/// Measures the latency as often as the plan says. `measure` is given the load and the stream's length;
+/// latency counts from the scheduled instant, not the actual send (rule 7).
+pub fn latency<R, E>(
+    plan: LatencyPlan,
+    budget: &Budget,
+    mut measure: impl FnMut(Load, Duration) -> Result<Measured<R>, E>,
+    observe: impl FnMut(Progress<'_, Load, TrialInput, R>),
+) -> Result<Latency<R>, E> {
+    let input = TrialInput { load: plan.load, duration: plan.stream };
+    let mut repeats = Repeats::new(input, plan.repeats);
+    let driven = drive(&mut repeats, budget, |input| measure(input.load, input.duration), observe)?;
+    let length = if driven.cut.is_some() { TrialLength::Quick } else { plan.length() };
+    Ok(Latency { plan, length, trials: driven.trials, cut: driven.cut })
+}

@@ -1,0 +1,13 @@
+//! The benchmarks of RFC 2544 section 26, back-to-back as RFC 9004 renews it.
+
+mod back_to_back;
+mod frame_loss;
+mod latency;
+mod throughput;
+
+pub use back_to_back::{
+    BackToBack, BackToBackPlan, Burst, BurstInput, BurstSearch, BurstStatistics, BurstTrials, back_to_back,
+};
+pub use frame_loss::{FrameLoss, FrameLossPlan, LossPoint, Step, frame_loss};
+pub use latency::{Latency, LatencyPlan, latency};
+pub use throughput::{Throughput, ThroughputPlan, throughput};

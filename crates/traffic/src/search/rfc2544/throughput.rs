@@ -1,0 +1,132 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::search::bisection::Bisection;
+use crate::search::drive::{Strategy, drive};
+use crate::search::{
+    Bounds, Budget, Finding, Load, Measured, Progress, Record, SearchRange, Share, TrialInput, TrialLength,
+    TrialResult, nanoseconds,
+};
+
+/// A search for the throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThroughputPlan {
+    /// What may be offered.
+    pub range: SearchRange,
+    /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
+    pub width: Share,
+    /// The length of a trial that decides: 60 s by RFC 2544 section 24, less in quick mode (rule 1).
+    #[serde(rename = "final_trial_ns", with = "nanoseconds")]
+    pub final_trial: Duration,
+    /// The length of the trials on the way, which section 24 allows to be shorter; None for final ones
+    /// throughout. A load that only such a trial carried is never a result.
+    #[serde(rename = "search_trial_ns", with = "optional")]
+    pub search_trial: Option<Duration>,
+}
+
+/// The throughput of RFC 2544 section 26.1: the lower bound of the finding, each frame of a final trial
+/// having come through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// What was asked.
+    pub plan: ThroughputPlan,
+    /// Whether final trials had 60 s.
+    pub length: TrialLength,
+    /// What was found.
+    pub finding: Finding<Load>,
+    /// Every trial.
+    pub trials: Vec<Record>,
+}
+
+/// Searches for the highest load at which no frame is lost, by halving.
+///
+/// With short trials on the way, halving with them comes first, and its answer is confirmed by a final trial;
+/// where that loses frames, halving goes on below with final trials only. So a search takes at most about
+/// twice the binary logarithm of range over width in trials.
+pub fn throughput<E>(
+    plan: ThroughputPlan,
+    budget: &Budget,
+    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
+    observe: impl FnMut(Progress<'_, Load>),
+) -> Result<Throughput, E> {
+    let mut search = Search::new(plan);
+    let driven = drive(&mut search, budget, |input| measure(input.load, input.duration), observe)?;
+    let finding = search.confirmed.finding(driven.cut);
+    Ok(Throughput { plan, length: TrialLength::of(plan.final_trial), finding, trials: driven.trials })
+}
+
+/// Short trials first, then final ones.
+struct Search {
+    final_trial: Duration,
+    /// The bounds that count. What a short trial lost is lost; what it carried is not yet carried.
+    confirmed: Bisection<Load>,
+    /// Present until the short trials have their answer.
+    short: Option<(Duration, Bisection<Load>)>,
+    /// That answer, until a final trial has confirmed it or not.
+    candidate: Option<Load>,
+}
+
+impl Search {
+    fn new(plan: ThroughputPlan) -> Search {
+        let bisection = Bisection::new(plan.range, plan.width);
+        let short = plan.search_trial.filter(|short| *short < plan.final_trial);
+        let short = short.map(|duration| (duration, bisection.clone()));
+        Search { final_trial: plan.final_trial, confirmed: bisection, short, candidate: None }
+    }
+}
+
+impl Strategy for Search {
+    type Input = TrialInput;
+    type Output = TrialResult;
+    type Point = Load;
+
+    fn next(&mut self) -> Option<TrialInput> {
+        if let Some((duration, short)) = &self.short {
+            if let Some(load) = short.next() {
+                return Some(TrialInput { load, duration: *duration });
+            }
+            self.candidate = short.bounds().lower;
+            self.short = None;
+        }
+        let load = self.candidate.or_else(|| self.confirmed.next())?;
+        Some(TrialInput { load, duration: self.final_trial })
+    }
+
+    fn take(&mut self, input: TrialInput, result: &TrialResult) {
+        let lossless = result.frames_lost() == 0;
+        if let Some((_, short)) = &mut self.short {
+            if lossless {
+                return short.carried(input.load);
+            }
+            short.not_carried(input.load);
+        }
+        self.candidate = None;
+        if lossless {
+            self.confirmed.carried(input.load);
+        } else {
+            self.confirmed.not_carried(input.load);
+        }
+    }
+
+    fn bounds(&self) -> Vec<Bounds<Load>> {
+        vec![self.confirmed.bounds()]
+    }
+}
+
+/// [`nanoseconds`] that may be absent.
+mod optional {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::search::nanoseconds;
+
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        duration.map(nanoseconds::of).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_nanos))
+    }
+}

@@ -1,0 +1,96 @@
+use serde::{Deserialize, Serialize};
+
+/// A part of a whole, at least nothing and less than all of it, exact to one part in a billion: a loss ratio,
+/// an exceed ratio (both below one, RFC 9971 "Goal Loss Ratio" and "Goal Exceed Ratio"), a width relative to
+/// a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
+pub struct Share(u32);
+
+/// The serialised form, with its unit.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    parts_per_billion: u32,
+}
+
+impl Share {
+    pub(super) const WHOLE: u32 = 1_000_000_000;
+
+    /// Nothing: of a loss ratio, zero loss.
+    pub const ZERO: Share = Share(0);
+    /// One half.
+    pub const HALF: Share = Share(500_000_000);
+
+    /// From parts per billion; None from one whole on.
+    pub const fn from_parts_per_billion(parts: u32) -> Option<Share> {
+        if parts < Self::WHOLE { Some(Share(parts)) } else { None }
+    }
+
+    /// From per cent, rounded to a billionth; None unless in 0..100.
+    pub fn from_percent(percent: f64) -> Option<Share> {
+        let parts = (percent * 1e7).round();
+        // A NaN fails the comparison too.
+        (parts >= 0.0 && parts < f64::from(Self::WHOLE)).then_some(Share(parts as u32))
+    }
+
+    /// Parts per billion.
+    pub const fn parts_per_billion(self) -> u32 {
+        self.0
+    }
+
+    /// This share of a number, rounded down.
+    pub fn of(self, whole: u64) -> u64 {
+        // Below `whole`, so it fits.
+        (u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE)) as u64
+    }
+
+    /// Whether `part` of `whole` is more than this share: exact, no rounding.
+    pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
+        u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0)
+    }
+}
+
+impl From<Share> for Wire {
+    fn from(share: Share) -> Wire {
+        Wire { parts_per_billion: share.0 }
+    }
+}
+
+impl TryFrom<Wire> for Share {
+    type Error = &'static str;
+
+    fn try_from(wire: Wire) -> Result<Share, Self::Error> {
+        Share::from_parts_per_billion(wire.parts_per_billion).ok_or("a share is below 1000000000 parts")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_at_least_nothing_and_below_one() {
+        assert_eq!(Share::from_percent(0.5).unwrap().parts_per_billion(), 5_000_000);
+        assert_eq!(Share::from_percent(50.0), Some(Share::HALF));
+        assert_eq!(Share::from_percent(0.0), Some(Share::ZERO));
+        for bad in [-0.1, 100.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Share::from_percent(bad), None, "{bad}");
+        }
+        assert_eq!(Share::from_parts_per_billion(1_000_000_000), None);
+        assert!(serde_json::from_str::<Share>(r#"{"parts_per_billion":1000000000}"#).is_err());
+    }
+
+    #[test]
+    fn exceeding_is_exact_at_the_edge_and_for_the_largest_counts() {
+        let half_percent = Share::from_percent(0.5).unwrap();
+        assert!(!half_percent.is_exceeded_by(5, 1000));
+        assert!(half_percent.is_exceeded_by(6, 1000));
+        // In floating point these two are the same number.
+        let whole = u64::MAX - 1;
+        assert!(!Share::HALF.is_exceeded_by(whole / 2, whole));
+        assert!(Share::HALF.is_exceeded_by(whole / 2 + 1, whole));
+        assert!(Share::ZERO.is_exceeded_by(1, u64::MAX));
+        assert!(!Share::ZERO.is_exceeded_by(0, 1));
+        assert_eq!(Share::HALF.of(u64::MAX), u64::MAX / 2);
+    }
+}

@@ -1,0 +1,252 @@
+//! The loop that sends and receives.
+use std::time::Duration;
+
+use measure::{Histogram, Noise, NoiseProbe, Preemption};
+use port::{QueueError, Side};
+
+use super::clock::Clock;
+use super::pace::Pace;
+use crate::frames::{Checker, Stream, Tally};
+use crate::rig::{RigError, TestRig};
+
+/// Frames handled at a time.
+const BURST: usize = 32;
+
+/// How often the ports' control sides are looked after while frames flow.
+const CONTROL_INTERVAL_NS: u64 = 100_000_000;
+
+/// How fast frames are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// By schedule, per lane.
+    FramesPerSecond(f64),
+    /// As fast as the device takes them: nothing is offered that it has no room for.
+    Maximum,
+}
+
+/// What to do for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// On each lane.
+    pub load: Load,
+    /// How long frames are sent.
+    pub duration: Duration,
+    /// How long late frames are waited for (RFC 2544 §23: 2 s). Ends earlier once nothing is missing.
+    pub residual: Duration,
+    /// Whether latencies are recorded: a clock reading for each burst.
+    pub latency: bool,
+}
+
+/// One direction: who sends what to whom.
+#[derive(Debug)]
+pub struct Lane {
+    /// The end that sends, by its number in the rig.
+    pub from: usize,
+    /// The end that receives; the same where the device reflects.
+    pub to: usize,
+    /// One stream for each queue pair of the sender.
+    pub streams: Vec<Stream>,
+    /// Looks at what arrives.
+    pub checker: Checker,
+}
+
+/// What became of one lane's frames.
+#[derive(Clone, Debug)]
+pub struct LaneOutcome {
+    /// Frames that were due.
+    pub scheduled: u64,
+    /// Frames given to the device.
+    pub sent: u64,
+    /// Frames that were due when the device had no room: its loss.
+    pub refused: u64,
+    /// Frames that the generator itself was too late for: nobody's loss, but too many make the trial
+    /// invalid.
+    pub missed: u64,
+    /// What arrived.
+    pub tally: Tally,
+    /// From when each was due to when it was seen.
+    pub latency: Histogram,
+}
+
+/// What happened in a trial.
+#[derive(Clone, Debug)]
+pub struct TrialOutcome {
+    /// By lane.
+    pub lanes: Vec<LaneOutcome>,
+    /// From the first frame due to the last sent.
+    pub sending_ns: u64,
+    /// Rounds of the loop in which something was sent or received.
+    pub busy_polls: u64,
+    /// Rounds in which nothing was.
+    pub idle_polls: u64,
+    /// What disturbed the generator.
+    pub noise: Noise,
+}
+
+/// Runs one trial; the ports must be up.
+pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOutcome, RigError> {
+    let probe = NoiseProbe::start(Preemption::OfThread);
+    let before: Vec<Tally> = lanes.iter().map(|lane| lane.checker.tally()).collect();
+    let mut state: Vec<LaneState> = lanes.iter().map(|_| LaneState::new(plan.load)).collect();
+    let end_ns = plan.duration.as_nanos() as u64;
+    let (mut busy_polls, mut idle_polls) = (0, 0);
+    let clock = Clock::start();
+    let mut control_ns = CONTROL_INTERVAL_NS;
+    let sending_ns = loop {
+        let now_ns = clock.now_ns();
+        if now_ns >= end_ns {
+            break now_ns;
+        }
+        let mut moved = false;
+        for (lane, state) in lanes.iter_mut().zip(&mut state) {
+            moved |= send(rig, lane, state, now_ns)?;
+            moved |= receive(rig, lane, state, plan.latency.then_some(clock))?;
+        }
+        if moved {
+            busy_polls += 1
+        } else {
+            idle_polls += 1
+        }
+        if now_ns >= control_ns {
+            rig.attend(Duration::ZERO)?;
+            control_ns = now_ns + CONTROL_INTERVAL_NS;
+        }
+    };
+    let noise = probe.finish();
+    let residual_ns = sending_ns + plan.residual.as_nanos() as u64;
+    loop {
+        for (lane, state) in lanes.iter_mut().zip(&mut state) {
+            receive(rig, lane, state, plan.latency.then_some(clock))?;
+        }
+        let all = lanes.iter().zip(&state).zip(&before).all(|((lane, state), before)| {
+            lane.checker.tally().distinct - before.distinct >= state.outcome.sent
+        });
+        if all || clock.now_ns() >= residual_ns {
+            break;
+        }
+    }
+    let outcomes = lanes.iter().zip(state).zip(&before).map(|((lane, state), before)| LaneOutcome {
+        tally: lane.checker.tally() - *before,
+        scheduled: state.outcome.sent + state.outcome.refused + state.outcome.missed,
+        ..state.outcome
+    });
+    Ok(TrialOutcome { lanes: outcomes.collect(), sending_ns, busy_polls, idle_polls, noise })
+}
+
+/// Sends a few frames at a time until some of each lane arrive: links come up, addresses are learned
+/// (RFC 2544 §23). False if some lane stays silent for as long as `patience`.
+pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Result<bool, RigError> {
+    let plan = Plan {
+        load: Load::FramesPerSecond(1000.0),
+        duration: Duration::from_millis(20),
+        residual: Duration::from_millis(20),
+        latency: false,
+    };
+    let begin = std::time::Instant::now();
+    loop {
+        let outcome = run(rig, lanes, &plan)?;
+        // Whole bursts, so that nothing of this is still on its way when the trial begins.
+        if outcome.lanes.iter().all(|lane| lane.sent > 0 && lane.tally.distinct >= lane.sent) {
+            return Ok(true);
+        }
+        if begin.elapsed() >= patience {
+            return Ok(false);
+        }
+    }
+}
+
+struct LaneState {
+    pace: Option<Pace>,
+    next_stream: usize,
+    outcome: LaneOutcome,
+}
+
+impl LaneState {
+    fn new(load: Load) -> Self {
+        let pace = match load {
+            Load::FramesPerSecond(rate) => Some(Pace::new(rate)),
+            Load::Maximum => None,
+        };
+        let outcome = LaneOutcome {
+            scheduled: 0,
+            sent: 0,
+            refused: 0,
+            missed: 0,
+            tally: Tally::default(),
+            latency: Histogram::new(),
+        };
+        LaneState { pace, next_stream: 0, outcome }
+    }
+}
+
+/// Sends one burst of what is due; whether anything was.
+#[inline]
+fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) -> Result<bool, RigError> {
+    let due = match &mut state.pace {
+        None => BURST,
+        Some(pace) => {
+            let (due, missed) = pace.due(now_ns);
+            state.outcome.missed += missed;
+            BURST.min(due as usize)
+        }
+    };
+    if due == 0 {
+        return Ok(false);
+    }
+    let pair = state.next_stream;
+    state.next_stream = if pair + 1 >= lane.streams.len() { 0 } else { pair + 1 };
+    let Some(sink) = rig.end(lane.from).sinks().nth(pair) else { return Ok(false) };
+    let room = sink.room().min(due);
+    let mut accepted = Ok(());
+    if room > 0 {
+        let due_ns = |i: usize| state.pace.as_ref().map_or(now_ns, |pace| pace.due_ns(i));
+        let (lending, which) = lane.streams[pair].burst(room, due_ns);
+        accepted = sink.accept(lending, which);
+    }
+    if let Some(pace) = &mut state.pace {
+        // What the device has no room for now is lost to it, as it would be on a wire.
+        pace.did(due as u64);
+        state.outcome.refused += (due - room) as u64;
+    }
+    state.outcome.sent += room as u64;
+    accepted.map_err(|why| rig.stopped(lane.from, pair as u16, Side::ToGuest, why))?;
+    Ok(room > 0)
+}
+
+/// Takes one burst from each queue; whether there was any.
+#[inline]
+fn receive(
+    rig: &mut TestRig,
+    lane: &mut Lane,
+    state: &mut LaneState,
+    clock: Option<Clock>,
+) -> Result<bool, RigError> {
+    let mut failed: Option<(u16, QueueError)> = None;
+    let mut moved = false;
+    for (pair, source) in rig.end(lane.to).sources().enumerate() {
+        match source.lend(BURST) {
+            Ok(lending) if !lending.is_empty() => {
+                let now_ns = clock.map(Clock::now_ns);
+                for frame in lending.frames() {
+                    let stamp = lane.checker.check(frame);
+                    if let (Some(stamp), Some(now_ns)) = (stamp, now_ns) {
+                        state.outcome.latency.record_ns(now_ns.saturating_sub(stamp.due_ns));
+                    }
+                }
+                moved = true;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                failed = Some((pair as u16, error));
+                continue;
+            }
+        }
+        if source.lent() {
+            source.release();
+        }
+    }
+    match failed {
+        None => Ok(moved),
+        Some((pair, why)) => Err(rig.stopped(lane.to, pair, Side::FromGuest, why)),
+    }
+}
