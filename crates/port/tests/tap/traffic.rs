@@ -17,9 +17,13 @@ struct Joined {
 }
 
 fn join(options: &str) -> Joined {
+    join_different(options, options)
+}
+
+fn join_different(options_left: &str, options_right: &str) -> Joined {
     let (left, right) = (Namespace::new(), Namespace::new());
-    let (tap_left, board_left) = open(&left, &format!("t0,address=10.0.0.1/24{options}"));
-    let (tap_right, board_right) = open(&right, &format!("t0,address=10.0.0.2/24{options}"));
+    let (tap_left, board_left) = open(&left, &format!("t0,address=10.0.0.1/24{options_left}"));
+    let (tap_right, board_right) = open(&right, &format!("t0,address=10.0.0.2/24{options_right}"));
     for (namespace, last) in [(&left, 1), (&right, 2)] {
         namespace.sh(&format!("ip address add fd00::{last}/64 dev t0 nodad"));
     }
@@ -108,6 +112,26 @@ fn tcp_goes_through_without_offloads_and_with_jumbo_frames() {
         assert!(received(&joined.iperf3("--client 10.0.0.2")) > 1_000_000);
         assert_eq!(joined.dropped(), 0, "drops");
     }
+}
+
+/// The kernel at the one end leaves checksums and segments to do, that at the other takes neither.
+#[test]
+fn tcp_is_cut_and_summed_for_an_end_that_takes_no_offloads() {
+    let joined = join_different("", ",offloads=off");
+    for client in ["--client 10.0.0.2", "--client fd00::2"] {
+        let before = joined.given();
+        let bytes = received(&joined.iperf3(client));
+        let after = joined.given();
+        assert!(bytes > 1_000_000, "{client}: {bytes} bytes");
+        let right = (after[1].0 - before[1].0, after[1].1 - before[1].1);
+        assert!(right.1 > bytes && right.1 <= right.0 * 1514, "{client}: {right:?} frames and bytes");
+        assert!(received(&joined.iperf3(&format!("{client} --reverse"))) > 1_000_000);
+    }
+    assert_eq!(joined.dropped(), 0, "drops");
+    let errors = joined.right.sh("nstat -asz TcpInCsumErrors Ip6InHdrErrors UdpInCsumErrors");
+    let errors = errors.lines().filter(|line| !line.starts_with('#'));
+    let errors: Vec<&str> = errors.map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(errors, ["0"; 3]);
 }
 
 #[test]
