@@ -13,10 +13,10 @@ use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
-use port::{DropReason, Lending, Port, QueueError, Side, Sink, Source};
+use port::testing::TestBoard;
+use port::{DropReason, Lending, Port, PortError, QueueError, Side, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader, SegmentKind};
 
-use crate::board::Board;
 use crate::namespace::Namespace;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -27,11 +27,17 @@ pub fn tap(text: &str) -> Tap {
     Tap::new(TapOptions::try_from(format!("tap:{text}").parse::<Spec>().unwrap()).unwrap())
 }
 
+pub fn start(port: &mut impl Port) -> Result<TestBoard, PortError> {
+    let mut board = TestBoard::new();
+    port.start(&mut board)?;
+    Ok(board)
+}
+
 /// Opens it in the namespace.
-pub fn open(namespace: &Namespace, text: &str) -> (Tap, Board) {
+pub fn open(namespace: &Namespace, text: &str) -> (Tap, TestBoard) {
     let mut tap = tap(text);
     namespace.run(move || {
-        let board = Board::start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
+        let board = start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
         (tap, board)
     })
 }
@@ -206,7 +212,7 @@ fn an_interface_removed_under_us_stops_the_source_and_costs_the_sink_its_frames(
     tap.end(&mut board);
     assert!(board.sinks.is_empty());
     // And once more from the start.
-    namespace.run(move || tap.start(&mut Board::default()).unwrap());
+    namespace.run(move || tap.start(&mut TestBoard::new()).unwrap());
 }
 
 #[test]

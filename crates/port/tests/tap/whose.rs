@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 
 use port::Port;
 
-use crate::board::Board;
-use crate::frames::{open, tap};
+use crate::frames::{open, start, tap};
 use crate::namespace::Namespace;
 
 fn refusal(namespace: &Namespace, text: &str) -> String {
     let mut tap = tap(text);
-    let refused = move || Board::start(&mut tap).err().map(|error| error.to_string());
+    let refused = move || start(&mut tap).err().map(|error| error.to_string());
     namespace.run(refused).unwrap_or_else(|| panic!("tap:{text} was opened"))
 }
 
@@ -132,7 +131,7 @@ fn an_ordinary_user_needs_no_root() {
 #[test]
 fn without_rights_the_remedy_is_named() {
     if std::env::var_os(AGAIN).is_some() {
-        let error = Board::start(&mut tap("t0")).err().expect("opened without rights").to_string();
+        let error = start(&mut tap("t0")).err().expect("opened without rights").to_string();
         assert!(error.contains("unshare --user --map-root-user --net"), "{error}");
         return;
     }
@@ -142,8 +141,8 @@ fn without_rights_the_remedy_is_named() {
 #[test]
 fn a_tap_that_root_made_for_a_user_needs_no_rights() {
     if std::env::var_os(AGAIN).is_some() {
-        Board::start(&mut tap("t0,queue-pairs=2")).unwrap_or_else(|error| panic!("{error}"));
-        let error = Board::start(&mut tap("t0,queue-pairs=2,mtu=9000")).err().unwrap().to_string();
+        start(&mut tap("t0,queue-pairs=2")).unwrap_or_else(|error| panic!("{error}"));
+        let error = start(&mut tap("t0,queue-pairs=2,mtu=9000")).err().unwrap().to_string();
         assert!(error.contains("as root: ip link set t0 mtu 9000"), "{error}");
         return;
     }
