@@ -7,7 +7,8 @@ use virtio::net::{Accepts, NetHeader};
 
 use super::testing::{Collector, Injector};
 use super::*;
-use crate::{DropReason, Sink, Source};
+use crate::testing::TestBoard;
+use crate::{DropReason, Port, Side, Sink, Source};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -177,4 +178,30 @@ fn an_idle_queue_stays_asleep() {
     assert!(!source.sleep());
     let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
     assert_eq!(poll(&mut fds, PollTimeout::ZERO).unwrap(), 0);
+}
+
+#[test]
+fn what_one_port_of_a_pair_is_given_the_other_lends() {
+    let (mut left, mut right) = InMemory::pair(2, small()).unwrap();
+    let (mut boards, ports) = ([TestBoard::new(), TestBoard::new()], [&mut left, &mut right]);
+    for (port, board) in ports.into_iter().zip(&mut boards) {
+        port.start(board).unwrap();
+        assert_eq!((port.queue_pairs(), board.sources.len(), board.sinks.len()), (2, 2, 2));
+    }
+    let [mut on_left, mut on_right] = boards;
+    for (pair, bytes) in [(0, frame(7)), (1, frame(8))] {
+        let (mut injector, mut source, _, _) = relay(small(), small());
+        assert!(injector.inject(NetHeader::default(), &bytes));
+        let sink = on_left.sinks.get_mut(&pair).unwrap();
+        sink.accept(source.lend(1).unwrap(), &[0]).unwrap();
+        let came = on_right.sources.get_mut(&pair).unwrap().lend(8).unwrap();
+        assert_eq!(came.frame(0).head(), &bytes[..64]);
+    }
+    for (port, side) in [(&left, Side::ToGuest), (&right, Side::FromGuest)] {
+        let frames = [0, 1].map(|pair| port.counters(pair, side).unwrap().counts().frames);
+        assert_eq!(frames, [1, 1]);
+    }
+    left.end(&mut on_left);
+    right.end(&mut on_right);
+    assert!(on_left.sinks.is_empty() && on_right.sources.is_empty());
 }
