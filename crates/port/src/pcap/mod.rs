@@ -87,10 +87,12 @@ impl Port for Pcap {
             Some(path) => {
                 let capture = Arc::new(load::load(path)?);
                 if capture.cut > 0 {
-                    let (cut, name) = (capture.cut, path.display());
-                    let remedy = "capture with a larger snapshot length";
                     board.say(&format_args!(
-                        "{name}: {cut} frames were cut when captured, left out; {remedy}"
+                        "{}: left out are frames of which only the beginning was captured, {} of {}; capture \
+                         with a larger snapshot length",
+                        path.display(),
+                        capture.cut,
+                        capture.cut + capture.frames.len() as u64
                     ));
                 }
                 let counters = Arc::clone(&self.from_guest);

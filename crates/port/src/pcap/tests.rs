@@ -11,6 +11,7 @@ use virtio::net::NetHeader;
 use super::*;
 use crate::in_memory::testing::{Collector, Injector};
 use crate::in_memory::{QueueOptions, queue};
+use crate::testing::TestBoard;
 use crate::{DropReason, Sink, Source};
 
 const ORDERS: [(Order, u32); 4] = [
@@ -168,18 +169,27 @@ fn a_snapshot_length_cuts_and_a_cut_frame_is_not_replayed() {
     assert_eq!(all_frames(options(&recorded)), sent[..5]);
 }
 
+/// The Internet checksum (RFC 1071) of these bytes.
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let sum = words.fold(0, |sum, word| (sum + word) % 0xffff);
+    (!(sum as u16)).to_be_bytes()
+}
+
 #[test]
 fn offloads_are_finished_before_frames_are_recorded() {
-    let (folder, recorded) = (Folder::new(), "b");
+    let folder = Folder::new();
     let (injecting, mut from) = queue(QueueOptions::default()).unwrap();
     let header =
         NetHeader { flags: NetHeader::F_NEEDS_CSUM, csum_start: 34, csum_offset: 6, ..NetHeader::default() };
-    assert!(Injector::from(injecting).inject(header, &frames(3)[2]));
-    let file = File::create(folder.path(recorded)).unwrap();
-    let mut record = Record::new(file, 262_144, Arc::default()).unwrap();
+    let mut frame = frames(3)[2].clone();
+    assert!(Injector::from(injecting).inject(header, &frame));
+    let file = folder.path("b");
+    let mut record = Record::new(File::create(&file).unwrap(), 262_144, Arc::default()).unwrap();
     drain(&mut from, &mut record);
-    let counts = record.counters().counts();
-    assert_eq!(counts.frames + counts.dropped(), 1);
+    let sum = checksum(&frame[34..]);
+    frame[40..42].copy_from_slice(&sum);
+    assert_eq!(all_frames(options(&file)), [frame]);
 }
 
 #[test]
@@ -327,4 +337,49 @@ fn a_capture_is_not_recorded_over_itself() {
     let error = port.open_recording(&file).unwrap_err().to_string();
     assert!(error.contains("to be replayed"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn a_port_plugs_what_it_was_asked_for_and_says_once_what_stopped() {
+    let (folder, sent) = (Folder::new(), frames(10));
+    let mut bytes = pcap(Order::Little, 0xa1b2_c3d4, 1, &sent);
+    // The last frame was longer than what was captured of it.
+    let last = bytes.len() - sent[9].len() - 4;
+    bytes[last..last + 4].copy_from_slice(&100_000u32.to_le_bytes());
+    let (file, recorded) = (folder.file("a", &bytes), folder.path("b"));
+    let mut port = Pcap::new(PcapOptions { record: Some(recorded.clone()), ..options(&file) });
+    let mut board = TestBoard::new();
+    port.start(&mut board).unwrap();
+    assert_eq!(board.said.len(), 1, "{:?}", board.said);
+    assert!(board.said[0].contains("1 of 10;"), "{}", board.said[0]);
+    drain(board.sources.get_mut(&0).unwrap().as_mut(), board.sinks.get_mut(&0).unwrap().as_mut());
+    assert_eq!(port.counters(0, Side::FromGuest).unwrap().counts().frames, 9);
+    assert_eq!(port.counters(0, Side::ToGuest).unwrap().counts().frames, 9);
+    assert!(port.counters(1, Side::ToGuest).is_none());
+
+    board.sinks.clear();
+    let why =
+        QueueError::System { action: "write the recording", source: std::io::ErrorKind::StorageFull.into() };
+    port.stopped(0, Side::ToGuest, why, &mut board);
+    assert_eq!(board.said.len(), 2);
+    for said in [recorded.to_str().unwrap(), "write the recording", "make room"] {
+        assert!(board.said[1].contains(said), "{}", board.said[1]);
+    }
+    port.end(&mut board);
+    assert!(board.sources.is_empty() && board.sinks.is_empty());
+    assert_eq!(all_frames(options(&recorded)), sent[..9]);
+}
+
+#[test]
+fn a_port_that_cannot_start_leaves_nothing_plugged_in_and_no_file() {
+    let folder = Folder::new();
+    let garbage = folder.file("a", b"no capture at all, but some text");
+    let mut board = TestBoard::new();
+    let recorded = folder.path("b");
+    let mut port = Pcap::new(PcapOptions { record: Some(recorded.clone()), ..options(&garbage) });
+    assert!(port.start(&mut board).is_err());
+    let mut port = Pcap::new(PcapOptions::record(folder.path("none/b")));
+    let error = port.start(&mut board).unwrap_err().to_string();
+    assert!(error.contains("none/b") && error.contains("may write"), "{error}");
+    assert!(board.sources.is_empty() && board.sinks.is_empty() && !recorded.exists());
 }

@@ -52,8 +52,12 @@ impl Port for Tap {
     fn describe(&self) -> String {
         let name = &self.options.name;
         let Some(accepts) = self.accepts else { return format!("tap {name}, not open") };
-        let uso = if accepts.udp_segments { ", USO" } else { "" };
-        format!("tap {name}, {} queue pairs, checksums and TSO{uso} left to do", self.options.queue_pairs)
+        let offloads = match accepts {
+            Accepts { udp_segments: true, .. } => "checksums, TSO and USO",
+            Accepts { checksum: true, .. } => "checksums and TSO",
+            _ => "nothing",
+        };
+        format!("tap {name}, {} queue pairs, {offloads} left to do", self.options.queue_pairs)
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
@@ -72,7 +76,7 @@ impl Port for Tap {
             let set = sys::set_header_bytes(queue.as_fd(), LAYOUT.bytes());
             set.map_err(failed("set the header length", recent))?;
         }
-        let first = queues.first().map(|queue| offloads::negotiate(queue.as_fd()));
+        let first = queues.first().map(|queue| offloads::negotiate(queue.as_fd(), self.options.offloads));
         let accepts = first.unwrap_or(Ok(Accepts::NOTHING)).map_err(failed("set the offloads", recent))?;
         let mut plugs = Vec::new();
         for (queue, [from, to]) in queues.into_iter().map(Arc::new).zip(&self.counters) {

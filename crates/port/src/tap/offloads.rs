@@ -14,8 +14,12 @@ const SETS: [libc::c_uint; 4] = {
     [fragments | libc::TUN_F_USO4 | libc::TUN_F_USO6, fragments, tcp, checksum]
 };
 
-/// Has frames come with as many offloads as the kernel knows, and says which it takes.
-pub(super) fn negotiate(fd: BorrowedFd<'_>) -> io::Result<Accepts> {
+/// Has frames come with as many offloads as the kernel knows, and says which it takes; none if none are
+/// wanted.
+pub(super) fn negotiate(fd: BorrowedFd<'_>, wanted: bool) -> io::Result<Accepts> {
+    if !wanted {
+        return sys::set_offloads(fd, 0).map(|()| Accepts::NOTHING);
+    }
     let mut refused = None;
     for set in SETS {
         match sys::set_offloads(fd, set) {

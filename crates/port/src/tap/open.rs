@@ -116,16 +116,20 @@ fn settings(options: &TapOptions, name: Name) -> Result<(), PortError> {
         move |error: io::Error| PortError::new(what, error, remedy)
     };
     let tap = &options.name;
+    let (mac, mtu, address) = (options.mac, options.mtu_bytes, options.address);
+    if mac.is_none() && mtu.is_none() && address.is_none() && !options.up {
+        return Ok(());
+    }
     let interface = Interface::new(name).map_err(refused("open a socket".into(), "ip link".into()))?;
-    if let Some(mtu) = options.mtu_bytes {
+    if let Some(mtu) = mtu {
         let by_hand = format!("ip link set {tap} mtu {mtu}");
         interface.set_mtu(mtu).map_err(refused(format!("set the MTU of {tap} to {mtu}"), by_hand))?;
     }
-    if let Some(mac) = options.mac {
+    if let Some(mac) = mac {
         let by_hand = format!("ip link set {tap} address {mac}");
         interface.set_mac(mac).map_err(refused(format!("set the address of {tap} to {mac}"), by_hand))?;
     }
-    if let Some(prefix) = options.address {
+    if let Some(prefix) = address {
         let text = format!("{}/{}", prefix.address, prefix.bits);
         let by_hand = format!("ip address add {text} dev {tap}");
         interface.set_address(prefix).map_err(refused(format!("give {tap} the address {text}"), by_hand))?;

@@ -51,8 +51,8 @@ impl FromStr for Descriptors {
     }
 }
 
-/// `tap:NAME` with `queue-pairs=N`, `fd=N[:N]…`, `mtu=BYTES`, `mac=ADDRESS`, `address=IP/PREFIX` and
-/// `up=on|off`.
+/// `tap:NAME` with `queue-pairs=N`, `fd=N[:N]…`, `mtu=BYTES`, `mac=ADDRESS`, `address=IP/PREFIX`,
+/// `up=on|off` and `offloads=on|off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapOptions {
     /// The interface: one that is there is used and left alone, else one is made that goes with the port.
@@ -69,6 +69,8 @@ pub struct TapOptions {
     pub address: Option<Prefix>,
     /// Whether to take the interface up. By default if an address is given.
     pub up: bool,
+    /// Whether checksums and segments are left to be done, both ways; else all frames are complete.
+    pub offloads: bool,
 }
 
 impl TapOptions {
@@ -82,6 +84,7 @@ impl TapOptions {
             mac: None,
             address: None,
             up: false,
+            offloads: true,
         }
     }
 }
@@ -110,6 +113,7 @@ impl TryFrom<Spec> for TapOptions {
             mac: options.value("mac")?,
             address,
             up: options.switch("up", address.is_some())?,
+            offloads: options.switch("offloads", true)?,
         };
         options.finish("tap")?;
         Ok(read)
@@ -140,6 +144,7 @@ mod tests {
         assert_eq!(all.unwrap(), expected);
         assert_eq!(read("tap:t,fd=5:6").unwrap().queue_pairs, 2);
         assert!(!read("tap:t,address=fd00::1/64,up=off").unwrap().up);
+        assert!(!read("tap:t,offloads=off").unwrap().offloads);
     }
 
     #[test]

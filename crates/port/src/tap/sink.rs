@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use virtio::net::{Accepts, Delivery, HeaderLayout};
+use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use super::sys;
 use crate::deliver::{Parcels, Scratch};
 use crate::own::OwnMemory;
-use crate::{DropReason, Frame, HEAD_BYTES, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink};
 
 /// How frames begin on a TAP descriptor.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
@@ -31,38 +31,34 @@ impl TapSink {
     }
 
     #[inline]
-    fn send(&self, frame: Frame<'_>) {
+    fn send(&self, frame: Frame<'_>, scratch: &mut Scratch) {
         if frame.len_bytes() > LARGEST_FRAME_BYTES {
             return self.counters.dropped(DropReason::TooLong, 1);
         }
-        let as_is = self.accepts.delivery(frame.offload()) == Delivery::AsIs;
-        match as_is && frame.pieces().0.len() <= sys::MAX_PIECES {
-            true => self.count(frame.len_bytes(), self.write_in_place(frame)),
-            false => self.send_gathered(frame),
+        match Parcels::of(frame, &self.accepts, scratch) {
+            Ok(Parcels::AsIs(frame, header)) if frame.pieces().0.len() <= sys::MAX_PIECES => {
+                self.count(frame.len_bytes(), self.write_in_place(frame, header));
+            }
+            Ok(parcels) => self.send_gathered(&parcels),
+            Err(reason) => self.counters.dropped(reason, 1),
         }
     }
 
     #[inline]
-    fn write_in_place(&self, frame: Frame<'_>) -> Result<usize, Errno> {
-        let header = frame.offload().header().to_bytes();
+    fn write_in_place(&self, frame: Frame<'_>, header: NetHeader) -> Result<usize, Errno> {
         let (pieces, before) = frame.pieces();
         // The head goes from its snapshot, so that what was checked is what arrives.
-        let mut skip = before + frame.head().len().min(HEAD_BYTES);
+        let mut skip = before + frame.head().len();
         let rest = pieces.iter().filter_map(move |piece| {
             let rest = piece.slice(skip, usize::MAX);
             skip -= piece.len_bytes() - rest.len_bytes();
             (!rest.is_empty()).then_some(rest)
         });
-        sys::write(self.fd.as_fd(), &[&header[..LAYOUT.bytes()], frame.head()], rest)
+        sys::write(self.fd.as_fd(), &[&header.to_bytes()[..LAYOUT.bytes()], frame.head()], rest)
     }
 
     #[cold]
-    fn send_gathered(&self, frame: Frame<'_>) {
-        let mut scratch = Scratch::default();
-        let parcels = match Parcels::of(frame, &self.accepts, &mut scratch) {
-            Ok(parcels) => parcels,
-            Err(reason) => return self.counters.dropped(reason, 1),
-        };
+    fn send_gathered(&self, parcels: &Parcels<'_>) {
         for index in 0..parcels.count() {
             let bytes = parcels.len_bytes(index);
             if bytes > LARGEST_FRAME_BYTES {
@@ -88,8 +84,9 @@ impl TapSink {
 
 impl Sink for TapSink {
     fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+        let mut scratch = Scratch::default();
         for index in which {
-            self.send(lending.frame(usize::from(*index)));
+            self.send(lending.frame(usize::from(*index)), &mut scratch);
         }
         Ok(())
     }

@@ -1,19 +1,22 @@
 //! Single frames, both ways, and what the kernel refuses.
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+};
 use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
-use port::{DropReason, Lending, Port, QueueError, Side, Sink, Source};
-use virtio::net::{HeaderLayout, NetHeader};
+use port::testing::TestBoard;
+use port::{DropReason, Lending, Port, PortError, QueueError, Side, Sink, Source};
+use virtio::net::{HeaderLayout, NetHeader, SegmentKind};
 
-use crate::board::Board;
 use crate::namespace::Namespace;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -24,11 +27,17 @@ pub fn tap(text: &str) -> Tap {
     Tap::new(TapOptions::try_from(format!("tap:{text}").parse::<Spec>().unwrap()).unwrap())
 }
 
+pub fn start(port: &mut impl Port) -> Result<TestBoard, PortError> {
+    let mut board = TestBoard::new();
+    port.start(&mut board)?;
+    Ok(board)
+}
+
 /// Opens it in the namespace.
-pub fn open(namespace: &Namespace, text: &str) -> (Tap, Board) {
+pub fn open(namespace: &Namespace, text: &str) -> (Tap, TestBoard) {
     let mut tap = tap(text);
     namespace.run(move || {
-        let board = Board::start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
+        let board = start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
         (tap, board)
     })
 }
@@ -203,7 +212,7 @@ fn an_interface_removed_under_us_stops_the_source_and_costs_the_sink_its_frames(
     tap.end(&mut board);
     assert!(board.sinks.is_empty());
     // And once more from the start.
-    namespace.run(move || tap.start(&mut Board::default()).unwrap());
+    namespace.run(move || tap.start(&mut TestBoard::new()).unwrap());
 }
 
 #[test]
@@ -268,4 +277,83 @@ impl Pieces {
         lending.push(0, HeaderLayout::Full).unwrap();
         lending
     }
+}
+
+#[test]
+fn a_vlan_tag_comes_along() {
+    let namespace = Namespace::new();
+    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let socket = packet_socket(&namespace, "t0");
+    let mut tagged = frame(100, 1);
+    // The kernel takes the tag out of the frame on its way, and puts it back for us.
+    tagged.splice(12..12, [0x81, 0x00, 0x20, 0x05]);
+    assert_eq!(send(socket.as_raw_fd(), &tagged, MsgFlags::empty()), Ok(tagged.len()));
+    let source = board.sources.get_mut(&0).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
+        let came: Vec<_> = source.lend(64).unwrap().frames().map(bytes).collect();
+        source.release();
+        if came.contains(&tagged) {
+            return;
+        }
+    }
+}
+
+/// Whether this kernel leaves UDP to be cut: since Linux 6.2.
+fn knows_uso() -> bool {
+    let release = nix::sys::utsname::uname().unwrap().release().to_str().unwrap().to_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap()) >= (6, 2)
+}
+
+#[test]
+fn datagrams_come_and_go_uncut_where_the_kernel_knows_how() {
+    // To a kernel that takes them uncut, and to one for which they are cut here.
+    for (options, frames) in [("", if knows_uso() { 1 } else { 6 }), (",offloads=off", 6)] {
+        let given = datagrams_go_through(options);
+        assert!(given == frames, "{given} frames with '{options}'");
+    }
+}
+
+/// Sends six datagrams as one; how many frames the receiving kernel was given.
+fn datagrams_go_through(options: &str) -> u64 {
+    let (left, right) = (Namespace::new(), Namespace::new());
+    let (tap, mut from) = open(&left, "t0,mac=02:00:00:00:00:01,address=10.0.0.1/24");
+    let (_other, mut to) = open(&right, &format!("t0,mac=02:00:00:00:00:02,address=10.0.0.2/24{options}"));
+    left.sh("ip neighbour add 10.0.0.2 lladdr 02:00:00:00:00:02 dev t0");
+    let receiver = right.run(|| UdpSocket::bind("10.0.0.2:7000").unwrap());
+    receiver.set_read_timeout(Some(LIMIT)).unwrap();
+    let payload: Vec<u8> = (0..5500u32).map(|i| (i % 251) as u8).collect();
+    let message = payload.clone();
+    left.run(move || {
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        setsockopt(&socket, sockopt::UdpGsoSegment, &1000).unwrap();
+        assert_eq!(socket.send_to(&message, "10.0.0.2:7000").unwrap(), message.len());
+    });
+    let (source, sink) = (from.sources.get_mut(&0).unwrap(), to.sinks.get_mut(&0).unwrap());
+    let (deadline, mut seen, mut uncut) = (Instant::now() + LIMIT, 0, 0);
+    // In one frame or in six; what else the kernel says (neighbours, multicast groups) stays here.
+    while seen < payload.len() {
+        assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
+        let lending = source.lend(64).unwrap();
+        for frame in lending.frames().filter(|frame| frame.head()[12..14] == [8, 0] && frame.head()[23] == 17)
+        {
+            seen += frame.len_bytes() - 42;
+            uncut +=
+                u32::from(frame.offload().segmentation.is_some_and(|s| s.kind == SegmentKind::UdpSegments));
+        }
+        let all: Vec<u16> = (0..lending.len() as u16).collect();
+        sink.accept(lending, &all).unwrap();
+        source.release();
+    }
+    assert_eq!(uncut, u32::from(knows_uso()), "{}", tap.describe());
+    assert_eq!(tap.describe().contains("USO"), knows_uso());
+    for expected in payload.chunks(1000) {
+        let mut datagram = [0; 2000];
+        let bytes = receiver.recv(&mut datagram).expect("a datagram");
+        assert_eq!(datagram[..bytes], *expected);
+    }
+    assert_eq!(sink.counters().counts().drops, []);
+    sink.counters().counts().frames
 }

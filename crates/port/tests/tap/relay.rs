@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use port::testing::TestBoard;
 use port::{Sink, Source};
-
-use crate::board::Board;
 
 /// A thread for each direction of each queue pair, until it is dropped.
 pub struct Relay {
@@ -16,7 +15,7 @@ pub struct Relay {
 
 impl Relay {
     /// Joins two ports.
-    pub fn between(a: Board, b: Board) -> Relay {
+    pub fn between(a: TestBoard, b: TestBoard) -> Relay {
         let stop = Arc::new(AtomicBool::new(false));
         let ways = [(a.sources, b.sinks), (b.sources, a.sinks)];
         let queues = ways.into_iter().flat_map(|(from, to)| from.into_values().zip(to.into_values()));

@@ -2,7 +2,7 @@
 use std::io::{BufRead, BufReader};
 
 use port::tap::Tap;
-use port::{Port, Side};
+use port::{Counts, Port, Side};
 
 use crate::frames::open;
 use crate::namespace::{Background, Namespace};
@@ -17,9 +17,13 @@ struct Joined {
 }
 
 fn join(options: &str) -> Joined {
+    join_different(options, options)
+}
+
+fn join_different(options_left: &str, options_right: &str) -> Joined {
     let (left, right) = (Namespace::new(), Namespace::new());
-    let (tap_left, board_left) = open(&left, &format!("t0,address=10.0.0.1/24{options}"));
-    let (tap_right, board_right) = open(&right, &format!("t0,address=10.0.0.2/24{options}"));
+    let (tap_left, board_left) = open(&left, &format!("t0,address=10.0.0.1/24{options_left}"));
+    let (tap_right, board_right) = open(&right, &format!("t0,address=10.0.0.2/24{options_right}"));
     for (namespace, last) in [(&left, 1), (&right, 2)] {
         namespace.sh(&format!("ip address add fd00::{last}/64 dev t0 nodad"));
     }
@@ -44,23 +48,24 @@ impl Joined {
         self.left.sh(&format!("timeout 60 iperf3 --json --time 1 {arguments}"))
     }
 
-    /// Frames and bytes that the kernels were given, and all drops.
-    fn totals(&self) -> (u64, u64, u64) {
-        let mut totals = (0, 0, 0);
-        for tap in &self.taps {
-            for pair in 0..tap.queue_pairs() {
-                for side in [Side::ToGuest, Side::FromGuest] {
-                    let counts = tap.counters(pair, side).unwrap().counts();
-                    totals.2 += counts.dropped();
-                    if side == Side::ToGuest {
-                        totals.0 += counts.frames;
-                        totals.1 += counts.bytes;
-                    }
-                }
-            }
-        }
-        totals
+    /// Frames and bytes that each kernel was given.
+    fn given(&self) -> [(u64, u64); 2] {
+        [0, 1].map(|which| {
+            let counts = counts(&self.taps[which], Side::ToGuest);
+            (counts.iter().map(|c| c.frames).sum(), counts.iter().map(|c| c.bytes).sum())
+        })
     }
+
+    /// All drops, of both ports and both ways.
+    fn dropped(&self) -> u64 {
+        let sides = [Side::ToGuest, Side::FromGuest];
+        let all = self.taps.iter().flat_map(|tap| sides.map(|side| counts(tap, side)));
+        all.flatten().map(|counts| counts.dropped()).sum()
+    }
+}
+
+fn counts(tap: &Tap, side: Side) -> Vec<Counts> {
+    (0..tap.queue_pairs()).map(|pair| tap.counters(pair, side).unwrap().counts()).collect()
 }
 
 /// What iperf3 says that the receiver got, in bytes.
@@ -85,15 +90,16 @@ fn ping_goes_through_at_all_sizes() {
 fn tcp_goes_through_uncut_both_ways_with_either_ip() {
     let joined = join("");
     for arguments in ["--client 10.0.0.2", "--client 10.0.0.2 --reverse", "--client fd00::2"] {
-        let before = joined.totals();
+        let before = joined.given();
         let bytes = received(&joined.iperf3(arguments));
-        let after = joined.totals();
+        let after = joined.given();
         assert!(bytes > 1_000_000, "{arguments}: {bytes} bytes");
-        // Acknowledgements counted in, cut segments would be below 1514 bytes on average.
-        let mean = (after.1 - before.1) / (after.0 - before.0);
+        // One way is data, the other acknowledgements. Cut segments have 1514 bytes at most.
+        let mean = |which: usize| (after[which].1 - before[which].1) / (after[which].0 - before[which].0);
+        let mean = mean(0).max(mean(1));
         assert!(mean > 3000, "{arguments}: frames of {mean} bytes on average are not TSO");
     }
-    assert_eq!(joined.totals().2, 0, "drops");
+    assert_eq!(joined.dropped(), 0, "drops");
 }
 
 #[test]
@@ -104,17 +110,41 @@ fn tcp_goes_through_without_offloads_and_with_jumbo_frames() {
             namespace.sh("ethtool -K t0 tx off tso off gso off");
         }
         assert!(received(&joined.iperf3("--client 10.0.0.2")) > 1_000_000);
-        assert_eq!(joined.totals().2, 0, "drops");
+        assert_eq!(joined.dropped(), 0, "drops");
     }
+}
+
+/// The kernel at the one end leaves checksums and segments to do, that at the other takes neither.
+#[test]
+fn tcp_is_cut_and_summed_for_an_end_that_takes_no_offloads() {
+    let joined = join_different("", ",offloads=off");
+    for client in ["--client 10.0.0.2", "--client fd00::2"] {
+        let before = joined.given();
+        let bytes = received(&joined.iperf3(client));
+        let after = joined.given();
+        assert!(bytes > 1_000_000, "{client}: {bytes} bytes");
+        let right = (after[1].0 - before[1].0, after[1].1 - before[1].1);
+        assert!(right.1 > bytes && right.1 <= right.0 * 1514, "{client}: {right:?} frames and bytes");
+        assert!(received(&joined.iperf3(&format!("{client} --reverse"))) > 1_000_000);
+    }
+    assert_eq!(joined.dropped(), 0, "drops");
+    let errors = joined.right.sh("nstat -asz TcpInCsumErrors Ip6InHdrErrors UdpInCsumErrors");
+    let errors = errors.lines().filter(|line| !line.starts_with('#'));
+    let errors: Vec<&str> = errors.map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(errors, ["0"; 3]);
 }
 
 #[test]
 fn udp_goes_through_with_its_checksum_left_to_do() {
     let joined = join("");
     let report = joined.iperf3("--client 10.0.0.2 --udp --bitrate 20M");
-    let lost = report.split("\"lost_packets\":").last().unwrap().trim_start();
-    assert!(lost.starts_with('0'), "{report}");
-    assert!(received(&report) > 1_000_000, "{report}");
+    // A busy machine may lose some in a full socket; none may be wrong.
+    assert!(received(&report) > 100_000, "{report}");
+    let counters = joined.right.sh("cat /proc/net/snmp");
+    let udp: Vec<&str> = counters.lines().filter(|line| line.starts_with("Udp:")).collect();
+    let mut fields = udp[0].split(' ').zip(udp[1].split(' '));
+    assert_eq!(fields.find(|(name, _)| *name == "InCsumErrors"), Some(("InCsumErrors", "0")), "{udp:?}");
+    assert_eq!(joined.dropped(), 0, "drops");
 }
 
 #[test]

@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 
 use port::Port;
 
-use crate::board::Board;
-use crate::frames::{open, tap};
+use crate::frames::{open, start, tap};
 use crate::namespace::Namespace;
 
 fn refusal(namespace: &Namespace, text: &str) -> String {
     let mut tap = tap(text);
-    let refused = move || Board::start(&mut tap).err().map(|error| error.to_string());
+    let refused = move || start(&mut tap).err().map(|error| error.to_string());
     namespace.run(refused).unwrap_or_else(|| panic!("tap:{text} was opened"))
 }
 
@@ -85,23 +84,33 @@ fn a_descriptor_is_taken_over() {
     assert!(!namespace.try_sh("ip link show t0").status.success(), "it is still there");
 }
 
-/// What a test does when it runs again as an ordinary user; `None` if it does not yet.
+/// Set when a test runs again, as an ordinary user.
 const AGAIN: &str = "TAUTLINE_TEST_AGAIN";
 
-/// Runs one of these tests again as an ordinary user, started through these words.
-fn again_as_ordinary_user(test: &str, through: &[&str]) {
-    // Where this test lies he may not read, perhaps: a copy that he may.
+/// Whether this is root of the machine, and not of a user namespace alone.
+fn is_root_of_the_machine() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    nix::unistd::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// Words before a command that take its rights away.
+fn without_rights() -> Vec<&'static str> {
+    match is_root_of_the_machine() {
+        true => vec!["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"],
+        // No other user is there to become.
+        false => vec!["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--"],
+    }
+}
+
+/// Runs one of these tests again, started through these words.
+fn again(test: &str, through: &[&str]) {
+    // Where this test lies an ordinary user may not read, perhaps: a copy that he may.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let copy = folder.path().join("tap");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let mut words = match nix::unistd::geteuid().is_root() {
-        true => vec!["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"],
-        false => vec!["env"],
-    };
-    words.extend(through);
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(&copy).args(["--exact", test]);
+    let mut command = Command::new(through[0]);
+    command.args(&through[1..]).arg(&copy).args(["--exact", &format!("whose::{test}")]);
     let output = command.env(AGAIN, "yes").stdin(Stdio::null()).current_dir("/").output().unwrap();
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success() && said[0].contains("1 passed"), "{}", said.concat());
@@ -114,16 +123,32 @@ fn an_ordinary_user_needs_no_root() {
         open(&namespace, "t0,queue-pairs=2,mtu=9000,address=10.0.0.1/24");
         return;
     }
-    let through = ["unshare", "--user", "--map-root-user", "--net", "--"];
-    again_as_ordinary_user("whose::an_ordinary_user_needs_no_root", &through);
+    let mut through = if is_root_of_the_machine() { without_rights() } else { Vec::new() };
+    through.extend(["unshare", "--user", "--map-root-user", "--net", "--"]);
+    again("an_ordinary_user_needs_no_root", &through);
 }
 
 #[test]
-fn without_a_namespace_of_his_own_he_is_told_of_one() {
+fn without_rights_the_remedy_is_named() {
     if std::env::var_os(AGAIN).is_some() {
-        let error = Board::start(&mut tap("t0")).err().expect("opened without rights").to_string();
+        let error = start(&mut tap("t0")).err().expect("opened without rights").to_string();
         assert!(error.contains("unshare --user --map-root-user --net"), "{error}");
         return;
     }
-    again_as_ordinary_user("whose::without_a_namespace_of_his_own_he_is_told_of_one", &[]);
+    again("without_rights_the_remedy_is_named", &without_rights());
+}
+
+#[test]
+fn a_tap_that_root_made_for_a_user_needs_no_rights() {
+    if std::env::var_os(AGAIN).is_some() {
+        start(&mut tap("t0,queue-pairs=2")).unwrap_or_else(|error| panic!("{error}"));
+        let error = start(&mut tap("t0,queue-pairs=2,mtu=9000")).err().unwrap().to_string();
+        assert!(error.contains("as root: ip link set t0 mtu 9000"), "{error}");
+        return;
+    }
+    let namespace = Namespace::new();
+    let user = if is_root_of_the_machine() { 65_534 } else { 0 };
+    namespace.sh(&format!("ip tuntap add t0 mode tap multi_queue vnet_hdr user {user}"));
+    namespace.run(|| again("a_tap_that_root_made_for_a_user_needs_no_rights", &without_rights()));
+    namespace.sh("ip link show t0");
 }
