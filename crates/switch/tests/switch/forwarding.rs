@@ -66,6 +66,19 @@ fn nothing_goes_back_where_it_came_from() {
 }
 
 #[test]
+fn what_a_burst_teaches_holds_for_the_rest_of_it() {
+    let (switch, hands) = with_ports(&[1, 1], Options::default(), |_| PortOptions::default());
+    let mut hands: Hands = hands.into_iter().flatten().collect();
+    // Before it runs, so that they are one burst; with the second frame the receiver turns out to be here.
+    send(&mut hands[0].0, &frame(station(9), station(1), 1));
+    send(&mut hands[0].0, &frame(station(9), station(9), 2));
+    let bench = Bench::run(switch);
+    settled(&bench, 2);
+    assert_eq!(drops(&bench.stop(), 0, true, DropReason::NowhereToGo), 1);
+    assert_eq!(rest(&mut hands, 1), [1]);
+}
+
+#[test]
 fn a_single_port_has_nowhere_to_send() {
     let (bench, mut hands) = Bench::learning(1, Options::default());
     send(&mut hands[0].0, &frame(BROADCAST, station(1), 1));

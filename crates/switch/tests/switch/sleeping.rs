@@ -1,10 +1,17 @@
 //! Idle workers cost nothing, and wake for the first frame.
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switch::{Options, WorkerOptions};
+use port::in_memory::testing::Injector;
+use port::{Lending, Plugboard, QueueCounters, QueueError, Source};
+use rustix::event::{EventfdFlags, eventfd};
+use switch::{Options, PortOptions, WorkerOptions};
+use virtio::net::NetHeader;
 
 use crate::bench::*;
+use crate::plugging::pair;
 
 /// CPU time of this process's threads of that name so far, as the kernel accounts it.
 fn cpu_of_threads(name: &str) -> Duration {
@@ -59,6 +66,57 @@ fn no_wake_up_is_lost() {
     let snapshot = bench.stop();
     assert!(snapshot.workers[0].sleeps > 30, "it slept often enough to prove anything\n{snapshot}");
     assert_eq!(snapshot.dropped(), 0);
+}
+
+/// A source for which a frame arrives at the very moment in which its worker goes to sleep; no wake-up comes.
+struct Late {
+    inner: Box<dyn Source>,
+    injector: Injector,
+    never: OwnedFd,
+    calls: u64,
+}
+
+impl Source for Late {
+    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
+        self.inner.lend(max)
+    }
+    fn lent(&self) -> bool {
+        self.inner.lent()
+    }
+    fn release(&mut self) {
+        self.inner.release();
+    }
+    fn sleep(&mut self) -> bool {
+        self.calls += 1;
+        self.calls <= 50
+            && self.injector.inject(NetHeader::default(), &frame(BROADCAST, station(3), self.calls))
+    }
+    fn wake(&mut self) {}
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.never.as_fd())
+    }
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.inner.counters()
+    }
+}
+
+#[test]
+fn a_worker_whose_source_says_that_something_is_there_does_not_sleep() {
+    let (mut switch, mut hands) = with_ports(&[1], Options::default(), |_| PortOptions::default());
+    let ((inner, _), (injector, _)) = pair();
+    let never = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+    let late = Late { inner, injector, never, calls: 0 };
+    let start = move |board: &mut dyn Plugboard| {
+        board.plug_source(0, Box::new(late));
+        Ok(())
+    };
+    let (port, _) = Scripted::new(1, start, |_, _| Ok(()));
+    switch.add_port("b", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    for n in 1..=50 {
+        assert_eq!(number(&receive(&mut hands[0][0].1)), n);
+    }
+    bench.stop();
 }
 
 #[test]
