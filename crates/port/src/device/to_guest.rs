@@ -132,7 +132,10 @@ impl ToGuest {
                 len_bytes > max as usize && !is_uncut
             });
             let room = match is_too_long {
-                false => self.room_for(header_bytes + len_bytes, frames_left),
+                false => {
+                    let wanted = frames_left + parcels.count() - index - 1;
+                    self.room_for(header_bytes + len_bytes, wanted)
+                }
                 true => Err(DropReason::TooLong),
             };
             let chains = match room {
@@ -168,12 +171,12 @@ impl ToGuest {
         }
     }
 
-    /// Finds chains for so many bytes, from `next` on; returns how many.
+    /// Finds chains for so many bytes, from `next` on; returns how many. `wanted` more may be of use soon.
     #[inline(always)]
-    fn room_for(&mut self, bytes: usize, frames_left: usize) -> Result<usize, DropReason> {
+    fn room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
         loop {
             if self.next == self.burst.len() {
-                self.take_more(frames_left)?;
+                self.take_more(wanted)?;
             }
             let chain = self.burst.chain(self.next);
             if !self.usable(chain) {
@@ -186,12 +189,12 @@ impl ToGuest {
             if !self.options.mergeable {
                 return Err(DropReason::NoBufferLargeEnough);
             }
-            return self.merged_room_for(bytes, frames_left);
+            return self.merged_room_for(bytes, wanted);
         }
     }
 
     /// The same where one chain does not suffice.
-    fn merged_room_for(&mut self, bytes: usize, frames_left: usize) -> Result<usize, DropReason> {
+    fn merged_room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
         let (mut chains, mut have) = (0, 0);
         while have < bytes {
             let at = self.next + chains;
@@ -201,7 +204,7 @@ impl ToGuest {
                 }
                 // All chains tend to be of the same size.
                 let missing = (bytes - have) * chains / have.max(1);
-                self.take_more(missing + frames_left)?;
+                self.take_more(missing + wanted)?;
                 if self.next + chains != at {
                     // What was full is given back, and what was gathered so far must be taken again.
                     (chains, have) = (0, 0);
