@@ -125,6 +125,53 @@ fn a_receiver_without_room_costs_counted_drops_and_no_buffer() {
     }
 }
 
+#[test]
+fn room_is_told_and_nothing_is_used_up_by_asking() {
+    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
+    for features in feature_sets() {
+        let mut alice = Guest::running(&mut left, features);
+        let mut bob = Guest::running(&mut right, features);
+        let room = |right: &mut Host| right.board.sinks.get_mut(&0).unwrap().room();
+        assert_eq!(room(&mut right), 0);
+        bob.post(0, 3, 1600);
+        assert_eq!((room(&mut right), room(&mut right)), (3, 3), "{features}");
+        bob.post(0, 16, 200);
+        let merged = if bob.mergeable() { 5 } else { 19 };
+        assert_eq!(room(&mut right), merged, "{features}");
+        (0..4).for_each(|number| alice.send(1, &frame(number, 100)));
+        assert_eq!(left.forward(0, &mut right, 0), 4);
+        assert_eq!(bob.received(0).len(), 4);
+        bob.enable(&mut right, 0, false);
+        assert_eq!(room(&mut right), usize::MAX);
+        drop((alice, bob));
+        left.until("gone", |host| host.board.sources.is_empty());
+        right.until("gone", |host| host.board.sinks.is_empty());
+    }
+}
+
+/// A frame that asks for segments of one byte: a full receiver costs one look, not hundreds.
+#[test]
+fn a_frame_of_very_many_segments_is_dropped_at_once() {
+    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
+    let sender = [Feature::NET_CSUM, Feature::NET_HOST_TSO4].into_iter().fold(plain(), Features::with);
+    let mut alice = Guest::running(&mut left, sender);
+    let mut bob = Guest::running(&mut right, plain());
+    bob.post(0, 5, 1600);
+    let mut tcp = frame(1, 14);
+    (tcp[12], tcp[13]) = (0x08, 0x00);
+    tcp.extend([0x45, 0, 0x40, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    tcp.extend([0, 80, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    tcp.resize(54 + 1000, 7);
+    let tcp_bytes = (tcp.len() - 14) as u16;
+    tcp[16..18].copy_from_slice(&tcp_bytes.to_be_bytes());
+    let header = [1, 1, 54, 0, 1, 0, 34, 0, 16, 0, 0, 0];
+    alice.send_with(1, &header, &tcp);
+    assert_eq!(left.forward(0, &mut right, 0), 1);
+    assert_eq!(bob.received(0).len(), 5);
+    assert_eq!(right.drops(0, Side::ToGuest, DropReason::ReceiverFull), 1000 - 5);
+    assert_eq!(left.drops(0, Side::FromGuest, DropReason::MalformedHeader), 0);
+}
+
 /// vhost-user text, "Ring states": a started ring that is disabled is processed without side effects.
 #[test]
 fn a_disabled_ring_consumes_and_passes_nothing_on() {

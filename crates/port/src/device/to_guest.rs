@@ -13,6 +13,12 @@ use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
 const MAX_CHAINS: usize = 512;
 
+/// Chains that are looked at when somebody asks for room.
+const ROOM_LOOKED_FOR: usize = 64;
+
+/// The longest frame of an ordinary Ethernet, without its check sequence.
+const USUAL_FRAME_BYTES: usize = 1514;
+
 /// What was agreed on with the driver that receives.
 #[derive(Clone, Copy, Debug)]
 pub struct ToGuestOptions {
@@ -121,17 +127,21 @@ impl ToGuest {
         let header_bytes = self.options.layout.bytes();
         for index in 0..parcels.count() {
             let len_bytes = parcels.len_bytes(index);
-            let whole = parcels.count() == 1 && frame.offload().segmentation.is_some();
-            if self.options.max_frame_bytes.is_some_and(|max| len_bytes > max as usize && !whole) {
-                self.counters.dropped(DropReason::TooLong, 1);
-                continue;
-            }
-            let chains = match self.room(header_bytes + len_bytes, frames_left) {
-                Ok(chains) => chains,
-                Err(reason) => {
-                    self.counters.dropped(reason, 1);
-                    continue;
+            let is_too_long = self.options.max_frame_bytes.is_some_and(|max| {
+                let is_uncut = parcels.count() == 1 && frame.offload().segmentation.is_some();
+                len_bytes > max as usize && !is_uncut
+            });
+            let room = match is_too_long {
+                false => {
+                    let wanted = frames_left + parcels.count() - index - 1;
+                    self.room_for(header_bytes + len_bytes, wanted)
                 }
+                true => Err(DropReason::TooLong),
+            };
+            let chains = match room {
+                Ok(chains) => chains,
+                // What did not help the first piece does not help the others; a frame may have very many.
+                Err(reason) => return self.counters.dropped(reason, (parcels.count() - index) as u64),
             };
             self.fill(&parcels, index, chains);
             tally.frames += 1;
@@ -161,12 +171,12 @@ impl ToGuest {
         }
     }
 
-    /// Finds chains for so many bytes, from `next` on; returns how many.
+    /// Finds chains for so many bytes, from `next` on; returns how many. `wanted` more may be of use soon.
     #[inline(always)]
-    fn room(&mut self, bytes: usize, frames_left: usize) -> Result<usize, DropReason> {
+    fn room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
         loop {
             if self.next == self.burst.len() {
-                self.take_more(frames_left)?;
+                self.take_more(wanted)?;
             }
             let chain = self.burst.chain(self.next);
             if !self.usable(chain) {
@@ -179,12 +189,12 @@ impl ToGuest {
             if !self.options.mergeable {
                 return Err(DropReason::NoBufferLargeEnough);
             }
-            return self.merged_room(bytes, frames_left);
+            return self.merged_room_for(bytes, wanted);
         }
     }
 
     /// The same where one chain does not suffice.
-    fn merged_room(&mut self, bytes: usize, frames_left: usize) -> Result<usize, DropReason> {
+    fn merged_room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
         let (mut chains, mut have) = (0, 0);
         while have < bytes {
             let at = self.next + chains;
@@ -194,7 +204,7 @@ impl ToGuest {
                 }
                 // All chains tend to be of the same size.
                 let missing = (bytes - have) * chains / have.max(1);
-                self.take_more(missing + frames_left)?;
+                self.take_more(missing + wanted)?;
                 if self.next + chains != at {
                     // What was full is given back, and what was gathered so far must be taken again.
                     (chains, have) = (0, 0);
@@ -301,6 +311,30 @@ impl Sink for ToGuest {
             self.counters.notified();
         }
         self.broken.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn room(&mut self) -> usize {
+        // Where nothing goes in, nothing is to be waited for.
+        if !self.enabled || self.broken.is_some() {
+            return usize::MAX;
+        }
+        let room = match self.queue.take(&mut self.burst, ROOM_LOOKED_FOR) {
+            // `accept` finds the error again, and says so.
+            Err(TakeError::Malformed(_)) => usize::MAX,
+            Err(TakeError::Miss { .. }) => 0,
+            Ok(_) => {
+                let bytes = |chain: ChainRef<'_>| match self.usable(chain) {
+                    true => chain.writable_bytes() as usize,
+                    false => 0,
+                };
+                let chains = self.burst.chains().map(bytes).filter(|bytes| *bytes > 0);
+                let usual = self.options.layout.bytes() + USUAL_FRAME_BYTES;
+                let (count, total) = chains.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
+                if self.options.mergeable { count.min(total / usual) } else { count }
+            }
+        };
+        self.give_back();
+        room
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

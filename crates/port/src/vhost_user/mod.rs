@@ -1,4 +1,16 @@
 //! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
+//!
+//! ```text
+//!   link      listens, or connects again and again         offer     what is offered, and what is not
+//!   peer      one connection: messages in, replies out
+//!   device    what the messages set up: features, memory, logs, and the events' effects
+//!   rings     which rings run, and which of their queues are plugged in
+//!   ring      one ring: from addresses and position to a queue, and back
+//!   control   the control queue
+//! ```
+//!
+//! A front-end that goes or breaks the protocol takes along everything it brought: queues are unplugged,
+//! memory is unmapped, descriptors are closed; then the port waits for the next.
 mod control;
 mod device;
 mod link;
