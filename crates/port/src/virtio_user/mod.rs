@@ -144,7 +144,12 @@ impl VirtioUser {
             Ok(connection) => self.talk(connection, board),
             Err(error) => {
                 let ms = AGAIN.as_millis();
-                self.say(board, format_args!("cannot connect: {error}; tried again every {ms} ms"));
+                self.say(
+                    board,
+                    format_args!(
+                        "cannot connect: {error}; start the back-end, it is looked for every {ms} ms"
+                    ),
+                );
                 board.after(TIMER, AGAIN);
             }
         }

@@ -13,6 +13,9 @@ const OVERHEAD_BYTES: u32 = 14 + 4 + 12;
 /// Least bytes of a buffer: a frame of 64 KiB then fits [`MOST_PIECES`] of them.
 pub(super) const LEAST_BUFFER_BYTES: u32 = LONGEST_BYTES.div_ceil(MOST_PIECES as u32).next_multiple_of(64);
 
+/// Of a socket's path (unix(7)), without the zero at its end.
+const LONGEST_PATH_BYTES: usize = 107;
+
 /// How the port is to be. What the peer cannot do is left out when features are negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtioUserOptions {
@@ -72,6 +75,9 @@ impl VirtioUserOptions {
             let what = format!("virtio-user {}: {what}", self.path.display());
             Err(PortError::new(what, "not possible", remedy))
         };
+        if self.path.as_os_str().len() > LONGEST_PATH_BYTES {
+            return wrong("too long a path", &format!("choose one of at most {LONGEST_PATH_BYTES} bytes"));
+        }
         if !(1..=128).contains(&self.queue_pairs) {
             return wrong(&format!("{} queue pairs", self.queue_pairs), "choose 1 to 128");
         }
@@ -175,4 +181,57 @@ pub(super) fn agree(offered: Features, wanted: Features) -> Features {
         true => set,
         false => set.without(*ecn),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut VirtioUserOptions)) -> String {
+        let mut options = VirtioUserOptions::new("/tmp/a.sock");
+        assert!(options.check().is_ok());
+        change(&mut options);
+        options.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_with_what_can() {
+        assert!(refused(|o| o.path = "a".repeat(108).into()).contains("107"));
+        assert!(refused(|o| o.queue_pairs = 0).contains("1 to 128"));
+        assert!(refused(|o| o.queue_pairs = 129).contains("1 to 128"));
+        assert!(refused(|o| o.queue_size = 100).contains("power of two"));
+        assert!(refused(|o| o.queue_size = 0).contains("power of two"));
+        assert!(refused(|o| o.buffers = 257).contains("as many as the queue's size"));
+        assert!(refused(|o| o.buffers = 0).contains("as many as the queue's size"));
+        assert!(refused(|o| o.buffer_bytes = 1024).contains("1088"));
+        assert!(refused(|o| o.mtu_bytes = Some(67)).contains("68"));
+    }
+
+    #[test]
+    fn nothing_is_accepted_without_its_ground() {
+        let wanted = VirtioUserOptions::new("/tmp/a.sock").features();
+        assert_eq!(agree(wanted, wanted), wanted);
+        let bare = wanted.without(Feature::NET_CSUM).without(Feature::NET_GUEST_CSUM);
+        let agreed = agree(bare, wanted);
+        for feature in agreed.iter() {
+            let name = feature.name().unwrap_or_default();
+            assert!(!["TSO", "UFO", "USO", "ECN"].iter().any(|part| name.contains(part)), "{name}");
+        }
+        let no_tso = wanted.without(Feature::NET_HOST_TSO4).without(Feature::NET_HOST_TSO6);
+        assert!(!agree(no_tso, wanted).has(Feature::NET_HOST_ECN));
+        assert_eq!(agree(Features::from_bits(u64::MAX), wanted), wanted);
+    }
+
+    #[test]
+    fn without_merging_a_buffer_holds_the_mtu() {
+        let mut options = VirtioUserOptions::new("/tmp/a.sock");
+        options.mtu_bytes = Some(9000);
+        let merging = options.features();
+        assert_eq!(options.queue(merging, true).buffer_bytes, 2048);
+        let alone = merging.without(Feature::NET_MRG_RXBUF);
+        assert_eq!(options.queue(alone, true).buffer_bytes, 9030);
+        assert_eq!(options.queue(alone, false).buffer_bytes, 2048);
+        options.mergeable = false;
+        assert!(!options.features().has(Feature::NET_GUEST_TSO4));
+    }
 }
