@@ -17,7 +17,9 @@ mod sys;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use nix::net::if_::if_nametoindex;
 use virtio::net::Accepts;
 
 pub use self::options::{MAX_QUEUE_PAIRS, NotAPrefix, Prefix, TapOptions};
@@ -25,46 +27,36 @@ use self::sink::{LAYOUT, TapSink};
 use self::source::TapSource;
 use crate::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
 
-/// A TAP interface as a port.
+/// Between two looks for an interface that was removed.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Token = Token(0);
+
+/// A TAP interface as a port. If the interface is removed and made anew by somebody, it is used again.
 #[derive(Debug)]
 pub struct Tap {
     options: TapOptions,
     counters: Vec<[Arc<QueueCounters>; 2]>,
-    /// Since it was opened.
-    accepts: Option<Accepts>,
-    /// Since then a queue has stopped, and people were told.
-    has_stopped: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed,
+    /// With what the kernel takes as it is.
+    Open(Accepts),
+    /// A queue has stopped, and people were told: the interface was removed.
+    Lost,
 }
 
 impl Tap {
     /// Nothing is opened yet.
     pub fn new(options: TapOptions) -> Self {
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
-        Tap { options, counters, accepts: None, has_stopped: false }
-    }
-}
-
-impl Port for Tap {
-    fn queue_pairs(&self) -> u16 {
-        self.options.queue_pairs
+        Tap { options, counters, state: State::Closed }
     }
 
-    fn describe(&self) -> String {
-        let name = &self.options.name;
-        let Some(accepts) = self.accepts else { return format!("tap {name}, not open") };
-        let offloads = match accepts {
-            Accepts { udp_segments: true, .. } => "checksums, TSO and USO",
-            Accepts { checksum: true, .. } => "checksums and TSO",
-            _ => "nothing",
-        };
-        format!("tap {name}, {} queue pairs, {offloads} left to do", self.options.queue_pairs)
-    }
-
-    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        self.counters.get(usize::from(pair)).map(|both| Arc::clone(&both[side as usize]))
-    }
-
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    /// Opens all queues, then plugs them in.
+    fn attach(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
         let queues = open::queues(&self.options)?;
         let name = &self.options.name;
         let failed = |what: &str, remedy: &'static str| {
@@ -92,28 +84,87 @@ impl Port for Tap {
             board.plug_source(pair, Box::new(source));
             board.plug_sink(pair, Box::new(sink));
         }
-        (self.accepts, self.has_stopped) = (Some(accepts), false);
+        self.state = State::Open(accepts);
         Ok(())
     }
 
-    fn ready(&mut self, _token: Token, _board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn unplug(&mut self, board: &mut dyn Plugboard) {
+        for pair in 0..self.options.queue_pairs {
+            board.unplug_source(pair);
+            board.unplug_sink(pair);
+        }
+    }
+
+    /// Uses the interface again if it was made anew.
+    fn look_again(&mut self, board: &mut dyn Plugboard) {
+        let name = self.options.name.clone();
+        let is_there = if_nametoindex(name.as_str()).is_ok();
+        if is_there {
+            // What is left of the old one; the sinks have counted what they lost.
+            self.unplug(board);
+        }
+        match is_there.then(|| self.attach(board)) {
+            Some(Ok(())) => board.say(&format_args!("tap {name}: it is there again, and used again")),
+            // It may be somebody's work in progress: each look is a fresh one.
+            Some(Err(_)) | None => board.after(LOOK_AGAIN, LOOK),
+        }
+    }
+}
+
+impl Port for Tap {
+    fn queue_pairs(&self) -> u16 {
+        self.options.queue_pairs
+    }
+
+    fn describe(&self) -> String {
+        let name = &self.options.name;
+        let offloads = match self.state {
+            State::Closed => return format!("tap {name}, not open"),
+            State::Lost => return format!("tap {name}, removed"),
+            State::Open(Accepts { udp_segments: true, .. }) => "checksums, TSO and USO",
+            State::Open(Accepts { checksum: true, .. }) => "checksums and TSO",
+            State::Open(_) => "nothing",
+        };
+        format!("tap {name}, {} queue pairs, {offloads} left to do", self.options.queue_pairs)
+    }
+
+    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
+        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
+        Some(Arc::clone(match side {
+            Side::FromGuest => from_guest,
+            Side::ToGuest => to_guest,
+        }))
+    }
+
+    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        self.attach(board)
+    }
+
+    fn ready(&mut self, _token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        if let State::Lost = self.state {
+            self.look_again(board);
+        }
         Ok(())
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
         // An interface that was removed stops all queues at once.
-        if !std::mem::replace(&mut self.has_stopped, true) {
-            let name = &self.options.name;
-            let remedy = "if the interface was removed, start the port again";
-            board.say(&format_args!("tap {name}: queue pair {pair} stopped ({side:?}): {why}; {remedy}"));
+        if !matches!(std::mem::replace(&mut self.state, State::Lost), State::Open(_)) {
+            return;
         }
+        let name = &self.options.name;
+        let remedy = match self.options.descriptors.is_empty() {
+            true => {
+                board.after(LOOK_AGAIN, LOOK);
+                format!("make it again (ip tuntap add {name} mode tap multi_queue), and it is used again")
+            }
+            false => "start the port again, with a new descriptor".to_owned(),
+        };
+        board.say(&format_args!("tap {name}: queue pair {pair} stopped ({side:?}): {why}; {remedy}"));
     }
 
     fn end(&mut self, board: &mut dyn Plugboard) {
-        for pair in 0..self.options.queue_pairs {
-            board.unplug_source(pair);
-            board.unplug_sink(pair);
-        }
-        self.accepts = None;
+        self.unplug(board);
+        self.state = State::Closed;
     }
 }
