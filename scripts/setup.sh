@@ -60,7 +60,9 @@ ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
 # The newest image needs its modules: a guest with network ports loads virtio's.
 if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
-    [ -d "$cache/modules/${newest##*/vmlinuz-}" ] || kernel=missing
+    newest=$cache/modules/${newest##*/vmlinuz-}
+    # A cache made by an older set-up lacks those for VLANs.
+    [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
 fi
 
 if [ -z "$packages$rust$kernel${dpdk:-}${ovs:-}" ]; then
@@ -175,7 +177,7 @@ if [ -n "$kernel" ]; then
             version=${file##*/vmlinuz-}
             rm -rf "$cache/modules/.new"
             mkdir "$cache/modules/.new"
-            for part in drivers/char drivers/net drivers/virtio net/core net/packet; do
+            for part in drivers/char drivers/net drivers/virtio net/802 net/8021q net/core net/llc net/packet; do
                 [ -d "$folder/unpacked/lib/modules/$version/kernel/$part" ] || continue
                 mkdir -p "$cache/modules/.new/$part"
                 cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$cache/modules/.new/$part"

@@ -14,7 +14,7 @@ use crate::{Error, process};
 /// Where the host's programs lie in the guest; first in its `PATH`, before busybox.
 pub const PROGRAMS: &str = "/programs";
 /// The modules that every guest loads.
-const MODULES: &[&str] = &["virtio_pci", "virtio_console", "virtio_net", "af_packet", "veth", "tun"];
+const MODULES: &[&str] = &["virtio_pci", "virtio_console", "virtio_net", "af_packet", "veth", "tun", "8021q"];
 
 /// Found on the host before anything is started.
 pub struct Userland {

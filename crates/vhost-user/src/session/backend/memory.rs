@@ -6,7 +6,14 @@ use crate::violation::Violation;
 /// Regions that overlap nowhere, neither in the guest's nor in the front-end's address space.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemoryMap {
-    regions: Vec<MemoryRegion>,
+    regions: Vec<Added>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Added {
+    region: MemoryRegion,
+    /// How often it was added, less how often it was removed.
+    times: u64,
 }
 
 impl MemoryMap {
@@ -33,7 +40,7 @@ impl MemoryMap {
                 return Err(rule.violation(field, start, "a start that the size does not overflow"));
             }
         }
-        for other in &self.regions {
+        for Added { region: other, .. } in &self.regions {
             if overlap(other.guest_address, other.size_bytes, region.guest_address, region.size_bytes) {
                 return Err(rule.violation("guest address", region.guest_address, "no overlap of regions"));
             }
@@ -41,7 +48,7 @@ impl MemoryMap {
                 return Err(rule.violation("user address", region.user_address, "no overlap of regions"));
             }
         }
-        self.regions.push(region);
+        self.regions.push(Added { region, times: 1 });
         Ok(self)
     }
 
@@ -52,20 +59,36 @@ impl MemoryMap {
         rule: &Rule,
         region: MemoryRegion,
     ) -> Result<(Self, MemoryRegion), Violation> {
-        let same = |other: &MemoryRegion| {
-            (other.guest_address, other.user_address, other.size_bytes)
-                == (region.guest_address, region.user_address, region.size_bytes)
-        };
-        let at = self.regions.iter().position(same).ok_or_else(|| {
-            rule.violation("guest address", region.guest_address, "a region that was added")
-        })?;
+        let at =
+            self.regions.iter().position(|added| same_place(&added.region, &region)).ok_or_else(|| {
+                rule.violation("guest address", region.guest_address, "a region that was added")
+            })?;
         let removed = self.regions.swap_remove(at);
-        Ok((self, removed))
+        Ok((self, removed.region))
+    }
+
+    /// Counts it where this very region is there already. QEMU before 8.0 adds and removes each region once
+    /// for every queue pair, over the one connection that they have.
+    pub(super) fn add_again(&mut self, region: &MemoryRegion) -> bool {
+        let known = self.regions.iter_mut().find(|added| added.region == *region);
+        known.map(|added| added.times += 1).is_some()
+    }
+
+    /// Counts it where the region was added more often than removed, and stays.
+    pub(super) fn remove_once(&mut self, region: &MemoryRegion) -> bool {
+        let known =
+            self.regions.iter_mut().find(|added| same_place(&added.region, region) && added.times > 1);
+        known.map(|added| added.times -= 1).is_some()
     }
 
     pub(super) fn len(&self) -> usize {
         self.regions.len()
     }
+}
+
+fn same_place(one: &MemoryRegion, other: &MemoryRegion) -> bool {
+    (one.guest_address, one.user_address, one.size_bytes)
+        == (other.guest_address, other.user_address, other.size_bytes)
 }
 
 fn overlap(a: u64, a_size: u64, b: u64, b_size: u64) -> bool {

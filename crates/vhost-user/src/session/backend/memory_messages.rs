@@ -51,6 +51,9 @@ impl BackendSession {
         fds: Vec<OwnedFd>,
     ) -> Result<Next, Violation> {
         let file = only_fd(rule, fds)?;
+        if self.postcopy == Postcopy::Off && self.memory.add_again(&region) {
+            return Ok(Next::Done);
+        }
         let memory = self.memory.clone().with(rule, region)?;
         self.check_slots(rule, &memory)?;
         let region = SharedRegion { region, file };
@@ -79,6 +82,9 @@ impl BackendSession {
 
     /// Some front-ends pass a descriptor here; it is closed unused, as the text allows.
     pub(super) fn on_rem_mem_reg(&mut self, rule: &Rule, region: MemoryRegion) -> Result<Next, Violation> {
+        if self.memory.remove_once(&region) {
+            return Ok(Next::Done);
+        }
         let (memory, region) = self.memory.clone().without(rule, region)?;
         Ok(self.ask_done(rule, Commit::Memory(memory), |done| Event::MemoryRegionRemoved { region, done }))
     }

@@ -47,7 +47,8 @@ fn regions_come_and_go_one_by_one() {
     let add = |n| Request::AddMemReg(SingleRegion(region(n)));
     let remove = |n| Request::RemMemReg(SingleRegion(region(n)));
     pass(&mut session, add(0), vec![fd()]);
-    reject(&mut session, add(0), vec![fd()], "guest address");
+    let elsewhere = MemoryRegion { mmap_offset: 4096, ..region(0) };
+    reject(&mut session, Request::AddMemReg(SingleRegion(elsewhere)), vec![fd()], "guest address");
     reject(&mut session, add(1), vec![], "file descriptors");
     pass(&mut session, add(1), vec![fd()]);
     reject(&mut session, add(2), vec![fd()], "number of regions");
@@ -56,6 +57,28 @@ fn regions_come_and_go_one_by_one() {
     reject(&mut session, remove(0), vec![], "guest address");
     pass(&mut session, add(2), vec![fd()]);
     reject(&mut session, Request::AckMemRegs, vec![], "payload size");
+}
+
+#[test]
+fn a_region_added_twice_is_there_until_it_was_removed_twice() {
+    let mut session = agreed_without(Features::empty());
+    let add = || Request::AddMemReg(SingleRegion(region(0)));
+    let remove = || Request::RemMemReg(SingleRegion(region(0)));
+    pass(&mut session, add(), vec![fd()]);
+    // Nothing changes, so there is nothing to do but to say yes.
+    let said_yes = |session: &mut BackendSession, request, fds| match send(session, request, fds) {
+        Received::Reply(reply) => assert_eq!(number(&reply), 0),
+        other => panic!("{other:?}"),
+    };
+    said_yes(&mut session, add(), vec![fd()]);
+    assert_eq!(session.memory.len(), 1);
+    said_yes(&mut session, remove(), vec![]);
+    assert_eq!(session.memory.len(), 1);
+    let removed = event(&mut session, remove(), vec![]);
+    let Event::MemoryRegionRemoved { region: gone, done } = removed else { panic!() };
+    assert_eq!(gone, region(0));
+    let _ = session.answer(done, Ok(())).unwrap();
+    reject(&mut session, remove(), vec![], "guest address");
 }
 
 #[test]
