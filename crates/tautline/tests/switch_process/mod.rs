@@ -110,11 +110,14 @@ impl SwitchProcess {
     /// Its counters, asked for with SIGUSR1.
     #[track_caller]
     pub fn snapshot(&self) -> Value {
-        let before = self.stdout.lock().0.len();
-        kill(Pid::from_raw(self.id() as i32), Signal::SIGUSR1).unwrap();
-        let line = self.stdout.after(before);
-        let line = line.unwrap_or_else(|| panic!("no counters; it said {:#?}", self.said()));
+        let line = self.ask().unwrap_or_else(|| panic!("no counters; it said {:#?}", self.said()));
         serde_json::from_str(&line).unwrap()
+    }
+
+    fn ask(&self) -> Option<String> {
+        let before = self.stdout.lock().0.len();
+        kill(Pid::from_raw(self.id() as i32), Signal::SIGUSR1).ok()?;
+        self.stdout.after(before)
     }
 
     /// What it said to people.
@@ -139,11 +142,11 @@ impl SwitchProcess {
 
 impl Drop for SwitchProcess {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the switch said {:#?} and counted {:?}", self.said(), self.ask());
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if std::thread::panicking() {
-            println!("the switch said {:#?}", self.said());
-        }
     }
 }
 
