@@ -166,6 +166,43 @@ fn packed_chains() {
     assert_eq!(refused(&arena), error(IndirectInIndirect, Place::Indirect { of: 1, entry: 0 }, 4));
 }
 
+/// DPDK's transmit tables: the header's entry says WRITE, and a readable frame follows. The header alone is
+/// forgiven.
+#[test]
+fn a_packed_table_whose_header_alone_is_called_writable_is_readable() {
+    let table = |flags: &[u16]| {
+        let len = 16 * flags.len() as u32;
+        let arena = packed_ring(packed(), &[(TABLES, len, 0, INDIRECT)]);
+        for (i, &flags) in flags.iter().enumerate() {
+            let at = DATA + 100 * i as u64;
+            arena.table_bytes().slice(16 * i, 16).write(&descriptor(at, 12 + i as u32, 0, flags));
+        }
+        arena
+    };
+    let parts = |flags: &[u16]| {
+        let arena = table(flags);
+        arena.write_data(0, b"a net header");
+        let mut burst = Burst::new(8);
+        assert_eq!(arena.device().take(&mut burst, 8), Ok(2));
+        let chain = burst.chain(1);
+        let mut header = [0; 12];
+        chain.read(0, &mut header);
+        assert!(chain.readable_bytes() == 0 || header == *b"a net header");
+        (chain.readable_bytes(), chain.writable_bytes())
+    };
+    assert_eq!(parts(&[WRITE, 0]), (25, 0));
+    assert_eq!(parts(&[WRITE, 0, 0, WRITE]), (39, 15));
+    assert_eq!(parts(&[WRITE, WRITE]), (0, 25));
+    assert_eq!(parts(&[WRITE]), (0, 12));
+    let rule = |flags: &[u16], entry: u16, value| {
+        let place = Place::Indirect { of: 1, entry };
+        assert_eq!(refused(&table(flags)), error(Malformed::ReadableAfterWritable, place, value));
+    };
+    rule(&[WRITE, WRITE, 0], 2, DATA + 200);
+    rule(&[WRITE, 0, WRITE, 0], 3, DATA + 300);
+    rule(&[0, WRITE, 0], 2, DATA + 200);
+}
+
 /// A driver that makes slots available again which the device still has.
 #[test]
 fn packed_slots_cannot_be_available_twice() {

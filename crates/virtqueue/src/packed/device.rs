@@ -450,6 +450,10 @@ fn check_indirect<F: FeatureSet>(flags: u16, place: Place) -> Result<(), TakeErr
 }
 
 /// A table of descriptors in a buffer of its own: all of its entries are the chain, in order (§2.8.7).
+///
+/// DPDK's driver leaves WRITE set in the first entry of its transmit tables, the net header's, though the
+/// frame behind it is readable (`vring_desc_init_indirect_packed`, as of 23.11). No
+/// rightful table looks like that (§2.8.5), so such an entry is taken as the readable one that it is.
 fn walk_indirect(
     chain: &mut ChainBuilder,
     lender: &mut Lender<'_>,
@@ -462,6 +466,8 @@ fn walk_indirect(
     if !len.is_multiple_of(16) || entries == 0 || entries > MAX_INDIRECT.max(queue_size as u32) {
         return Err(TakeError::malformed(Malformed::IndirectTableSize, Place::Slot(slot), len.into()));
     }
+    let fresh = chain.is_empty();
+    let mut header = None;
     for entry in 0..entries as u16 {
         let place = Place::Indirect { of: slot, entry };
         let mut bytes = [0; 16];
@@ -472,7 +478,18 @@ fn walk_indirect(
         if flags & INDIRECT != 0 {
             return Err(TakeError::malformed(Malformed::IndirectInIndirect, place, flags.into()));
         }
-        chain.add(lender, whole as u64, (whole >> 64) as u32, flags & WRITE != 0, place)?;
+        let (address, len, writable) = (whole as u64, (whole >> 64) as u32, flags & WRITE != 0);
+        match header.take() {
+            Some((address, len, place)) if !writable => {
+                chain.restart(lender);
+                chain.add(lender, address, len, false, place)?;
+            }
+            _ => {}
+        }
+        if fresh && entry == 0 && writable {
+            header = Some((address, len, place));
+        }
+        chain.add(lender, address, len, writable, place)?;
     }
     Ok(())
 }
