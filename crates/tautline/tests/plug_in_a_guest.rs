@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use peers::guest::{Boot, Session};
 
 /// For one block, guests that boot on an emulated CPU included.
@@ -137,30 +139,29 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// Processes of the page other than the shell, whoever their parents are by now: all have inherited
+    /// the folder's name.
+    fn processes(&self) -> Vec<i32> {
+        let ours = format!("TMPDIR={}", self.folder.path().display());
+        let ids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let is_ours = |id: &i32| {
+            let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == ours.as_bytes())
+        };
+        ids.filter(|id| *id != self.bash.id() as i32).filter(is_ours).collect()
+    }
+}
+
 impl Drop for Shell {
     fn drop(&mut self) {
-        // Everything of the page is a descendant, or in a namespace that a descendant holds.
-        for process in descendants(self.bash.id()) {
-            let _ = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(process),
-                nix::sys::signal::Signal::SIGKILL,
-            );
+        for process in self.processes() {
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
         }
         let _ = self.bash.kill();
         let _ = self.bash.wait();
     }
-}
-
-/// The processes that come from this one and whose parents live.
-fn descendants(of: u32) -> Vec<i32> {
-    let children = |id: i32| fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-    let mut found = vec![of as i32];
-    let mut at = 0;
-    while at < found.len() {
-        found.extend(children(found[at]).split_whitespace().map(|id| id.parse::<i32>().unwrap()));
-        at += 1;
-    }
-    found.split_off(1)
 }
 
 /// The guests of the reader: which arguments boot them, and who has booted.
@@ -227,7 +228,12 @@ fn every_command_of_the_page_does_what_the_page_says() {
             other => panic!("a block of an unknown kind: {other}"),
         }
     }
-    assert_eq!(descendants(shell.bash.id()), [0; 0], "something of the page still runs");
+    // What was killed with its parent ends a moment later.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !shell.processes().is_empty() {
+        assert!(Instant::now() < deadline, "still running: {:?}", shell.processes());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let left = fs::read_dir(shell.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("tmp.")).collect();
     assert!(left.is_empty(), "the page leaves {left:?} behind");

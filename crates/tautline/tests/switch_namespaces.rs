@@ -161,16 +161,17 @@ impl Joined {
 fn begin(namespaces: &[Netns; 2], folder: &Folder, part: Part, pairs: u16) -> Background {
     let (tautline, [left, right]) =
         (folder.text("tautline"), ["left", "right"].map(|name| folder.text(name)));
-    let plug = |address, socket| {
+    let plug = |last, socket| {
+        // With an address of its own each time, the other side's kernel would look for the old one first.
         format!(
             "{tautline} switch --connect kernel=plug \
-             --port kernel=tap:tap0,address={address},queue-pairs={pairs} \
+             --port kernel=tap:tap0,address=10.9.0.{last}/24,mac=02:00:00:00:00:0{last},queue-pairs={pairs} \
              --port plug=virtio-user:{socket},queue-pairs={pairs}"
         )
     };
     let line = match part {
-        Part::Left => plug("10.9.0.1/24", &left),
-        Part::Right => plug("10.9.0.2/24", &right),
+        Part::Left => plug(1, &left),
+        Part::Right => plug(2, &right),
         Part::Centre => format!(
             "{tautline} switch --port left=vhost-user:{left},queue-pairs={pairs} \
              --port right=vhost-user:{right},queue-pairs={pairs}"
@@ -237,7 +238,9 @@ fn refused(folder: &Folder, ports: &[String]) -> (i32, String) {
         }
     };
     command.current_dir("/").arg("switch");
-    ports.iter().for_each(|port| drop(command.args(["--port", port])));
+    for port in ports {
+        command.args(["--port", port]);
+    }
     let output = peers::run(&mut command, SOON).unwrap();
     (output.status, output.stderr)
 }
@@ -252,7 +255,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         ("a".into(), 2, &["--port a", "write NAME=KIND:TARGET"]),
         ("a=tap".into(), 2, &["'tap' names no kind", "write KIND:TARGET"]),
         ("a=vhost:/tmp/s".into(), 2, &["no port of kind 'vhost'", "vhost-user:PATH"]),
-        ("a=tap:t,queues=2".into(), 2, &["no option 'queues'", "it has queue-pairs"]),
+        ("a=tap:t,queues=2".into(), 2, &["no option 'queues'", "it has fd, queue-pairs"]),
         ("a=tap:t,queue-pairs=0".into(), 2, &["queue-pairs=0", "write a number from 1 to 256"]),
         ("a=tap:t,address=10.9.0.1".into(), 2, &["address=10.9.0.1", "write an address with its prefix"]),
         (format!("a=vhost-user:/tmp/{long}"), 2, &["use vhost-user:", "at most 107 bytes", "shorter"]),
