@@ -202,4 +202,15 @@ impl Background {
     pub fn id(&self) -> u32 {
         self.0.id()
     }
+
+    /// Whether it runs still.
+    pub fn runs(&mut self) -> bool {
+        self.0.runs()
+    }
+
+    /// Waits until it has ended by itself or by a signal; its exit status, which is 128 and the signal's
+    /// number where a signal ended it. Killed, and an error, when the limit has passed.
+    pub fn end(&mut self, limit: Duration) -> Result<i32, Error> {
+        self.0.end(limit)
+    }
 }

@@ -37,6 +37,7 @@ mod own;
 pub mod pcap;
 mod plug;
 mod queue;
+mod socket_path;
 pub mod spec;
 pub mod tap;
 #[cfg(feature = "testing")]

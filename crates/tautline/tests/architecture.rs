@@ -73,6 +73,45 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Every `Type::function` of the sources. Also by the traits and generic parameters that an `impl` names:
+/// close enough to notice what was renamed or has gone.
+fn functions() -> BTreeSet<(String, String)> {
+    let mut files = Vec::new();
+    rust_files(&root().join("crates"), &mut files);
+    let mut found = BTreeSet::new();
+    for text in files.into_iter().map(|path| fs::read_to_string(path).unwrap()) {
+        let mut owners: Vec<&str> = Vec::new();
+        for line in text.lines() {
+            let words =
+                || line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+            let opens = |word| matches!(word, "impl" | "trait");
+            if !line.starts_with([' ', '/']) && words().any(opens) {
+                owners = words().collect();
+            } else if line == "}" {
+                owners.clear();
+            } else if let Some(name) = words().skip_while(|word| *word != "fn").nth(1) {
+                found.extend(owners.iter().map(|owner| ((*owner).to_owned(), name.to_owned())));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_frames_way_names_functions_that_there_are() {
+    let page = page();
+    let section = page.split("\n## A frame's way\n").nth(1).expect("the section");
+    let section = section.split("\n## ").next().unwrap();
+    let known = functions();
+    let mut named = 0;
+    for word in section.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':') {
+        let Some((owner, name)) = word.trim_matches(':').split_once("::") else { continue };
+        named += 1;
+        assert!(known.contains(&(owner.to_owned(), name.to_owned())), "{word} is in no source");
+    }
+    assert!(named > 25, "only {named} functions found in the drawing: the search is broken");
+}
+
 /// Whether a file's code, its comments aside, holds the keyword (and not the `unsafe-inline` of a page).
 fn has_unsafe(text: &str) -> bool {
     let keyword = |line: &str| {

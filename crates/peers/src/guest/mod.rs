@@ -6,6 +6,7 @@
 
 mod archive;
 mod control;
+mod elsewhere;
 mod modules;
 mod port;
 mod userland;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+pub use elsewhere::{Boot, Session};
 pub use port::Port;
 
 use crate::process::{PAUSE, Process, tail, tied};

@@ -134,6 +134,7 @@ impl VhostUser {
     pub fn new(options: VhostUserOptions) -> Result<Self, PortError> {
         let name = format!("vhost-user:{}", options.path.display());
         let what = || format!("set up {name}");
+        crate::socket_path::check("vhost-user", &options.path)?;
         if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
             let why = format!("{} queue pairs", options.queue_pairs);
             return Err(PortError::new(what(), why, format!("ask for 1 to {MAX_QUEUE_PAIRS}")));

@@ -75,9 +75,13 @@ impl VirtioUserOptions {
             let what = format!("virtio-user {}: {what}", self.path.display());
             Err(PortError::new(what, "not possible", remedy))
         };
+<<<<<<< HEAD
         if self.path.as_os_str().len() > LONGEST_PATH_BYTES {
             return wrong("too long a path", &format!("choose one of at most {LONGEST_PATH_BYTES} bytes"));
         }
+=======
+        crate::socket_path::check("virtio-user", &self.path)?;
+>>>>>>> wip-docs
         if !(1..=128).contains(&self.queue_pairs) {
             return wrong(&format!("{} queue pairs", self.queue_pairs), "choose 1 to 128");
         }

@@ -1,0 +1,111 @@
+//! The same guest in a QEMU that somebody else starts: a page's command line, another tool.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::control::{Control, Silence};
+use super::userland::Userland;
+use super::{GRACE, PAUSE};
+use crate::requirements::Requirements;
+use crate::{Error, Output};
+
+/// Kernel, file system and control channel of a guest, for any user of this machine to boot.
+pub struct Boot {
+    folder: tempfile::TempDir,
+    kernel: PathBuf,
+    initramfs: PathBuf,
+    listener: UnixListener,
+}
+
+impl Boot {
+    /// Makes all that QEMU needs.
+    pub fn prepare() -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let kernel = environment::vm::find_kernel().unwrap_or_else(|failure| {
+            needs.missing(format!("a kernel image ({failure})"));
+            PathBuf::new()
+        });
+        let userland = Userland::find(&kernel, &mut needs);
+        needs.met()?;
+        let failed = |doing: &'static str| Error::system(doing);
+        let folder = tempfile::tempdir().map_err(failed("making a folder for the guest"))?;
+        // The kernel may lie where only its owner can look.
+        let image = folder.path().join("kernel");
+        std::fs::copy(&kernel, &image).map_err(failed("copying the guest's kernel"))?;
+        let initramfs = folder.path().join("initramfs");
+        std::fs::write(&initramfs, userland.archive()?).map_err(failed("writing the guest's file system"))?;
+        let socket = folder.path().join("control");
+        let listener = UnixListener::bind(&socket).map_err(failed("making the control channel"))?;
+        listener.set_nonblocking(true).map_err(failed("making the control channel"))?;
+        for (path, mode) in
+            [(folder.path(), 0o755), (&*image, 0o644), (&*initramfs, 0o644), (&*socket, 0o777)]
+        {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(path, mode).map_err(failed("letting others boot the guest"))?;
+        }
+        Ok(Self { folder, kernel: image, initramfs, listener })
+    }
+
+    /// QEMU's arguments beside machine, memory and network cards. No word of them has a space but the
+    /// kernel's command line, which has none of its own.
+    pub fn arguments(&self) -> Vec<String> {
+        let path = |path: &Path| path.display().to_string();
+        let control = path(&self.folder.path().join("control"));
+        let arguments = [
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-cpu",
+            "max",
+            "-append",
+            "quiet",
+            "-device",
+            "virtio-serial-pci",
+            "-device",
+            "virtserialport,chardev=control,name=control",
+        ];
+        let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
+        arguments.extend(["-chardev".into(), format!("socket,id=control,path={control}")]);
+        arguments.extend(["-kernel".into(), path(&self.kernel), "-initrd".into(), path(&self.initramfs)]);
+        arguments
+    }
+
+    /// Waits until the guest takes commands.
+    pub fn wait(&self, limit: Duration) -> Result<Session, Error> {
+        let doing = "waiting for a guest that another program boots";
+        let deadline = Instant::now() + limit;
+        let timed_out = || Error::TimedOut { doing: doing.into(), limit, said: String::new() };
+        let stream = loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(_) if Instant::now() > deadline => return Err(timed_out()),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        };
+        stream.set_nonblocking(false).map_err(Error::system(doing))?;
+        let control = Control::new(stream).map_err(Error::system(doing))?;
+        control.ready(deadline.saturating_duration_since(Instant::now())).map_err(|_| timed_out())?;
+        Ok(Session { control })
+    }
+}
+
+/// A guest that takes commands. Whoever started it ends it.
+pub struct Session {
+    control: Control,
+}
+
+impl Session {
+    /// Runs a shell's command line; the guest kills its shell when the limit has passed.
+    pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
+        let doing = || format!("running `{line}` in the guest");
+        let id = self.control.send(line, limit).map_err(Error::system("telling the guest"))?;
+        self.control.output(id, limit + GRACE).map_err(|silence| match silence {
+            Silence::Ended => Error::refused(doing(), "the guest has ended".to_owned()),
+            Silence::TimedOut => Error::TimedOut { doing: doing(), limit, said: String::new() },
+        })
+    }
+}

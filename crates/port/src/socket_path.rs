@@ -1,0 +1,31 @@
+//! A vhost-user socket's path, checked before anything is tried with it.
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::PortError;
+
+/// Longest path of a socket in bytes: `sun_path` of `unix(7)` has 108, the last of which is 0.
+const MOST_BYTES: usize = 107;
+
+/// Says what is wrong with a path to which no socket can ever be bound.
+pub(crate) fn check(kind: &str, path: &Path) -> Result<(), PortError> {
+    let bytes = path.as_os_str().as_bytes().len();
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    let why = format!("a socket's path has at most {MOST_BYTES} bytes, this one {bytes}");
+    Err(PortError::new(format!("use {kind}:{}", path.display()), why, "choose a shorter path"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_path_that_the_system_takes_is_taken() {
+        let path = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
+        assert!(check("vhost-user", Path::new(&path(107))).is_ok());
+        let error = check("vhost-user", Path::new(&path(108))).unwrap_err().to_string();
+        assert!(error.contains("107") && error.contains("108") && error.contains("shorter"), "{error}");
+    }
+}

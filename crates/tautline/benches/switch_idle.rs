@@ -1,0 +1,266 @@
+//! What an idle `tautline switch` costs, and how long the first frame after idleness takes.
+//!
+//! The switch is the binary itself, a process of its own; guests are `virtio-user` ports of this process,
+//! whose one thread sends and looks for what arrives without ever sleeping. So the only wake-up in a
+//! frame's time is the switch's. For scale the same with an eventfd: another process of this program sleeps
+//! in `read` and answers by a second eventfd.
+//!
+//! Prints tables and asserts nothing: `cargo bench -p tautline --bench switch_idle [-- SAMPLES [SECONDS]]`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, read, write};
+use port::Lending;
+use port::virtio_user::{VirtioUser, VirtioUserOptions};
+use traffic::rig::TestRig;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Only something broken takes longer.
+const LIMIT: Duration = Duration::from_secs(20);
+const GAPS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(100), Duration::from_secs(1)];
+/// Samples without a gap: they cost next to nothing.
+const POLLING_SAMPLES: usize = 20_000;
+const PORTS: [usize; 3] = [1, 2, 16];
+/// The argument of the other process.
+const ECHO: &str = "echo-eventfd";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    if arguments.first().is_some_and(|word| word == ECHO) {
+        return echo();
+    }
+    let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |word| word.parse::<usize>());
+    let (samples, seconds) = (number(0, 200)?, number(1, 10)?);
+    println!("{}", machine());
+
+    println!("\nCPU use of an idle switch over {seconds} s");
+    println!("{:>6}  {:>12}  {:>16}  {:>12}", "ports", "% of a CPU", "by ticks, %", "wake-ups/s");
+    for ports in PORTS {
+        println!("{}", idle(ports, Duration::from_secs(seconds as u64))?);
+    }
+
+    println!("\nOne way, in µs");
+    println!("{:<34}  {:>8}  {:>8}  {:>8}  {:>8}", "", "samples", "median", "99 %", "maximum");
+    let mut frames = FrameClock::start()?;
+    println!("{}", row("frame, the switch polls", frames.measure(Duration::ZERO, POLLING_SAMPLES)?));
+    for gap in GAPS {
+        println!("{}", row(&format!("frame after {gap:?} idle"), frames.measure(gap, samples)?));
+    }
+    drop(frames);
+    let mut bare = EventFdClock::start()?;
+    for gap in GAPS {
+        println!("{}", row(&format!("eventfd and back after {gap:?}"), bare.measure(gap, samples)?));
+    }
+    Ok(())
+}
+
+/// What the figures belong to.
+fn machine() -> String {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = text("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let kernel = text("/proc/sys/kernel/osrelease");
+    let load = text("/proc/loadavg");
+    let mut facts = String::new();
+    let _ =
+        write!(facts, "{}, {cpus} CPUs, kernel {}, ", model.map_or("CPU unknown", |m| m.1), kernel.trim());
+    let _ = write!(facts, "load {} before", load.split_whitespace().next().unwrap_or("unknown"));
+    facts
+}
+
+/// A switch of some `vhost-user` ports, each of which is plugged in. Ended when dropped.
+struct Plugged {
+    switch: Child,
+    rig: TestRig,
+    _folder: tempfile::TempDir,
+}
+
+impl Plugged {
+    fn start(ports: usize) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let sockets: Vec<_> = (0..ports).map(|port| folder.path().join(format!("{port}.sock"))).collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+        command.arg("switch");
+        for (port, socket) in sockets.iter().enumerate() {
+            command.args(["--port", &format!("p{port}=vhost-user:{}", socket.display())]);
+        }
+        let switch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mut plugged = Plugged { switch, rig: TestRig::new(), _folder: folder };
+        for socket in &sockets {
+            let port = VirtioUser::new(VirtioUserOptions::new(socket))?;
+            plugged.rig.plug("bench", Box::new(port))?;
+        }
+        plugged.rig.wait_until_up(LIMIT)?;
+        Ok(plugged)
+    }
+}
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.switch.id() as i32), Signal::SIGTERM);
+        let _ = self.switch.wait();
+    }
+}
+
+/// What a process has used so far.
+struct Used {
+    /// On a CPU, by the scheduler's clock, ns.
+    ran_ns: u64,
+    /// How often a thread was put on a CPU.
+    slices: u64,
+    /// User and system time, in ticks of 10 ms.
+    ticks: u64,
+}
+
+fn used(process: u32) -> io::Result<Used> {
+    let folder = format!("/proc/{process}");
+    let stat = fs::read_to_string(format!("{folder}/stat"))?;
+    // Behind the name, which may hold anything, in brackets: state is field 3, utime and stime 14 and 15.
+    let behind = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = behind.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    let mut used = Used { ran_ns: 0, slices: 0, ticks };
+    for thread in fs::read_dir(Path::new(&folder).join("task"))? {
+        let schedstat = fs::read_to_string(thread?.path().join("schedstat"))?;
+        let numbers: Vec<u64> = schedstat.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        if let [ran_ns, _waited_ns, slices] = numbers[..] {
+            used.ran_ns += ran_ns;
+            used.slices += slices;
+        }
+    }
+    Ok(used)
+}
+
+fn idle(ports: usize, time: Duration) -> Result<String> {
+    let plugged = Plugged::start(ports)?;
+    // Plugging in is over, and the spin budget used up.
+    std::thread::sleep(Duration::from_secs(1));
+    let (since, before) = (Instant::now(), used(plugged.switch.id())?);
+    std::thread::sleep(time);
+    let (seconds, after) = (since.elapsed().as_secs_f64(), used(plugged.switch.id())?);
+    let ran = (after.ran_ns - before.ran_ns) as f64 / 1e9 / seconds;
+    // USER_HZ is 100 on every architecture that this runs on (proc(5)).
+    let ticks = (after.ticks - before.ticks) as f64 / 100.0 / seconds;
+    let slices = (after.slices - before.slices) as f64 / seconds;
+    Ok(format!("{ports:>6}  {:>12.4}  {:>16.1}  {slices:>12.1}", 100.0 * ran, 100.0 * ticks))
+}
+
+/// Times frames from one port of a switch to the other.
+struct FrameClock {
+    plugged: Plugged,
+    frame: Lending,
+}
+
+impl FrameClock {
+    fn start() -> Result<Self> {
+        let mut frame = [0u8; 64];
+        // To and from locally administered addresses; the type is one for experiments (IEEE 802).
+        frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+        let mut clock = FrameClock { plugged: Plugged::start(2)?, frame: Lending::of_frame(&frame)? };
+        // A worker may still be taking a queue over: the first frames are not counted.
+        clock.measure(Duration::from_millis(1), 100)?;
+        Ok(clock)
+    }
+
+    fn measure(&mut self, gap: Duration, samples: usize) -> Result<Vec<Duration>> {
+        let (from, to) = self.plugged.rig.two_ends(0, 1).ok_or("no two ends")?;
+        let sink = from.sinks().next().ok_or("no queue to send")?;
+        let source = to.sources().next().ok_or("no queue to receive")?;
+        let mut times = Vec::with_capacity(samples);
+        while times.len() < samples {
+            if !gap.is_zero() {
+                std::thread::sleep(gap);
+            }
+            let since = Instant::now();
+            sink.accept(&self.frame, &[0])?;
+            loop {
+                let arrived = source.lend(8)?.len();
+                if arrived > 0 {
+                    times.push(since.elapsed());
+                    source.release();
+                    break;
+                }
+                if since.elapsed() > LIMIT {
+                    return Err(format!("no frame within {} s", LIMIT.as_secs()).into());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// Times how long another process takes to wake up and answer.
+struct EventFdClock {
+    other: Child,
+    there: EventFd,
+    back: EventFd,
+}
+
+impl EventFdClock {
+    fn start() -> Result<Self> {
+        let there = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?;
+        let back = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let duplicate = |fd: &EventFd| -> io::Result<OwnedFd> { fd.as_fd().try_clone_to_owned() };
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(ECHO).stdin(duplicate(&there)?).stdout(duplicate(&back)?);
+        let mut clock = EventFdClock { other: command.spawn()?, there, back };
+        clock.measure(Duration::from_millis(1), 100)?;
+        Ok(clock)
+    }
+
+    fn measure(&mut self, gap: Duration, samples: usize) -> Result<Vec<Duration>> {
+        let mut times = Vec::with_capacity(samples);
+        while times.len() < samples {
+            std::thread::sleep(gap);
+            let since = Instant::now();
+            self.there.write(1)?;
+            loop {
+                match self.back.read() {
+                    Ok(_) => break,
+                    Err(Errno::EAGAIN) if since.elapsed() < LIMIT => std::hint::spin_loop(),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            times.push(since.elapsed());
+        }
+        Ok(times)
+    }
+}
+
+impl Drop for EventFdClock {
+    fn drop(&mut self) {
+        let _ = self.other.kill();
+        let _ = self.other.wait();
+    }
+}
+
+/// The other process: standard input and output are eventfds. Ends with its parent, by SIGKILL.
+fn echo() -> Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    let mut count = [0; 8];
+    loop {
+        read(io::stdin().as_fd(), &mut count)?;
+        write(io::stdout().as_fd(), &1u64.to_ne_bytes())?;
+    }
+}
+
+fn row(what: &str, mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let at = |share: f64| {
+        let index = ((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1;
+        times[index].as_secs_f64() * 1e6
+    };
+    let (median, high, most) = (at(0.5), at(0.99), at(1.0));
+    format!("{what:<34}  {:>8}  {median:>8.1}  {high:>8.1}  {most:>8.1}", times.len())
+}

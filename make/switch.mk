@@ -1,0 +1,10 @@
+# Targets of the switch; included by the Makefile.
+
+.PHONY: bench-switch-idle
+
+SAMPLES ?= 200
+SECONDS_IDLE ?= 10
+
+## bench-switch-idle: CPU use of an idle switch, and the time of the first frame after idleness
+bench-switch-idle:
+	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
