@@ -232,9 +232,8 @@ pub fn zero_loss(results: &Results) -> Vec<ZeroLossRow<'_>> {
 }
 
 fn zero_loss_row<'a>(results: &Results, found: &'a ZeroLoss) -> ZeroLossRow<'a> {
-    let same = |trial: &&Trial| {
-        trial.cell == found.cell && trial.system == found.system && trial.verdict.counts()
-    };
+    let same =
+        |trial: &&Trial| trial.cell == found.cell && trial.system == found.system && trial.verdict.counts();
     let rates: Vec<f64> = results.trials.iter().filter(same).map(|t| t.frames_per_second).collect();
     let lower = found.search.finding.decided_lower();
     let frames_per_second = lower.map(|load| load.frames_per_second() as f64 * f64::from(found.lanes));

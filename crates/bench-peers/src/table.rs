@@ -1,6 +1,7 @@
 //! Tables: for the terminal, and as Markdown.
 use std::fmt::Write;
 
+use comfy_table::{LineStyle, TableStyle};
 use measure::bootstrap::RatioEstimate;
 
 use crate::cell::{DriverKind, Topology, ZERO_LOSS_GOAL};
@@ -31,7 +32,8 @@ pub fn terminal(results: &Results) -> String {
     let mut text = String::new();
     for table in tables(results) {
         let mut drawn = comfy_table::Table::new();
-        drawn.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY).set_header(table.header);
+        drawn.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+        drawn.set_header(table.header);
         drawn.add_rows(table.rows);
         let _ = writeln!(text, "\n{}\n{drawn}", table.title);
     }
