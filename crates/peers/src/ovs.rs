@@ -102,6 +102,13 @@ impl Tools {
     }
 }
 
+/// What the switch that would be started says of its version; `None` where there is none.
+pub fn version() -> Option<String> {
+    let tools = Tools::find(&mut Requirements::new());
+    let output = process::run(Command::new(tools.vswitchd()).arg("--version"), LIMIT).ok()?;
+    output.stdout.lines().next().map(str::to_owned)
+}
+
 impl OvsDpdk {
     /// Starts it with nothing unusual.
     pub fn new() -> Result<Self, Error> {

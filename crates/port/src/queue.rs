@@ -33,6 +33,13 @@ pub trait Source: Any + Send {
     /// lending is to be released too then.
     fn lent(&self) -> bool;
 
+    /// What the last call of [`Source::lend`] lent, for whoever changes heads before passing frames on: it is
+    /// the heads that are delivered, and the sender's memory stays as it is. `None` of sources that do not
+    /// let that happen.
+    fn lending_mut(&mut self) -> Option<&mut Lending> {
+        None
+    }
+
     /// Gives all that was lent back to the sender at once.
     fn release(&mut self);
 

@@ -53,6 +53,7 @@ pub struct Settings {
     vdevs: Vec<Vdev>,
     queue_pairs: Option<u16>,
     simd_bits: Option<u16>,
+    forwarding_cpu: Option<usize>,
     eal: Vec<String>,
     arguments: Vec<String>,
 }
@@ -73,6 +74,13 @@ impl Settings {
     /// The widest vector instructions that DPDK may use: 512 for the packed ring's vector path.
     pub fn simd_bits(mut self, bits: u16) -> Self {
         self.simd_bits = Some(bits);
+        self
+    }
+
+    /// The CPU of the thread that moves packets; wherever the system puts it otherwise. Two processes whose
+    /// packet threads share one CPU starve each other: give each its own.
+    pub fn forwarding_cpu(mut self, cpu: usize) -> Self {
+        self.forwarding_cpu = Some(cpu);
         self
     }
 
@@ -116,12 +124,13 @@ impl Testpmd {
         let mut command = tied(&stdbuf, &mut needs);
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
-        // Two threads, of commands and of packets, wherever the system puts them: pinned ones of two
-        // processes would share one CPU and leave the other idle.
+        // Two threads, of commands and of packets, wherever the system puts them if nothing is said: ones of
+        // two processes that DPDK pins by itself would share one CPU and leave the other idle.
         let cpus = cpus::allowed_list();
+        let forwarding = settings.forwarding_cpu.map_or_else(|| cpus.clone(), |cpu| cpu.to_string());
         command.args(["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry"]);
         command.args(["--no-shconf", "--file-prefix", "peer"]);
-        command.args(["--lcores", &format!("0@({cpus}),1@({cpus})")]);
+        command.args(["--lcores", &format!("0@({cpus}),1@({forwarding})")]);
         command.args(["--log-level=lib.vhost.config:warning", "--log-level=pmd.net.virtio.*:info"]);
         command.env("RUNTIME_DIRECTORY", folder.path());
         if let Some(bits) = settings.simd_bits {

@@ -130,6 +130,11 @@ impl Source for FromGuest {
         self.lent
     }
 
+    #[inline(always)]
+    fn lending_mut(&mut self) -> Option<&mut Lending> {
+        Some(&mut self.lending)
+    }
+
     #[inline]
     fn release(&mut self) {
         self.lending.clear();

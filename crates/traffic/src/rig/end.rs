@@ -33,6 +33,13 @@ impl End {
         self.sources.iter_mut().flatten()
     }
 
+    /// Both queues of one pair, where both run.
+    #[inline]
+    pub fn pair(&mut self, pair: u16) -> Option<(&mut Box<dyn Source>, &mut Box<dyn Sink>)> {
+        let at = usize::from(pair);
+        Some((self.sources.get_mut(at)?.as_mut()?, self.sinks.get_mut(at)?.as_mut()?))
+    }
+
     /// Whether `pairs` queue pairs run in both directions.
     pub fn is_up(&self, pairs: u16) -> bool {
         let running = |count: usize| count >= usize::from(pairs);

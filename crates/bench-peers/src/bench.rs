@@ -1,0 +1,491 @@
+//! The run: for each ring path the systems are started once, and take turns in every cell.
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use measure::Verdict;
+
+use crate::cell::{Cell, DriverKind, RingPath, System, Topology};
+use crate::device::{self, Device};
+use crate::driver::Driver;
+use crate::generator::Generator;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::records::{DriverPaths, Results, Took, Trial, ZeroLoss};
+use crate::usage::{Reading, Usage};
+use crate::window::{Window, disturbance};
+
+/// Traffic before a window begins.
+const SETTLE: Duration = Duration::from_millis(50);
+/// Tries at one trial; the last counts and is marked.
+const ATTEMPTS: u32 = 3;
+
+/// What is to be done.
+pub struct Order {
+    pub paths: Vec<RingPath>,
+    pub sizes: Vec<u16>,
+    pub topologies: Vec<Topology>,
+    /// Sizes at which Open vSwitch is measured too.
+    pub ovs_sizes: Vec<u16>,
+    /// Sizes at which our generator measures, and searches for the highest rate without loss.
+    pub generator_sizes: Vec<u16>,
+    pub rounds: u32,
+    pub trial: Duration,
+    pub search_trial: Duration,
+    pub noise_limits: bool,
+    pub deadline: Instant,
+}
+
+impl Order {
+    /// Vector paths of the split ring differ from it in one direction: two sizes are enough.
+    fn sizes_of(&self, path: RingPath) -> Vec<u16> {
+        let few = path == RingPath::SplitVectorised;
+        self.sizes.iter().copied().filter(|size| !few || matches!(size, 64 | 1518)).collect()
+    }
+
+    fn systems(&self, topology: Topology, size: u16) -> impl Iterator<Item = System> {
+        let ovs = self.ovs_sizes.contains(&size);
+        System::of(topology).iter().copied().filter(move |system| ovs || !system.is_ovs())
+    }
+
+    /// Trials with DPDK's driver, without repeats.
+    pub fn steps(&self) -> u64 {
+        let of_path = |path: &RingPath| -> u64 {
+            let sizes = self.sizes_of(*path);
+            let cells = sizes.iter().flat_map(|size| self.topologies.iter().map(|t| (*size, *t)));
+            cells.map(|(size, topology)| self.systems(topology, size).count() as u64).sum()
+        };
+        self.paths.iter().map(of_path).sum::<u64>() * u64::from(self.rounds)
+    }
+}
+
+/// Where it runs.
+pub struct Place {
+    pub program: PathBuf,
+    pub driver_cpu: usize,
+    pub switch_cpu: usize,
+    pub file: PathBuf,
+    pub interrupt: Interrupt,
+}
+
+/// A system with the driver at its other end.
+struct Pair {
+    device: Device,
+    driver: Option<Driver>,
+}
+
+pub struct Bench<'a> {
+    pub order: &'a Order,
+    pub place: &'a Place,
+    pub results: &'a mut Results,
+    pub progress: &'a Progress,
+}
+
+impl Bench<'_> {
+    /// All paths; what fails is left out with its reason, and the others go on.
+    pub fn run(&mut self) -> anyhow::Result<()> {
+        for &path in &self.order.paths {
+            self.path(path)?;
+            self.results.save(&self.place.file)?;
+        }
+        Ok(())
+    }
+
+    fn path(&mut self, path: RingPath) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let sizes = self.order.sizes_of(path);
+        let mut pairs = self
+            .timed(format!("starting, {}", path.name()), |bench| bench.start(path, folder.path(), &sizes))?;
+        self.timed(format!("DPDK driver, {}", path.name()), |bench| {
+            for &size in &sizes {
+                for &topology in &bench.order.topologies {
+                    let cell = Cell { driver: DriverKind::Dpdk, topology, path, frame_bytes: size };
+                    bench.cell(&cell, &mut pairs)?;
+                }
+            }
+            Ok(())
+        })?;
+        if path.is_vectorised() || self.order.generator_sizes.is_empty() {
+            return Ok(());
+        }
+        // The sockets take one driver at a time.
+        for pair in &mut pairs {
+            pair.driver = None;
+        }
+        pairs.retain(|pair| matches!(pair.device.system, System::Testpmd) || pair.device.system.is_ours());
+        self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))
+    }
+
+    /// Runs a part, and notes how long it took.
+    fn timed<T>(
+        &mut self,
+        what: String,
+        part: impl FnOnce(&mut Self) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let begin = Instant::now();
+        let done = part(self)?;
+        self.results.took.push(Took { what, seconds: begin.elapsed().as_secs_f64() });
+        Ok(done)
+    }
+
+    /// Notes what is not measured; an interruption goes through.
+    fn leave_out(&mut self, what: &str, why: &anyhow::Error) -> anyhow::Result<()> {
+        self.place.interrupt.check()?;
+        let line = format!("{what}: {}", first_lines(&format!("{why:#}")));
+        self.progress.note(&line);
+        self.results.left_out.push(line);
+        Ok(())
+    }
+
+    fn start(&mut self, path: RingPath, folder: &Path, sizes: &[u16]) -> anyhow::Result<Vec<Pair>> {
+        let mut wanted: Vec<(System, Topology)> = Vec::new();
+        for &topology in &self.order.topologies {
+            for &size in sizes {
+                for system in self.order.systems(topology, size) {
+                    // One device with one port serves all ways that need no more.
+                    let serves = |(s, t): &(System, Topology)| *s == system && t.ports() == topology.ports();
+                    if !wanted.iter().any(serves) {
+                        wanted.push((system, topology));
+                    }
+                }
+            }
+        }
+        let mut pairs = Vec::new();
+        for (system, topology) in wanted {
+            self.place.interrupt.check()?;
+            self.progress.doing(&format!("starting {} ({})", system.name(), path.name()));
+            match self.pair(path, folder, system, topology) {
+                Ok(pair) => pairs.push(pair),
+                Err(error) => self.leave_out(&format!("{}, {}", system.name(), path.name()), &error)?,
+            }
+        }
+        if let Some(driver) = pairs.iter().find_map(|pair| pair.driver.as_ref()) {
+            let words = driver.paths();
+            self.results.driver_paths.push(DriverPaths { path, words });
+        }
+        self.learn_empty_polls(path, folder, &mut pairs);
+        Ok(pairs)
+    }
+
+    fn pair(
+        &self,
+        path: RingPath,
+        folder: &Path,
+        system: System,
+        topology: Topology,
+    ) -> anyhow::Result<Pair> {
+        let Place { program, driver_cpu, switch_cpu, .. } = self.place;
+        let mut device = Device::start(system, topology, folder, program, *switch_cpu)?;
+        let driver = Driver::start(path, &device, *driver_cpu)?;
+        device.park()?;
+        Ok(Pair { device, driver: Some(driver) })
+    }
+
+    /// The switch itself sleeps when nothing comes, so one like it that polls on is asked what an empty poll
+    /// costs. Without an answer its busy time has the polls in vain in it.
+    fn learn_empty_polls(&self, path: RingPath, folder: &Path, pairs: &mut [Pair]) {
+        let switches =
+            |pair: &&mut Pair| matches!(pair.device.system, System::TautlineWire | System::TautlineLearning);
+        for pair in pairs.iter_mut().filter(switches) {
+            if let Ok(Some(cost)) = self.empty_poll_ns(path, folder, pair.device.system) {
+                pair.device.empty_poll_ns = cost;
+            }
+        }
+    }
+
+    fn empty_poll_ns(&self, path: RingPath, folder: &Path, system: System) -> anyhow::Result<Option<f64>> {
+        let sockets = ["empty-a", "empty-b"].map(|name| folder.join(format!("{name}-{system:?}")));
+        let Place { program, switch_cpu, .. } = self.place;
+        let mut child = device::switch(system, &sockets, program, *switch_cpu, Some(1_000_000))?;
+        for socket in &sockets {
+            peers::socket::wait_for_listener(socket, crate::PATIENCE)?;
+        }
+        let mut rig = traffic::rig::TestRig::new();
+        for socket in &sockets {
+            rig.plug("empty", Box::new(port::virtio_user::VirtioUser::new(path.options(socket))?))?;
+        }
+        rig.wait_until_up(crate::PATIENCE)?;
+        // It has been woken by the queues that came, and polls for a second.
+        let before = device::read_switch(&mut child)?;
+        self.place.interrupt.pause(Duration::from_millis(20))?;
+        Ok(device::empty_poll_ns(&before, &device::read_switch(&mut child)?))
+    }
+
+    /// All rounds of one cell.
+    fn cell(&mut self, cell: &Cell, pairs: &mut Vec<Pair>) -> anyhow::Result<()> {
+        let systems: Vec<System> = self.order.systems(cell.topology, cell.frame_bytes).collect();
+        let fits = |pair: &Pair| {
+            pair.device.sockets.len() == cell.topology.ports() && systems.contains(&pair.device.system)
+        };
+        let mut lost: Vec<System> = Vec::new();
+        // Each system is warmed up before, and what that gives is thrown away.
+        for pair in pairs.iter_mut().filter(|pair| fits(pair)) {
+            if let Err(error) = self.dpdk_trial(cell, pair, Duration::from_millis(30)) {
+                self.leave_out(&format!("{}, {cell}", pair.device.system.name()), &error)?;
+                lost.push(pair.device.system);
+            }
+        }
+        for round in 0..self.order.rounds {
+            if Instant::now() > self.order.deadline {
+                let line = format!("{cell}: {} of {} rounds for lack of time", round, self.order.rounds);
+                self.results.left_out.push(line);
+                return Ok(());
+            }
+            let mut turn: Vec<usize> = (0..pairs.len()).filter(|&i| fits(&pairs[i])).collect();
+            if round % 2 == 1 {
+                turn.reverse();
+            }
+            for at in turn {
+                let system = pairs[at].device.system;
+                if lost.contains(&system) {
+                    continue;
+                }
+                self.progress.step(&format!("{cell}: {}", system.name()));
+                let trial = self.order.trial;
+                let done = self
+                    .until_quiet(cell, system, round, |bench| bench.dpdk_trial(cell, &mut pairs[at], trial));
+                if let Err(error) = done {
+                    self.leave_out(&format!("{}, {cell}", system.name()), &error)?;
+                    lost.push(system);
+                }
+            }
+        }
+        // A system that failed may be in any state.
+        pairs.retain(|pair| !(fits(pair) && lost.contains(&pair.device.system)));
+        Ok(())
+    }
+
+    /// Repeats a trial that was disturbed.
+    fn until_quiet(
+        &mut self,
+        cell: &Cell,
+        system: System,
+        round: u32,
+        mut trial: impl FnMut(&mut Self) -> anyhow::Result<Measured>,
+    ) -> anyhow::Result<()> {
+        for attempt in 0..ATTEMPTS {
+            self.place.interrupt.check()?;
+            let measured = trial(self)?;
+            let noisy = disturbance(measured.window, &measured.noise).filter(|_| self.order.noise_limits);
+            let last = attempt + 1 == ATTEMPTS || Instant::now() > self.order.deadline;
+            let verdict = match noisy {
+                None => Verdict::Accepted,
+                Some(why) if last => Verdict::KeptNoisy(why),
+                Some(why) => Verdict::Discarded(why),
+            };
+            let counts = verdict.counts();
+            self.results.trials.push(Trial {
+                cell: *cell,
+                system,
+                round,
+                attempt,
+                frames_per_second: measured.frames_per_second,
+                window_ns: measured.window.as_nanos() as u64,
+                device: measured.device.into(),
+                driver: measured.driver.into(),
+                steal_ns: measured.noise.steal_ns,
+                other_load_ns: measured.noise.other_load_ns,
+                clock_jump_ns: measured.noise.clock_jump_ns,
+                verdict,
+            });
+            if counts {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One trial with DPDK's driver.
+    fn dpdk_trial(&self, cell: &Cell, pair: &mut Pair, time: Duration) -> anyhow::Result<Measured> {
+        let Pair { device, driver } = pair;
+        let driver = driver.as_mut().ok_or_else(|| anyhow::anyhow!("it has no driver any more"))?;
+        let topology = cell.topology;
+        device.begin(topology, cell.frame_bytes)?;
+        driver.begin(topology, cell.frame_bytes)?;
+        self.place.interrupt.pause(SETTLE)?;
+        let before = [device.read(topology)?, driver.read(topology)?];
+        let window = Window::start([device.id(), driver.id()]);
+        driver.frames_per_second(topology)?;
+        self.place.interrupt.pause(time)?;
+        let frames_per_second = driver.frames_per_second(topology)?;
+        let (window, noise) = window.finish();
+        let after = [device.read(topology)?, driver.read(topology)?];
+        driver.end()?;
+        device.learn_empty_polls(topology)?;
+        device.end()?;
+        // The clock of cycles is the same for all: testpmd names it.
+        let mhz = clock(&after);
+        let usage = |i: usize| before[i].until(&after[i], device.empty_poll_ns, mhz);
+        Ok(Measured { frames_per_second, window, noise, device: usage(0), driver: usage(1) })
+    }
+
+    /// Our generator: maximum in turns, then the search.
+    fn generate(&mut self, path: RingPath, pairs: &mut [Pair]) -> anyhow::Result<()> {
+        let sizes = self.order.generator_sizes.clone();
+        for &topology in
+            self.order.topologies.iter().filter(|t| matches!(t, Topology::Vm2vm | Topology::Loop))
+        {
+            let mut ends: Vec<(usize, Generator)> = Vec::new();
+            for (at, pair) in pairs.iter_mut().enumerate() {
+                if pair.device.sockets.len() != topology.ports() {
+                    continue;
+                }
+                let what = format!("{}, own generator, {}", pair.device.system.name(), path.name());
+                match Generator::connect(&pair.device, path) {
+                    Ok(generator) => ends.push((at, generator)),
+                    Err(error) => self.leave_out(&what, &error)?,
+                }
+            }
+            for &frame_bytes in &sizes {
+                let cell = Cell { driver: DriverKind::Tautline, topology, path, frame_bytes };
+                self.generator_cell(&cell, pairs, &mut ends)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn generator_cell(
+        &mut self,
+        cell: &Cell,
+        pairs: &mut [Pair],
+        ends: &mut Vec<(usize, Generator)>,
+    ) -> anyhow::Result<()> {
+        let mut lost: Vec<usize> = Vec::new();
+        let mut best: Vec<(usize, f64)> = Vec::new();
+        for round in 0..self.order.rounds {
+            if Instant::now() > self.order.deadline {
+                let line = format!(
+                    "{cell}, own generator: {round} of {} rounds for lack of time",
+                    self.order.rounds
+                );
+                self.results.left_out.push(line);
+                return Ok(());
+            }
+            let mut turn: Vec<usize> = (0..ends.len()).collect();
+            if round % 2 == 1 {
+                turn.reverse();
+            }
+            for i in turn {
+                let (at, generator) = &mut ends[i];
+                let device = &mut pairs[*at].device;
+                if lost.contains(at) {
+                    continue;
+                }
+                let system = device.system;
+                self.progress.doing(&format!("{cell}: {}, own generator", system.name()));
+                let first = round == 0;
+                let done = self.until_quiet(cell, system, round, |bench| {
+                    let measured = bench.generator_trial(cell, device, generator, first)?;
+                    best.push((*at, measured.frames_per_second));
+                    Ok(measured)
+                });
+                if let Err(error) = done {
+                    self.leave_out(&format!("{}, {cell}, own generator", system.name()), &error)?;
+                    lost.push(*at);
+                }
+            }
+        }
+        for (at, generator) in ends.iter_mut() {
+            let device = &mut pairs[*at].device;
+            let system = device.system;
+            // The incumbent and one of ours are enough: a search is many trials.
+            let most = best.iter().filter(|(of, _)| of == at).map(|(_, fps)| *fps).fold(0.0, f64::max);
+            if lost.contains(at) || system == System::TautlineLearning || most == 0.0 {
+                continue;
+            }
+            if Instant::now() > self.order.deadline {
+                self.results.left_out.push(format!("{}, {cell}: zero loss for lack of time", system.name()));
+                continue;
+            }
+            self.progress.doing(&format!("{cell}: {}, zero loss", system.name()));
+            match self.search(cell, device, generator, most) {
+                Ok(found) => self.results.zero_loss.push(found),
+                Err(error) => {
+                    self.leave_out(&format!("{}, {cell}, zero loss", system.name()), &error)?;
+                    lost.push(*at);
+                }
+            }
+        }
+        ends.retain(|(at, _)| !lost.contains(at));
+        Ok(())
+    }
+
+    fn generator_trial(
+        &self,
+        cell: &Cell,
+        device: &mut Device,
+        generator: &mut Generator,
+        first: bool,
+    ) -> anyhow::Result<Measured> {
+        device.begin(cell.topology, cell.frame_bytes)?;
+        let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
+        if first {
+            generator.set_size(cell.topology, cell.frame_bytes)?;
+        }
+        generator.maximum(SETTLE)?;
+        let before = device.read(cell.topology)?;
+        let window = Window::start([device.id()]);
+        let passed = generator.maximum(self.order.trial)?;
+        let (window, noise) = window.finish();
+        let after = device.read(cell.topology)?;
+        device.learn_empty_polls(cell.topology)?;
+        device.end()?;
+        let usage = before.until(&after, device.empty_poll_ns, clock(&[after]));
+        Ok(Measured {
+            frames_per_second: passed.frames_per_second,
+            window,
+            noise,
+            device: usage,
+            driver: passed.usage,
+        })
+    }
+
+    fn search(
+        &self,
+        cell: &Cell,
+        device: &mut Device,
+        generator: &mut Generator,
+        most_fps: f64,
+    ) -> anyhow::Result<ZeroLoss> {
+        device.begin(cell.topology, cell.frame_bytes)?;
+        let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
+        let lanes = cell.topology.ports() as u32;
+        // Above the maximum, so that it is seen to lose.
+        let most = most_fps * 1.1 / f64::from(lanes);
+        let search = generator.zero_loss(most, self.order.search_trial, || self.place.interrupt.check())?;
+        let found = search.finding.decided_lower().map(|load| load.frames_per_second() as f64);
+        let latency_ns = match found {
+            Some(fps) => generator.latency(fps, self.order.search_trial)?,
+            None => None,
+        };
+        device.end()?;
+        Ok(ZeroLoss { cell: *cell, system: device.system, lanes, latency_ns, search })
+    }
+}
+
+/// One trial's figures.
+struct Measured {
+    frames_per_second: f64,
+    window: Duration,
+    noise: measure::Noise,
+    device: Usage,
+    driver: Usage,
+}
+
+fn clock(readings: &[Reading]) -> Option<f64> {
+    readings.iter().find_map(|reading| match reading.spent {
+        crate::usage::Spent::Cycles { mhz, .. } => mhz,
+        _ => None,
+    })
+}
+
+/// Programs answer at length.
+fn first_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    let mut line = lines.join(" / ");
+    if line.len() > 400 {
+        let end = (0..=400).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}

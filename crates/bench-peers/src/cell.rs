@@ -1,0 +1,255 @@
+//! What is measured: ring paths, ways of the frames, systems, and what the figures are to reach.
+use std::fmt;
+
+use peers::testpmd::Vdev;
+use port::virtio_user::VirtioUserOptions;
+use serde::{Deserialize, Serialize};
+
+/// Which features the driver asks for, and thereby which code moves its frames at both ends.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum RingPath {
+    /// Split ring, nothing else.
+    Split,
+    /// Split ring, mergeable receive buffers.
+    SplitMergeable,
+    /// Split ring, buffers used in order.
+    SplitInOrder,
+    /// Split ring, DPDK's receive path with vector instructions.
+    SplitVectorised,
+    /// Packed ring, nothing else.
+    Packed,
+    /// Packed ring, mergeable receive buffers.
+    PackedMergeable,
+    /// Packed ring, buffers used in order.
+    PackedInOrder,
+    /// Packed ring in order, DPDK's driver with vector instructions (AVX-512).
+    PackedVectorised,
+}
+
+impl RingPath {
+    pub const ALL: [RingPath; 8] = [
+        RingPath::Split,
+        RingPath::PackedInOrder,
+        RingPath::Packed,
+        RingPath::SplitInOrder,
+        RingPath::SplitMergeable,
+        RingPath::PackedMergeable,
+        RingPath::PackedVectorised,
+        RingPath::SplitVectorised,
+    ];
+
+    pub fn is_packed(self) -> bool {
+        use RingPath::*;
+        matches!(self, Packed | PackedMergeable | PackedInOrder | PackedVectorised)
+    }
+
+    fn is_mergeable(self) -> bool {
+        matches!(self, RingPath::SplitMergeable | RingPath::PackedMergeable)
+    }
+
+    fn is_in_order(self) -> bool {
+        matches!(self, RingPath::SplitInOrder | RingPath::PackedInOrder | RingPath::PackedVectorised)
+    }
+
+    /// A property of DPDK's driver: on the ring it looks like another path.
+    pub fn is_vectorised(self) -> bool {
+        matches!(self, RingPath::SplitVectorised | RingPath::PackedVectorised)
+    }
+
+    /// DPDK's driver with these features.
+    pub fn driver(self, vdev: Vdev) -> Vdev {
+        vdev.packed(self.is_packed())
+            .mergeable(self.is_mergeable())
+            .in_order(self.is_in_order())
+            .vectorized(self.is_vectorised())
+    }
+
+    /// Our own driver with these features.
+    pub fn options(self, socket: &std::path::Path) -> VirtioUserOptions {
+        VirtioUserOptions {
+            packed: self.is_packed(),
+            mergeable: self.is_mergeable(),
+            in_order: self.is_in_order(),
+            // As DPDK's driver has it.
+            offloads: false,
+            ..VirtioUserOptions::new(socket)
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            RingPath::Split => "split",
+            RingPath::SplitMergeable => "split mergeable",
+            RingPath::SplitInOrder => "split in-order",
+            RingPath::SplitVectorised => "split vectorised",
+            RingPath::Packed => "packed",
+            RingPath::PackedMergeable => "packed mergeable",
+            RingPath::PackedInOrder => "packed in-order",
+            RingPath::PackedVectorised => "packed vectorised",
+        }
+    }
+}
+
+/// The way of the frames; one switch core in each.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// Two ports; what comes from one guest goes to the other, both ways at once.
+    Vm2vm,
+    /// One port; frames go back with their addresses changed.
+    Loop,
+    /// The guest sends, the host drops.
+    GuestToHost,
+    /// The host sends, the guest drops.
+    HostToGuest,
+}
+
+impl Topology {
+    pub const ALL: [Topology; 4] =
+        [Topology::Vm2vm, Topology::Loop, Topology::GuestToHost, Topology::HostToGuest];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Topology::GuestToHost => "guest to host",
+            Topology::HostToGuest => "host to guest",
+            Topology::Loop => "loop with MAC forwarding",
+            Topology::Vm2vm => "VM2VM",
+        }
+    }
+
+    /// Ports of the device.
+    pub fn ports(self) -> usize {
+        if self == Topology::Vm2vm { 2 } else { 1 }
+    }
+}
+
+/// What is at the host's end of the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// `tautline switch --connect`.
+    TautlineWire,
+    /// `tautline switch`, addresses learned.
+    TautlineLearning,
+    /// A `vhost-user:` port of ours without the switch: sends, drops or reflects.
+    TautlinePort,
+    /// testpmd with `net_vhost` ports: what the others are held against.
+    Testpmd,
+    /// Open vSwitch with DPDK, addresses learned.
+    OvsLearning,
+    /// Open vSwitch with DPDK, a flow from port to port.
+    OvsPortFlow,
+}
+
+impl System {
+    /// Those that have a say in a topology, in the order in which they take turns.
+    pub fn of(topology: Topology) -> &'static [System] {
+        match topology {
+            Topology::Vm2vm => &[
+                System::TautlineWire,
+                System::Testpmd,
+                System::TautlineLearning,
+                System::OvsLearning,
+                System::OvsPortFlow,
+            ],
+            _ => &[System::TautlinePort, System::Testpmd],
+        }
+    }
+
+    pub fn is_ours(self) -> bool {
+        matches!(self, System::TautlineWire | System::TautlineLearning | System::TautlinePort)
+    }
+
+    pub fn is_ovs(self) -> bool {
+        matches!(self, System::OvsLearning | System::OvsPortFlow)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            System::TautlineWire => "tautline switch, wire",
+            System::TautlineLearning => "tautline switch, learning",
+            System::TautlinePort => "tautline port",
+            System::Testpmd => "DPDK testpmd",
+            System::OvsLearning => "OVS-DPDK, learning",
+            System::OvsPortFlow => "OVS-DPDK, port flow",
+        }
+    }
+}
+
+/// Who drives the guest's end of the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverKind {
+    /// testpmd with `net_virtio_user` ports; it does not touch payloads.
+    Dpdk,
+    /// The generator of this project; it writes and verifies every byte.
+    Tautline,
+}
+
+impl DriverKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            DriverKind::Dpdk => "DPDK driver, payload not touched",
+            DriverKind::Tautline => "Tautline generator, payload touched",
+        }
+    }
+}
+
+/// One cell of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cell {
+    pub driver: DriverKind,
+    pub topology: Topology,
+    pub path: RingPath,
+    /// Ethernet header to payload's end, without frame check sequence.
+    pub frame_bytes: u16,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {} B", self.topology.name(), self.path.name(), self.frame_bytes)
+    }
+}
+
+/// What a ratio is to reach: below the floor something is wrong, at the target it is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    pub floor: f64,
+    pub target: f64,
+}
+
+/// A fraction of the bound that is to be reached.
+pub const BOUND_GOAL: Goal = Goal { floor: 0.45, target: 0.7 };
+/// Zero-loss throughput over maximum.
+pub const ZERO_LOSS_GOAL: Goal = Goal { floor: 0.8, target: 0.9 };
+/// Busy time per frame over that of testpmd; less is better.
+pub const BUSY_GOAL: Goal = Goal { floor: 0.8, target: 0.5 };
+
+/// The goal of frames per second over those of `base`, where there is one.
+pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
+    let goal = |floor, target| Some(Goal { floor, target });
+    let Cell { driver, topology, path, frame_bytes } = *cell;
+    if base == System::OvsLearning {
+        let counts = topology == Topology::Vm2vm && matches!(frame_bytes, 64 | 1518);
+        return if counts && system == System::TautlineLearning { goal(1.4, 2.5) } else { None };
+    }
+    if base != System::Testpmd || !matches!(system, System::TautlineWire | System::TautlinePort) {
+        return None;
+    }
+    match (topology, frame_bytes, driver) {
+        (Topology::HostToGuest, 64, _) if path.is_packed() => goal(1.1, 1.5),
+        (Topology::HostToGuest, 64, _) => goal(1.4, 2.0),
+        (Topology::GuestToHost, 64, _) if path.is_packed() => goal(1.05, 1.4),
+        (Topology::GuestToHost, 64, _) => goal(1.15, 1.5),
+        (Topology::Loop, 64, _) => goal(1.15, 1.5),
+        (Topology::Vm2vm, 64, _) => goal(1.0, 1.5),
+        (Topology::Vm2vm, 1518, DriverKind::Dpdk) => goal(1.5, 2.0),
+        (Topology::Vm2vm, 1518, DriverKind::Tautline) => goal(1.15, 1.5),
+        _ => None,
+    }
+}

@@ -1,0 +1,273 @@
+//! The systems at the host's end of the rings, each as processes of its own.
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use peers::testpmd::{Forward, Settings, Vdev};
+use peers::{OvsDpdk, Testpmd};
+use serde_json::Value;
+
+use crate::cell::{System, Topology};
+use crate::child::LineChild;
+use crate::usage::{self, Reading, Spent};
+
+/// Who listens on the sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    Device,
+    Driver,
+}
+
+/// A system that is up.
+pub struct Device {
+    pub system: System,
+    pub sockets: Vec<PathBuf>,
+    kind: Kind,
+    begin: Instant,
+    /// What a poll in vain costs, where that has to be known.
+    pub empty_poll_ns: f64,
+}
+
+enum Kind {
+    Switch(LineChild),
+    Port(LineChild),
+    Testpmd { testpmd: Testpmd, forward: Option<Forward>, bytes: u16 },
+    Ovs(OvsDpdk),
+}
+
+/// The two addresses at the guest's end.
+pub const ADDRESSES: [&str; 2] = ["02:00:00:00:aa:01", "02:00:00:00:aa:02"];
+
+impl Device {
+    pub fn start(
+        system: System,
+        topology: Topology,
+        folder: &Path,
+        program: &Path,
+        cpu: usize,
+    ) -> anyhow::Result<Self> {
+        let name = format!("{system:?}-{}", topology.ports());
+        let sockets: Vec<PathBuf> =
+            (0..topology.ports()).map(|port| folder.join(format!("{name}-{port}"))).collect();
+        let doing = || format!("starting {}", system.name());
+        let kind = match system {
+            System::TautlineWire | System::TautlineLearning => {
+                Kind::Switch(switch(system, &sockets, program, cpu, None)?)
+            }
+            System::TautlinePort => {
+                let own = std::env::current_exe().context("finding this program")?;
+                let socket = sockets[0].display().to_string();
+                let arguments = ["endpoint".to_owned(), socket, cpu.to_string()];
+                Kind::Port(LineChild::start(system.name(), &own, &arguments)?)
+            }
+            System::Testpmd => {
+                let settings = Settings::default().forwarding_cpu(cpu).arguments(["--record-core-cycles"]);
+                let settings = sockets.iter().fold(settings, |s, socket| s.port(Vdev::vhost(socket)));
+                Kind::Testpmd { testpmd: settings.start().with_context(doing)?, forward: None, bytes: 0 }
+            }
+            System::OvsLearning | System::OvsPortFlow => {
+                // Its packet thread takes the last CPU, which is the switch's.
+                let ovs = OvsDpdk::new().with_context(doing)?;
+                for (name, socket) in ["a", "b"].iter().zip(&sockets) {
+                    ovs.add_port(name, socket).with_context(doing)?;
+                }
+                if system == System::OvsPortFlow {
+                    ovs.connect("a", "b").with_context(doing)?;
+                }
+                Kind::Ovs(ovs)
+            }
+        };
+        let device = Device { system, sockets, kind, begin: Instant::now(), empty_poll_ns: 0.0 };
+        if device.listener() == Listener::Device {
+            for socket in &device.sockets {
+                peers::socket::wait_for_listener(socket, crate::PATIENCE).with_context(doing)?;
+            }
+        }
+        Ok(device)
+    }
+
+    pub fn listener(&self) -> Listener {
+        if matches!(self.kind, Kind::Ovs(_)) { Listener::Driver } else { Listener::Device }
+    }
+
+    /// Its processes.
+    pub fn id(&self) -> u32 {
+        match &self.kind {
+            Kind::Switch(child) | Kind::Port(child) => child.id(),
+            Kind::Testpmd { testpmd, .. } => testpmd.id(),
+            Kind::Ovs(ovs) => ovs.id(),
+        }
+    }
+
+    /// The drivers are there: waits until the system knows.
+    pub fn wait_for_links(&self) -> anyhow::Result<()> {
+        if let Kind::Ovs(ovs) = &self.kind {
+            for port in ["a", "b"] {
+                ovs.wait_for_link(port)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on frames are moved, in this way and of this size where it makes them.
+    pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+        match &mut self.kind {
+            Kind::Switch(_) => Ok(()),
+            Kind::Port(child) => {
+                match topology {
+                    Topology::GuestToHost => child.tell("from-guest")?,
+                    Topology::HostToGuest => child.tell(&format!("to-guest {frame_bytes}"))?,
+                    Topology::Loop | Topology::Vm2vm => child.tell("reflect")?,
+                }
+                child.answer().map(drop)
+            }
+            Kind::Testpmd { testpmd, forward, bytes } => {
+                let wanted = match topology {
+                    Topology::GuestToHost => Forward::RxOnly,
+                    Topology::HostToGuest => Forward::TxOnly,
+                    Topology::Loop => Forward::Mac,
+                    Topology::Vm2vm => Forward::Io,
+                };
+                if *forward != Some(wanted) {
+                    testpmd.set_forward(wanted)?;
+                    *forward = Some(wanted);
+                }
+                if *bytes != frame_bytes {
+                    testpmd.command(&format!("set txpkts {frame_bytes}"))?;
+                    *bytes = frame_bytes;
+                }
+                Ok(testpmd.start_forwarding()?)
+            }
+            Kind::Ovs(_) => self.resume(),
+        }
+    }
+
+    /// Nothing is moved any more, and no CPU is used.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        match &mut self.kind {
+            // It sleeps when nothing comes.
+            Kind::Switch(_) => Ok(()),
+            Kind::Port(child) => {
+                child.tell("pause")?;
+                child.answer().map(drop)
+            }
+            Kind::Testpmd { testpmd, .. } => Ok(testpmd.stop_forwarding().map(drop)?),
+            Kind::Ovs(ovs) => stop(ovs.id(), Signal::SIGSTOP),
+        }
+    }
+
+    /// Open vSwitch polls for ever; it stands still while others are measured.
+    pub fn park(&mut self) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::Ovs(ovs) => stop(ovs.id(), Signal::SIGSTOP),
+            _ => Ok(()),
+        }
+    }
+
+    fn resume(&mut self) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::Ovs(ovs) => stop(ovs.id(), Signal::SIGCONT),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its counters now.
+    pub fn read(&mut self, topology: Topology) -> anyhow::Result<Reading> {
+        let now_ns = |begin: Instant| begin.elapsed().as_nanos() as f64;
+        match &mut self.kind {
+            Kind::Switch(child) => read_switch(child),
+            Kind::Port(child) => {
+                child.tell("counts")?;
+                read_port(&child.answer()?)
+            }
+            Kind::Testpmd { testpmd, .. } => {
+                let text = testpmd.command("show fwd stats all")?;
+                let sends_only = topology == Topology::HostToGuest;
+                usage::of_testpmd(&text, sends_only, now_ns(self.begin)).context(text)
+            }
+            Kind::Ovs(ovs) => {
+                let text = ovs.pmd_stats()?;
+                usage::of_ovs(&text, now_ns(self.begin)).context(text)
+            }
+        }
+    }
+
+    /// While the driver is quiet and this system still polls: what a poll in vain costs.
+    pub fn learn_empty_polls(&mut self, topology: Topology) -> anyhow::Result<()> {
+        if !matches!(self.kind, Kind::Port(_)) {
+            return Ok(());
+        }
+        let before = self.read(topology)?;
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let after = self.read(topology)?;
+        if let Some(cost) = empty_poll_ns(&before, &after) {
+            self.empty_poll_ns = cost;
+        }
+        Ok(())
+    }
+}
+
+/// The time of a poll in vain, from a stretch in which nothing came.
+pub fn empty_poll_ns(before: &Reading, after: &Reading) -> Option<f64> {
+    let Spent::Polling { polling_ns, polls_empty } = before.spent else { return None };
+    let Spent::Polling { polling_ns: polling_after, polls_empty: empty_after } = after.spent else {
+        return None;
+    };
+    let polls = empty_after - polls_empty;
+    (polls > 1000.0 && after.frames == before.frames).then(|| (polling_after - polling_ns) / polls)
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // What stands still cannot end in order.
+        let _ = self.resume();
+    }
+}
+
+fn stop(id: u32, signal: Signal) -> anyhow::Result<()> {
+    kill(Pid::from_raw(id as i32), signal).with_context(|| format!("sending {signal} to process {id}"))
+}
+
+/// `tautline switch` as a user starts it.
+pub fn switch(
+    system: System,
+    sockets: &[PathBuf],
+    program: &Path,
+    cpu: usize,
+    spin_us: Option<u64>,
+) -> anyhow::Result<LineChild> {
+    let mut arguments = vec!["switch".to_owned(), "--json".into(), "--workers".into(), cpu.to_string()];
+    for (name, socket) in ["a", "b"].iter().zip(sockets) {
+        arguments.extend(["--port".into(), format!("{name}=vhost-user:{}", socket.display())]);
+    }
+    if system == System::TautlineWire {
+        arguments.extend(["--connect".into(), "a=b".into()]);
+    }
+    if let Some(spin_us) = spin_us {
+        arguments.extend(["--spin-us".into(), spin_us.to_string()]);
+    }
+    LineChild::start(system.name(), program, &arguments)
+}
+
+/// What the switch prints on SIGUSR1.
+pub fn read_switch(child: &mut LineChild) -> anyhow::Result<Reading> {
+    child.signal(Signal::SIGUSR1)?;
+    let snapshot = child.answer()?;
+    let worker = &snapshot["workers"][0];
+    let (busy, spinning, asleep) =
+        (number(worker, "busy_ns")?, number(worker, "spinning_ns")?, number(worker, "asleep_ns")?);
+    let spent = Spent::Polling { polling_ns: busy + spinning, polls_empty: number(worker, "passes_empty")? };
+    Ok(Reading { elapsed_ns: busy + spinning + asleep, frames: number(worker, "frames")?, spent })
+}
+
+fn read_port(counts: &Value) -> anyhow::Result<Reading> {
+    let elapsed_ns = number(counts, "elapsed_ns")?;
+    let spent = Spent::Polling { polling_ns: elapsed_ns, polls_empty: number(counts, "polls_empty")? };
+    Ok(Reading { elapsed_ns, frames: number(counts, "frames")?, spent })
+}
+
+fn number(value: &Value, name: &str) -> anyhow::Result<f64> {
+    value[name].as_f64().with_context(|| format!("no '{name}' in {value}"))
+}

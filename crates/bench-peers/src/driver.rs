@@ -1,0 +1,117 @@
+//! The guest's end of the rings: testpmd with `net_virtio_user` ports, one packet thread for all of them.
+use std::time::Instant;
+
+use anyhow::Context;
+use peers::Testpmd;
+use peers::testpmd::{Forward, Settings, Vdev};
+
+use crate::cell::{RingPath, Topology};
+use crate::device::{ADDRESSES, Device, Listener};
+use crate::usage::{self, Reading};
+
+/// Bursts of 32 that are sent first where frames go round: as many as a ring of 256 takes.
+const FIRST_BURSTS: u32 = 8;
+
+pub struct Driver {
+    testpmd: Testpmd,
+    ports: u16,
+    forward: Option<Forward>,
+    frame_bytes: u16,
+    begin: Instant,
+}
+
+impl Driver {
+    /// A driver for every port of the device.
+    pub fn start(path: RingPath, device: &Device, cpu: usize) -> anyhow::Result<Self> {
+        let mut settings = Settings::default().forwarding_cpu(cpu).simd_bits(512);
+        settings = settings.arguments(["--record-core-cycles"]);
+        let peers = ADDRESSES.iter().rev().enumerate();
+        for (port, peer) in peers.take(device.sockets.len()) {
+            settings = settings.arguments([&format!("--eth-peer={port},{peer}")]);
+        }
+        for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
+            let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
+            if device.listener() == Listener::Driver {
+                vdev = vdev.other_role();
+            }
+            settings = settings.port(vdev);
+        }
+        let testpmd = settings.start().with_context(|| {
+            format!("starting the driver of {} on the path '{}'", device.system.name(), path.name())
+        })?;
+        let ports = device.sockets.len() as u16;
+        let mut driver = Driver { testpmd, ports, forward: None, frame_bytes: 0, begin: Instant::now() };
+        device.wait_for_links()?;
+        for port in 0..ports {
+            driver.testpmd.wait_for_link(port)?;
+        }
+        Ok(driver)
+    }
+
+    /// Which code of DPDK's driver moves the frames, as it words it.
+    pub fn paths(&self) -> Vec<String> {
+        self.testpmd.paths().unwrap_or_default()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.testpmd.id()
+    }
+
+    pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+        let forward = match topology {
+            Topology::GuestToHost => Forward::TxOnly,
+            Topology::HostToGuest => Forward::RxOnly,
+            Topology::Loop | Topology::Vm2vm => Forward::Io,
+        };
+        if self.forward != Some(forward) {
+            self.testpmd.set_forward(forward)?;
+            self.forward = Some(forward);
+        }
+        if self.frame_bytes != frame_bytes {
+            self.testpmd.command(&format!("set txpkts {frame_bytes}"))?;
+            self.frame_bytes = frame_bytes;
+        }
+        match forward {
+            Forward::Io => self.testpmd.start_with_bursts(FIRST_BURSTS)?,
+            _ => self.testpmd.start_forwarding()?,
+        }
+        Ok(())
+    }
+
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        Ok(self.testpmd.stop_forwarding().map(drop)?)
+    }
+
+    /// Frames per second over all ports since it was last asked, by testpmd's own clock: what it received,
+    /// or got rid of where it only sends.
+    pub fn frames_per_second(&mut self, topology: Topology) -> anyhow::Result<f64> {
+        let name = if topology == Topology::GuestToHost { "Tx-pps:" } else { "Rx-pps:" };
+        let mut sum = 0.0;
+        for port in 0..self.ports {
+            let text = self.testpmd.command(&format!("show port stats {port}"))?;
+            sum += rate(&text, name).with_context(|| format!("no {name} in {text}"))?;
+        }
+        Ok(sum)
+    }
+
+    pub fn read(&mut self, topology: Topology) -> anyhow::Result<Reading> {
+        let text = self.testpmd.command("show fwd stats all")?;
+        let elapsed_ns = self.begin.elapsed().as_nanos() as f64;
+        usage::of_testpmd(&text, topology == Topology::GuestToHost, elapsed_ns).context(text)
+    }
+}
+
+fn rate(text: &str, name: &str) -> Option<f64> {
+    text.split(name).nth(1)?.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rates_are_read_by_their_names() {
+        let text = "  Throughput (since last show)\n  Rx-pps:     12345          Rx-bps:   1\n  Tx-pps:  678   Tx-bps: 2\n";
+        assert_eq!(super::rate(text, "Rx-pps:"), Some(12345.0));
+        assert_eq!(super::rate(text, "Tx-pps:"), Some(678.0));
+        assert_eq!(super::rate("Invalid port", "Rx-pps:"), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! The same systems driven by the project's own generator: every frame is stamped, and verified to its last
+//! byte when it comes back, so that loss is known.
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use port::virtio_user::VirtioUser;
+use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
+use traffic::rig::TestRig;
+use traffic::search::{
+    Budget, Invalid, Load, Measured, SearchRange, Share, TrialResult, Verification, tst009,
+};
+use traffic::trial::{Lane, Load as Offered, Plan, TrialOutcome, run, warm_up};
+
+use crate::cell::{RingPath, Topology};
+use crate::device::{ADDRESSES, Device};
+use crate::usage::Usage;
+
+const FLOWS: u16 = 8;
+/// More of the schedule missed than this, and the generator did not do what it was asked to.
+const MISSED_LIMIT: f64 = 0.001;
+
+/// Our generator at a system's ports.
+pub struct Generator {
+    rig: TestRig,
+    lanes: Vec<Lane>,
+}
+
+/// What came through in one trial.
+pub struct Passed {
+    pub frames_per_second: f64,
+    pub usage: Usage,
+}
+
+impl Generator {
+    /// Connects to all ports of the device, and waits until frames come through: the device moves frames.
+    pub fn connect(device: &Device, path: RingPath) -> anyhow::Result<Self> {
+        let mut rig = TestRig::new();
+        for socket in &device.sockets {
+            rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket))?))?;
+        }
+        rig.wait_until_up(crate::PATIENCE)?;
+        Ok(Generator { rig, lanes: Vec::new() })
+    }
+
+    /// From now on frames of this size.
+    pub fn set_size(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+        let mix = SizeMix::fixed(frame_bytes)?;
+        let ends: &[(usize, usize)] = if topology == Topology::Vm2vm { &[(0, 1), (1, 0)] } else { &[(0, 0)] };
+        self.lanes.clear();
+        for &(from, to) in ends {
+            let fields = Fields {
+                source: ADDRESSES[from].parse().context("an address")?,
+                destination: ADDRESSES[1 - from].parse().context("an address")?,
+                ..Fields::default()
+            };
+            self.lanes.push(Lane {
+                from,
+                to,
+                streams: vec![Stream::new(fields, &mix, 0..FLOWS)?],
+                checker: Checker::new(&fields, &mix, FLOWS, Access::Payload),
+            });
+        }
+        let through = warm_up(&mut self.rig, &mut self.lanes, crate::PATIENCE)?;
+        ensure!(through, "no frame came through within {} s", crate::PATIENCE.as_secs());
+        Ok(())
+    }
+
+    /// As much as the system takes.
+    pub fn maximum(&mut self, duration: Duration) -> anyhow::Result<Passed> {
+        let outcome = self.run(Offered::Maximum, duration, false)?;
+        let received: u64 = outcome.lanes.iter().map(|lane| lane.tally.distinct).sum();
+        let polls = (outcome.busy_polls + outcome.idle_polls).max(1);
+        let idle_share = Some(outcome.idle_polls as f64 / polls as f64);
+        Ok(Passed {
+            frames_per_second: received as f64 * 1e9 / outcome.sending_ns as f64,
+            usage: Usage { idle_share, busy_ns_per_frame: None },
+        })
+    }
+
+    /// The highest rate of each lane that passes without loss (ETSI NFV-TST 009), up to `most`.
+    pub fn zero_loss(
+        &mut self,
+        most_fps: f64,
+        trial: Duration,
+        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+    ) -> anyhow::Result<tst009::Outcome> {
+        let least = Load::new(1000).context("a load")?;
+        let most = Load::new((most_fps as u64).max(2000)).context("a load")?;
+        let plan = tst009::Plan {
+            range: SearchRange::new(least, most).context("a range")?,
+            width: Share::from_percent(3.0).context("a share")?,
+            trial,
+            verification: Verification {
+                max_trials: NonZeroU32::new(3).context("not zero")?,
+                max_frames_lost: None,
+            },
+        };
+        let budget = Budget { trials: 36, ..Budget::default() };
+        let measure = |load: Load, duration| {
+            check()?;
+            let offered = Offered::FramesPerSecond(load.frames_per_second() as f64);
+            judge(&self.run(offered, duration, false)?)
+        };
+        tst009::search(plan, &budget, measure, |_| {})
+    }
+
+    /// Median and 99th centile of the latency at this rate of each lane.
+    pub fn latency(&mut self, fps: f64, duration: Duration) -> anyhow::Result<Option<(u64, u64)>> {
+        let outcome = self.run(Offered::FramesPerSecond(fps), duration, true)?;
+        let lane = outcome.lanes.first().filter(|lane| lane.latency.count() > 0);
+        Ok(lane.map(|lane| (lane.latency.quantile_ns(0.5), lane.latency.quantile_ns(0.99))))
+    }
+
+    fn run(&mut self, load: Offered, duration: Duration, latency: bool) -> anyhow::Result<TrialOutcome> {
+        let plan = Plan { load, duration, residual: Duration::from_millis(20), latency };
+        let outcome = run(&mut self.rig, &mut self.lanes, &plan)?;
+        let altered: u64 = outcome.lanes.iter().map(|lane| lane.tally.altered).sum();
+        ensure!(altered == 0, "{altered} frames were altered on their way");
+        Ok(outcome)
+    }
+}
+
+/// What a trial of a search says.
+fn judge(outcome: &TrialOutcome) -> anyhow::Result<Measured> {
+    let sum = |of: fn(&traffic::trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
+    let (due, missed) = (sum(|lane| lane.scheduled), sum(|lane| lane.missed));
+    if outcome.noise.steal_ns > 0 || missed as f64 > due as f64 * MISSED_LIMIT {
+        let frames_sent = due - missed;
+        return Ok(Measured::Invalid(match outcome.noise.steal_ns {
+            0 => Invalid::MissedRate { frames_due: due, frames_sent },
+            _ => Invalid::Preempted,
+        }));
+    }
+    // A frame for which the device had no room is lost, as on a wire.
+    let offered = due - missed;
+    let received = sum(|lane| lane.tally.distinct).min(offered);
+    let sending = Duration::from_nanos(outcome.sending_ns);
+    Ok(match TrialResult::new(offered, received, sending) {
+        Ok(result) => Measured::Valid(result),
+        Err(error) => Measured::Invalid(Invalid::Other(error.to_string())),
+    })
+}

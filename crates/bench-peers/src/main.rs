@@ -1,0 +1,272 @@
+//! `make bench-peers`: our switch beside DPDK's testpmd and Open vSwitch on this machine, with the same
+//! drivers at the other end. docs/benchmarks.md says what the columns mean.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod bounds;
+mod cell;
+mod child;
+mod cpus;
+mod device;
+mod driver;
+mod endpoint;
+mod generator;
+mod interrupt;
+mod progress;
+mod records;
+mod summary;
+mod table;
+mod usage;
+mod window;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use clap::{Parser, Subcommand};
+use measure::host_facts::HostFacts;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use bench::{Bench, Order, Place};
+use cell::{RingPath, Topology};
+use interrupt::{Interrupt, Interrupted};
+use records::{Plan, Results, SCHEMA};
+
+/// How long something that was started may take to come up.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
+
+/// Measures `tautline switch` beside DPDK's testpmd and OVS-DPDK on this machine. Needs root, DPDK with its
+/// virtio and vhost drivers, and two CPUs that do nothing else.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+
+    /// Two ring paths, two sizes: within 5 minutes. All otherwise, within 25.
+    #[arg(long)]
+    quick: bool,
+
+    /// The switch that is measured, built for release.
+    #[arg(long, value_name = "FILE")]
+    tautline: Option<PathBuf>,
+
+    /// Only these ring paths.
+    #[arg(long, value_delimiter = ',', value_name = "PATH,…")]
+    paths: Vec<RingPath>,
+
+    /// Only these frame sizes, in bytes.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES,…")]
+    sizes: Vec<u16>,
+
+    /// Only these ways of the frames.
+    #[arg(long, value_delimiter = ',', value_name = "WAY,…")]
+    topologies: Vec<Topology>,
+
+    /// Turns of each system in each cell; six or more for intervals.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Length of a trial, ms.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(50..))]
+    trial_ms: u64,
+
+    /// Length of a trial of the search for zero loss, ms.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(20..))]
+    search_trial_ms: u64,
+
+    /// Leave out Open vSwitch.
+    #[arg(long)]
+    no_ovs: bool,
+
+    /// Leave out what our own generator measures: payloads touched, zero loss.
+    #[arg(long)]
+    no_generator: bool,
+
+    /// Take trials as they come, on a machine that is busy: shows that it works, and nothing else.
+    #[arg(long)]
+    accept_noise: bool,
+
+    /// No trial begins after so many minutes [default: 4.5 with --quick, 24 without].
+    #[arg(long)]
+    minutes: Option<f64>,
+
+    /// Where the results go.
+    #[arg(long, value_name = "FOLDER", default_value = "bench-results")]
+    results: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// A port without a switch; started by this program itself.
+    #[command(hide = true)]
+    Endpoint { socket: PathBuf, cpu: usize },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.part {
+        Some(Part::Endpoint { socket, cpu }) => endpoint::run(socket, *cpu),
+        None => run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-peers: {error:#}");
+            if error.is::<Interrupted>() { ExitCode::from(130) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let interrupt = Interrupt::catch().context("catching signals")?;
+    let (driver_cpu, switch_cpu) = cpus::pick()?;
+    let order = order(arguments, begin)?;
+    let now = OffsetDateTime::now_utc();
+    let started = now.format(&Rfc3339).context("the time")?;
+    let folder = arguments.results.join(started.replace(':', ""));
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let program = program(arguments)?;
+    let place = Place { program, driver_cpu, switch_cpu, file: folder.join("results.json"), interrupt };
+    let mut results = Results {
+        schema: SCHEMA,
+        started,
+        host: HostFacts::gather(),
+        versions: versions(&place.program),
+        plan: Plan {
+            quick: arguments.quick,
+            rounds: order.rounds,
+            trial_ms: arguments.trial_ms,
+            search_trial_ms: arguments.search_trial_ms,
+            driver_cpu,
+            switch_cpu,
+            limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
+            noise_limits: order.noise_limits,
+        },
+        driver_paths: Vec::new(),
+        bounds: Vec::new(),
+        trials: Vec::new(),
+        zero_loss: Vec::new(),
+        left_out: Vec::new(),
+        took: Vec::new(),
+    };
+    let progress = progress::Progress::new(order.steps());
+    let done = measure_all(&order, &place, &mut results, &progress);
+    progress.clear();
+    let interrupted = place.interrupt.is_there();
+    // What there is, is kept and shown, whatever came between.
+    results.save(&place.file)?;
+    let terminal = table::terminal(&results);
+    std::fs::write(folder.join("table.txt"), &terminal)?;
+    std::fs::write(folder.join("table.md"), table::markdown(&results))?;
+    print!("{terminal}");
+    println!(
+        "{:.0} s; raw data and a table in Markdown: {}",
+        begin.elapsed().as_secs_f64(),
+        folder.display()
+    );
+    // A signal from the terminal ends the peers too, so what they then say is not the reason.
+    if interrupted { Err(Interrupted.into()) } else { done }
+}
+
+fn measure_all(
+    order: &Order,
+    place: &Place,
+    results: &mut Results,
+    progress: &progress::Progress,
+) -> anyhow::Result<()> {
+    let cpus = (place.driver_cpu, place.switch_cpu);
+    let time = order.trial.min(Duration::from_millis(200));
+    // Before and after, since the machine may change in between.
+    let bounds = |results: &mut Results| -> anyhow::Result<()> {
+        progress.doing("the bound: cache lines between the two cores");
+        let begin = Instant::now();
+        results.bounds.extend(bounds::measure(&order.topologies, &order.sizes, cpus, time)?);
+        let seconds = begin.elapsed().as_secs_f64();
+        results.took.push(records::Took { what: "bound".into(), seconds });
+        Ok(())
+    };
+    bounds(results)?;
+    Bench { order, place, results, progress }.run()?;
+    bounds(results)
+}
+
+fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
+    let quick = arguments.quick;
+    let chosen = |given: &[u16], quick_ones: &[u16], all: &[u16]| -> Vec<u16> {
+        match (given.is_empty(), quick) {
+            (false, _) => given.to_vec(),
+            (true, true) => quick_ones.to_vec(),
+            (true, false) => all.to_vec(),
+        }
+    };
+    let sizes = chosen(&arguments.sizes, &[64, 1518], &SIZES);
+    ensure!(
+        sizes.iter().all(|size| (64..=1518).contains(size)),
+        "--sizes: frames of 64 to 1518 bytes are measured"
+    );
+    let paths = match (arguments.paths.is_empty(), quick) {
+        (false, _) => arguments.paths.clone(),
+        (true, true) => vec![RingPath::Split, RingPath::PackedInOrder],
+        (true, false) => RingPath::ALL.to_vec(),
+    };
+    let all = arguments.topologies.is_empty();
+    let minutes = arguments.minutes.unwrap_or(if quick { 4.5 } else { 24.0 });
+    ensure!(minutes.is_finite() && minutes > 0.0, "--minutes: write a number above 0");
+    let ends = |size: &u16| matches!(size, 64 | 1518);
+    Ok(Order {
+        paths,
+        ovs_sizes: match arguments.no_ovs {
+            true => Vec::new(),
+            false => sizes.iter().copied().filter(ends).collect(),
+        },
+        generator_sizes: match arguments.no_generator {
+            true => Vec::new(),
+            false => sizes.iter().copied().filter(ends).collect(),
+        },
+        sizes,
+        topologies: if all { Topology::ALL.to_vec() } else { arguments.topologies.clone() },
+        rounds: arguments.rounds,
+        trial: Duration::from_millis(arguments.trial_ms),
+        search_trial: Duration::from_millis(arguments.search_trial_ms),
+        noise_limits: !arguments.accept_noise,
+        deadline: begin + Duration::from_secs_f64(minutes * 60.0),
+    })
+}
+
+/// The switch that was built beside this program, unless another is named.
+fn program(arguments: &Arguments) -> anyhow::Result<PathBuf> {
+    let beside = || Some(std::env::current_exe().ok()?.with_file_name("tautline"));
+    let program = arguments.tautline.clone().or_else(beside).context("finding this program")?;
+    ensure!(
+        program.is_file(),
+        "{} is not there: build it with `cargo build --release -p tautline`, or name it with --tautline",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// What each program says of itself.
+fn versions(program: &Path) -> Vec<String> {
+    let said = |program: &Path, arguments: &[&str], sign: &str| -> Option<String> {
+        let output = Command::new(program).args(arguments).output().ok()?;
+        let text =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        text.lines()
+            .find(|line| line.contains(sign))
+            .map(|line| line.replace("EAL: RTE Version: ", "").replace('\'', ""))
+    };
+    [
+        said(program, &["--version"], "tautline"),
+        said(Path::new("dpdk-testpmd"), &["--version"], "RTE Version"),
+        peers::ovs::version(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

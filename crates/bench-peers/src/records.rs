@@ -1,0 +1,122 @@
+//! What is kept of a run: everything that was measured, raw, as JSON.
+use std::path::Path;
+
+use measure::Verdict;
+use measure::host_facts::HostFacts;
+use serde::Serialize;
+use traffic::search::tst009;
+
+use crate::cell::{Cell, System};
+use crate::usage::Usage;
+
+/// Format of the file.
+pub const SCHEMA: &str = "tautline-bench-peers-1";
+
+/// How it was to be measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    pub quick: bool,
+    pub rounds: u32,
+    pub trial_ms: u64,
+    pub search_trial_ms: u64,
+    pub driver_cpu: usize,
+    pub switch_cpu: usize,
+    pub limit_s: u64,
+    /// Steal or other load made a trial invalid; false where that was switched off.
+    pub noise_limits: bool,
+}
+
+/// One trial of one system.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trial {
+    pub cell: Cell,
+    pub system: System,
+    /// In each round every system of a cell has its turn; the next round goes the other way round.
+    pub round: u32,
+    /// 0 for the first try.
+    pub attempt: u32,
+    pub frames_per_second: f64,
+    pub window_ns: u64,
+    /// The switch's side.
+    pub device: UsageRecord,
+    /// The guest's side.
+    pub driver: UsageRecord,
+    pub steal_ns: u64,
+    pub other_load_ns: u64,
+    pub clock_jump_ns: u64,
+    pub verdict: Verdict,
+}
+
+/// [`Usage`] for the file.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct UsageRecord {
+    pub idle_share: Option<f64>,
+    pub busy_ns_per_frame: Option<f64>,
+}
+
+impl From<Usage> for UsageRecord {
+    fn from(usage: Usage) -> Self {
+        UsageRecord { idle_share: usage.idle_share, busy_ns_per_frame: usage.busy_ns_per_frame }
+    }
+}
+
+/// The highest rate without loss, found by our generator.
+#[derive(Clone, Debug, Serialize)]
+pub struct ZeroLoss {
+    pub cell: Cell,
+    pub system: System,
+    /// Lanes that were offered the load that the search names, at the same time.
+    pub lanes: u32,
+    /// The middle and the 99th centile of the latency at the rate that was found; where there is one.
+    pub latency_ns: Option<(u64, u64)>,
+    pub search: tst009::Outcome,
+}
+
+/// What moving the same lines between the two cores allows.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BoundRecord {
+    pub frame_bytes: u16,
+    pub lines_to_switch: usize,
+    pub lines_to_driver: usize,
+    pub frames_per_second: f64,
+}
+
+/// What DPDK's driver says that it uses, by path of the ring.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriverPaths {
+    pub path: crate::cell::RingPath,
+    pub words: Vec<String>,
+}
+
+/// A part of the run and how long it took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Took {
+    pub what: String,
+    pub seconds: f64,
+}
+
+/// The file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    pub schema: &'static str,
+    pub started: String,
+    pub host: HostFacts,
+    pub versions: Vec<String>,
+    pub plan: Plan,
+    pub driver_paths: Vec<DriverPaths>,
+    pub bounds: Vec<BoundRecord>,
+    pub trials: Vec<Trial>,
+    pub zero_loss: Vec<ZeroLoss>,
+    /// What was not measured, and why.
+    pub left_out: Vec<String>,
+    pub took: Vec<Took>,
+}
+
+impl Results {
+    /// Writes the file whole or not at all.
+    pub fn save(&self, path: &Path) -> anyhow::Result<()> {
+        let new = path.with_extension("new");
+        std::fs::write(&new, serde_json::to_vec(self)?)?;
+        Ok(std::fs::rename(&new, path)?)
+    }
+}

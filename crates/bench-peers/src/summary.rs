@@ -1,0 +1,276 @@
+//! From trials to figures: medians, ratios with intervals, and which side was the bottleneck.
+use std::collections::{BTreeMap, BTreeSet};
+
+use measure::bootstrap::{Block, RatioEstimate, ratio};
+use measure::statistics::median;
+
+use crate::bounds;
+use crate::cell::{BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, System, Topology, ZERO_LOSS_GOAL, goal};
+use crate::records::{Results, Trial, UsageRecord, ZeroLoss};
+
+/// Idle shares closer than this say that both sides were at their limit.
+const EQUAL_IDLE: f64 = 0.05;
+
+/// Which side could not go faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bottleneck {
+    Switch,
+    Driver,
+    Both,
+    Unknown,
+}
+
+impl Bottleneck {
+    /// The side that waited less.
+    pub fn of(device_idle: Option<f64>, driver_idle: Option<f64>) -> Self {
+        let (Some(device), Some(driver)) = (device_idle, driver_idle) else { return Bottleneck::Unknown };
+        if (device - driver).abs() <= EQUAL_IDLE {
+            Bottleneck::Both
+        } else if device < driver {
+            Bottleneck::Switch
+        } else {
+            Bottleneck::Driver
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Bottleneck::Switch => "switch",
+            Bottleneck::Driver => "driver",
+            Bottleneck::Both => "both",
+            Bottleneck::Unknown => "?",
+        }
+    }
+}
+
+/// How a figure stands to what it is to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reached {
+    /// Below the floor.
+    Missed,
+    Floor,
+    Target,
+}
+
+impl Reached {
+    /// `value` where more is better if the target is above the floor, less otherwise.
+    pub fn of(value: f64, goal: Goal) -> Self {
+        let better = |than: f64| if goal.target >= goal.floor { value >= than } else { value <= than };
+        match (better(goal.target), better(goal.floor)) {
+            (true, _) => Reached::Target,
+            (_, true) => Reached::Floor,
+            _ => Reached::Missed,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Reached::Missed => "MISSED",
+            Reached::Floor => "floor",
+            Reached::Target => "target",
+        }
+    }
+}
+
+/// One system in one cell.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub cell: Cell,
+    pub system: System,
+    /// Median over the rounds.
+    pub frames_per_second: f64,
+    /// To testpmd; none of testpmd itself.
+    pub ratio: Option<RatioEstimate>,
+    pub goal: Option<Goal>,
+    /// To Open vSwitch that learns; where ours learns too.
+    pub to_ovs: Option<(RatioEstimate, Option<Goal>)>,
+    pub busy_ns_per_frame: Option<f64>,
+    /// To testpmd's.
+    pub busy_ratio: Option<f64>,
+    pub busy_goal: Option<Goal>,
+    pub device_idle: Option<f64>,
+    pub driver_idle: Option<f64>,
+    pub of_bound: Option<f64>,
+    /// Trials that count though they were disturbed.
+    pub noisy: usize,
+}
+
+impl Row {
+    pub fn bottleneck(&self) -> Bottleneck {
+        Bottleneck::of(self.device_idle, self.driver_idle)
+    }
+
+    /// The goals that this row has, with what they are of and how it stands to them.
+    pub fn goals(&self) -> Vec<(&'static str, f64, Goal, Reached)> {
+        let judged = |name, value: Option<f64>, goal: Option<Goal>| {
+            let (value, goal) = (value?, goal?);
+            Some((name, value, goal, Reached::of(value, goal)))
+        };
+        let bound = (self.system.is_ours() && self.cell.frame_bytes == 64).then_some(BOUND_GOAL);
+        [
+            judged("rate", self.ratio.map(|ratio| ratio.ratio), self.goal),
+            judged("OVS", self.to_ovs.map(|(ratio, _)| ratio.ratio), self.to_ovs.and_then(|(_, goal)| goal)),
+            judged("busy", self.busy_ratio, self.busy_goal),
+            judged("bound", self.of_bound, bound),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    pub fn worst(&self) -> Option<Reached> {
+        self.goals().into_iter().map(|(_, _, _, reached)| reached).min()
+    }
+}
+
+/// All rows of a topology and a driver, what matters first: small and large frames before those between,
+/// ratios that miss before those that do not.
+pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Row> {
+    let of_table = |trial: &&Trial| trial.cell.driver == driver && trial.cell.topology == topology;
+    let trials: Vec<&Trial> =
+        results.trials.iter().filter(of_table).filter(|trial| trial.verdict.counts()).collect();
+    let mut cells: Vec<Cell> =
+        trials.iter().map(|trial| trial.cell).collect::<BTreeSet<_>>().into_iter().collect();
+    cells.sort_by_key(|cell| (!matches!(cell.frame_bytes, 64 | 1518), cell.frame_bytes, cell.path));
+    let mut rows = Vec::new();
+    for cell in cells {
+        let mut of_system: BTreeMap<System, Vec<&Trial>> = BTreeMap::new();
+        for trial in trials.iter().filter(|trial| trial.cell == cell) {
+            of_system.entry(trial.system).or_default().push(trial);
+        }
+        for (system, own) in &of_system {
+            rows.push(row(results, cell, *system, own, &of_system));
+        }
+    }
+    rows
+}
+
+fn row(
+    results: &Results,
+    cell: Cell,
+    system: System,
+    own: &[&Trial],
+    of_system: &BTreeMap<System, Vec<&Trial>>,
+) -> Row {
+    let to = |base: System| {
+        let base = of_system.get(&base).filter(|_| base != system)?;
+        ratio(&blocks(base, own))
+    };
+    let frames_per_second =
+        median(&own.iter().map(|t| t.frames_per_second).collect::<Vec<_>>()).unwrap_or(0.0);
+    let middle = |trials: &[&Trial], of: &dyn Fn(&Trial) -> Option<f64>| {
+        median(&trials.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
+    };
+    let busy = |trials: &[&Trial]| middle(trials, &|t| t.device.busy_ns_per_frame);
+    let idle = |side: fn(&Trial) -> UsageRecord| middle(own, &|t| side(t).idle_share);
+    let busy_ns_per_frame = busy(own);
+    let peer_busy = of_system.get(&System::Testpmd).filter(|_| system != System::Testpmd);
+    let busy_ratio = match (busy_ns_per_frame, peer_busy.and_then(|trials| busy(trials))) {
+        (Some(own), Some(peer)) if peer > 0.0 => Some(own / peer),
+        _ => None,
+    };
+    let lines = bounds::lines(cell.topology, cell.frame_bytes);
+    let bound = results.bounds.iter().filter(|bound| {
+        (bound.frame_bytes, bound.lines_to_switch, bound.lines_to_driver)
+            == (cell.frame_bytes, lines.to_switch, lines.to_driver)
+    });
+    let bound = median(&bound.map(|bound| bound.frames_per_second).collect::<Vec<_>>());
+    let has_busy_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
+        && matches!(cell.frame_bytes, 64 | 1518)
+        && matches!(system, System::TautlineWire | System::TautlinePort);
+    let ovs = (system == System::TautlineLearning).then_some(System::OvsLearning);
+    Row {
+        cell,
+        system,
+        frames_per_second,
+        ratio: to(System::Testpmd),
+        goal: goal(&cell, system, System::Testpmd),
+        to_ovs: ovs.and_then(|base| Some((to(base)?, goal(&cell, system, base)))),
+        busy_ns_per_frame,
+        busy_ratio,
+        busy_goal: has_busy_goal.then_some(BUSY_GOAL),
+        device_idle: idle(|t| t.device),
+        driver_idle: idle(|t| t.driver),
+        of_bound: bound.filter(|bound| *bound > 0.0).map(|bound| frames_per_second / bound),
+        noisy: own.iter().filter(|t| !matches!(t.verdict, measure::Verdict::Accepted)).count(),
+    }
+}
+
+/// Rounds are the blocks: within one the systems were measured a moment apart.
+fn blocks(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
+    let rounds: BTreeSet<u32> = base.iter().chain(other).map(|trial| trial.round).collect();
+    let of = |trials: &[&Trial], round: u32| -> Vec<f64> {
+        trials.iter().filter(|t| t.round == round).map(|t| t.frames_per_second).collect()
+    };
+    rounds.into_iter().map(|round| Block { base: of(base, round), other: of(other, round) }).collect()
+}
+
+/// Zero loss beside maximum.
+pub struct ZeroLossRow<'a> {
+    pub found: &'a ZeroLoss,
+    /// Over all lanes; none where the search was cut short or nothing passed.
+    pub frames_per_second: Option<f64>,
+    pub maximum_fps: Option<f64>,
+}
+
+impl ZeroLossRow<'_> {
+    pub fn of_maximum(&self) -> Option<f64> {
+        Some(self.frames_per_second? / self.maximum_fps.filter(|fps| *fps > 0.0)?)
+    }
+
+    pub fn reached(&self) -> Option<Reached> {
+        let own = self.found.system.is_ours();
+        self.of_maximum().filter(|_| own).map(|share| Reached::of(share, ZERO_LOSS_GOAL))
+    }
+}
+
+pub fn zero_loss(results: &Results) -> Vec<ZeroLossRow<'_>> {
+    let mut rows: Vec<ZeroLossRow<'_>> =
+        results.zero_loss.iter().map(|found| zero_loss_row(results, found)).collect();
+    rows.sort_by_key(|row| (row.found.cell.frame_bytes, row.found.cell, row.found.system));
+    rows
+}
+
+fn zero_loss_row<'a>(results: &Results, found: &'a ZeroLoss) -> ZeroLossRow<'a> {
+    let same =
+        |trial: &&Trial| trial.cell == found.cell && trial.system == found.system && trial.verdict.counts();
+    let rates: Vec<f64> = results.trials.iter().filter(same).map(|t| t.frames_per_second).collect();
+    let lower = found.search.finding.decided_lower();
+    let frames_per_second = lower.map(|load| load.frames_per_second() as f64 * f64::from(found.lanes));
+    ZeroLossRow { found, frames_per_second, maximum_fps: median(&rates) }
+}
+
+/// Trials that were thrown away, and those that count though they were disturbed.
+pub fn repeats(results: &Results) -> (usize, usize) {
+    let count = |of: fn(&measure::Verdict) -> bool| results.trials.iter().filter(|t| of(&t.verdict)).count();
+    (
+        count(|verdict| matches!(verdict, measure::Verdict::Discarded(_))),
+        count(|verdict| matches!(verdict, measure::Verdict::KeptNoisy(_))),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_side_that_waits_less_is_the_bottleneck() {
+        assert_eq!(Bottleneck::of(Some(0.02), Some(0.4)), Bottleneck::Switch);
+        assert_eq!(Bottleneck::of(Some(0.4), Some(0.02)), Bottleneck::Driver);
+        assert_eq!(Bottleneck::of(Some(0.04), Some(0.02)), Bottleneck::Both);
+        assert_eq!(Bottleneck::of(None, Some(0.02)), Bottleneck::Unknown);
+    }
+
+    #[test]
+    fn goals_go_both_ways() {
+        let rate = Goal { floor: 1.15, target: 1.5 };
+        assert_eq!(
+            [1.1, 1.2, 1.5].map(|v| Reached::of(v, rate)),
+            [Reached::Missed, Reached::Floor, Reached::Target]
+        );
+        assert_eq!(
+            [0.9, 0.8, 0.5].map(|v| Reached::of(v, BUSY_GOAL)),
+            [Reached::Missed, Reached::Floor, Reached::Target]
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! Tables: for the terminal, and as Markdown.
+use std::fmt::Write;
+
+use comfy_table::{LineStyle, TableStyle};
+use measure::bootstrap::RatioEstimate;
+
+use crate::cell::{DriverKind, Topology, ZERO_LOSS_GOAL};
+use crate::records::Results;
+use crate::summary::{Row, repeats, rows, zero_loss};
+
+struct Table {
+    title: String,
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+const HEADER: [&str; 10] = [
+    "bytes",
+    "ring",
+    "system",
+    "Mpps",
+    "over testpmd",
+    "floor/target",
+    "busy ns/frame",
+    "of bound",
+    "idle switch/driver",
+    "limited by",
+];
+
+/// For the terminal.
+pub fn terminal(results: &Results) -> String {
+    let mut text = String::new();
+    for table in tables(results) {
+        let mut drawn = comfy_table::Table::new();
+        drawn.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+        drawn.set_header(table.header);
+        drawn.add_rows(table.rows);
+        let _ = writeln!(text, "\n{}\n{drawn}", table.title);
+    }
+    text + "\n" + &remarks(results)
+}
+
+/// For a page.
+pub fn markdown(results: &Results) -> String {
+    let host = &results.host;
+    let mut text = format!(
+        "{}, {}, {} CPUs, Linux {}{}; {}. The switch on CPU {}, the driver on CPU {}, rings of 256, no huge pages. \
+         Medians of {} rounds of {} ms, in turns.\n",
+        results.started,
+        host.cpu_model,
+        host.cpus_online,
+        host.kernel.split(' ').next().unwrap_or_default(),
+        if host.hypervisor.is_empty() {
+            String::new()
+        } else {
+            format!(", itself a guest of {}", host.hypervisor)
+        },
+        results.versions.join(", "),
+        results.plan.switch_cpu,
+        results.plan.driver_cpu,
+        results.plan.rounds,
+        results.plan.trial_ms,
+    );
+    for table in tables(results) {
+        let _ = writeln!(text, "\n### {}\n\n| {} |", table.title, table.header.join(" | "));
+        let _ = writeln!(text, "|{}", "---|".repeat(table.header.len()));
+        for row in table.rows {
+            let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+    }
+    text + "\n" + &remarks(results)
+}
+
+fn tables(results: &Results) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
+        for topology in Topology::ALL {
+            let rows = rows(results, driver, topology);
+            if !rows.is_empty() {
+                let title = format!("{}: {}", topology.name(), driver.name());
+                tables.push(Table { title, header: HEADER.to_vec(), rows: rows.iter().map(cells).collect() });
+            }
+        }
+    }
+    tables.extend(zero_loss_table(results));
+    tables
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let none = || "–".to_owned();
+    let percent =
+        |share: Option<f64>| share.map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0));
+    let mut goals = Vec::new();
+    for (name, value, goal, reached) in row.goals() {
+        let of = match name {
+            "rate" => String::new(),
+            "OVS" => format!("OVS {value:.2}: "),
+            name => format!("{name}: "),
+        };
+        goals.push(format!("{of}{}/{} {}", goal.floor, goal.target, reached.name()));
+    }
+    let busy = match (row.busy_ns_per_frame, row.busy_ratio) {
+        (Some(ns), Some(ratio)) => format!("{ns:.1} (x {ratio:.2})"),
+        (Some(ns), None) => format!("{ns:.1}"),
+        _ => none(),
+    };
+    vec![
+        row.cell.frame_bytes.to_string(),
+        row.cell.path.name().to_owned(),
+        row.system.name().to_owned() + if row.noisy > 0 { " *" } else { "" },
+        format!("{:.2}", row.frames_per_second / 1e6),
+        row.ratio.map_or_else(none, estimate),
+        if goals.is_empty() { none() } else { goals.join("; ") },
+        busy,
+        row.of_bound.map_or_else(none, |share| format!("{share:.2}")),
+        format!("{} / {}", percent(row.device_idle), percent(row.driver_idle)),
+        row.bottleneck().name().to_owned(),
+    ]
+}
+
+/// The ratio; an interval that holds 1 shows no difference.
+fn estimate(ratio: RatioEstimate) -> String {
+    match ratio.interval {
+        Some((low, high)) if low <= 1.0 && high >= 1.0 => {
+            format!("{:.2} [{low:.2}, {high:.2}] no difference shown", ratio.ratio)
+        }
+        Some((low, high)) => format!("{:.2} [{low:.2}, {high:.2}]", ratio.ratio),
+        None => format!("{:.2}", ratio.ratio),
+    }
+}
+
+fn zero_loss_table(results: &Results) -> Option<Table> {
+    let mpps = |fps: Option<f64>| fps.map_or("undecided".to_owned(), |fps| format!("{:.2}", fps / 1e6));
+    let rows: Vec<Vec<String>> = zero_loss(results)
+        .iter()
+        .map(|row| {
+            let cell = &row.found.cell;
+            let goal = row.reached().map_or("–".to_owned(), |reached| {
+                format!("{}/{} {}", ZERO_LOSS_GOAL.floor, ZERO_LOSS_GOAL.target, reached.name())
+            });
+            let latency = row.found.latency_ns.map_or("–".to_owned(), |(middle, high)| {
+                format!("{:.0} / {:.0} µs", middle as f64 / 1e3, high as f64 / 1e3)
+            });
+            vec![
+                cell.frame_bytes.to_string(),
+                cell.topology.name().to_owned(),
+                cell.path.name().to_owned(),
+                row.found.system.name().to_owned(),
+                mpps(row.frames_per_second),
+                mpps(row.maximum_fps),
+                row.of_maximum().map_or("–".to_owned(), |share| format!("{share:.2}")),
+                goal,
+                latency,
+                row.found.search.trials.len().to_string(),
+            ]
+        })
+        .collect();
+    let header = vec![
+        "bytes",
+        "way",
+        "ring",
+        "system",
+        "zero loss, Mpps",
+        "maximum, Mpps",
+        "share",
+        "floor/target",
+        "latency there, 50 / 99 %",
+        "trials",
+    ];
+    let title = format!(
+        "Zero loss (ETSI NFV-TST 009, trials of {} ms: quick) beside maximum: {}",
+        results.plan.search_trial_ms,
+        DriverKind::Tautline.name()
+    );
+    (!rows.is_empty()).then_some(Table { title, header, rows })
+}
+
+fn remarks(results: &Results) -> String {
+    let (discarded, noisy) = repeats(results);
+    let mut text = format!(
+        "{discarded} trials were thrown away and repeated because of stolen time or other load; {noisy} count \
+         though they were disturbed (*).\n"
+    );
+    if !results.plan.noise_limits {
+        text += "Noise limits were off: these figures show that it works, not how fast it is.\n";
+    }
+    if results.plan.rounds < measure::bootstrap::MIN_BLOCKS as u32 {
+        let _ = writeln!(text, "Fewer than {} rounds carry no interval.", measure::bootstrap::MIN_BLOCKS);
+    }
+    for line in &results.left_out {
+        let _ = writeln!(text, "Not measured: {line}");
+    }
+    text
+}

@@ -1,0 +1,9 @@
+# The packet-rate benchmark; included by the Makefile.
+
+.PHONY: bench-peers
+
+## bench-peers: the switch beside DPDK's testpmd and OVS-DPDK; QUICK=1 within 5 minutes, all within 25
+bench-peers: release
+	@scripts/setup.sh test
+	$(CARGO) build --release --locked -p bench-peers
+	$(dir $(TAUTLINE))bench-peers $(if $(QUICK),--quick) $(ARGS)
