@@ -13,9 +13,6 @@ const OVERHEAD_BYTES: u32 = 14 + 4 + 12;
 /// Least bytes of a buffer: a frame of 64 KiB then fits [`MOST_PIECES`] of them.
 pub(super) const LEAST_BUFFER_BYTES: u32 = LONGEST_BYTES.div_ceil(MOST_PIECES as u32).next_multiple_of(64);
 
-/// Of a socket's path (unix(7)), without the zero at its end.
-const LONGEST_PATH_BYTES: usize = 107;
-
 /// How the port is to be. What the peer cannot do is left out when features are negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtioUserOptions {
@@ -75,13 +72,7 @@ impl VirtioUserOptions {
             let what = format!("virtio-user {}: {what}", self.path.display());
             Err(PortError::new(what, "not possible", remedy))
         };
-<<<<<<< HEAD
-        if self.path.as_os_str().len() > LONGEST_PATH_BYTES {
-            return wrong("too long a path", &format!("choose one of at most {LONGEST_PATH_BYTES} bytes"));
-        }
-=======
         crate::socket_path::check("virtio-user", &self.path)?;
->>>>>>> wip-docs
         if !(1..=128).contains(&self.queue_pairs) {
             return wrong(&format!("{} queue pairs", self.queue_pairs), "choose 1 to 128");
         }
