@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::sched::CpuSet;
 use peers::guest::Port;
 use peers::netns::TapQueues;
 use peers::requirements::is_root;
@@ -30,8 +31,15 @@ fn exercise(lab: &Lab, index: usize, options: &str) {
     lab.check_no_errors(index);
 }
 
+/// So many of the CPUs that this process may use, or all, as a list.
+fn first_cpus(count: usize) -> String {
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+    let cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap());
+    cpus.take(count).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
+}
+
 /// Offloads, mergeable buffers and queue pairs, each with each; both ends alike.
-fn every_combination(packed: bool) {
+fn every_combination(packed: bool, workers: usize) {
     let mut ends = Vec::new();
     for offloads in [true, false] {
         for mergeable in [true, false] {
@@ -41,7 +49,9 @@ fn every_combination(packed: bool) {
         }
     }
     let plan = Plan::new(ends.iter().map(|end| Pair { near: *end, far: *end }));
-    let switch = Switch::start(&plan.ports(), &plan.wires());
+    let mut arguments = plan.wired();
+    arguments.push(format!("--workers={}", first_cpus(workers)));
+    let switch = Switch::start(&arguments);
     let start = Instant::now();
     let lab = plan.boot(|port| port);
     println!("booted after {:?}", start.elapsed());
@@ -59,7 +69,7 @@ fn every_combination(packed: bool) {
         println!("{end}: done after {:?}", start.elapsed());
     }
     let counters = switch.end();
-    counters.check();
+    counters.check(&[]);
     for (index, end) in ends.iter().enumerate() {
         for name in [format!("n{index}"), format!("f{index}")] {
             let port = counters.port(&name);
@@ -74,12 +84,12 @@ fn every_combination(packed: bool) {
 
 #[test]
 fn split_rings_in_every_combination() {
-    every_combination(false);
+    every_combination(false, 1);
 }
 
 #[test]
 fn packed_rings_in_every_combination() {
-    every_combination(true);
+    every_combination(true, 2);
 }
 
 /// Sends one way, and gives the mean length of frames as the sender sent and the receiver received them.
@@ -108,7 +118,7 @@ fn the_switch_finishes_what_the_receiver_does_not_take() {
     let small = End { mergeable: false, packed: true, ..none };
     let ends = [(all, none), (End { packed: true, ..all }, small)];
     let plan = Plan::new(ends.map(|(near, far)| Pair { near, far }));
-    let switch = Switch::start(&plan.ports(), &plan.wires());
+    let switch = Switch::start(&plan.wired());
     let lab = plan.boot(|port| port);
     for index in lab.indices() {
         exercise(&lab, index, "");
@@ -143,7 +153,7 @@ fn the_switch_finishes_what_the_receiver_does_not_take() {
         }
         lab.check_no_errors(index);
     }
-    switch.end().check();
+    switch.end().check(&[]);
 }
 
 #[test]
@@ -151,10 +161,9 @@ fn jumbo_frames() {
     let all = End { mtu: 9000, ..End::PLAIN };
     let none = End { offloads: false, ..all };
     let small = End { mergeable: false, packed: true, ..none };
-    let ends =
-        [(all, all), (all, none), (none, none), (small, small), (End { mergeable: false, ..all }, small)];
+    let ends = [(all, all), (all, none), (small, small), (End { mergeable: false, ..all }, small)];
     let plan = Plan::new(ends.map(|(near, far)| Pair { near, far }));
-    let switch = Switch::start(&plan.ports(), &plan.wires());
+    let switch = Switch::start(&plan.wired());
     let lab = plan.boot(|port| port);
     for (index, (near, far)) in ends.into_iter().enumerate() {
         lab.check_features(index);
@@ -170,7 +179,7 @@ fn jumbo_frames() {
         }
         lab.check_no_errors(index);
     }
-    switch.end().check();
+    switch.end().check(&[]);
 }
 
 /// A guest and the kernel of a network namespace: segments stay whole both ways.
@@ -183,8 +192,9 @@ fn a_guest_and_the_kernel() {
     let socket = folder.path().join("guest");
     // The switch lives in the namespace, so its owner makes the socket.
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let ports = ["kernel=tap:tap0".to_owned(), format!("guest=vhost-user:{}", socket.display())];
-    let switch = Switch::start_in(&namespace, &ports, &[]);
+    let ports =
+        ["--port=kernel=tap:tap0".to_owned(), format!("--port=guest=vhost-user:{}", socket.display())];
+    let switch = Switch::start_in(&namespace, &ports);
     let guest = Guest::with_ports([Port::new(&socket).reconnect()]).unwrap();
     guest.must("ip address add 10.9.0.2/24 dev eth0 && ip link set eth0 up");
     namespace.run("ping -c 3 -i 0.2 -W 10 10.9.0.2").unwrap().expect_success();
@@ -196,7 +206,8 @@ fn a_guest_and_the_kernel() {
         assert!(bytes > ENOUGH, "{way}: {bytes} bytes");
     }
     let counters = switch.end();
-    counters.check();
+    // The kernel sends as soon as the interface is up, which is before the guest is.
+    counters.check(&["receiver not connected"]);
     for name in ["guest", "kernel"] {
         let port = counters.port(name);
         let means = [true, false].map(|from_guest| port.mean_bytes(from_guest));
@@ -206,11 +217,12 @@ fn a_guest_and_the_kernel() {
     }
 }
 
-/// The switch costs nothing where nothing comes, goes on at once, and may be killed and started again.
+/// The switch costs nothing where nothing comes, goes on at once, and may be killed and started again. With
+/// split rings: QEMU does not know where a packed ring stood once its back-end is gone.
 #[test]
 fn idle_and_started_again() {
     let plan = Plan::new([Pair { near: End::PLAIN, far: End::PLAIN }]);
-    let switch = Switch::start(&plan.ports(), &[]);
+    let switch = Switch::start(&plan.learning());
     let lab = plan.boot(Port::reconnect);
     lab.ping(0, "");
     // What IPv6 has to say at first does not count as quiet.
@@ -224,7 +236,7 @@ fn idle_and_started_again() {
     lab.guest.must("ping -c 1 -W 10 10.0.0.2");
 
     switch.crash();
-    let switch = Switch::start(&plan.ports(), &[]);
+    let switch = Switch::start(&plan.learning());
     let deadline = Instant::now() + Duration::from_secs(60);
     while !lab.guest.run("ping -c 1 -W 1 10.0.0.2").unwrap().success() {
         assert!(Instant::now() < deadline, "no answer through the switch that was started again");
@@ -232,5 +244,6 @@ fn idle_and_started_again() {
     lab.transfer_whole(0, Way::ToFar);
     lab.transfer_whole(0, Way::ToNear);
     lab.check_no_errors(0);
-    switch.end().check();
+    // The guest's ports come back one after the other.
+    switch.end().check(&["receiver not connected"]);
 }

@@ -2,6 +2,7 @@
 //! stays where the guest's programs are, the far end goes to a network namespace of the guest.
 
 use std::fmt::{self, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use peers::guest::{Port, Settings};
@@ -68,7 +69,7 @@ impl Plan {
         Self { folder: tempfile::tempdir().unwrap(), pairs: pairs.into_iter().collect() }
     }
 
-    pub fn socket(&self, name: &str) -> PathBuf {
+    fn socket(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -77,18 +78,24 @@ impl Plan {
         ends.flat_map(|(pair, index)| [(format!("n{index}"), pair.near), (format!("f{index}"), pair.far)])
     }
 
-    /// `--port` for each end.
-    pub fn ports(&self) -> Vec<String> {
+    /// `--port` for each end: a switch that learns where the ends are.
+    pub fn learning(&self) -> Vec<String> {
         let port = |(name, end): (String, End)| {
             let socket = self.socket(&name);
-            format!("{name}=vhost-user:{},queue-pairs={}", socket.display(), end.queue_pairs)
+            format!("--port={name}=vhost-user:{},queue-pairs={}", socket.display(), end.queue_pairs)
         };
         self.ends().map(port).collect()
     }
 
-    /// `--connect` for each pair.
-    pub fn wires(&self) -> Vec<String> {
-        (0..self.pairs.len()).map(|index| format!("n{index}=f{index}")).collect()
+    /// The same with `--connect` for each pair.
+    pub fn wired(&self) -> Vec<String> {
+        let mut arguments = self.learning();
+        arguments.extend(self.indices().map(|index| format!("--connect=n{index}=f{index}")));
+        arguments
+    }
+
+    fn indices(&self) -> Range<usize> {
+        0..self.pairs.len()
     }
 
     /// Boots the guest and gives every interface its place and address.
@@ -130,7 +137,7 @@ pub enum Way {
 }
 
 impl Lab {
-    pub fn indices(&self) -> std::ops::Range<usize> {
+    pub fn indices(&self) -> Range<usize> {
         0..self.pairs.len()
     }
 
