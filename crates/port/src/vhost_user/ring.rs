@@ -8,8 +8,8 @@ use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::{Layout as WireLayout, PackedPosition, VringBase};
 use virtio::Features;
 use virtqueue::{
-    ActivateError, Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, UsedLog,
-    packed_region_bytes, split_region_bytes,
+    ActivateError, Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures,
+    TableFlags, UsedLog, packed_region_bytes, split_region_bytes,
 };
 
 use crate::device::{EventFd, FromGuest, ToGuest};
@@ -72,7 +72,11 @@ pub(super) fn activate(
         position,
     };
     let in_flight = in_flight.and_then(|buffer| buffer.part(index, features.layout));
-    queue.activate_device(space, DeviceOptions { log, in_flight })
+    let tables = match place(index) {
+        (_, Side::FromGuest) => TableFlags::AllReadable,
+        (_, Side::ToGuest) => TableFlags::Believed,
+    };
+    queue.activate_device(space, DeviceOptions { log, in_flight, tables })
 }
 
 /// Where a ring begins, in the terms of queues.
