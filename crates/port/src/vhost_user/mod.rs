@@ -1,4 +1,5 @@
 //! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
+mod complaints;
 mod config_space;
 mod device;
 mod link;
@@ -263,9 +264,9 @@ impl Port for VhostUser {
             Side::FromGuest => "from",
             Side::ToGuest => "to",
         };
-        self.shared
-            .say(board, format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device"));
         if let Some(peer) = &mut self.peer {
+            let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
+            peer.complain(board, what);
             peer.queue_broke(pair, side);
         }
     }

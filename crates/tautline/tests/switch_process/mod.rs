@@ -1,6 +1,8 @@
 //! The program's switch as a process of its own, and what it says.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bystanders;
+pub mod guest;
 pub mod wires;
 
 use std::io::{BufRead, BufReader, Read};
