@@ -35,9 +35,10 @@ use virtio::{Feature, Features};
 use virtqueue::Piece;
 
 struct Scene {
+    /// Ends before the switch does.
+    bystanders: Bystanders,
     sockets: Sockets,
     switch: SwitchProcess,
-    bystanders: Bystanders,
     friend: Guest,
     /// Descriptors that the switch has open while nobody is at the victim's port.
     open_fds: usize,
@@ -251,8 +252,11 @@ fn ring_sizes_and_indices_out_of_range() {
         }
     }
     // Larger than the memory it lies in, and no power of two.
-    for (num, at) in [(32768, USER + RINGS + RINGS_BYTES - 0x1000), (3, USER + ring_at(TRANSMIT).1)] {
-        scene.attacked(plain(), Some("told no: SET_VRING_KICK: queue 1"), |_, mut guest| {
+    for (num, at, said) in [
+        (32768, USER + RINGS + RINGS_BYTES - 0x1000, "told no: SET_VRING_KICK: queue 1"),
+        (3, USER + ring_at(TRANSMIT).1, "told no: SET_VRING_NUM: num is 3"),
+    ] {
+        scene.attacked(plain(), Some(said), |_, mut guest| {
             guest.share_memory();
             guest.prepare_ring(TRANSMIT);
             guest.ask(Request::SetVringNum(state(TRANSMIT, num)), vec![]);
@@ -448,8 +452,8 @@ fn messages_that_break_the_protocol() {
         (raw(0, 0, vec![]), "message"),
         (raw(999, 8, vec![0; 8]), "999"),
         (raw(u32::MAX, 0, vec![]), "4294967295"),
-        (raw(8, 7, vec![0; 7]), "SET_VRING_NUM: size is 7"),
-        (raw(9, 41, vec![0; 41]), "SET_VRING_ADDR: size is 41"),
+        (raw(8, 7, vec![0; 7]), "SET_VRING_NUM: payload size is 7"),
+        (raw(9, 41, vec![0; 41]), "SET_VRING_ADDR: payload size is 41"),
         (raw(5, 4097, vec![]), "size is 4097"),
         (raw(5, u32::MAX, vec![]), "size is 4294967295"),
         (raw(5, 40, [vec![200, 0, 0, 0], vec![0; 36]].concat()), "SET_MEM_TABLE"),
@@ -631,23 +635,59 @@ fn wild(random: &mut StdRng) -> Message {
     Message { header, payload, fds: fds.collect() }
 }
 
-/// Conversations that begin well, with rings that run, and go on at random.
+/// A message that a front-end could well send at another time.
+fn plausible(random: &mut StdRng) -> Message {
+    let index = random.random_range(0..3u8);
+    let vring = VringFd { index, has_fd: random.random_bool(0.9) };
+    let extra = region(DATA + DATA_BYTES * random.random_range(1..4u64), 1 << 20);
+    let mut address = Guest::addresses(index % 2);
+    if random.random_ratio(1, 4) {
+        address.used = USER + RINGS + random.random_range(0..0x100u64) * 0x1000;
+    }
+    let request = match random.random_range(0..12) {
+        0 => Request::SetVringNum(state(index, 1 << random.random_range(0..9u32))),
+        1 => Request::SetVringAddr(address),
+        2 => Request::SetVringBase(state(index, random.random_range(0..64))),
+        3 | 4 => Request::SetVringKick(vring),
+        5 => Request::SetVringCall(vring),
+        6 => Request::SetVringErr(vring),
+        7 => Request::GetVringBase(state(index, 0)),
+        8 | 9 => Request::SetVringEnable(state(index, random.random_range(0..2))),
+        10 => Request::AddMemReg(SingleRegion(extra)),
+        _ => Request::RemMemReg(SingleRegion(extra)),
+    };
+    let fds = match &request {
+        Request::SetVringKick(vring) | Request::SetVringCall(vring) | Request::SetVringErr(vring) => {
+            (0..usize::from(vring.has_fd)).map(|_| event_fd()).collect()
+        }
+        Request::AddMemReg(_) => vec![memfd(1 << 20).into()],
+        _ => vec![],
+    };
+    let mut message = request.to_message(fds);
+    message.header.need_reply = true;
+    message
+}
+
+/// Conversations that begin well, with rings that run, and go on at random; so do the rings.
 #[test]
 fn random_conversations() {
     let mut scene = Scene::new();
-    let mut messages = 0;
-    for seed in 0..60 {
+    let (mut messages, mut closed) = (0, 0);
+    for seed in 0..150 {
         let mut random = StdRng::seed_from_u64(seed);
         let features = layouts()[usize::from(random.random::<bool>())];
         let mut guest = Guest::running(&scene.path(), features);
         for number in 0..200 {
-            let message = wild(&mut random);
+            let wildly = random.random_ratio(1, 10);
+            let message = if wildly { wild(&mut random) } else { plausible(&mut random) };
             if guest.connection.send(message, Some(Instant::now() + SOON)).is_err() {
+                closed += 1;
                 break;
             }
             messages += 1;
             // Answers are read and not believed; frames go on meanwhile.
             while let Ok(Some(_)) = guest.connection.try_receive() {}
+            guest.write(RINGS + random.random_range(0..0x2_0000), &random.random::<[u8; 8]>());
             guest.kick_anyway(TRANSMIT);
             if number % 8 == 0 {
                 scene.friend.send(&frame(number, 300));
@@ -656,10 +696,14 @@ fn random_conversations() {
         }
         drop(guest);
         if seed % 10 == 9 {
-            scene.attacked(features, None, |_, guest| drop(guest));
+            scene.victim_is_alone();
+            scene.serves_the_next(features);
+            scene.bystanders.go_on();
         }
     }
-    println!("{messages} messages; the switch said {} lines", scene.switch.said().len());
-    assert!(messages > 1000, "only {messages} messages: the conversations end too early");
+    let said = scene.switch.said().len();
+    println!("{messages} messages, {closed} conversations closed by the switch, which said {said} lines");
+    assert!(messages > 3000, "only {messages} messages: the conversations end too early");
+    assert!(said < 20 * 150, "{said} lines for 150 conversations");
     scene.end();
 }
