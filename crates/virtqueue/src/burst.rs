@@ -251,18 +251,6 @@ impl ChainBuilder {
         ChainBuilder { first: lender.len(), first_writable: None, readable_bytes: 0, writable_bytes: 0 }
     }
 
-    /// Whether no descriptor was added.
-    pub fn is_empty(&self) -> bool {
-        self.readable_bytes == 0 && self.first_writable.is_none()
-    }
-
-    /// Forgets what was added.
-    #[cold]
-    pub fn restart(&mut self, lender: &mut Lender<'_>) {
-        lender.truncate(self.first);
-        *self = ChainBuilder::new(lender);
-    }
-
     #[inline(always)]
     pub fn add(
         &mut self,

@@ -55,6 +55,22 @@ pub struct DeviceOptions {
     pub log: Option<UsedLog>,
     /// In-flight region: mapping and the queue's offset in it in bytes.
     pub in_flight: Option<(Arc<Mapping>, u64)>,
+    /// What to make of tables of descriptors in a packed ring.
+    pub tables: TableFlags,
+}
+
+/// Whether the WRITE flags in a packed ring's tables of descriptors are believed (VIRTIO 1.3 §2.8.7).
+///
+/// DPDK's driver fills its transmit tables with that flag before it uses them, and does not clear it from the
+/// net header's entry, nor from the one whose number is that of the table's slot (`struct virtio_tx_region`,
+/// as of 23.11). Devices that serve only DPDK and Linux do not look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableFlags {
+    /// Entries are what they say.
+    #[default]
+    Believed,
+    /// Every entry is readable: for a queue whose buffers the device never writes.
+    AllReadable,
 }
 
 /// Calls `$body` with `$F` as the type that stands for the run-time features.
@@ -171,7 +187,8 @@ impl QueueConfig {
             })
             .transpose()?;
         let translator = Translator::new(Arc::clone(space));
-        Ok(PackedDevice::new(ring, size, position, translator, options.log, in_flight))
+        Ok(PackedDevice::new(ring, size, position, translator, options.log, in_flight)
+            .with_tables(options.tables))
     }
 
     /// The driver half, over rings that it owns and empties. `indirect` is where tables may lie, and for

@@ -166,41 +166,30 @@ fn packed_chains() {
     assert_eq!(refused(&arena), error(IndirectInIndirect, Place::Indirect { of: 1, entry: 0 }, 4));
 }
 
-/// DPDK's transmit tables: the header's entry says WRITE, and a readable frame follows. The header alone is
-/// forgiven.
+/// DPDK's transmit tables, in which WRITE stands where it likes: all of them is readable where the device
+/// says that it writes nothing, and a malformed ring elsewhere.
 #[test]
-fn a_packed_table_whose_header_alone_is_called_writable_is_readable() {
-    let table = |flags: &[u16]| {
-        let len = 16 * flags.len() as u32;
-        let arena = packed_ring(packed(), &[(TABLES, len, 0, INDIRECT)]);
-        for (i, &flags) in flags.iter().enumerate() {
+fn flags_of_packed_tables_are_not_believed_where_the_device_only_reads() {
+    for flags in [[WRITE, 0, 0], [WRITE, 0, WRITE], [WRITE, WRITE, 0], [WRITE; 3], [0; 3]] {
+        let arena = packed_ring(packed(), &[(TABLES, 48, 0, INDIRECT)]);
+        for (i, flags) in flags.into_iter().enumerate() {
             let at = DATA + 100 * i as u64;
-            arena.table_bytes().slice(16 * i, 16).write(&descriptor(at, 12 + i as u32, 0, flags));
+            arena.table_bytes().slice(16 * i, 16).write(&descriptor(at, 12, 0, flags));
         }
-        arena
-    };
-    let parts = |flags: &[u16]| {
-        let arena = table(flags);
         arena.write_data(0, b"a net header");
+        let tables = virtqueue::TableFlags::AllReadable;
+        let options = virtqueue::DeviceOptions { tables, ..Default::default() };
+        let mut device = arena.config.activate_device(&arena.space, options).unwrap();
         let mut burst = Burst::new(8);
-        assert_eq!(arena.device().take(&mut burst, 8), Ok(2));
-        let chain = burst.chain(1);
+        assert_eq!(device.take(&mut burst, 8), Ok(2), "{flags:?}");
         let mut header = [0; 12];
-        chain.read(0, &mut header);
-        assert!(chain.readable_bytes() == 0 || header == *b"a net header");
-        (chain.readable_bytes(), chain.writable_bytes())
-    };
-    assert_eq!(parts(&[WRITE, 0]), (25, 0));
-    assert_eq!(parts(&[WRITE, 0, 0, WRITE]), (39, 15));
-    assert_eq!(parts(&[WRITE, WRITE]), (0, 25));
-    assert_eq!(parts(&[WRITE]), (0, 12));
-    let rule = |flags: &[u16], entry: u16, value| {
-        let place = Place::Indirect { of: 1, entry };
-        assert_eq!(refused(&table(flags)), error(Malformed::ReadableAfterWritable, place, value));
-    };
-    rule(&[WRITE, WRITE, 0], 2, DATA + 200);
-    rule(&[WRITE, 0, WRITE, 0], 3, DATA + 300);
-    rule(&[0, WRITE, 0], 2, DATA + 200);
+        burst.chain(1).read(0, &mut header);
+        assert_eq!(&header, b"a net header");
+        assert_eq!((burst.chain(1).readable_bytes(), burst.chain(1).writable_bytes()), (36, 0));
+        if flags[0] > flags[1] || flags[1] > flags[2] {
+            assert_eq!(refused(&arena).rule, Malformed::ReadableAfterWritable);
+        }
+    }
 }
 
 /// A driver that makes slots available again which the device still has.

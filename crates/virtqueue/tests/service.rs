@@ -87,7 +87,10 @@ fn region(layout: Layout, size: u32) -> Arc<Mapping> {
 
 fn tracked(arena: &Arena, region: &Arc<Mapping>) -> Box<dyn DeviceQueue> {
     let in_flight = Some((Arc::clone(region), 0));
-    arena.config.activate_device(&arena.space, DeviceOptions { in_flight, log: None }).unwrap()
+    arena
+        .config
+        .activate_device(&arena.space, DeviceOptions { in_flight, ..DeviceOptions::default() })
+        .unwrap()
 }
 
 /// A device that dies with buffers in its hands is followed by one that takes them again, in their order,
@@ -159,8 +162,9 @@ fn a_scribbled_in_flight_region_is_harmless() {
                 bytes.slice(at, 2).write(&(step() as u16 % 7).to_le_bytes());
             }
             let in_flight = Some((Arc::clone(&region), 0));
-            let activated =
-                arena.config.activate_device(&arena.space, DeviceOptions { in_flight, log: None });
+            let activated = arena
+                .config
+                .activate_device(&arena.space, DeviceOptions { in_flight, ..DeviceOptions::default() });
             if let Ok(mut device) = activated {
                 let mut burst = Burst::new(8);
                 for _ in 0..3 {

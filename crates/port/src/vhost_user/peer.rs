@@ -2,6 +2,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
@@ -11,6 +12,7 @@ use vhost_user::session::backend::{BackendSession, Offer, Received};
 use vhost_user::socket::{Connection, SocketError};
 use virtio::Feature;
 
+use super::complaints::{Complaints, Verdict};
 use super::device::Device;
 use super::ring::{Kind, layout_name};
 use super::{CHANNEL, PEER, Shared};
@@ -38,6 +40,7 @@ pub(super) struct Peer {
     session: BackendSession,
     pub device: Device,
     channel: Option<Connection>,
+    complaints: Complaints,
 }
 
 impl Peer {
@@ -49,6 +52,7 @@ impl Peer {
             device: Device::new(Arc::clone(&shared)),
             shared,
             channel: None,
+            complaints: Complaints::new(Instant::now()),
         }
     }
 
@@ -75,12 +79,15 @@ impl Peer {
             Received::Nothing => Ok(None),
             Received::Reply(reply) => Ok(Some(reply)),
             Received::Rejected(reply, violation) => {
-                self.shared.say(board, format_args!("the front-end was told no: {violation}"));
+                self.complain(board, format_args!("the front-end was told no: {violation}"));
                 Ok(Some(reply))
             }
             Received::Event(event) => {
                 let mtu_bytes = self.device.mtu_bytes;
                 let (sent, channel) = self.device.act(event, &mut self.session, board)?;
+                if let Some((message, reason)) = &sent.refused {
+                    self.complain(board, format_args!("the front-end was told no: {message}: {reason}"));
+                }
                 if let Some(socket) = channel {
                     self.open_channel(socket, board)?;
                 }
@@ -89,6 +96,15 @@ impl Peer {
                 }
                 Ok(sent.reply)
             }
+        }
+    }
+
+    /// Says what is wrong with this peer, unless it was a lot lately.
+    pub fn complain(&mut self, board: &mut dyn Plugboard, what: impl fmt::Display) {
+        match self.complaints.next(Instant::now()) {
+            Verdict::Say => self.shared.say(board, what),
+            Verdict::SayLast => self.shared.say(board, format_args!("{what}{}", Complaints::left_out())),
+            Verdict::LeaveOut => {}
         }
     }
 
@@ -108,7 +124,7 @@ impl Peer {
                     let acknowledged = self.session.receive_on_channel(message)?;
                     if !acknowledged.success {
                         let request = acknowledged.request;
-                        self.shared.say(board, format_args!("the front-end refused {request}"));
+                        self.complain(board, format_args!("the front-end refused {request}"));
                     }
                 }
                 Err(error) => {

@@ -10,8 +10,13 @@ use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::{Layout as WireLayout, PackedPosition, VringBase};
 use virtio::{Feature, Features};
 use virtqueue::{
+<<<<<<< HEAD
     Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, UsedLog,
     packed_region_bytes, split_region_bytes,
+=======
+    ActivateError, Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures,
+    TableFlags, UsedLog, packed_region_bytes, split_region_bytes,
+>>>>>>> wip-dpdk
 };
 
 use super::control::ControlQueue;
@@ -99,7 +104,15 @@ pub(super) fn activate(
         position,
     };
     let in_flight = in_flight.and_then(|buffer| buffer.part(index, features.layout));
+<<<<<<< HEAD
     queue.activate_device(space, DeviceOptions { log, in_flight }).map_err(|error| refused(&error))
+=======
+    let tables = match place(index) {
+        (_, Side::FromGuest) => TableFlags::AllReadable,
+        (_, Side::ToGuest) => TableFlags::Believed,
+    };
+    queue.activate_device(space, DeviceOptions { log, in_flight, tables })
+>>>>>>> wip-dpdk
 }
 
 /// Where a ring begins, in the terms of queues.

@@ -1,6 +1,8 @@
 //! The program's switch as a process of its own, and what it says.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bystanders;
+pub mod guest;
 pub mod wires;
 
 use std::io::{BufRead, BufReader, Read};
@@ -143,7 +145,9 @@ impl SwitchProcess {
 impl Drop for SwitchProcess {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("the switch said {:#?} and counted {:?}", self.said(), self.ask());
+            let said = self.said();
+            let last = &said[said.len().saturating_sub(20)..];
+            println!("the switch said at last {last:#?} and counted {:?}", self.ask());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -15,7 +15,7 @@ use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::PackedInFlight;
 use crate::position::Cursor;
-use crate::{FeatureSet, Position, QueueSize, tuning};
+use crate::{FeatureSet, Position, QueueSize, TableFlags, tuning};
 
 /// Descriptors per cache line.
 const LINE: u16 = 4;
@@ -35,6 +35,7 @@ pub struct PackedDevice<R, F> {
     broken: Option<RingError>,
     log: Option<UsedLog>,
     in_flight: Option<PackedInFlight>,
+    tables: TableFlags,
     features: PhantomData<F>,
 }
 
@@ -73,8 +74,14 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             broken: None,
             log,
             in_flight,
+            tables: TableFlags::Believed,
             features: PhantomData,
         }
+    }
+
+    /// Makes this of the flags in tables.
+    pub fn with_tables(self, tables: TableFlags) -> Self {
+        PackedDevice { tables, ..self }
     }
 
     fn stop<T>(&mut self, error: TakeError) -> Result<T, TakeError> {
@@ -91,9 +98,9 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             let Some(in_flight) = &mut self.in_flight else { break };
             let mut lender = self.translator.lend(&mut burst.lent);
             let first = lender.len();
-            match in_flight
-                .peek_resubmit(|entry, buffer| walk_stored::<F>(&mut lender, entry, buffer, self.size.get()))
-            {
+            match in_flight.peek_resubmit(|entry, buffer| {
+                walk_stored::<F>(&mut lender, entry, buffer, self.size.get(), self.tables)
+            }) {
                 None => break,
                 Some(Ok(chain)) => {
                     in_flight.resubmitted();
@@ -232,7 +239,7 @@ where
                 break;
             }
             let first = lender.len();
-            match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, size - outstanding) {
+            match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, size - outstanding, self.tables) {
                 Ok(chain) => {
                     burst.chains.push(chain);
                     at = at.forward(chain.slots, size);
@@ -404,6 +411,7 @@ fn walk<A: Atomics, F: FeatureSet>(
     first: u16,
     head: u16,
     room: u16,
+    tables: TableFlags,
 ) -> Result<Chain, TakeError> {
     let mut chain = ChainBuilder::new(lender);
     let (mut slot, mut flags, mut slots) = (first, head, 1);
@@ -417,7 +425,7 @@ fn walk<A: Atomics, F: FeatureSet>(
         let place = Place::Slot(slot);
         if flags & INDIRECT != 0 {
             check_indirect::<F>(flags, place)?;
-            walk_indirect(&mut chain, lender, address, len, slot, ring.len())?;
+            walk_indirect(&mut chain, lender, (address, len), slot, ring.len(), tables)?;
         } else {
             chain.add(lender, address, len, flags & WRITE != 0, place)?;
         }
@@ -450,24 +458,18 @@ fn check_indirect<F: FeatureSet>(flags: u16, place: Place) -> Result<(), TakeErr
 }
 
 /// A table of descriptors in a buffer of its own: all of its entries are the chain, in order (§2.8.7).
-///
-/// DPDK's driver leaves WRITE set in the first entry of its transmit tables, the net header's, though the
-/// frame behind it is readable (`vring_desc_init_indirect_packed`, as of 23.11). No
-/// rightful table looks like that (§2.8.5), so such an entry is taken as the readable one that it is.
 fn walk_indirect(
     chain: &mut ChainBuilder,
     lender: &mut Lender<'_>,
-    table: u64,
-    len: u32,
+    (table, len): (u64, u32),
     slot: u16,
     queue_size: usize,
+    tables: TableFlags,
 ) -> Result<(), TakeError> {
     let entries = len / 16;
     if !len.is_multiple_of(16) || entries == 0 || entries > MAX_INDIRECT.max(queue_size as u32) {
         return Err(TakeError::malformed(Malformed::IndirectTableSize, Place::Slot(slot), len.into()));
     }
-    let fresh = chain.is_empty();
-    let mut header = None;
     for entry in 0..entries as u16 {
         let place = Place::Indirect { of: slot, entry };
         let mut bytes = [0; 16];
@@ -478,18 +480,8 @@ fn walk_indirect(
         if flags & INDIRECT != 0 {
             return Err(TakeError::malformed(Malformed::IndirectInIndirect, place, flags.into()));
         }
-        let (address, len, writable) = (whole as u64, (whole >> 64) as u32, flags & WRITE != 0);
-        match header.take() {
-            Some((address, len, place)) if !writable => {
-                chain.restart(lender);
-                chain.add(lender, address, len, false, place)?;
-            }
-            _ => {}
-        }
-        if fresh && entry == 0 && writable {
-            header = Some((address, len, place));
-        }
-        chain.add(lender, address, len, writable, place)?;
+        let writable = flags & WRITE != 0 && tables == TableFlags::Believed;
+        chain.add(lender, whole as u64, (whole >> 64) as u32, writable, place)?;
     }
     Ok(())
 }
@@ -500,13 +492,14 @@ fn walk_stored<F: FeatureSet>(
     entry: u16,
     buffer: &crate::inflight::StoredBuffer,
     size: u16,
+    tables: TableFlags,
 ) -> Result<Chain, TakeError> {
     let mut chain = ChainBuilder::new(lender);
     let place = Place::InFlight(entry);
     for &(address, len, flags) in &buffer.descriptors {
         if flags & INDIRECT != 0 {
             check_indirect::<F>(flags, place)?;
-            walk_indirect(&mut chain, lender, address, len, entry, size.into())?;
+            walk_indirect(&mut chain, lender, (address, len), entry, size.into(), tables)?;
         } else {
             chain.add(lender, address, len, flags & WRITE != 0, place)?;
         }

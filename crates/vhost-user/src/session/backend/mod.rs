@@ -54,6 +54,8 @@ pub enum Received {
 pub struct Sent {
     /// Send this.
     pub reply: Option<Message>,
+    /// The message, by its name, that was refused in this reply, and why.
+    pub refused: Option<(&'static str, Refusal)>,
 }
 
 /// How far a postcopy migration has come.
@@ -186,15 +188,16 @@ impl BackendSession {
         };
         let Waiting { rule, need_reply, echo, commit, .. } = waiting;
         let answered = answer.answered(echo, need_reply);
+        let mut refused = None;
         match answered.refusal {
             None => self.commit(commit, answered.reply.as_ref()),
             Some(reason) if answered.reply.is_none() => {
                 self.closed = true;
                 return Err(SessionError::Refused { message: rule.name, reason });
             }
-            Some(Refusal(_)) => {}
+            Some(reason) => refused = Some((rule.name, reason)),
         }
-        Ok(Sent { reply: answered.reply.map(|body| body.into_message(rule.id)) })
+        Ok(Sent { reply: answered.reply.map(|body| body.into_message(rule.id)), refused })
     }
 
     fn commit(&mut self, commit: Commit, reply: Option<&ReplyBody>) {

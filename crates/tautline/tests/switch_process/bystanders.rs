@@ -1,0 +1,112 @@
+//! Two guests that do nothing wrong, and whose frames must all arrive whatever others do meanwhile.
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use port::virtio_user::{VirtioUser, VirtioUserOptions};
+use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
+use traffic::rig::TestRig;
+
+use super::{SOON, wait_for};
+
+/// Between two frames of each direction. The rings hold those of a quarter of a second.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The two guests, in a thread of their own.
+pub struct Bystanders {
+    end: Arc<AtomicBool>,
+    arrived: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bystanders {
+    /// Plugs them in; returns once frames flow.
+    pub fn start(sockets: [PathBuf; 2]) -> Self {
+        let (end, arrived) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let thread = {
+            let (end, arrived) = (Arc::clone(&end), Arc::clone(&arrived));
+            std::thread::spawn(move || live(sockets, &end, &arrived))
+        };
+        let bystanders = Bystanders { end, arrived, thread: Some(thread) };
+        bystanders.go_on();
+        bystanders
+    }
+
+    /// Waits until frames have arrived that were sent after this call.
+    #[track_caller]
+    pub fn go_on(&self) {
+        let before = self.arrived.load(Ordering::Relaxed);
+        wait_for("the others' frames", || {
+            assert!(!self.thread.as_ref().unwrap().is_finished(), "the others' traffic has ended");
+            // More than both rings hold.
+            (self.arrived.load(Ordering::Relaxed) > before + 20).then_some(())
+        });
+    }
+
+    /// Nothing was lost, altered, doubled or reordered from beginning to end.
+    pub fn all_is_well(mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Err(panic) = self.thread.take().unwrap().join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Bystanders {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64) {
+    let mut rig = TestRig::new();
+    for path in &sockets {
+        let port = VirtioUser::new(VirtioUserOptions::new(path)).unwrap();
+        rig.plug(&path.display().to_string(), Box::new(port)).unwrap();
+    }
+    rig.wait_until_up(SOON).unwrap();
+    let fields = Fields::default();
+    let mixes = ["60x2+300x1+1518x1", "64x2+301x1+1517x1"].map(|mix| mix.parse::<SizeMix>().unwrap());
+    let mut streams = mixes.clone().map(|mix| Stream::new(fields, &mix, 0..4).unwrap());
+    let mut checkers = mixes.map(|mix| Checker::new(&fields, &mix, 4, Access::Payload));
+    let mut deadline = None;
+    loop {
+        let ending = end.load(Ordering::Relaxed);
+        for (from, stream) in streams.iter_mut().enumerate() {
+            let sink = rig.end(from).sinks().next().expect("the switch has closed a well-behaved port");
+            if !ending && sink.room() > 0 {
+                let (lending, which) = stream.burst(1, |_| 0);
+                sink.accept(lending, which).unwrap();
+            }
+        }
+        rig.attend(PAUSE).unwrap();
+        for (from, checker) in checkers.iter_mut().enumerate() {
+            let source = rig.end(1 - from).sources().next().expect("the switch has closed a port");
+            for frame in source.lend(64).unwrap().frames() {
+                checker.check(frame);
+            }
+            if source.lent() {
+                source.release();
+            }
+        }
+        let tallies = [0, 1].map(|lane: usize| checkers[lane].tally());
+        arrived.store(tallies[0].distinct.min(tallies[1].distinct), Ordering::Relaxed);
+        if !ending {
+            continue;
+        }
+        let sent = [0, 1].map(|lane: usize| streams[lane].sent());
+        let late = Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + SOON / 4);
+        if late || tallies.map(|tally| tally.distinct) == sent {
+            for (sent, tally) in sent.into_iter().zip(tallies) {
+                let faults = (tally.altered, tally.doubled, tally.reordered, tally.stale, tally.foreign);
+                assert_eq!((tally.distinct, faults), (sent, (0, 0, 0, 0, 0)), "{tally:?}");
+            }
+            return;
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! A front-end with memory and driver halves, at a socket of the switch.
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
+use rustix::event::{EventfdFlags, eventfd};
+use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress, VringFd, VringState};
+use vhost_user::session::frontend::{Answer, FrontendSession};
+use vhost_user::socket::{Connection, SocketError};
+use virtio::{Feature, Features};
+use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain};
+use virtqueue::{RingFeatures, Used};
+
+use super::{SOON, wait_for};
+
+/// Guest-physical address and size of the region with the rings.
+pub const RINGS: u64 = 0x10_0000;
+pub const RINGS_BYTES: u64 = 0x10_0000;
+/// Guest-physical address and size of the regions with the buffers: two files that meet for the guest only.
+pub const DATA: u64 = 0x100_0000;
+pub const DATA_BYTES: u64 = 0x40_0000;
+/// What the front-end's own addresses differ by.
+pub const USER: u64 = 0x7f00_0000_0000;
+/// Bytes of the net header.
+pub const HEADER: usize = 12;
+
+/// Which ring is which, of the first pair (VIRTIO 1.3 §5.1.2).
+pub const RECEIVE: u8 = 0;
+pub const TRANSMIT: u8 = 1;
+
+struct Queue {
+    driver: Box<dyn DriverQueue>,
+    kick: OwnedFd,
+    call: OwnedFd,
+    next: u32,
+}
+
+pub struct Guest {
+    pub connection: Connection,
+    pub session: FrontendSession,
+    pub features: Features,
+    pub size: u16,
+    space: Arc<AddressSpace>,
+    regions: Vec<(MemoryRegion, File)>,
+    queues: BTreeMap<u8, Queue>,
+}
+
+pub fn event_fd() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
+}
+
+pub fn region(guest_address: u64, size_bytes: u64) -> MemoryRegion {
+    MemoryRegion { guest_address, size_bytes, user_address: USER + guest_address, mmap_offset: 0 }
+}
+
+/// Where the parts of a ring lie, as guest addresses: descriptors, driver area, device area.
+pub fn ring_at(index: u8) -> (u64, u64, u64) {
+    let base = RINGS + 0x1_0000 * u64::from(index);
+    (base, base + 0x8000, base + 0xa000)
+}
+
+/// A frame that names itself: addresses, type, number, and bytes that follow from it.
+pub fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![0x52, 0x54, 0, 0, 0, 1, 0x52, 0x54, 0, 0, 0, 2, 0x88, 0xb5];
+    frame.extend_from_slice(&number.to_be_bytes());
+    while frame.len() < len {
+        frame.push((frame.len() as u32).wrapping_mul(31).wrapping_add(number) as u8);
+    }
+    frame.truncate(len.max(14));
+    frame
+}
+
+pub fn plain() -> Features {
+    Features::NONE.with(Feature::VERSION_1)
+}
+
+/// Split and packed.
+pub fn layouts() -> [Features; 2] {
+    [plain(), plain().with(Feature::RING_PACKED)]
+}
+
+impl Guest {
+    /// Connects, and says nothing.
+    pub fn connect_bare(path: &Path) -> Self {
+        let layout = [(RINGS, RINGS_BYTES), (DATA, DATA_BYTES / 2), (DATA + DATA_BYTES / 2, DATA_BYTES / 2)];
+        let regions: Vec<_> = layout
+            .into_iter()
+            .map(|(at, bytes)| (region(at, bytes), sealed_memfd(c"guest of a test", bytes).unwrap()))
+            .collect();
+        let mapped = regions.iter().map(|(region, file)| {
+            Region::map(file, 0, region.size_bytes, region.guest_address, region.user_address).unwrap()
+        });
+        Guest {
+            connection: Connection::connect(path).unwrap(),
+            session: FrontendSession::new(),
+            features: Features::NONE,
+            size: 64,
+            space: Arc::new(AddressSpace::from_regions(mapped).unwrap()),
+            regions,
+            queues: BTreeMap::new(),
+        }
+    }
+
+    /// Connects, and agrees on what both ends have of these features.
+    pub fn connect(path: &Path, wanted: Features) -> Self {
+        let mut guest = Self::connect_bare(path);
+        guest.ask(Request::SetOwner, vec![]);
+        let Some(Answer::Features(offered)) = guest.ask(Request::GetFeatures, vec![]) else { panic!() };
+        let Some(Answer::ProtocolFeatures(protocol)) = guest.ask(Request::GetProtocolFeatures, vec![]) else {
+            panic!()
+        };
+        guest.ask(Request::SetProtocolFeatures(protocol & ProtocolFeatures::HANDLED), vec![]);
+        let offered = Features::from_bits(offered.bits());
+        guest.features = (offered & wanted).with(Feature::VHOST_PROTOCOL_FEATURES);
+        let wire = WireFeatures::from_bits_retain(guest.features.bits());
+        guest.ask(Request::SetFeatures(wire), vec![]);
+        guest
+    }
+
+    /// A guest with one pair running.
+    pub fn running(path: &Path, wanted: Features) -> Self {
+        let mut guest = Self::connect(path, wanted);
+        guest.share_memory();
+        guest.start_ring(RECEIVE);
+        guest.start_ring(TRANSMIT);
+        guest
+    }
+
+    pub fn try_ask(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Answer> {
+        let deadline = Some(Instant::now() + SOON);
+        let message = self.session.request(request, fds).unwrap();
+        self.connection.send(message, deadline).unwrap();
+        let waits = self.session.is_waiting();
+        waits.then(|| self.session.receive(self.connection.receive(deadline).unwrap()).unwrap())
+    }
+
+    /// Sends a request that must not be refused.
+    #[track_caller]
+    pub fn ask(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Answer> {
+        let name = request.rule().name;
+        let answer = self.try_ask(request, fds);
+        assert!(!matches!(answer, Some(Answer::Refused { .. })), "{name} was refused");
+        answer
+    }
+
+    /// Sends a request that must be refused.
+    #[track_caller]
+    pub fn must_be_refused(&mut self, request: Request, fds: Vec<OwnedFd>) {
+        let name = request.rule().name;
+        let answer = self.try_ask(request, fds);
+        assert!(matches!(answer, Some(Answer::Refused { .. })), "{name} was not refused: {answer:?}");
+    }
+
+    /// Sends a message as it stands, whatever the protocol says of it.
+    pub fn send_raw(&mut self, request: Request, fds: Vec<OwnedFd>) {
+        self.connection.send(request.to_message(fds), Some(Instant::now() + SOON)).unwrap();
+    }
+
+    /// Waits for the switch to close the connection.
+    #[track_caller]
+    pub fn wait_until_closed(&mut self) {
+        wait_for("the connection's end", || match self.connection.try_receive() {
+            Err(SocketError::Closed | SocketError::System { .. }) => Some(()),
+            // Acknowledgements of what came before.
+            Ok(_) => None,
+            Err(error) => panic!("{error}"),
+        });
+    }
+
+    pub fn share_memory(&mut self) {
+        let files = self.regions.iter().map(|(_, file)| file.try_clone().unwrap().into()).collect();
+        let regions = self.regions.iter().map(|(region, _)| *region).collect();
+        self.ask(Request::SetMemTable(MemoryTable { regions }), files);
+    }
+
+    pub fn addresses(index: u8) -> VringAddress {
+        let (descriptor, driver, device) = ring_at(index);
+        VringAddress {
+            index: index.into(),
+            log_used: false,
+            descriptor: USER + descriptor,
+            used: USER + device,
+            available: USER + driver,
+            log: 0,
+        }
+    }
+
+    /// A fresh driver half, and the ring announced, but not started.
+    pub fn prepare_ring(&mut self, index: u8) {
+        let features = RingFeatures::from(self.features);
+        let (descriptors, driver, device) = ring_at(index);
+        let config = QueueConfig {
+            features,
+            size: self.size.into(),
+            descriptors: Address::Guest(descriptors),
+            driver_area: Address::Guest(driver),
+            device_area: Address::Guest(device),
+            position: Position::start(features.layout),
+        };
+        let driver = config.activate_driver(&self.space, None).unwrap();
+        self.queues.insert(index, Queue { driver, kick: event_fd(), call: event_fd(), next: 0 });
+        let state = |num| VringState { index: index.into(), num };
+        let call = self.queues[&index].call.try_clone().unwrap();
+        self.ask(Request::SetVringCall(VringFd { index, has_fd: true }), vec![call]);
+        self.ask(Request::SetVringNum(state(self.size.into())), vec![]);
+        let base = Position::start(features.layout).to_vring_base();
+        self.ask(Request::SetVringBase(state(base)), vec![]);
+        self.ask(Request::SetVringAddr(Self::addresses(index)), vec![]);
+    }
+
+    /// The kick that starts a ring: its request and descriptor.
+    pub fn kick_of(&self, index: u8) -> (Request, Vec<OwnedFd>) {
+        let kick = self.queues[&index].kick.try_clone().unwrap();
+        (Request::SetVringKick(VringFd { index, has_fd: true }), vec![kick])
+    }
+
+    pub fn start_ring(&mut self, index: u8) {
+        self.prepare_ring(index);
+        let (request, fds) = self.kick_of(index);
+        self.ask(request, fds);
+        self.ask(Request::SetVringEnable(VringState { index: index.into(), num: 1 }), vec![]);
+    }
+
+    /// Guest memory.
+    fn slice(&self, at: u64, len: usize) -> SharedSlice<'_> {
+        let region = self.space.regions().iter().rev().find(|region| region.guest_base() <= at).unwrap();
+        let slice = SharedSlice::of_mapping(region.mapping());
+        slice.slice((at - region.guest_base()) as usize, len)
+    }
+
+    pub fn write(&self, mut at: u64, bytes: &[u8]) {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let count = self.slice(at, left.len()).write(left);
+            assert!(count > 0, "outside the guest's memory");
+            (at, left) = (at + count as u64, &left[count..]);
+        }
+    }
+
+    pub fn read(&self, mut at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let mut done = 0;
+        while done < len {
+            let count = self.slice(at, len - done).read(&mut bytes[done..]);
+            assert!(count > 0, "outside the guest's memory");
+            (at, done) = (at + count as u64, done + count);
+        }
+        bytes
+    }
+
+    fn buffer_at(index: u8, cookie: u32) -> u64 {
+        DATA + u64::from(index) * 0x10_0000 + u64::from(cookie % 128) * 0x1000
+    }
+
+    pub fn add(&mut self, index: u8, address: u64, len: u32) {
+        let direction = if index == RECEIVE { Direction::FromDevice } else { Direction::ToDevice };
+        let queue = self.queues.get_mut(&index).unwrap();
+        let buffer = Buffer { address, len, cookie: queue.next };
+        assert_eq!(queue.driver.add(&[buffer], direction), 1);
+        queue.next += 1;
+        self.kick(index);
+    }
+
+    pub fn add_chain(&mut self, index: u8, readable: &[Piece], writable: &[Piece]) {
+        let queue = self.queues.get_mut(&index).unwrap();
+        let chain = Chain { readable, writable, cookie: queue.next };
+        assert_eq!(queue.driver.add_requests(&[chain]), 1);
+        queue.next += 1;
+        self.kick(index);
+    }
+
+    pub fn kick(&mut self, index: u8) {
+        let queue = self.queues.get_mut(&index).unwrap();
+        if queue.driver.needs_kick() {
+            self.kick_anyway(index);
+        }
+    }
+
+    /// Kicks, whatever the device says.
+    pub fn kick_anyway(&self, index: u8) {
+        rustix::io::write(&self.queues[&index].kick, &1u64.to_ne_bytes()).unwrap();
+    }
+
+    /// Sends a frame with this net header in one buffer.
+    pub fn send_with(&mut self, header: &[u8; HEADER], frame: &[u8]) {
+        let at = Self::buffer_at(TRANSMIT, self.queues[&TRANSMIT].next);
+        self.write(at, header);
+        self.write(at + HEADER as u64, frame);
+        self.add(TRANSMIT, at, (HEADER + frame.len()) as u32);
+    }
+
+    pub fn send(&mut self, frame: &[u8]) {
+        self.send_with(&[0; HEADER], frame);
+    }
+
+    /// Posts receive buffers, a frame of up to 1588 bytes each.
+    pub fn post(&mut self, count: usize) {
+        for _ in 0..count {
+            let at = Self::buffer_at(RECEIVE, self.queues[&RECEIVE].next);
+            self.add(RECEIVE, at, 1600);
+        }
+    }
+
+    /// Waits for this many buffers that the device has used.
+    #[track_caller]
+    pub fn wait_for_used(&mut self, index: u8, count: usize) -> Vec<Used> {
+        let mut used = Vec::new();
+        wait_for("used buffers", || {
+            self.queues.get_mut(&index).unwrap().driver.reclaim(&mut used, usize::MAX).unwrap();
+            (used.len() >= count).then_some(())
+        });
+        used
+    }
+
+    /// Waits for one frame in one of the buffers that were posted.
+    #[track_caller]
+    pub fn receive(&mut self) -> Vec<u8> {
+        let used = self.wait_for_used(RECEIVE, 1);
+        assert_eq!(used.len(), 1);
+        let at = Self::buffer_at(RECEIVE, used[0].cookie) + HEADER as u64;
+        self.read(at, used[0].written as usize - HEADER)
+    }
+}
