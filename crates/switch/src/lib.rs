@@ -1,5 +1,9 @@
 //! The switch: learning and forwarding between ports, drop reasons, the worker loop that polls or sleeps.
 //!
+//! A [`Switch`] is put together ([`Switch::add_port`], [`Switch::connect`]) and then run on the calling
+//! thread, which becomes the control thread, until its [`Operator`] ends it. It starts one worker for each
+//! entry of [`Options::workers`].
+//!
 //! ```text
 //!   control thread            worker 0 .. W-1                       all workers
 //!   ──────────────            ───────────────                       ───────────
@@ -14,6 +18,15 @@
 //! the port behind which its receiver was heard; to all others if none was, or if it is for a group. Ports
 //! that are connected to each other are a wire instead: nothing is looked at. VLAN tags pass untouched, and
 //! stations are learned without regard to them.
+//!
+//! # Threads
+//!
+//! The control thread never touches a frame, and workers never touch a socket. A source belongs to one
+//! worker. A sink belongs to one worker too, unless more workers send to a port than it has sinks: then they
+//! share one, and claim it for a burst at a time, which is the only lock on the packet path. What the
+//! control thread wants of a worker it puts into the worker's mailbox, which is read between two passes; it
+//! waits for an answer only when it takes a queue out. A worker that finds nothing for the spin budget
+//! ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one of them or the mailbox rings.
 //!
 //! # Counting
 //!

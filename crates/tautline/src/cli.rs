@@ -152,6 +152,8 @@ Ports:
                     pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads
   tap:NAME          the kernel's network stack. queue-pairs=N, address=IP/PREFIX, mac=ADDRESS,
                     mtu=BYTES, up=on|off, fd=N[:N…]
+  pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
+                    timing=original|fast, record=FILE, snaplen=BYTES
 
 Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).";
 

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use peers::guest::{Boot, Session};
+use port::DropReason;
+use port::spec::PortSpec;
 
 /// For one block, guests that boot on an emulated CPU included.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -186,16 +188,45 @@ impl Guests {
     }
 }
 
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plug-in-a-guest.md");
+    fs::read_to_string(page).unwrap()
+}
+
+#[test]
+fn every_option_and_drop_reason_has_its_row() {
+    let page = page().replace(r"\|", "/");
+    let help = Command::new(env!("CARGO_BIN_EXE_tautline")).args(["switch", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for kind in ["vhost-user", "virtio-user", "tap", "pcap"] {
+        // Refused with the list of what there is.
+        let refused = format!("{kind}:x,no-such-option=1").parse::<PortSpec>().unwrap_err().to_string();
+        let options = refused.split_once("it has ").expect(&refused).1;
+        for option in options.split(", ") {
+            let rows =
+                page.lines().filter(|row| row.starts_with("| `") && row.contains(&format!("`{option}")));
+            let of_kind = |row: &str| {
+                let of = row.split('|').nth(2).unwrap();
+                of.contains(&format!("`{kind}`")) != of.contains("all but")
+            };
+            assert!({ rows }.any(of_kind), "no row of the page has {option} of {kind}");
+            assert!(help.contains(option), "{option} of {kind} is not in --help");
+        }
+    }
+    for reason in DropReason::ALL {
+        let row = format!("| {reason} |");
+        assert!(page.lines().any(|line| line.starts_with(&row)), "no row for '{reason}'");
+    }
+}
+
 #[test]
 fn every_command_of_the_page_does_what_the_page_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plug-in-a-guest.md");
-    let page = fs::read_to_string(page).unwrap();
     let mut guests =
         Guests { boots: [Boot::prepare().unwrap(), Boot::prepare().unwrap()], sessions: [None, None] };
     let mut shell = Shell::start();
     // Where the last block ran.
     let mut in_guest: Option<String> = None;
-    for Block { info, text } in blocks(&page) {
+    for Block { info, text } in blocks(&page()) {
         match &*info {
             "sh choice" => {
                 let choice = guests.choice(&text);
