@@ -2,6 +2,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use measure::Verdict;
 
 use crate::cell::{Cell, DriverKind, RingPath, System, Topology};
@@ -74,13 +75,26 @@ struct Pair {
 }
 
 pub struct Bench<'a> {
+    /// Open vSwitch takes long to start and finds its next driver by itself: it is started once.
+    kept: Vec<Device>,
+    /// Its sockets.
+    folder: tempfile::TempDir,
     pub order: &'a Order,
     pub place: &'a Place,
     pub results: &'a mut Results,
     pub progress: &'a Progress,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    pub fn new(
+        order: &'a Order,
+        place: &'a Place,
+        results: &'a mut Results,
+        progress: &'a Progress,
+    ) -> anyhow::Result<Self> {
+        Ok(Bench { kept: Vec::new(), folder: tempfile::tempdir()?, order, place, results, progress })
+    }
+
     /// All paths; what fails is left out with its reason, and the others go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
         for &path in &self.order.paths {
@@ -104,14 +118,16 @@ impl Bench<'_> {
             }
             Ok(())
         })?;
-        if path.is_vectorised() || self.order.generator_sizes.is_empty() {
-            return Ok(());
-        }
         // The sockets take one driver at a time.
         for pair in &mut pairs {
             pair.driver = None;
         }
-        pairs.retain(|pair| matches!(pair.device.system, System::Testpmd) || pair.device.system.is_ours());
+        let (kept, mut pairs): (Vec<Pair>, Vec<Pair>) =
+            pairs.into_iter().partition(|pair| pair.device.system.is_ovs());
+        self.kept.extend(kept.into_iter().map(|pair| pair.device));
+        if path.is_vectorised() || self.order.generator_sizes.is_empty() {
+            return Ok(());
+        }
         self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))
     }
 
@@ -167,14 +183,24 @@ impl Bench<'_> {
     }
 
     fn pair(
-        &self,
+        &mut self,
         path: RingPath,
         folder: &Path,
         system: System,
         topology: Topology,
     ) -> anyhow::Result<Pair> {
         let Place { program, driver_cpu, switch_cpu, .. } = self.place;
-        let mut device = Device::start(system, topology, folder, program, *switch_cpu)?;
+        let kept = self.kept.iter().position(|device| device.system == system);
+        let mut device = match kept.map(|at| self.kept.remove(at)) {
+            Some(device) => {
+                device.resume()?;
+                device
+            }
+            None => {
+                let folder = if system.is_ovs() { self.folder.path() } else { folder };
+                Device::start(system, topology, folder, program, *switch_cpu)?
+            }
+        };
         let driver = Driver::start(path, &device, *driver_cpu)?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
@@ -254,6 +280,37 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Keeps one system at work for whoever looks at it with a profiler; ends with a signal.
+    pub fn hold(&mut self, system: System) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (path, frame_bytes) = (self.order.paths[0], self.order.sizes[0]);
+        let topology = self.order.topologies[0];
+        ensure!(
+            System::of(topology).contains(&system),
+            "{} has no part in {}; choose another of --topologies",
+            system.name(),
+            topology.name()
+        );
+        let Pair { mut device, driver } = self.pair(path, folder.path(), system, topology)?;
+        let mut driver = driver.context("a driver")?;
+        device.begin(topology, frame_bytes)?;
+        driver.begin(topology, frame_bytes)?;
+        driver.frames_per_second(topology)?;
+        let cell = Cell { driver: DriverKind::Dpdk, topology, path, frame_bytes };
+        eprintln!(
+            "{cell}: {} is process {}, its packets are on CPU {}; its driver is process {}, CPU {}; ends with Ctrl-C",
+            system.name(),
+            device.id(),
+            self.place.switch_cpu,
+            driver.id(),
+            self.place.driver_cpu
+        );
+        loop {
+            self.place.interrupt.pause(Duration::from_secs(1))?;
+            println!("{:.3} Mpps", driver.frames_per_second(topology)? / 1e6);
+        }
+    }
+
     /// Repeats a trial that was disturbed.
     fn until_quiet(
         &mut self,
@@ -266,6 +323,9 @@ impl Bench<'_> {
             self.place.interrupt.check()?;
             let measured = trial(self)?;
             let noisy = disturbance(measured.window, &measured.noise).filter(|_| self.order.noise_limits);
+            let nothing = measured.frames_per_second == 0.0;
+            ensure!(!nothing || attempt + 1 < ATTEMPTS, "no frame was moved in {ATTEMPTS} trials");
+            let noisy = if nothing { Some("no frame was moved".to_owned()) } else { noisy };
             let last = attempt + 1 == ATTEMPTS || Instant::now() > self.order.deadline;
             let verdict = match noisy {
                 None => Verdict::Accepted,

@@ -117,14 +117,9 @@ impl Row {
         .flatten()
         .collect()
     }
-
-    pub fn worst(&self) -> Option<Reached> {
-        self.goals().into_iter().map(|(_, _, _, reached)| reached).min()
-    }
 }
 
-/// All rows of a topology and a driver, what matters first: small and large frames before those between,
-/// ratios that miss before those that do not.
+/// All rows of a topology and a driver, what matters first: small and large frames before those between.
 pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Row> {
     let of_table = |trial: &&Trial| trial.cell.driver == driver && trial.cell.topology == topology;
     let trials: Vec<&Trial> =
