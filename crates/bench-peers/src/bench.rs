@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::records::{DriverPaths, Results, Took, Trial, ZeroLoss};
 use crate::usage::{Reading, Usage};
 use crate::window::{Window, disturbance};
+use traffic::search::{Cut, Finding};
 
 /// Traffic before a window begins.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -25,8 +26,9 @@ pub struct Order {
     pub paths: Vec<RingPath>,
     pub sizes: Vec<u16>,
     pub topologies: Vec<Topology>,
-    /// Sizes at which Open vSwitch is measured too.
-    pub ovs_sizes: Vec<u16>,
+    /// Sizes at which Open vSwitch and a switch of ours that learns are measured too.
+    pub learning_sizes: Vec<u16>,
+    pub ovs: bool,
     /// Sizes at which our generator measures, and searches for the highest rate without loss.
     pub generator_sizes: Vec<u16>,
     pub rounds: u32,
@@ -44,8 +46,10 @@ impl Order {
     }
 
     fn systems(&self, topology: Topology, size: u16) -> impl Iterator<Item = System> {
-        let ovs = self.ovs_sizes.contains(&size);
-        System::of(topology).iter().copied().filter(move |system| ovs || !system.is_ovs())
+        let (learning, ovs) = (self.learning_sizes.contains(&size), self.ovs);
+        let few = |system: System| system.is_ovs() || system == System::TautlineLearning;
+        let wanted = move |system: &System| (learning || !few(*system)) && (ovs || !system.is_ovs());
+        System::of(topology).iter().copied().filter(wanted)
     }
 
     /// Trials with DPDK's driver, without repeats.
@@ -509,9 +513,19 @@ impl<'a> Bench<'a> {
         device.begin(cell.topology, cell.frame_bytes)?;
         let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
         let lanes = cell.topology.ports() as u32;
-        // Above the maximum, so that it is seen to lose.
-        let most = most_fps * 1.1 / f64::from(lanes);
-        let search = generator.zero_loss(most, self.order.search_trial, || self.place.interrupt.check())?;
+        // Above the maximum, so that it is seen to lose; lower where the generator does not keep its rate.
+        let mut most = most_fps * 1.05 / f64::from(lanes);
+        let mut tries = 0;
+        let search = loop {
+            let search =
+                generator.zero_loss(most, self.order.search_trial, || self.place.interrupt.check())?;
+            let kept = !matches!(search.finding, Finding::Undecided { lower: None, cut: Cut::Invalid, .. });
+            tries += 1;
+            if kept || tries == 5 {
+                break search;
+            }
+            most *= 0.85;
+        };
         let found = search.finding.decided_lower().map(|load| load.frames_per_second() as f64);
         let latency_ns = match found {
             Some(fps) => generator.latency(fps, self.order.search_trial)?,

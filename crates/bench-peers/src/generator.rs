@@ -102,7 +102,8 @@ impl Generator {
                 max_frames_lost: None,
             },
         };
-        let budget = Budget { trials: 36, ..Budget::default() };
+        let budget =
+            Budget { trials: 36, attempts: NonZeroU32::new(3).context("not zero")?, ..Budget::default() };
         let measure = |load: Load, duration| {
             check()?;
             let offered = Offered::FramesPerSecond(load.frames_per_second() as f64);

@@ -75,9 +75,9 @@ struct Arguments {
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(50..))]
     trial_ms: u64,
 
-    /// Length of a trial of the search for zero loss, ms.
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(20..))]
-    search_trial_ms: u64,
+    /// Length of a trial of the search for zero loss, ms [default: 100 with --quick, 200 without].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(20..))]
+    search_trial_ms: Option<u64>,
 
     /// Leave out Open vSwitch.
     #[arg(long)]
@@ -146,7 +146,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             quick: arguments.quick,
             rounds: order.rounds,
             trial_ms: arguments.trial_ms,
-            search_trial_ms: arguments.search_trial_ms,
+            search_trial_ms: order.search_trial.as_millis() as u64,
             driver_cpu,
             switch_cpu,
             limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
@@ -229,10 +229,8 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     let ends = |size: &u16| matches!(size, 64 | 1518);
     Ok(Order {
         paths,
-        ovs_sizes: match arguments.no_ovs {
-            true => Vec::new(),
-            false => sizes.iter().copied().filter(ends).collect(),
-        },
+        learning_sizes: sizes.iter().copied().filter(ends).collect(),
+        ovs: !arguments.no_ovs,
         generator_sizes: match arguments.no_generator {
             true => Vec::new(),
             false => sizes.iter().copied().filter(ends).collect(),
@@ -241,7 +239,11 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         topologies: if all { Topology::ALL.to_vec() } else { arguments.topologies.clone() },
         rounds: arguments.rounds,
         trial: Duration::from_millis(arguments.trial_ms),
-        search_trial: Duration::from_millis(arguments.search_trial_ms),
+        search_trial: Duration::from_millis(arguments.search_trial_ms.unwrap_or(if quick {
+            100
+        } else {
+            200
+        })),
         noise_limits: !arguments.accept_noise,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })
@@ -266,7 +268,7 @@ fn versions(program: &Path) -> Vec<String> {
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().find_map(|line| line.split_once(sign))?.1;
-        Some(format!("{sign}{}", line.trim_end_matches('\'')))
+        Some(line.trim_end_matches('\'').to_owned())
     };
     let folder = tempfile::tempdir().ok();
     // It says its version only where it starts, and ends after its help.
@@ -274,8 +276,9 @@ fn versions(program: &Path) -> Vec<String> {
     testpmd.args(["-v", "--no-huge", "--no-pci", "--no-shconf", "-m", "64", "--", "--help"]);
     testpmd.env("RUNTIME_DIRECTORY", folder.as_ref().map_or(Path::new("/tmp"), |folder| folder.path()));
     [
-        said(Command::new(program).arg("--version"), "tautline "),
-        said(&mut testpmd, "DPDK "),
+        said(Command::new(program).arg("--version"), "tautline ")
+            .map(|version| format!("tautline {version}")),
+        said(&mut testpmd, "RTE Version: '"),
         peers::ovs::version()
             .map(|version| version.replace("ovs-vswitchd-dpdk (Open vSwitch)", "Open vSwitch")),
     ]
