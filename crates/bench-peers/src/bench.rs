@@ -2,6 +2,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use measure::Verdict;
 
 use crate::cell::{Cell, DriverKind, RingPath, System, Topology};
@@ -13,6 +14,7 @@ use crate::progress::Progress;
 use crate::records::{DriverPaths, Results, Took, Trial, ZeroLoss};
 use crate::usage::{Reading, Usage};
 use crate::window::{Window, disturbance};
+use traffic::search::{Cut, Finding};
 
 /// Traffic before a window begins.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -24,8 +26,9 @@ pub struct Order {
     pub paths: Vec<RingPath>,
     pub sizes: Vec<u16>,
     pub topologies: Vec<Topology>,
-    /// Sizes at which Open vSwitch is measured too.
-    pub ovs_sizes: Vec<u16>,
+    /// Sizes at which Open vSwitch and a switch of ours that learns are measured too.
+    pub learning_sizes: Vec<u16>,
+    pub ovs: bool,
     /// Sizes at which our generator measures, and searches for the highest rate without loss.
     pub generator_sizes: Vec<u16>,
     pub rounds: u32,
@@ -43,8 +46,10 @@ impl Order {
     }
 
     fn systems(&self, topology: Topology, size: u16) -> impl Iterator<Item = System> {
-        let ovs = self.ovs_sizes.contains(&size);
-        System::of(topology).iter().copied().filter(move |system| ovs || !system.is_ovs())
+        let (learning, ovs) = (self.learning_sizes.contains(&size), self.ovs);
+        let few = |system: System| system.is_ovs() || system == System::TautlineLearning;
+        let wanted = move |system: &System| (learning || !few(*system)) && (ovs || !system.is_ovs());
+        System::of(topology).iter().copied().filter(wanted)
     }
 
     /// Trials with DPDK's driver, without repeats.
@@ -74,13 +79,26 @@ struct Pair {
 }
 
 pub struct Bench<'a> {
+    /// Open vSwitch takes long to start and finds its next driver by itself: it is started once.
+    kept: Vec<Device>,
+    /// Its sockets.
+    folder: tempfile::TempDir,
     pub order: &'a Order,
     pub place: &'a Place,
     pub results: &'a mut Results,
     pub progress: &'a Progress,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    pub fn new(
+        order: &'a Order,
+        place: &'a Place,
+        results: &'a mut Results,
+        progress: &'a Progress,
+    ) -> anyhow::Result<Self> {
+        Ok(Bench { kept: Vec::new(), folder: tempfile::tempdir()?, order, place, results, progress })
+    }
+
     /// All paths; what fails is left out with its reason, and the others go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
         for &path in &self.order.paths {
@@ -104,14 +122,16 @@ impl Bench<'_> {
             }
             Ok(())
         })?;
-        if path.is_vectorised() || self.order.generator_sizes.is_empty() {
-            return Ok(());
-        }
         // The sockets take one driver at a time.
         for pair in &mut pairs {
             pair.driver = None;
         }
-        pairs.retain(|pair| matches!(pair.device.system, System::Testpmd) || pair.device.system.is_ours());
+        let (kept, mut pairs): (Vec<Pair>, Vec<Pair>) =
+            pairs.into_iter().partition(|pair| pair.device.system.is_ovs());
+        self.kept.extend(kept.into_iter().map(|pair| pair.device));
+        if path.is_vectorised() || self.order.generator_sizes.is_empty() {
+            return Ok(());
+        }
         self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))
     }
 
@@ -167,14 +187,24 @@ impl Bench<'_> {
     }
 
     fn pair(
-        &self,
+        &mut self,
         path: RingPath,
         folder: &Path,
         system: System,
         topology: Topology,
     ) -> anyhow::Result<Pair> {
         let Place { program, driver_cpu, switch_cpu, .. } = self.place;
-        let mut device = Device::start(system, topology, folder, program, *switch_cpu)?;
+        let kept = self.kept.iter().position(|device| device.system == system);
+        let mut device = match kept.map(|at| self.kept.remove(at)) {
+            Some(device) => {
+                device.resume()?;
+                device
+            }
+            None => {
+                let folder = if system.is_ovs() { self.folder.path() } else { folder };
+                Device::start(system, topology, folder, program, *switch_cpu)?
+            }
+        };
         let driver = Driver::start(path, &device, *driver_cpu)?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
@@ -254,6 +284,37 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Keeps one system at work for whoever looks at it with a profiler; ends with a signal.
+    pub fn hold(&mut self, system: System) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (path, frame_bytes) = (self.order.paths[0], self.order.sizes[0]);
+        let topology = self.order.topologies[0];
+        ensure!(
+            System::of(topology).contains(&system),
+            "{} has no part in {}; choose another of --topologies",
+            system.name(),
+            topology.name()
+        );
+        let Pair { mut device, driver } = self.pair(path, folder.path(), system, topology)?;
+        let mut driver = driver.context("a driver")?;
+        device.begin(topology, frame_bytes)?;
+        driver.begin(topology, frame_bytes)?;
+        driver.frames_per_second(topology)?;
+        let cell = Cell { driver: DriverKind::Dpdk, topology, path, frame_bytes };
+        eprintln!(
+            "{cell}: {} is process {}, its packets are on CPU {}; its driver is process {}, CPU {}; ends with Ctrl-C",
+            system.name(),
+            device.id(),
+            self.place.switch_cpu,
+            driver.id(),
+            self.place.driver_cpu
+        );
+        loop {
+            self.place.interrupt.pause(Duration::from_secs(1))?;
+            println!("{:.3} Mpps", driver.frames_per_second(topology)? / 1e6);
+        }
+    }
+
     /// Repeats a trial that was disturbed.
     fn until_quiet(
         &mut self,
@@ -266,6 +327,9 @@ impl Bench<'_> {
             self.place.interrupt.check()?;
             let measured = trial(self)?;
             let noisy = disturbance(measured.window, &measured.noise).filter(|_| self.order.noise_limits);
+            let nothing = measured.frames_per_second == 0.0;
+            ensure!(!nothing || attempt + 1 < ATTEMPTS, "no frame was moved in {ATTEMPTS} trials");
+            let noisy = if nothing { Some("no frame was moved".to_owned()) } else { noisy };
             let last = attempt + 1 == ATTEMPTS || Instant::now() > self.order.deadline;
             let verdict = match noisy {
                 None => Verdict::Accepted,
@@ -449,9 +513,19 @@ impl Bench<'_> {
         device.begin(cell.topology, cell.frame_bytes)?;
         let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
         let lanes = cell.topology.ports() as u32;
-        // Above the maximum, so that it is seen to lose.
-        let most = most_fps * 1.1 / f64::from(lanes);
-        let search = generator.zero_loss(most, self.order.search_trial, || self.place.interrupt.check())?;
+        // Above the maximum, so that it is seen to lose; lower where the generator does not keep its rate.
+        let mut most = most_fps * 1.05 / f64::from(lanes);
+        let mut tries = 0;
+        let search = loop {
+            let search =
+                generator.zero_loss(most, self.order.search_trial, || self.place.interrupt.check())?;
+            let kept = !matches!(search.finding, Finding::Undecided { lower: None, cut: Cut::Invalid, .. });
+            tries += 1;
+            if kept || tries == 5 {
+                break search;
+            }
+            most *= 0.85;
+        };
         let found = search.finding.decided_lower().map(|load| load.frames_per_second() as f64);
         let latency_ns = match found {
             Some(fps) => generator.latency(fps, self.order.search_trial)?,

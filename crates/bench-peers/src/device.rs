@@ -26,7 +26,7 @@ pub struct Device {
     pub sockets: Vec<PathBuf>,
     kind: Kind,
     begin: Instant,
-    /// What a poll in vain costs, where that has to be known.
+    /// What a poll in vain costs, where that has to be known; infinite until then.
     pub empty_poll_ns: f64,
 }
 
@@ -79,7 +79,7 @@ impl Device {
                 Kind::Ovs(ovs)
             }
         };
-        let device = Device { system, sockets, kind, begin: Instant::now(), empty_poll_ns: 0.0 };
+        let device = Device { system, sockets, kind, begin: Instant::now(), empty_poll_ns: f64::INFINITY };
         if device.listener() == Listener::Device {
             for socket in &device.sockets {
                 peers::socket::wait_for_listener(socket, crate::PATIENCE).with_context(doing)?;
@@ -166,7 +166,8 @@ impl Device {
         }
     }
 
-    fn resume(&mut self) -> anyhow::Result<()> {
+    /// Goes on after [`Device::park`].
+    pub fn resume(&self) -> anyhow::Result<()> {
         match &self.kind {
             Kind::Ovs(ovs) => stop(ovs.id(), Signal::SIGCONT),
             _ => Ok(()),
@@ -203,7 +204,8 @@ impl Device {
         std::thread::sleep(std::time::Duration::from_millis(5));
         let after = self.read(topology)?;
         if let Some(cost) = empty_poll_ns(&before, &after) {
-            self.empty_poll_ns = cost;
+            // The least that was seen: what comes between makes it longer, nothing makes it shorter.
+            self.empty_poll_ns = self.empty_poll_ns.min(cost);
         }
         Ok(())
     }

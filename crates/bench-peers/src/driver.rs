@@ -33,6 +33,12 @@ impl Driver {
             let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
             if device.listener() == Listener::Driver {
                 vdev = vdev.other_role();
+                // One that was killed leaves its socket, and the next does not replace it.
+                if let Err(error) = std::fs::remove_file(socket)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    return Err(error).with_context(|| format!("removing {}", socket.display()));
+                }
             }
             settings = settings.port(vdev);
         }

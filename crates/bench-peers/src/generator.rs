@@ -24,6 +24,8 @@ const MISSED_LIMIT: f64 = 0.001;
 pub struct Generator {
     rig: TestRig,
     lanes: Vec<Lane>,
+    /// What a round of the generator costs in which nothing is sent and nothing comes.
+    idle_poll_ns: f64,
 }
 
 /// What came through in one trial.
@@ -40,7 +42,7 @@ impl Generator {
             rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket))?))?;
         }
         rig.wait_until_up(crate::PATIENCE)?;
-        Ok(Generator { rig, lanes: Vec::new() })
+        Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })
     }
 
     /// From now on frames of this size.
@@ -63,6 +65,10 @@ impl Generator {
         }
         let through = warm_up(&mut self.rig, &mut self.lanes, crate::PATIENCE)?;
         ensure!(through, "no frame came through within {} s", crate::PATIENCE.as_secs());
+        // One frame, and then nothing for the rest of the time.
+        let idle = self.run(Offered::FramesPerSecond(1.0), Duration::from_millis(5), false)?;
+        let cost = idle.sending_ns as f64 / idle.idle_polls.max(1) as f64;
+        self.idle_poll_ns = self.idle_poll_ns.min(cost);
         Ok(())
     }
 
@@ -70,8 +76,8 @@ impl Generator {
     pub fn maximum(&mut self, duration: Duration) -> anyhow::Result<Passed> {
         let outcome = self.run(Offered::Maximum, duration, false)?;
         let received: u64 = outcome.lanes.iter().map(|lane| lane.tally.distinct).sum();
-        let polls = (outcome.busy_polls + outcome.idle_polls).max(1);
-        let idle_share = Some(outcome.idle_polls as f64 / polls as f64);
+        let idle_ns = outcome.idle_polls as f64 * self.idle_poll_ns;
+        let idle_share = Some(idle_ns / outcome.sending_ns as f64).filter(|share| *share <= 1.0);
         Ok(Passed {
             frames_per_second: received as f64 * 1e9 / outcome.sending_ns as f64,
             usage: Usage { idle_share, busy_ns_per_frame: None },
@@ -96,7 +102,8 @@ impl Generator {
                 max_frames_lost: None,
             },
         };
-        let budget = Budget { trials: 36, ..Budget::default() };
+        let budget =
+            Budget { trials: 36, attempts: NonZeroU32::new(3).context("not zero")?, ..Budget::default() };
         let measure = |load: Load, duration| {
             check()?;
             let offered = Offered::FramesPerSecond(load.frames_per_second() as f64);

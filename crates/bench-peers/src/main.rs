@@ -30,7 +30,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use bench::{Bench, Order, Place};
-use cell::{RingPath, Topology};
+use cell::{RingPath, System, Topology};
 use interrupt::{Interrupt, Interrupted};
 use records::{Plan, Results, SCHEMA};
 
@@ -75,9 +75,9 @@ struct Arguments {
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(50..))]
     trial_ms: u64,
 
-    /// Length of a trial of the search for zero loss, ms.
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(20..))]
-    search_trial_ms: u64,
+    /// Length of a trial of the search for zero loss, ms [default: 100 with --quick, 200 without].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(20..))]
+    search_trial_ms: Option<u64>,
 
     /// Leave out Open vSwitch.
     #[arg(long)]
@@ -94,6 +94,11 @@ struct Arguments {
     /// No trial begins after so many minutes [default: 4.5 with --quick, 24 without].
     #[arg(long)]
     minutes: Option<f64>,
+
+    /// Measure nothing: keep this one system at work, for a profiler, in the first cell that the other
+    /// options name.
+    #[arg(long, value_name = "SYSTEM")]
+    hold: Option<System>,
 
     /// Where the results go.
     #[arg(long, value_name = "FOLDER", default_value = "bench-results")]
@@ -130,7 +135,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let now = OffsetDateTime::now_utc();
     let started = now.format(&Rfc3339).context("the time")?;
     let folder = arguments.results.join(started.replace(':', ""));
-    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let program = program(arguments)?;
     let place = Place { program, driver_cpu, switch_cpu, file: folder.join("results.json"), interrupt };
     let mut results = Results {
@@ -142,7 +146,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             quick: arguments.quick,
             rounds: order.rounds,
             trial_ms: arguments.trial_ms,
-            search_trial_ms: arguments.search_trial_ms,
+            search_trial_ms: order.search_trial.as_millis() as u64,
             driver_cpu,
             switch_cpu,
             limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
@@ -156,6 +160,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         took: Vec::new(),
     };
     let progress = progress::Progress::new(order.steps());
+    if let Some(system) = arguments.hold {
+        return Bench::new(&order, &place, &mut results, &progress)?.hold(system);
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let done = measure_all(&order, &place, &mut results, &progress);
     progress.clear();
     let interrupted = place.interrupt.is_there();
@@ -192,7 +200,7 @@ fn measure_all(
         Ok(())
     };
     bounds(results)?;
-    Bench { order, place, results, progress }.run()?;
+    Bench::new(order, place, results, progress)?.run()?;
     bounds(results)
 }
 
@@ -221,10 +229,8 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     let ends = |size: &u16| matches!(size, 64 | 1518);
     Ok(Order {
         paths,
-        ovs_sizes: match arguments.no_ovs {
-            true => Vec::new(),
-            false => sizes.iter().copied().filter(ends).collect(),
-        },
+        learning_sizes: sizes.iter().copied().filter(ends).collect(),
+        ovs: !arguments.no_ovs,
         generator_sizes: match arguments.no_generator {
             true => Vec::new(),
             false => sizes.iter().copied().filter(ends).collect(),
@@ -233,7 +239,11 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         topologies: if all { Topology::ALL.to_vec() } else { arguments.topologies.clone() },
         rounds: arguments.rounds,
         trial: Duration::from_millis(arguments.trial_ms),
-        search_trial: Duration::from_millis(arguments.search_trial_ms),
+        search_trial: Duration::from_millis(arguments.search_trial_ms.unwrap_or(if quick {
+            100
+        } else {
+            200
+        })),
         noise_limits: !arguments.accept_noise,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })
@@ -253,18 +263,24 @@ fn program(arguments: &Arguments) -> anyhow::Result<PathBuf> {
 
 /// What each program says of itself.
 fn versions(program: &Path) -> Vec<String> {
-    let said = |program: &Path, arguments: &[&str], sign: &str| -> Option<String> {
-        let output = Command::new(program).args(arguments).output().ok()?;
-        let text =
-            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        text.lines()
-            .find(|line| line.contains(sign))
-            .map(|line| line.replace("EAL: RTE Version: ", "").replace('\'', ""))
+    let said = |command: &mut Command, sign: &str| -> Option<String> {
+        let output = command.output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().find_map(|line| line.split_once(sign))?.1;
+        Some(line.trim_end_matches('\'').to_owned())
     };
+    let folder = tempfile::tempdir().ok();
+    // It says its version only where it starts, and ends after its help.
+    let mut testpmd = Command::new("dpdk-testpmd");
+    testpmd.args(["-v", "--no-huge", "--no-pci", "--no-shconf", "-m", "64", "--", "--help"]);
+    testpmd.env("RUNTIME_DIRECTORY", folder.as_ref().map_or(Path::new("/tmp"), |folder| folder.path()));
     [
-        said(program, &["--version"], "tautline"),
-        said(Path::new("dpdk-testpmd"), &["--version"], "RTE Version"),
-        peers::ovs::version(),
+        said(Command::new(program).arg("--version"), "tautline ")
+            .map(|version| format!("tautline {version}")),
+        said(&mut testpmd, "RTE Version: '"),
+        peers::ovs::version()
+            .map(|version| version.replace("ovs-vswitchd-dpdk (Open vSwitch)", "Open vSwitch")),
     ]
     .into_iter()
     .flatten()

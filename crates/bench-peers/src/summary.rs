@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use measure::bootstrap::{Block, RatioEstimate, ratio};
 use measure::statistics::median;
+use traffic::search::Finding;
 
 use crate::bounds;
 use crate::cell::{BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, System, Topology, ZERO_LOSS_GOAL, goal};
@@ -117,14 +118,9 @@ impl Row {
         .flatten()
         .collect()
     }
-
-    pub fn worst(&self) -> Option<Reached> {
-        self.goals().into_iter().map(|(_, _, _, reached)| reached).min()
-    }
 }
 
-/// All rows of a topology and a driver, what matters first: small and large frames before those between,
-/// ratios that miss before those that do not.
+/// All rows of a topology and a driver, what matters first: small and large frames before those between.
 pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Row> {
     let of_table = |trial: &&Trial| trial.cell.driver == driver && trial.cell.topology == topology;
     let trials: Vec<&Trial> =
@@ -208,8 +204,10 @@ fn blocks(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
 /// Zero loss beside maximum.
 pub struct ZeroLossRow<'a> {
     pub found: &'a ZeroLoss,
-    /// Over all lanes; none where the search was cut short or nothing passed.
+    /// Over all lanes; none where nothing passed.
     pub frames_per_second: Option<f64>,
+    /// It may be more: the generator went no higher, or the search was cut short.
+    pub at_least: bool,
     pub maximum_fps: Option<f64>,
 }
 
@@ -235,9 +233,14 @@ fn zero_loss_row<'a>(results: &Results, found: &'a ZeroLoss) -> ZeroLossRow<'a> 
     let same =
         |trial: &&Trial| trial.cell == found.cell && trial.system == found.system && trial.verdict.counts();
     let rates: Vec<f64> = results.trials.iter().filter(same).map(|t| t.frames_per_second).collect();
-    let lower = found.search.finding.decided_lower();
+    let (lower, at_least) = match &found.search.finding {
+        Finding::Bracketed { lower, .. } => (Some(lower), false),
+        Finding::AtMaximum { lower } => (Some(lower), true),
+        Finding::Undecided { lower, .. } => (lower.as_ref(), true),
+        Finding::BelowMinimum { .. } => (None, false),
+    };
     let frames_per_second = lower.map(|load| load.frames_per_second() as f64 * f64::from(found.lanes));
-    ZeroLossRow { found, frames_per_second, maximum_fps: median(&rates) }
+    ZeroLossRow { found, frames_per_second, at_least, maximum_fps: median(&rates) }
 }
 
 /// Trials that were thrown away, and those that count though they were disturbed.

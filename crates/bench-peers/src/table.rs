@@ -4,7 +4,7 @@ use std::fmt::Write;
 use comfy_table::{LineStyle, TableStyle};
 use measure::bootstrap::RatioEstimate;
 
-use crate::cell::{DriverKind, Topology, ZERO_LOSS_GOAL};
+use crate::cell::{Cell, DriverKind, System, Topology, ZERO_LOSS_GOAL};
 use crate::records::Results;
 use crate::summary::{Row, repeats, rows, zero_loss};
 
@@ -40,36 +40,80 @@ pub fn terminal(results: &Results) -> String {
     text + "\n" + &remarks(results)
 }
 
-/// For a page.
+/// For a page: smallest and largest frames, one line for each ring, systems side by side.
 pub fn markdown(results: &Results) -> String {
     let host = &results.host;
+    let guest = match host.hypervisor.as_str() {
+        "" => String::new(),
+        hypervisor => format!(", itself a guest of {hypervisor}"),
+    };
     let mut text = format!(
-        "{}, {}, {} CPUs, Linux {}{}; {}. The switch on CPU {}, the driver on CPU {}, rings of 256, no huge pages. \
-         Medians of {} rounds of {} ms, in turns.\n",
-        results.started,
+        "{}; {}, {} CPUs{guest}; Linux {}; {}. One switch core (CPU {}), one driver core (CPU {}), rings of \
+         256, no huge pages. Medians of {} turns of {} ms each, in millions of frames per second; ratios with \
+         95 % intervals.\n",
+        results.started.split('T').next().unwrap_or_default(),
         host.cpu_model,
         host.cpus_online,
         host.kernel.split(' ').next().unwrap_or_default(),
-        if host.hypervisor.is_empty() {
-            String::new()
-        } else {
-            format!(", itself a guest of {}", host.hypervisor)
-        },
         results.versions.join(", "),
         results.plan.switch_cpu,
         results.plan.driver_cpu,
         results.plan.rounds,
         results.plan.trial_ms,
     );
-    for table in tables(results) {
-        let _ = writeln!(text, "\n### {}\n\n| {} |", table.title, table.header.join(" | "));
-        let _ = writeln!(text, "|{}", "---|".repeat(table.header.len()));
-        for row in table.rows {
-            let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
+    for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
+        for topology in Topology::ALL {
+            pivot(&mut text, &rows(results, driver, topology));
         }
     }
+    if let Some(table) = zero_loss_table(results) {
+        let _ = writeln!(text, "\n### {}\n", table.title);
+        lines(&mut text, &table.header, &table.rows);
+    }
     text + "\n" + &remarks(results)
+}
+
+/// One table of a page.
+fn pivot(text: &mut String, rows: &[Row]) {
+    let Some(first) = rows.first() else { return };
+    let (topology, driver) = (first.cell.topology, first.cell.driver);
+    let systems: Vec<System> = System::of(topology)
+        .iter()
+        .copied()
+        .filter(|system| rows.iter().any(|row| row.system == *system))
+        .collect();
+    let ours = systems.iter().copied().find(|system| system.is_ours());
+    let mut header = vec!["bytes", "ring"];
+    header.extend(systems.iter().map(|system| system.name()));
+    header.extend(["ours over testpmd", "floor / target", "limited by"]);
+    let mut cells: Vec<Cell> = rows.iter().map(|row| row.cell).collect();
+    cells.retain(|cell| matches!(cell.frame_bytes, 64 | 1518));
+    cells.dedup();
+    let line = |cell: &Cell| {
+        let row = |system: System| rows.iter().find(|row| row.cell == *cell && row.system == system);
+        let mut line = vec![cell.frame_bytes.to_string(), cell.path.name().to_owned()];
+        line.extend(systems.iter().map(|system| {
+            row(*system).map_or("–".to_owned(), |row| format!("{:.2}", row.frames_per_second / 1e6))
+        }));
+        let own = ours.and_then(row);
+        line.push(own.and_then(|row| row.ratio).map_or("–".to_owned(), estimate));
+        let goal = own.and_then(|row| row.goals().into_iter().find(|(name, ..)| *name == "rate"));
+        line.push(goal.map_or("–".to_owned(), |(_, _, goal, reached)| {
+            format!("{} / {}: {}", goal.floor, goal.target, reached.name())
+        }));
+        line.push(own.map_or("–", |row| row.bottleneck().name()).to_owned());
+        line
+    };
+    let drawn: Vec<Vec<String>> = cells.iter().map(line).collect();
+    let _ = writeln!(text, "\n### {}: {}\n", topology.name(), driver.name());
+    lines(text, &header, &drawn);
+}
+
+fn lines(text: &mut String, header: &[&str], rows: &[Vec<String>]) {
+    let _ = writeln!(text, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
+    for row in rows {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
 }
 
 fn tables(results: &Results) -> Vec<Table> {
@@ -147,7 +191,7 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
                 cell.topology.name().to_owned(),
                 cell.path.name().to_owned(),
                 row.found.system.name().to_owned(),
-                mpps(row.frames_per_second),
+                if row.at_least { "≥ " } else { "" }.to_owned() + &mpps(row.frames_per_second),
                 mpps(row.maximum_fps),
                 row.of_maximum().map_or("–".to_owned(), |share| format!("{share:.2}")),
                 goal,

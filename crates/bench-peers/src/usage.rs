@@ -35,7 +35,8 @@ pub struct Usage {
 }
 
 impl Reading {
-    /// `empty_poll_ns` is what a poll in vain costs, `mhz` the clock of cycles.
+    /// `empty_poll_ns` is what a poll in vain costs (infinite where that is not known), `mhz` the clock of
+    /// cycles.
     pub fn until(&self, after: &Reading, empty_poll_ns: f64, mhz: Option<f64>) -> Usage {
         let elapsed_ns = after.elapsed_ns - self.elapsed_ns;
         let frames = after.frames - self.frames;
@@ -45,7 +46,8 @@ impl Reading {
                 Spent::Polling { polling_ns: polling_after, polls_empty: empty_after },
             ) => {
                 let vain_ns = (empty_after - polls_empty) * empty_poll_ns;
-                Some((polling_after - polling_ns - vain_ns).max(0.0))
+                // More than all: the machine took the thread away while the cost was measured.
+                Some(polling_after - polling_ns - vain_ns).filter(|busy_ns| *busy_ns >= 0.0)
             }
             (Spent::Cycles { busy, .. }, Spent::Cycles { busy: busy_after, mhz: own }) => {
                 own.or(mhz).map(|mhz| (busy_after - busy).max(0.0) * 1e3 / mhz)
@@ -111,6 +113,8 @@ mod tests {
         };
         let usage = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 20.0), 10.0, None);
         assert_eq!(usage, Usage { idle_share: Some(0.2), busy_ns_per_frame: Some(20.0) });
+        let unknown = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 20.0), f64::INFINITY, None);
+        assert_eq!(unknown, Usage::default());
     }
 
     #[test]

@@ -65,6 +65,27 @@ fn frames_go_through_whatever_was_agreed_on() {
 }
 
 #[test]
+fn a_changed_head_is_delivered_and_the_senders_memory_stays_as_it_is() {
+    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
+    let mut alice = Guest::running(&mut left, plain());
+    let mut bob = Guest::running(&mut right, plain());
+    bob.post(0, 1, 2048);
+    let mut sent = frame(1, 200);
+    alice.send(1, &sent);
+    let source = left.board.sources.get_mut(&0).unwrap();
+    assert_eq!(source.lend(32).unwrap().len(), 1);
+    let lending = source.lending_mut().unwrap();
+    lending.head_mut(0)[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    right.board.sinks.get_mut(&0).unwrap().accept(lending, &[0]).unwrap();
+    source.release();
+    let used = alice.used(1);
+    let at = Guest::buffer_at(1, used[0].cookie);
+    assert_eq!(alice.read(at, 12 + sent.len())[12..], sent);
+    sent[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    assert_eq!(bob.received(0)[0].1, sent);
+}
+
+#[test]
 fn frames_are_spread_over_merged_buffers_and_no_buffer_is_lost() {
     let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
     for features in feature_sets() {
