@@ -1,5 +1,4 @@
 //! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
-<<<<<<< HEAD
 //!
 //! ```text
 //!   link      listens, or connects again and again         offer     what is offered, and what is not
@@ -12,11 +11,8 @@
 //!
 //! A front-end that goes or breaks the protocol takes along everything it brought: queues are unplugged,
 //! memory is unmapped, descriptors are closed; then the port waits for the next.
-mod control;
-=======
 mod complaints;
-mod config_space;
->>>>>>> wip-dpdk
+mod control;
 mod device;
 mod link;
 mod offer;
@@ -293,13 +289,9 @@ impl Port for VhostUser {
             Side::ToGuest => "to",
         };
         if let Some(peer) = &mut self.peer {
-<<<<<<< HEAD
-            peer.queue_broke(ring::Kind::Data(pair, side));
-=======
             let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
             peer.complain(board, what);
-            peer.queue_broke(pair, side);
->>>>>>> wip-dpdk
+            peer.queue_broke(ring::Kind::Data(pair, side));
         }
     }
 

@@ -10,13 +10,8 @@ use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::{Layout as WireLayout, PackedPosition, VringBase};
 use virtio::{Feature, Features};
 use virtqueue::{
-<<<<<<< HEAD
-    Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, UsedLog,
+    Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, TableFlags, UsedLog,
     packed_region_bytes, split_region_bytes,
-=======
-    ActivateError, Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures,
-    TableFlags, UsedLog, packed_region_bytes, split_region_bytes,
->>>>>>> wip-dpdk
 };
 
 use super::control::ControlQueue;
@@ -104,15 +99,10 @@ pub(super) fn activate(
         position,
     };
     let in_flight = in_flight.and_then(|buffer| buffer.part(index, features.layout));
-<<<<<<< HEAD
-    queue.activate_device(space, DeviceOptions { log, in_flight }).map_err(|error| refused(&error))
-=======
-    let tables = match place(index) {
-        (_, Side::FromGuest) => TableFlags::AllReadable,
-        (_, Side::ToGuest) => TableFlags::Believed,
-    };
-    queue.activate_device(space, DeviceOptions { log, in_flight, tables })
->>>>>>> wip-dpdk
+    // Transmitqs have the odd numbers (VIRTIO 1.3 §5.1.2).
+    let tables = if index % 2 == 1 { TableFlags::AllReadable } else { TableFlags::Believed };
+    let options = DeviceOptions { log, in_flight, tables };
+    queue.activate_device(space, options).map_err(|error| refused(&error))
 }
 
 /// Where a ring begins, in the terms of queues.
