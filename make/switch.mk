@@ -5,6 +5,6 @@
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
 
-## bench-switch-idle: CPU use of an idle switch, and the time of the first frame after idleness
+## bench-switch-idle: CPU use of an idle switch, and the time of the first frame after idleness; eight minutes, on a quiet machine
 bench-switch-idle:
 	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
