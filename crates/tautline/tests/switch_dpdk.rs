@@ -11,6 +11,8 @@ mod switch_process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::{OvsDpdk, Testpmd};
 use switch_process::wires::{Ends, STATIONS, Shape};
@@ -208,6 +210,32 @@ fn drivers_with_two_queue_pairs_and_two_workers() {
             assert!(worker["frames"].as_u64().unwrap() > 0, "a worker without frames: {counters:#}");
         }
     }
+}
+
+/// More comes than the rings hold: what finds no place is counted, and the rest comes when it is taken.
+#[test]
+fn a_driver_that_stands_still_for_a_while() {
+    let _alone = alone();
+    let sockets = Sockets::new();
+    let switch = wired(&sockets, "", &[]);
+    let port = |name| Vdev::virtio_user(&sockets.path(name)).packed(true);
+    let settings = Settings::default().port(port("p0")).port(port("p1"));
+    let mut testpmd = settings.arguments(["--disable-link-check"]).start().unwrap();
+    testpmd.start_forwarding().unwrap();
+    let mut ends = ends(&sockets, &Shape::default());
+    ends.warm_up();
+    let testpmd_id = Pid::from_raw(testpmd.id() as i32);
+    kill(testpmd_id, Signal::SIGSTOP).unwrap();
+    let before = ends.sent();
+    wait_for("more frames than the rings hold", || {
+        ends.send(FRAMES_PER_SECOND, A_MOMENT / 4);
+        ends.sent().into_iter().zip(before).all(|(sent, before)| sent - before > 400).then_some(())
+    });
+    kill(testpmd_id, Signal::SIGCONT).unwrap();
+    let lost = ends.account(|| dropped(&switch.snapshot()) + dropped_by(&mut testpmd));
+    let counters = switch.snapshot();
+    let full = drops(&counters, "p0", "receiver full") + drops(&counters, "p1", "receiver full");
+    assert!(full > 0 && lost >= full, "{lost} lost, {counters:#}");
 }
 
 /// The same wires, but p0 and p1 are drivers, and the devices are others'.

@@ -6,7 +6,7 @@ use port::Side;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream, Tally};
 use traffic::rig::TestRig;
-use traffic::trial::{Lane, Load, Plan, run, warm_up};
+use traffic::trial::{Lane, Load, Plan, TrialOutcome, run, warm_up};
 use virtio::net::MacAddress;
 
 use super::SOON;
@@ -94,17 +94,27 @@ impl Ends {
 
     /// Frames flow both ways until some came through; then as many as this in a second for so long.
     pub fn exchange(&mut self, frames_per_second: f64, duration: Duration) {
+        self.warm_up();
+        let outcome = self.send(frames_per_second, duration);
+        for lane in &outcome.lanes {
+            assert!(lane.sent > 0 && lane.tally.distinct > 0, "{lane:?}");
+        }
+    }
+
+    /// Frames flow both ways until some came through.
+    pub fn warm_up(&mut self) {
         assert!(
             warm_up(&mut self.rig, &mut self.lanes, SOON).unwrap(),
             "no frames come: {:?}",
             self.tallies()
         );
+    }
+
+    /// As many frames as this in a second for so long, both ways.
+    pub fn send(&mut self, frames_per_second: f64, duration: Duration) -> TrialOutcome {
         let load = Load::FramesPerSecond(frames_per_second);
         let plan = Plan { load, duration, residual: Duration::from_millis(200), latency: false };
-        let outcome = run(&mut self.rig, &mut self.lanes, &plan).unwrap();
-        for lane in &outcome.lanes {
-            assert!(lane.sent > 0 && lane.tally.distinct > 0, "{lane:?}");
-        }
+        run(&mut self.rig, &mut self.lanes, &plan).unwrap()
     }
 
     /// Frames sent so far, by end.
