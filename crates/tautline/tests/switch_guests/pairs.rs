@@ -171,7 +171,7 @@ impl Lab {
     }
 
     /// Runs a shell's command line where an interface is.
-    fn must_at(&self, interface: usize, line: &str) -> String {
+    pub fn must_at(&self, interface: usize, line: &str) -> String {
         match interface % 2 {
             0 => self.guest.must(line),
             _ => self.guest.must(&format!("ip netns exec far{} sh -c '{line}'", interface / 2)),
