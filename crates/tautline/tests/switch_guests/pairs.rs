@@ -208,7 +208,8 @@ impl Lab {
         self.guest.must(&format!("ping -c 3 -i 0.05 -W 10 {options} 10.{index}.0.2"));
     }
 
-    /// The payload that iperf3's receiving side counted, bytes.
+    /// The payload that iperf3's receiving side counted, bytes. Where the options say how many to send, what is
+    /// under way when all is sent is not counted: they must keep the windows small.
     pub fn iperf3(&self, address: &str, way: Way, options: &str) -> u64 {
         let reverse = if way == Way::ToNear { "--reverse" } else { "" };
         let report = self.guest.must(&format!("iperf3 --client {address} --json {reverse} {options}"));
