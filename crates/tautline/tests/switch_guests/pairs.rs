@@ -171,7 +171,7 @@ impl Lab {
     }
 
     /// Runs a shell's command line where an interface is.
-    fn must_at(&self, interface: usize, line: &str) -> String {
+    pub fn must_at(&self, interface: usize, line: &str) -> String {
         match interface % 2 {
             0 => self.guest.must(line),
             _ => self.guest.must(&format!("ip netns exec far{} sh -c '{line}'", interface / 2)),
@@ -208,7 +208,8 @@ impl Lab {
         self.guest.must(&format!("ping -c 3 -i 0.05 -W 10 {options} 10.{index}.0.2"));
     }
 
-    /// The payload that iperf3's receiving side counted, bytes.
+    /// The payload that iperf3's receiving side counted, bytes. Where the options say how many to send, what is
+    /// under way when all is sent is not counted: they must keep the windows small.
     pub fn iperf3(&self, address: &str, way: Way, options: &str) -> u64 {
         let reverse = if way == Way::ToNear { "--reverse" } else { "" };
         let report = self.guest.must(&format!("iperf3 --client {address} --json {reverse} {options}"));
