@@ -1,6 +1,9 @@
 //! One end of the path under test: the queues of one port.
 use port::{Sink, Source};
 
+/// Both queues of a pair.
+pub type Pair<'a> = (&'a mut Box<dyn Source>, &'a mut Box<dyn Sink>);
+
 /// A port's running queues, by queue pair.
 #[derive(Default)]
 pub struct End {
@@ -35,7 +38,7 @@ impl End {
 
     /// Both queues of one pair, where both run.
     #[inline]
-    pub fn pair(&mut self, pair: u16) -> Option<(&mut Box<dyn Source>, &mut Box<dyn Sink>)> {
+    pub fn pair(&mut self, pair: u16) -> Option<Pair<'_>> {
         let at = usize::from(pair);
         Some((self.sources.get_mut(at)?.as_mut()?, self.sinks.get_mut(at)?.as_mut()?))
     }
