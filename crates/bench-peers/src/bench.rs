@@ -102,10 +102,18 @@ impl<'a> Bench<'a> {
     /// All paths; what fails is left out with its reason, and the others go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
         for &path in &self.order.paths {
+            if self.is_late() {
+                self.results.left_out.push(format!("{}: all of it, for lack of time", path.name()));
+                continue;
+            }
             self.path(path)?;
             self.results.save(&self.place.file)?;
         }
         Ok(())
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() > self.order.deadline
     }
 
     fn path(&mut self, path: RingPath) -> anyhow::Result<()> {
@@ -242,20 +250,26 @@ impl<'a> Bench<'a> {
 
     /// All rounds of one cell.
     fn cell(&mut self, cell: &Cell, pairs: &mut Vec<Pair>) -> anyhow::Result<()> {
+        if self.is_late() {
+            self.results.left_out.push(format!("{cell}: for lack of time"));
+            return Ok(());
+        }
         let systems: Vec<System> = self.order.systems(cell.topology, cell.frame_bytes).collect();
         let fits = |pair: &Pair| {
             pair.device.sockets.len() == cell.topology.ports() && systems.contains(&pair.device.system)
         };
-        let mut lost: Vec<System> = Vec::new();
+        // Those that are done with this cell, and those of them that are done for good.
+        let (mut lost, mut broken): (Vec<System>, Vec<System>) = (Vec::new(), Vec::new());
         // Each system is warmed up before, and what that gives is thrown away.
         for pair in pairs.iter_mut().filter(|pair| fits(pair)) {
             if let Err(error) = self.dpdk_trial(cell, pair, Duration::from_millis(30)) {
                 self.leave_out(&format!("{}, {cell}", pair.device.system.name()), &error)?;
                 lost.push(pair.device.system);
+                broken.push(pair.device.system);
             }
         }
         for round in 0..self.order.rounds {
-            if Instant::now() > self.order.deadline {
+            if self.is_late() {
                 let line = format!("{cell}: {} of {} rounds for lack of time", round, self.order.rounds);
                 self.results.left_out.push(line);
                 return Ok(());
@@ -276,11 +290,14 @@ impl<'a> Bench<'a> {
                 if let Err(error) = done {
                     self.leave_out(&format!("{}, {cell}", system.name()), &error)?;
                     lost.push(system);
+                    if !error.is::<NothingMoved>() {
+                        broken.push(system);
+                    }
                 }
             }
         }
-        // A system that failed may be in any state.
-        pairs.retain(|pair| !(fits(pair) && lost.contains(&pair.device.system)));
+        // A system that failed may be in any state; one that only was too slow goes on.
+        pairs.retain(|pair| !(fits(pair) && broken.contains(&pair.device.system)));
         Ok(())
     }
 
@@ -328,9 +345,11 @@ impl<'a> Bench<'a> {
             let measured = trial(self)?;
             let noisy = disturbance(measured.window, &measured.noise).filter(|_| self.order.noise_limits);
             let nothing = measured.frames_per_second == 0.0;
-            ensure!(!nothing || attempt + 1 < ATTEMPTS, "no frame was moved in {ATTEMPTS} trials");
+            if nothing && attempt + 1 == ATTEMPTS {
+                return Err(NothingMoved.into());
+            }
             let noisy = if nothing { Some("no frame was moved".to_owned()) } else { noisy };
-            let last = attempt + 1 == ATTEMPTS || Instant::now() > self.order.deadline;
+            let last = attempt + 1 == ATTEMPTS || self.is_late();
             let verdict = match noisy {
                 None => Verdict::Accepted,
                 Some(why) if last => Verdict::KeptNoisy(why),
@@ -384,6 +403,10 @@ impl<'a> Bench<'a> {
 
     /// Our generator: maximum in turns, then the search.
     fn generate(&mut self, path: RingPath, pairs: &mut [Pair]) -> anyhow::Result<()> {
+        if self.is_late() {
+            self.results.left_out.push(format!("{}: our own generator, for lack of time", path.name()));
+            return Ok(());
+        }
         let sizes = self.order.generator_sizes.clone();
         for &topology in
             self.order.topologies.iter().filter(|t| matches!(t, Topology::Vm2vm | Topology::Loop))
@@ -416,7 +439,7 @@ impl<'a> Bench<'a> {
         let mut lost: Vec<usize> = Vec::new();
         let mut best: Vec<(usize, f64)> = Vec::new();
         for round in 0..self.order.rounds {
-            if Instant::now() > self.order.deadline {
+            if self.is_late() {
                 let line = format!(
                     "{cell}, own generator: {round} of {} rounds for lack of time",
                     self.order.rounds
@@ -456,7 +479,7 @@ impl<'a> Bench<'a> {
             if lost.contains(at) || system == System::TautlineLearning || most == 0.0 {
                 continue;
             }
-            if Instant::now() > self.order.deadline {
+            if self.is_late() {
                 self.results.left_out.push(format!("{}, {cell}: zero loss for lack of time", system.name()));
                 continue;
             }
@@ -535,6 +558,18 @@ impl<'a> Bench<'a> {
         Ok(ZeroLoss { cell: *cell, system: device.system, lanes, latency_ns, search })
     }
 }
+
+/// A trial of a system that is there and moved nothing.
+#[derive(Debug)]
+struct NothingMoved;
+
+impl std::fmt::Display for NothingMoved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no frame was moved in {ATTEMPTS} trials")
+    }
+}
+
+impl std::error::Error for NothingMoved {}
 
 /// One trial's figures.
 struct Measured {

@@ -34,7 +34,7 @@ enum Kind {
     Switch(LineChild),
     Port(LineChild),
     Testpmd { testpmd: Testpmd, forward: Option<Forward>, bytes: u16 },
-    Ovs(OvsDpdk),
+    Ovs(Box<OvsDpdk>),
 }
 
 /// The two addresses at the guest's end.
@@ -76,7 +76,7 @@ impl Device {
                 if system == System::OvsPortFlow {
                     ovs.connect("a", "b").with_context(doing)?;
                 }
-                Kind::Ovs(ovs)
+                Kind::Ovs(Box::new(ovs))
             }
         };
         let device = Device { system, sockets, kind, begin: Instant::now(), empty_poll_ns: f64::INFINITY };

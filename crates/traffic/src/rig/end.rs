@@ -2,7 +2,7 @@
 use port::{Sink, Source};
 
 /// Both queues of a pair.
-pub type QueuePair<'a> = (&'a mut Box<dyn Source>, &'a mut Box<dyn Sink>);
+pub type Pair<'a> = (&'a mut Box<dyn Source>, &'a mut Box<dyn Sink>);
 
 /// A port's running queues, by queue pair.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl End {
 
     /// Both queues of one pair, where both run.
     #[inline]
-    pub fn pair(&mut self, pair: u16) -> Option<QueuePair<'_>> {
+    pub fn pair(&mut self, pair: u16) -> Option<Pair<'_>> {
         let at = usize::from(pair);
         Some((self.sources.get_mut(at)?.as_mut()?, self.sinks.get_mut(at)?.as_mut()?))
     }

@@ -3,4 +3,4 @@ mod board;
 mod end;
 
 pub use board::{RigError, TestRig};
-pub use end::{End, QueuePair};
+pub use end::{End, Pair};
