@@ -190,7 +190,7 @@ fn measure_all(
 ) -> anyhow::Result<()> {
     let cpus = (place.driver_cpu, place.switch_cpu);
     let time = order.trial.min(Duration::from_millis(200));
-    // Before and after, since the machine may change in between.
+    // Before and after: the best of them counts, since a disturbance only makes it lower.
     let bounds = |results: &mut Results| -> anyhow::Result<()> {
         progress.doing("the bound: cache lines between the two cores");
         let begin = Instant::now();

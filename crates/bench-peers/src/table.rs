@@ -191,7 +191,8 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
                 cell.topology.name().to_owned(),
                 cell.path.name().to_owned(),
                 row.found.system.name().to_owned(),
-                if row.at_least { "≥ " } else { "" }.to_owned() + &mpps(row.frames_per_second),
+                if row.at_least && row.frames_per_second.is_some() { "≥ " } else { "" }.to_owned()
+                    + &mpps(row.frames_per_second),
                 mpps(row.maximum_fps),
                 row.of_maximum().map_or("–".to_owned(), |share| format!("{share:.2}")),
                 goal,

@@ -45,7 +45,8 @@ impl Reading {
                 Spent::Polling { polling_ns, polls_empty },
                 Spent::Polling { polling_ns: polling_after, polls_empty: empty_after },
             ) => {
-                let vain_ns = (empty_after - polls_empty) * empty_poll_ns;
+                let in_vain = empty_after - polls_empty;
+                let vain_ns = if in_vain > 0.0 { in_vain * empty_poll_ns } else { 0.0 };
                 // More than all: the machine took the thread away while the cost was measured.
                 Some(polling_after - polling_ns - vain_ns).filter(|busy_ns| *busy_ns >= 0.0)
             }
@@ -111,8 +112,8 @@ mod tests {
             frames,
             spent: Spent::Polling { polling_ns: elapsed_ns, polls_empty },
         };
-        let usage = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 20.0), 10.0, None);
-        assert_eq!(usage, Usage { idle_share: Some(0.2), busy_ns_per_frame: Some(20.0) });
+        let usage = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 50.0), 10.0, None);
+        assert_eq!(usage, Usage { idle_share: Some(0.5), busy_ns_per_frame: Some(12.5) });
         let unknown = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 20.0), f64::INFINITY, None);
         assert_eq!(unknown, Usage::default());
     }
