@@ -146,12 +146,12 @@ const PORTS: &str = "\
 Ports:
   vhost-user:PATH   the network device of a guest (QEMU, Cloud Hypervisor, DPDK's virtio-user).
                     server=on|off, queue-pairs=N, mtu=BYTES, mac=ADDRESS, and on|off for packed,
-                    in-order, mergeable, event-idx, indirect, offloads: what is offered
+                    in-order, mergeable, event-idx, indirect, control-queue, offloads: what is offered
   virtio-user:PATH  the driver of somebody else's vhost-user device (OVS-DPDK, testpmd, another switch).
                     server=on|off, queue-pairs=N, queue-size=N, buffers=N, buffer-bytes=N, mtu=BYTES,
                     pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads
   tap:NAME          the kernel's network stack. queue-pairs=N, address=IP/PREFIX, mac=ADDRESS,
-                    mtu=BYTES, up=on|off, fd=N[:N…]
+                    mtu=BYTES, up=on|off, offloads=on|off, fd=N[:N…]
   pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
                     timing=original|fast, record=FILE, snaplen=BYTES
 
