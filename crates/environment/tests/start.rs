@@ -179,10 +179,10 @@ fn killed_parent_leaves_nothing() {
     assert!(wait_until(|| leftovers(pid).is_empty()), "left behind: {:?}", leftovers(pid));
     let echo = echo().display().to_string();
     assert!(
-        wait_until(|| processes_with(&echo).is_empty() && processes_with("-name tautline").is_empty()),
+        wait_until(|| processes_with(&echo).is_empty() && processes_with(" -name tautline").is_empty()),
         "{:?} {:?}",
         processes_with(&echo),
-        processes_with("-name tautline")
+        processes_with(" -name tautline")
     );
 }
 
