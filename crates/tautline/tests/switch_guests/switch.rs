@@ -1,5 +1,6 @@
 //! A `tautline switch` process that ends with the test, and what it counted.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -121,7 +122,7 @@ pub struct Queue {
     pub from_guest: bool,
     pub frames: u64,
     pub bytes: u64,
-    pub drops: Vec<(String, u64)>,
+    pub drops: BTreeMap<String, u64>,
 }
 
 impl Counters {
@@ -135,7 +136,7 @@ impl Counters {
         let fair = |reason: &str| reason == "receiver full" || but.contains(&reason);
         for port in &self.ports {
             for queue in &port.queues {
-                assert!(queue.drops.iter().all(|(reason, _)| fair(reason)), "{port:#?}");
+                assert!(queue.drops.keys().all(|reason| fair(reason)), "{port:#?}");
                 assert!(queue.frames > 0, "a queue without frames: {port:#?}");
             }
         }

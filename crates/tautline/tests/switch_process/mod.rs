@@ -186,8 +186,8 @@ fn queues<'a>(snapshot: &'a Value, port: &str) -> impl Iterator<Item = &'a Value
 }
 
 fn drops_of(queue: &Value) -> impl Iterator<Item = (&str, u64)> {
-    let drops = queue["drops"].as_array().unwrap().iter();
-    drops.map(|drop| (drop[0].as_str().unwrap(), drop[1].as_u64().unwrap()))
+    let drops = queue["drops"].as_object().unwrap().iter();
+    drops.map(|(reason, frames)| (reason.as_str(), frames.as_u64().unwrap()))
 }
 
 /// Frames that a port dropped for this reason.
