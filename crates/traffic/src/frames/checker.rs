@@ -27,7 +27,8 @@ pub struct Tally {
     pub doubled: u64,
     /// Length, headers or payload are not what was sent. Not in `distinct`.
     pub altered: u64,
-    /// So late that whether they came before is not known any more. Not in `distinct`.
+    /// So late that whether they came before is not known any more, or sent in an earlier trial. Not in
+    /// `distinct`.
     pub stale: u64,
     /// Not ours: neighbour discovery, RARP and the like.
     pub foreign: u64,
@@ -55,6 +56,8 @@ const WINDOW: u64 = 4096;
 /// One flow: what comes next, and which of the last [`WINDOW`] came.
 #[derive(Clone, Debug)]
 struct Flow {
+    /// Frames before this were sent in an earlier trial.
+    first: u64,
     next: u64,
     seen: Box<[u64; (WINDOW / 64) as usize]>,
 }
@@ -70,11 +73,14 @@ enum Arrival {
 
 impl Flow {
     fn new() -> Self {
-        Flow { next: 0, seen: Box::new([0; (WINDOW / 64) as usize]) }
+        Flow { first: 0, next: 0, seen: Box::new([0; (WINDOW / 64) as usize]) }
     }
 
     #[inline(always)]
     fn arrived(&mut self, sequence: u64) -> Arrival {
+        if sequence < self.first {
+            return Arrival::Stale;
+        }
         if sequence >= self.next {
             if sequence > self.next {
                 self.forget(self.next, sequence);
@@ -145,6 +151,14 @@ impl Checker {
             stamp_at: stamp_at(fields),
             payload: Vec::with_capacity(usize::from(SizeMix::MAX_BYTES)),
             tally: Tally::default(),
+        }
+    }
+
+    /// A trial begins: what was sent of this flow before `sequence` does not count in it, however late it
+    /// comes. Otherwise it would make up for a loss.
+    pub fn begin(&mut self, flow: u16, sequence: u64) {
+        if let Some(flow) = self.flows.get_mut(usize::from(flow)) {
+            flow.first = sequence;
         }
     }
 
@@ -265,6 +279,17 @@ mod tests {
         // A place in the window is used again without believing what was there before.
         assert_eq!(flow.arrived(100_000 + 2 * WINDOW), Next);
         assert_eq!(flow.arrived(100_000 + WINDOW + 1), Late);
+    }
+
+    #[test]
+    fn what_an_earlier_trial_sent_does_not_count_in_this_one() {
+        let (mut stream, mut checker) = pair("64", 1, Access::Header);
+        stream.burst(1, |_| 0);
+        checker.begin(0, 1);
+        assert_eq!(checker.check(stream.lending_mut().frame(0)), None);
+        let (lending, which) = stream.burst(1, |_| 0);
+        assert!(checker.check(lending.frame(which[0].into())).is_some());
+        assert_eq!((checker.tally().distinct, checker.tally().stale), (1, 1));
     }
 
     #[test]

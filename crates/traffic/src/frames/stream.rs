@@ -159,6 +159,11 @@ impl Stream {
         (&self.lending, &self.which)
     }
 
+    /// Each flow's number, and which of it comes next.
+    pub fn next_by_flow(&self) -> impl Iterator<Item = (u16, u64)> {
+        (self.first_flow..).zip(self.sent_by_flow())
+    }
+
     /// Frames made so far, by flow.
     pub fn sent_by_flow(&self) -> impl Iterator<Item = u64> {
         self.flows.iter().map(|flow| flow.sequence)
