@@ -139,6 +139,9 @@ impl Loaded<'_> {
         latency: bool,
     ) -> Result<TrialOutcome, RigError> {
         let plan = Plan { load, duration, residual: self.residual, latency };
+        for Lane { streams, checker, .. } in &mut self.lanes {
+            streams.iter().flat_map(Stream::next_by_flow).for_each(|(flow, next)| checker.begin(flow, next));
+        }
         trial::run(&mut self.path.rig, &mut self.lanes, &plan)
     }
 }

@@ -85,9 +85,6 @@ pub struct TrialOutcome {
 
 /// Runs one trial; the ports must be up.
 pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOutcome, RigError> {
-    for Lane { streams, checker, .. } in lanes.iter_mut() {
-        streams.iter().flat_map(Stream::next_by_flow).for_each(|(flow, next)| checker.begin(flow, next));
-    }
     let probe = NoiseProbe::start(Preemption::OfThread);
     let before: Vec<Tally> = lanes.iter().map(|lane| lane.checker.tally()).collect();
     let mut state: Vec<LaneState> = lanes.iter().map(|_| LaneState::new(plan.load)).collect();
