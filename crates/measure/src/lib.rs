@@ -23,5 +23,7 @@ pub use failure::Failure;
 pub use histogram::{Histogram, HistogramError};
 pub use metric::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 pub use noise::{Noise, NoiseProbe, Preemption};
-pub use results::{Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, Results, SCHEMA, SaveError};
+pub use results::{
+    Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, Results, SCHEMA, SaveError, save_json,
+};
 pub use trial::{Outcome, Trial, Verdict};

@@ -142,6 +142,26 @@ pub struct SaveError {
     pub source: io::Error,
 }
 
+/// Writes any results as JSON, the file whole or not at all: what was there before stays if this fails.
+pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError> {
+    let write = || -> io::Result<()> {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // As an ordinary new file: the user's umask decides who may read it.
+        let mode = std::fs::Permissions::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
+        {
+            let mut buffered = io::BufWriter::new(file.as_file_mut());
+            serde_json::to_writer(&mut buffered, results)?;
+            buffered.write_all(b"\n")?;
+            buffered.flush()?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|source| SaveError { path: path.into(), source })
+}
+
 impl Results {
     /// Reads a results file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
@@ -157,22 +177,7 @@ impl Results {
 
     /// Writes the file whole or not at all: a full disk or a kill leaves the earlier one.
     pub fn save(&self, path: &Path) -> Result<(), SaveError> {
-        let write = || -> io::Result<()> {
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            // As an ordinary new file: the user's umask decides who may read it.
-            let mode = std::fs::Permissions::from_mode(0o666);
-            let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
-            {
-                let mut buffered = io::BufWriter::new(file.as_file_mut());
-                serde_json::to_writer(&mut buffered, self)?;
-                buffered.write_all(b"\n")?;
-                buffered.flush()?;
-            }
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-            Ok(())
-        };
-        write().map_err(|source| SaveError { path: path.into(), source })
+        save_json(self, path)
     }
 
     /// The description of a metric.

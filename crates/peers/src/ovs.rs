@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::netns::Netns;
-use crate::process::{self, PAUSE, Process, tail};
+use crate::process::{self, Process, tail};
 use crate::requirements::Requirements;
 use crate::{Error, Output, cpus};
 
@@ -234,18 +234,8 @@ impl OvsDpdk {
         limit: Duration,
         enough: impl Fn(&PortStats) -> bool,
     ) -> Result<PortStats, Error> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let stats = self.stats(port)?;
-            if enough(&stats) {
-                return Ok(stats);
-            }
-            if Instant::now() > deadline {
-                let doing = format!("waiting for packets on Open vSwitch's port {port}");
-                return Err(Error::TimedOut { doing, limit, said: format!("{stats:?}") });
-            }
-            std::thread::sleep(PAUSE);
-        }
+        let doing = || format!("waiting for packets on Open vSwitch's port {port}");
+        crate::process::look_until(limit, doing, || self.stats(port), enough)
     }
 
     /// Runs `ovs-vsctl` with these words.

@@ -40,6 +40,26 @@ impl Output {
     }
 }
 
+/// Looks again and again until what is seen satisfies.
+pub(crate) fn look_until<T: std::fmt::Debug>(
+    limit: Duration,
+    doing: impl Fn() -> String,
+    mut look: impl FnMut() -> Result<T, Error>,
+    enough: impl Fn(&T) -> bool,
+) -> Result<T, Error> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let seen = look()?;
+        if enough(&seen) {
+            return Ok(seen);
+        }
+        if Instant::now() > deadline {
+            return Err(Error::TimedOut { doing: doing(), limit, said: format!("{seen:?}") });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Runs a command to its end, which is its killing when the limit has passed.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output, Error> {
     let doing = format!("running {command:?}");

@@ -95,10 +95,16 @@ impl Lending {
     }
 
     /// Makes frames of the chains in the burst from `from` on, each with a net header in front; `refused`
-    /// hears of each chain that holds none.
+    /// hears of each chain that holds none. Returns the bytes of the frames made.
     #[inline]
-    pub fn push_chains(&mut self, from: usize, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
-        let Arena::Queue(burst) = &self.arena else { return };
+    pub fn push_chains(
+        &mut self,
+        from: usize,
+        layout: HeaderLayout,
+        mut refused: impl FnMut(DropReason),
+    ) -> u64 {
+        let mut made_bytes = 0;
+        let Arena::Queue(burst) = &self.arena else { return made_bytes };
         for chain in burst.chains().skip(from) {
             let (first, end) = chain.readable_range();
             let bytes = chain.readable_bytes();
@@ -106,11 +112,13 @@ impl Lending {
                 Ok(mut meta) => {
                     // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
                     meta.offload.verified = false;
+                    made_bytes += u64::from(meta.len);
                     self.frames.push(Meta { first, end, ..meta });
                 }
                 Err(reason) => refused(reason),
             }
         }
+        made_bytes
     }
 
     /// Makes a frame, with a net header in front, of the pieces from `first` on that were lent to

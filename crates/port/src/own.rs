@@ -7,14 +7,14 @@ use memory::{Access, AddressSpace, Lent, Mapping, Region, SharedSlice, Translato
 
 /// A sealed memory file, mapped once. Pages that are never touched cost nothing.
 #[derive(Debug)]
-pub(crate) struct OwnMemory {
+pub struct OwnMemory {
     space: Arc<AddressSpace>,
     mapping: Arc<Mapping>,
 }
 
 /// Lends parts of an [`OwnMemory`]: one per thread that does.
 #[derive(Debug)]
-pub(crate) struct OwnLender(Translator);
+pub struct OwnLender(Translator);
 
 impl OwnMemory {
     /// `bytes` of zeros; the name is for `/proc`.

@@ -194,18 +194,8 @@ impl Testpmd {
         limit: Duration,
         enough: impl Fn(&PortStats) -> bool,
     ) -> Result<PortStats, Error> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let stats = self.stats(port)?;
-            if enough(&stats) {
-                return Ok(stats);
-            }
-            if Instant::now() > deadline {
-                let doing = format!("waiting for packets on testpmd's port {port}");
-                return Err(Error::TimedOut { doing, limit, said: format!("{stats:?}") });
-            }
-            std::thread::sleep(PAUSE);
-        }
+        let doing = || format!("waiting for packets on testpmd's port {port}");
+        crate::process::look_until(limit, doing, || self.stats(port), enough)
     }
 
     /// Waits until a port has its other end.

@@ -53,11 +53,7 @@ impl<'a> Parcels<'a> {
     ) -> Result<Self, DropReason> {
         let offload = frame.offload();
         match (accepts.delivery(offload), offload.checksum) {
-            (Delivery::AsIs, _) => {
-                // Without GUEST_CSUM no flag may be set (VIRTIO 1.3 §5.1.6.4.1).
-                let offload = Offload { verified: offload.verified && accepts.checksum, ..*offload };
-                Ok(Parcels::AsIs(frame, offload.header()))
-            }
+            (Delivery::AsIs, _) => Ok(Parcels::AsIs(frame, accepts.header(offload))),
             (Delivery::FinishChecksum, Some(partial)) => Self::with_checksum(frame, partial, scratch),
             (Delivery::FinishChecksum, None) => Err(DropReason::OffloadImpossible),
             (Delivery::Segment, _) => Self::cut(frame, accepts, scratch),

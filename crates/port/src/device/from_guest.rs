@@ -119,8 +119,7 @@ impl Source for FromGuest {
             return Ok(&self.lending);
         }
         let counters = &self.counters;
-        self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
-        let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
+        let bytes = self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
         self.counters.passed(self.lending.len() as u64, bytes);
         Ok(&self.lending)
     }

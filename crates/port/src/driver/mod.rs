@@ -1,12 +1,10 @@
 //! The driver's side of a device: memory that is ours, rings in it, and a source and a sink over them.
-mod event;
 mod receive;
 mod shared;
 #[cfg(test)]
 mod tests;
 mod transmit;
 
-pub(crate) use event::Event;
 pub(crate) use receive::Receive;
 pub use shared::Pages;
 pub(crate) use shared::{Buffers, DriverMemory, QueueShape};

@@ -6,7 +6,8 @@ use memory::{Access, AddressSpace, Translator};
 use virtio::net::HeaderLayout;
 use virtqueue::{Buffer, Direction, DriverQueue, RingError, Used};
 
-use super::{Buffers, Event, LONGEST_BYTES};
+use super::{Buffers, LONGEST_BYTES};
+use crate::event_fd::EventFd;
 use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
 
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
@@ -16,8 +17,8 @@ const NUM_BUFFERS_AT: usize = 10;
 /// released.
 pub(crate) struct Receive {
     queue: Box<dyn DriverQueue>,
-    kick: Event,
-    call: Event,
+    kick: EventFd,
+    call: EventFd,
     buffers: Buffers,
     translator: Translator,
     /// With MRG_RXBUF a frame may span several buffers.
@@ -35,8 +36,8 @@ impl Receive {
     /// Over a fresh queue; posts all buffers.
     pub fn new(
         mut queue: Box<dyn DriverQueue>,
-        kick: Event,
-        call: Event,
+        kick: EventFd,
+        call: EventFd,
         buffers: Buffers,
         space: &Arc<AddressSpace>,
         mergeable: bool,
@@ -170,7 +171,7 @@ impl Source for Receive {
         self.queue.add(&self.held, Direction::FromDevice);
         self.held.clear();
         if self.queue.needs_kick() {
-            self.kick.signal();
+            self.kick.notify();
             self.counters.notified();
         }
     }
@@ -185,7 +186,7 @@ impl Source for Receive {
 
     fn wake(&mut self) {
         self.queue.disable_calls();
-        self.call.clear();
+        self.call.drain();
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -6,6 +6,7 @@ use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, Layout, RingFeatures};
 
 use super::*;
+use crate::event_fd::EventFd;
 use crate::{DropReason, HEAD_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
 
 const RECEIVEQ: usize = 0;
@@ -47,7 +48,7 @@ impl Rig {
             let config = memory.config(queue, features);
             config.activate_device(memory.space(), DeviceOptions::default()).unwrap()
         };
-        let event = || Event::new().unwrap();
+        let event = || EventFd::new().unwrap();
         let counters = Arc::<QueueCounters>::default;
         let receive = Receive::new(
             driver(RECEIVEQ),

@@ -5,8 +5,9 @@ use memory::SharedSlice;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
-use super::{Buffers, Event, MOST_PIECES};
+use super::{Buffers, MOST_PIECES};
 use crate::deliver::{Parcels, Scratch};
+use crate::event_fd::EventFd;
 use crate::{DropReason, Lending, QueueCounters, QueueError, Sink};
 
 /// The end of a list of buffers.
@@ -15,7 +16,7 @@ const LAST: u16 = u16::MAX;
 /// Frames are copied to buffers of our own, and the device reads them from there.
 pub(crate) struct Transmit {
     queue: Box<dyn DriverQueue>,
-    kick: Event,
+    kick: EventFd,
     buffers: Buffers,
     pool: Pool,
     /// What the device takes as it is.
@@ -55,7 +56,7 @@ impl Transmit {
     /// Over a fresh queue; its buffers are those of the queue's place in the driver's memory.
     pub fn new(
         mut queue: Box<dyn DriverQueue>,
-        kick: Event,
+        kick: EventFd,
         buffers: Buffers,
         accepts: Accepts,
         counters: Arc<QueueCounters>,
@@ -183,7 +184,7 @@ impl Sink for Transmit {
         }
         self.deliver(lending, which);
         if self.queue.needs_kick() {
-            self.kick.signal();
+            self.kick.notify();
             self.counters.notified();
         }
         Ok(())

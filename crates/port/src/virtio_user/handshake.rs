@@ -30,7 +30,8 @@ use virtqueue::{ActivateError, DriverQueue, Layout, RingFeatures};
 
 use super::options::{VirtioUserOptions, agree};
 use crate::QueueCounters;
-use crate::driver::{DriverMemory, Event, Receive, Transmit};
+use crate::driver::{DriverMemory, Receive, Transmit};
+use crate::event_fd::EventFd;
 
 /// Device status (VIRTIO 1.3 §2.1).
 mod status {
@@ -74,11 +75,11 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> HandshakeError {
     move |source| HandshakeError::System { what, source }
 }
 
-fn event() -> Result<Event, HandshakeError> {
-    Event::new().map_err(system("make an eventfd"))
+fn event() -> Result<EventFd, HandshakeError> {
+    EventFd::new().map_err(system("make an eventfd"))
 }
 
-fn share(event: &Event) -> Result<OwnedFd, HandshakeError> {
+fn share(event: &EventFd) -> Result<OwnedFd, HandshakeError> {
     event.share().map_err(system("share an eventfd"))
 }
 
@@ -97,7 +98,7 @@ pub(super) struct Running {
     pub agreement: Agreement,
     pub pairs: Vec<Pair>,
     /// Readable when the back-end finds a ring malformed.
-    pub error: Event,
+    pub error: EventFd,
 }
 
 /// One pair, ready to run.
@@ -244,7 +245,7 @@ impl Handshake {
         Ok(())
     }
 
-    fn share_memory(&mut self, pairs: u16, error: &Event) -> Result<Vec<Pair>, HandshakeError> {
+    fn share_memory(&mut self, pairs: u16, error: &EventFd) -> Result<Vec<Pair>, HandshakeError> {
         let shapes = [true, false].map(|receives| self.options.queue(self.features, receives));
         let shapes: Vec<_> = (0..pairs).flat_map(|_| shapes).collect();
         let memory = DriverMemory::new(self.options.pages, &shapes).map_err(system(MAKE_MEMORY))?;
@@ -265,7 +266,7 @@ impl Handshake {
         &mut self,
         memory: &DriverMemory,
         pair: u16,
-        error: &Event,
+        error: &EventFd,
         counters: &PairCounters,
     ) -> Result<Pair, HandshakeError> {
         let (receiveq, transmitq) = (2 * pair as u8, 2 * pair as u8 + 1);
@@ -291,8 +292,8 @@ impl Handshake {
         &mut self,
         memory: &DriverMemory,
         index: u8,
-        error: &Event,
-    ) -> Result<(Box<dyn DriverQueue>, Event, Event), HandshakeError> {
+        error: &EventFd,
+    ) -> Result<(Box<dyn DriverQueue>, EventFd, EventFd), HandshakeError> {
         let features = RingFeatures::from(self.features);
         let config = memory.config(index.into(), features);
         let queue = memory.driver(index.into(), features)?;

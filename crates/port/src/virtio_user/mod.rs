@@ -32,7 +32,7 @@ use virtio::Feature;
 pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
-use crate::driver::Event;
+use crate::event_fd::EventFd;
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
 use handshake::{Agreement, Handshake, HandshakeError, PairCounters};
 use socket::dial;
@@ -61,7 +61,7 @@ enum State {
         connection: Connection,
         agreement: Agreement,
         /// The back-end's word that a queue is malformed: watched, and closed with the connection.
-        _error: Event,
+        _error: EventFd,
     },
 }
 

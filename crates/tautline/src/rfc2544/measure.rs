@@ -72,7 +72,6 @@ pub fn size(
                 _ => (rate * f64::from(percent) / 100.0) as u64,
             };
             latency.push(latency_at(&mut loaded, percent, load_fps.max(directions), short)?);
-            progress.step();
         }
     }
     Ok(SizeResult {

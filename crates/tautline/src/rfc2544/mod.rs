@@ -76,6 +76,5 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
 
 fn save(run: &Run, arguments: &cli::Rfc2544) -> anyhow::Result<()> {
     let Some(file) = &arguments.json else { return Ok(()) };
-    let text = serde_json::to_string(run)?;
-    std::fs::write(file, text).with_context(|| format!("writing the results to {}", file.display()))
+    Ok(::measure::save_json(run, file)?)
 }

@@ -1,5 +1,6 @@
 //! What arrived, held against what was sent.
 use port::{Frame, HEAD_BYTES};
+use virtio::net::checksum;
 
 use super::stream::stamp_at;
 use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
@@ -224,20 +225,14 @@ impl Checker {
             let rest = &mut self.payload[HEAD_BYTES..];
             memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, rest);
         }
-        let sum = sum_words(&self.payload[ip + 12..udp]) + 17 + (bytes - udp) as u64;
-        let sum = sum + sum_words(&self.payload[udp..]);
         debug_assert!(self.stamp_at + STAMP_BYTES <= HEAD_BYTES);
-        sum.is_multiple_of(0xffff)
+        // Addresses as they came; a sum over a right checksum is all ones (RFC 1071 §1).
+        let pseudo = checksum::add(
+            checksum::sum(&self.payload[ip + 12..udp]),
+            checksum::fold((17 + bytes - udp) as u64),
+        );
+        checksum::field(checksum::add(pseudo, checksum::sum(&self.payload[udp..]))) == 0
     }
-}
-
-/// The sum of big-endian 16-bit words; modulo 65535 it is the one's complement sum (RFC 1071).
-fn sum_words(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_be_bytes(last))
 }
 
 #[cfg(test)]

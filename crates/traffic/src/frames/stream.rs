@@ -1,11 +1,9 @@
 //! A stream of stamped frames, ready to be lent in bursts.
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Region, Translator, sealed_memfd};
-use port::{HEAD_BYTES, Lending};
-use virtio::net::{HeaderLayout, MacAddress, NetHeader};
+use port::{HEAD_BYTES, Lending, OwnMemory};
+use virtio::net::{HeaderLayout, MacAddress, NetHeader, checksum};
 
 use super::{STAMP_BYTES, SizeMix, Stamp};
 
@@ -61,7 +59,7 @@ struct Flow {
 /// stamp and the source port.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    base_sum: u32,
+    base_sum: u16,
 }
 
 /// Stamped UDP frames, lent from memory of our own. Flows take turns; lengths follow the mix.
@@ -97,19 +95,16 @@ impl Stream {
         lengths.sort_unstable();
         lengths.dedup();
         let total: usize = lengths.iter().map(|&bytes| stride(bytes)).sum();
-        let file = sealed_memfd(c"tautline-stream", total.next_multiple_of(4096) as u64)?;
+        let memory = OwnMemory::new(c"tautline-stream", total as u64)?;
         let mut images = Vec::new();
         let mut at = 0u64;
         for &bytes in &lengths {
             let frame = image(&fields, usize::from(bytes));
-            nix::sys::uio::pwrite(&file, &frame, (at as usize + NetHeader::BYTES) as i64)?;
+            memory.slice(at as usize + NetHeader::BYTES, frame.len()).write(&frame);
             images.push((bytes, at, base_sum(&fields, &frame)));
             at += stride(bytes) as u64;
         }
-        let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
-        let region = Region::map(&file, 0, at, 0, 0).map_err(|e| other(&e))?;
-        let space = Arc::new(AddressSpace::from_regions([region]).map_err(|e| other(&e))?);
-        let mut translator = Translator::new(space);
+        let mut lender = memory.lender();
         let mut lending = Lending::of_memory(slots);
         let mut made = Vec::with_capacity(slots);
         for &bytes in period.iter().cycle().take(slots) {
@@ -117,8 +112,8 @@ impl Stream {
             let Some(lent) = lending.lent_mut() else { continue };
             let first = lent.len();
             let len = (NetHeader::BYTES + usize::from(bytes)) as u32;
-            translator.lend(lent).push(at, len, Access::Read).map_err(|e| other(&e))?;
-            lending.push(first, HeaderLayout::Full).map_err(|e| other(&e))?;
+            lender.push(lent, at, len);
+            lending.push(first, HeaderLayout::Full).map_err(|reason| std::io::Error::other(reason.text()))?;
             made.push(Slot { base_sum });
         }
         let flow = |i| Flow { sequence: 0, source_port: fields.source_port.wrapping_add(i) };
@@ -181,34 +176,13 @@ pub(super) fn stamp_at(fields: &Fields) -> usize {
 }
 
 #[inline(always)]
-fn write_head(head: &mut [u8; HEAD_BYTES], at: usize, source_port: u16, stamp: Stamp, base_sum: u32) {
+fn write_head(head: &mut [u8; HEAD_BYTES], at: usize, source_port: u16, stamp: Stamp, base_sum: u16) {
     let stamp = stamp.to_bytes();
-    let mut sum = base_sum + u32::from(source_port);
-    for pair in stamp.chunks_exact(2) {
-        sum += u32::from(u16::from_be_bytes([pair[0], pair[1]]));
-    }
+    let sum = checksum::add(checksum::add(base_sum, source_port), checksum::sum(&stamp));
     let udp = at - UDP;
     head[udp..udp + 2].copy_from_slice(&source_port.to_be_bytes());
-    head[udp + 6..udp + 8].copy_from_slice(&finished(sum).to_be_bytes());
+    head[udp + 6..udp + 8].copy_from_slice(&checksum::nonzero_field(sum).to_be_bytes());
     head[at..at + STAMP_BYTES].copy_from_slice(&stamp);
-}
-
-/// The one's complement of a sum, for UDP (RFC 768: 0 is sent as all ones).
-#[inline(always)]
-fn finished(sum: u32) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    match !(sum as u16) {
-        0 => 0xffff,
-        checksum => checksum,
-    }
-}
-
-/// The sum over 16-bit words, not yet folded. At most 9216 bytes, so 32 bits are enough.
-fn sum_words(bytes: &[u8]) -> u32 {
-    let (pairs, odd) = bytes.as_chunks::<2>();
-    let sum: u32 = pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum();
-    sum + odd.first().map_or(0, |&byte| u32::from(byte) << 8)
 }
 
 /// A frame with empty stamp, source port and UDP checksum.
@@ -228,9 +202,7 @@ fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
     frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]); // do not fragment; time to live 64; UDP
     frame.extend(fields.source_ip.octets());
     frame.extend(fields.destination_ip.octets());
-    let sum = sum_words(&frame[at..]);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    let checksum = checksum::ipv4_header_field(&frame[at..]);
     frame[at + 10..at + 12].copy_from_slice(&checksum.to_be_bytes());
     frame.extend([0, 0]);
     frame.extend(fields.destination_port.to_be_bytes());
@@ -243,12 +215,12 @@ fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
 }
 
 /// What the UDP checksum of an image covers, pseudo header included (RFC 768).
-fn base_sum(fields: &Fields, frame: &[u8]) -> u32 {
-    let udp = stamp_at(fields) - UDP;
-    let len = (frame.len() - udp) as u32;
-    let folded = |sum: u32| (sum & 0xffff) + (sum >> 16);
-    folded(sum_words(&fields.source_ip.octets()) + sum_words(&fields.destination_ip.octets()) + 17 + len)
-        + folded(sum_words(&frame[udp..]))
+fn base_sum(fields: &Fields, frame: &[u8]) -> u16 {
+    const UDP_PROTOCOL: u8 = 17;
+    let datagram = &frame[stamp_at(fields) - UDP..];
+    let (source, destination) = (fields.source_ip.octets(), fields.destination_ip.octets());
+    let pseudo = checksum::pseudo_v4(source, destination, UDP_PROTOCOL, datagram.len() as u16);
+    checksum::add(pseudo, checksum::sum(datagram))
 }
 
 #[cfg(test)]

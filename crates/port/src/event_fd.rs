@@ -1,8 +1,9 @@
-//! Eventfds that a peer has passed: its kicks, and the calls it wants.
+//! Eventfds: kicks and calls, those that a peer has passed and those made for it.
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 
@@ -25,6 +26,16 @@ pub enum NotAnEventFd {
 pub struct EventFd(Arc<OwnedFd>);
 
 impl EventFd {
+    /// A new one.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(EventFd(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// A descriptor for the peer.
+    pub fn share(&self) -> std::io::Result<OwnedFd> {
+        self.0.try_clone()
+    }
+
     /// Takes a peer's descriptor. It is made non-blocking, for the peer could fill its counter and let the
     /// next write wait for ever.
     pub fn adopt(fd: impl Into<Arc<OwnedFd>>) -> Result<Self, NotAnEventFd> {
@@ -61,7 +72,7 @@ impl AsFd for EventFd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_readable(fd: &EventFd) -> bool {
         poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
@@ -83,6 +94,20 @@ mod tests {
         let flags = fcntl_getfl(&fd).unwrap();
         fcntl_setfl(&fd, flags - OFlags::NONBLOCK).unwrap();
         fd.drain();
+    }
+
+    #[test]
+    fn a_notification_reaches_the_shared_descriptor() {
+        let ours = EventFd::new().unwrap();
+        let theirs = EventFd::adopt(ours.share().unwrap()).unwrap();
+        theirs.notify();
+        theirs.notify();
+        let mut count = [0; 8];
+        assert_eq!(rustix::io::read(&ours, &mut count), Ok(8));
+        assert_eq!(u64::from_ne_bytes(count), 2);
+        theirs.notify();
+        ours.drain();
+        assert_eq!(rustix::io::read(&theirs, &mut count), Err(Errno::AGAIN));
     }
 
     #[test]
