@@ -164,17 +164,27 @@ impl Lender<'_> {
     /// fault, slices before it may have been appended.
     #[inline(always)]
     pub fn push(&mut self, address: u64, len: u32, access: Access) -> Result<(), Fault> {
+        if self.push_near(address, len, access) {
+            return Ok(());
+        }
+        self.push_through_table(address, len, access)
+    }
+
+    /// Appends one slice if these bytes lie where the last ones did; false, and nothing is appended, if they
+    /// do not, or `len` is 0.
+    #[inline(always)]
+    pub fn push_near(&mut self, address: u64, len: u32, access: Access) -> bool {
         let window = match access {
             Access::Read => &self.translator.read,
             Access::Write => &self.translator.write,
         };
         let offset = address.wrapping_sub(window.start);
-        if len > 0 && offset < window.size && u64::from(len) <= window.size - offset {
+        let inside = len > 0 && offset < window.size && u64::from(len) <= window.size - offset;
+        if inside {
             // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
             unsafe { self.lent.append(window.host.add(offset as usize), len as usize) };
-            return Ok(());
         }
-        self.push_through_table(address, len, access)
+        inside
     }
 
     #[cold]

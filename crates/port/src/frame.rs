@@ -29,6 +29,11 @@ pub(crate) struct Meta {
     pub len: u32,
 }
 
+impl Meta {
+    pub const EMPTY: Meta =
+        Meta { head: [0; HEAD_BYTES], offload: Offload::NONE, first: 0, end: 0, skip: 0, len: 0 };
+}
+
 /// A frame that is lent: a copy of its first bytes, and where the rest lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
@@ -74,6 +79,12 @@ impl<'a> Frame<'a> {
     #[inline(always)]
     pub fn offload(&self) -> &'a Offload {
         &self.meta.offload
+    }
+
+    /// Whether its sender left nothing to be done.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.meta.offload == Offload::NONE
     }
 
     /// The sender's memory, and how many bytes of it come before the frame. Read nothing of the first

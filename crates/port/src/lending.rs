@@ -21,49 +21,52 @@ enum Arena {
 #[derive(Debug)]
 pub struct Lending {
     arena: Arena,
-    frames: Vec<Meta>,
+    /// The first `len` are this burst's; those behind are left from others, so that each is written where it
+    /// stays instead of being moved there.
+    metas: Vec<Meta>,
+    len: usize,
 }
 
 impl Lending {
     /// For the chains of a device queue, at most `max` at a time.
     pub fn of_queue(max: usize) -> Self {
-        Lending { arena: Arena::Queue(Burst::new(max)), frames: Vec::with_capacity(max) }
+        Lending { arena: Arena::Queue(Burst::new(max)), metas: vec![Meta::EMPTY; max], len: 0 }
     }
 
     /// For frames elsewhere.
     pub fn of_memory(max: usize) -> Self {
-        Lending { arena: Arena::Own(Lent::with_capacity(2 * max)), frames: Vec::with_capacity(max) }
+        Lending { arena: Arena::Own(Lent::with_capacity(2 * max)), metas: vec![Meta::EMPTY; max], len: 0 }
     }
 
     /// Number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.len
     }
 
     /// Whether there is none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.len == 0
     }
 
     /// One frame.
     #[inline(always)]
     pub fn frame(&self, index: usize) -> Frame<'_> {
-        let meta = &self.frames[index];
+        let meta = &self.metas[..self.len][index];
         Frame { meta, pieces: self.pieces(meta.first, meta.end) }
     }
 
     /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
     #[inline(always)]
     pub fn head_mut(&mut self, index: usize) -> &mut Head {
-        &mut self.frames[index].head
+        &mut self.metas[..self.len][index].head
     }
 
     /// All frames.
     #[inline(always)]
     pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame<'_>> {
-        self.frames.iter().map(|meta| Frame { meta, pieces: self.pieces(meta.first, meta.end) })
+        self.metas[..self.len].iter().map(|meta| Frame { meta, pieces: self.pieces(meta.first, meta.end) })
     }
 
     #[inline(always)]
@@ -108,12 +111,14 @@ impl Lending {
         for chain in burst.chains().skip(from) {
             let (first, end) = chain.readable_range();
             let bytes = chain.readable_bytes();
-            match meta(burst.lent().slices(first..end), bytes, layout) {
-                Ok(mut meta) => {
+            let meta = next(&mut self.metas, self.len);
+            match meta.look(burst.lent().slices(first..end), bytes, layout) {
+                Ok(()) => {
                     // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
                     meta.offload.verified = false;
+                    (meta.first, meta.end) = (first, end);
                     made_bytes += u64::from(meta.len);
-                    self.frames.push(Meta { first, end, ..meta });
+                    self.len += 1;
                 }
                 Err(reason) => refused(reason),
             }
@@ -129,45 +134,68 @@ impl Lending {
         let end = lent.len();
         let pieces = lent.slices(first..end);
         let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
-        let meta = meta(pieces, bytes, layout)?;
-        self.frames.push(Meta { first, end, ..meta });
+        let meta = next(&mut self.metas, self.len);
+        meta.look(pieces, bytes, layout)?;
+        (meta.first, meta.end) = (first, end);
+        self.len += 1;
         Ok(())
     }
 
     /// Forgets the frames, and the pieces unless they are chains (which their queue completes).
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.frames.clear();
+        self.len = 0;
         if let Arena::Own(lent) = &mut self.arena {
             lent.clear();
         }
     }
 }
 
-/// Reads net header and head, once, and checks them.
+/// The one behind the last; makes it if it is the first of its kind.
 #[inline(always)]
-fn meta(pieces: &[SharedSlice<'_>], bytes: u32, layout: HeaderLayout) -> Result<Meta, DropReason> {
-    let skip = layout.bytes();
-    let len = (bytes as usize).checked_sub(skip).filter(|len| *len >= ETHERNET_HEADER_BYTES);
-    let len = len.ok_or(DropReason::TooShort)?;
-    let mut header = [0; NetHeader::BYTES];
-    let mut head = [0; HEAD_BYTES];
-    // Nearly always header and frame lie in one piece, or in two of their own.
-    match pieces {
-        [whole] => {
-            whole.read(&mut header[..skip]);
-            whole.slice(skip, HEAD_BYTES).read(&mut head);
-        }
-        [front, rest, ..] if front.len_bytes() == skip && rest.len_bytes() >= len.min(HEAD_BYTES) => {
-            front.read(&mut header[..skip]);
-            rest.read(&mut head);
-        }
-        _ => {
-            memory::read_between(pieces.iter().copied(), 0, &mut header[..skip]);
-            memory::read_between(pieces.iter().copied(), skip, &mut head);
-        }
+fn next(metas: &mut Vec<Meta>, len: usize) -> &mut Meta {
+    if len == metas.len() {
+        metas.push(Meta::EMPTY);
     }
-    let header = NetHeader::from_bytes(&header, layout);
-    let offload = Offload::parse(header, len as u32).map_err(|_| DropReason::MalformedHeader)?;
-    Ok(Meta { head, offload, first: 0, end: 0, skip: skip as u32, len: len as u32 })
+    &mut metas[len]
+}
+
+impl Meta {
+    /// Reads net header and head, once, and checks them.
+    #[inline(always)]
+    fn look(
+        &mut self,
+        pieces: &[SharedSlice<'_>],
+        bytes: u32,
+        layout: HeaderLayout,
+    ) -> Result<(), DropReason> {
+        let skip = layout.bytes() as u32;
+        let len = bytes.checked_sub(skip).filter(|len| *len >= ETHERNET_HEADER_BYTES as u32);
+        let len = len.ok_or(DropReason::TooShort)?;
+        let mut header = [0; NetHeader::BYTES];
+        match pieces {
+            // Nearly always. Of what follows a legacy header nothing is kept here.
+            [whole]
+                if len >= HEAD_BYTES as u32
+                    && whole.read_array(0, &mut header)
+                    && whole.read_array(skip as usize, &mut self.head) => {}
+            _ => read_head(pieces, &mut header, layout, &mut self.head),
+        }
+        let header = NetHeader::from_bytes(&header, layout);
+        self.offload = Offload::parse(header, len).map_err(|_| DropReason::MalformedHeader)?;
+        (self.skip, self.len) = (skip, len);
+        Ok(())
+    }
+}
+
+#[inline(never)]
+fn read_head(
+    pieces: &[SharedSlice<'_>],
+    header: &mut [u8; NetHeader::BYTES],
+    layout: HeaderLayout,
+    head: &mut [u8; HEAD_BYTES],
+) {
+    let skip = layout.bytes();
+    memory::read_between(pieces.iter().copied(), 0, &mut header[..skip]);
+    memory::read_between(pieces.iter().copied(), skip, head);
 }

@@ -185,6 +185,16 @@ impl<'a> ChainRef<'a> {
         self.burst.lent.slices(self.chain.first_writable..self.chain.end)
     }
 
+    /// The piece that the device may write, if the chain is nothing but one such piece.
+    #[inline(always)]
+    pub fn only_writable(&self) -> Option<SharedSlice<'a>> {
+        let Chain { first, first_writable, end, .. } = *self.chain;
+        match self.burst.lent.slices(first..end) {
+            [whole] if first == first_writable => Some(*whole),
+            _ => None,
+        }
+    }
+
     /// Bytes in the readable pieces.
     #[inline(always)]
     pub fn readable_bytes(&self) -> u32 {
@@ -235,6 +245,39 @@ impl<'a> ChainRef<'a> {
         let (from, into) = (self.readable().iter().copied(), to.writable().iter().copied());
         copy_between(from, offset, into, to_offset, len)
     }
+}
+
+/// A chain of one descriptor whose buffer lies where the last one did: most are. `None`, and nothing is
+/// lent, for all others.
+#[inline(always)]
+pub(crate) fn single(
+    lender: &mut Lender<'_>,
+    (address, len): (u64, u32),
+    writable: bool,
+    id: u16,
+    taken_at: u16,
+) -> Option<Chain> {
+    let first = lender.len();
+    let access = if writable { Access::Write } else { Access::Read };
+    if !lender.push_near(address, len, access) {
+        return None;
+    }
+    let (readable_bytes, writable_bytes) = if writable { (0, len) } else { (len, 0) };
+    let first_writable = first + u32::from(!writable);
+    let end = first + 1;
+    let written = 0;
+    Some(Chain {
+        first,
+        first_writable,
+        end,
+        readable_bytes,
+        writable_bytes,
+        written,
+        id,
+        slots: 1,
+        taken_at,
+        done: false,
+    })
 }
 
 /// Adds up a chain's descriptors and checks the rules that all layouts share.

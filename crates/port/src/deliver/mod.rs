@@ -205,6 +205,36 @@ fn write_summed(
     front + summed.bytes
 }
 
+/// The usual case: a frame of one piece that has nothing left to be done, to one buffer. Returns the bytes
+/// written, net header included; `None`, and nothing is written, where it is another case.
+#[inline(always)]
+pub(crate) fn write_plain(
+    frame: &Frame<'_>,
+    to: SharedSlice<'_>,
+    layout: HeaderLayout,
+    buffers: u16,
+) -> Option<usize> {
+    let ([piece], skip) = frame.pieces() else { return None };
+    let (header_bytes, len) = (layout.bytes(), frame.len_bytes());
+    let bytes = header_bytes + len;
+    if to.len_bytes() < bytes || !frame.is_plain() {
+        return None;
+    }
+    let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
+    match layout {
+        HeaderLayout::Full => to.write_array(0, &header),
+        HeaderLayout::Legacy => to.write_array(0, header.first_chunk::<10>()?),
+    };
+    if !to.slice(0, bytes).write_array(header_bytes, frame.whole_head()) {
+        to.slice(header_bytes, len).write(frame.head());
+    }
+    if len > HEAD_BYTES {
+        let rest = len - HEAD_BYTES;
+        piece.slice(skip + HEAD_BYTES, rest).copy_to(to.slice(header_bytes + HEAD_BYTES, rest));
+    }
+    Some(bytes)
+}
+
 /// Where a piece goes.
 struct Target<'t> {
     to: &'t [SharedSlice<'t>],

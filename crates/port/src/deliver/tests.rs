@@ -5,7 +5,7 @@ use memory::{Access, AddressSpace, Mapping, Region, SharedSlice, Translator, sea
 use proptest::prelude::*;
 use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
-use super::{Parcels, Scratch};
+use super::{Parcels, Scratch, write_plain};
 use crate::{DropReason, Lending};
 
 const AREA: u64 = 1 << 18;
@@ -209,4 +209,48 @@ fn a_verified_checksum_is_told_only_to_who_asked_for_it() {
     let lending = lend(header, &bytes(100), &[]).unwrap();
     assert_eq!(deliver(&lending, &Accepts::NOTHING, 99).unwrap()[0].0.flags, 0);
     assert_eq!(deliver(&lending, &CHECKSUM_ONLY, 99).unwrap()[0].0.flags, NetHeader::F_DATA_VALID);
+}
+
+/// Frames of every length around the snapshot's, in rooms that hold them just so: all of the frame and
+/// nothing else is written, for what lies behind it in the snapshot is another guest's.
+#[test]
+fn plain_frames_are_written_to_their_last_byte_and_no_further() {
+    for layout in [HeaderLayout::Full, HeaderLayout::Legacy] {
+        for len in (14..=140).chain([1514, 9014]) {
+            let frame: Vec<u8> = (0..len).map(|i| (i * 7) as u8 | 1).collect();
+            let lending = lend(NetHeader::default(), &frame, &[]).unwrap();
+            let frame_at = layout.bytes();
+            for spare in [0, 1, 100] {
+                let file = sealed_memfd(c"room", AREA).unwrap();
+                let mapping = Mapping::shared(&file, 0, AREA).unwrap();
+                let all = SharedSlice::of_mapping(&mapping);
+                let mut got = vec![0xee; frame_at + len + 200];
+                all.write(&got);
+                let room = frame_at + len + spare;
+                assert_eq!(write_plain(&lending.frame(0), all.slice(0, room - spare - 1), layout, 1), None);
+                all.read(&mut got);
+                assert!(got.iter().all(|byte| *byte == 0xee), "no room, and nothing is written");
+                let written = write_plain(&lending.frame(0), all.slice(0, room), layout, 1);
+                assert_eq!(written, Some(frame_at + len));
+                all.read(&mut got);
+                let expected = NetHeader { num_buffers: 1, ..NetHeader::default() }.to_bytes();
+                assert_eq!(got[..frame_at], expected[..frame_at], "{layout:?}, {len}");
+                assert_eq!(got[frame_at..frame_at + len], frame, "{layout:?}, {len}");
+                assert!(got[frame_at + len..].iter().all(|byte| *byte == 0xee), "{layout:?}, {len}");
+            }
+        }
+    }
+}
+
+/// What is more than a copy to one buffer is left to others.
+#[test]
+fn frames_with_something_to_be_done_are_not_plain() {
+    let file = sealed_memfd(c"room", AREA).unwrap();
+    let mapping = Mapping::shared(&file, 0, AREA).unwrap();
+    let room = SharedSlice::of_mapping(&mapping);
+    let (header, frame) = tcp(false, &[7; 100]);
+    let partial = lend(header, &frame, &[]).unwrap();
+    assert_eq!(write_plain(&partial.frame(0), room, HeaderLayout::Full, 1), None);
+    let in_pieces = lend(NetHeader::default(), &frame, &[80]).unwrap();
+    assert_eq!(write_plain(&in_pieces.frame(0), room, HeaderLayout::Full, 1), None);
 }

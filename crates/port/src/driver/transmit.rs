@@ -6,9 +6,9 @@ use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
 use super::{Buffers, MOST_PIECES};
-use crate::deliver::{Parcels, Scratch};
+use crate::deliver::{Parcels, Scratch, write_plain};
 use crate::event_fd::EventFd;
-use crate::{DropReason, Lending, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
 /// The end of a list of buffers.
 const LAST: u16 = u16::MAX;
@@ -88,18 +88,35 @@ impl Transmit {
         Ok(())
     }
 
-    /// Copies one frame to a buffer, or to several.
+    /// Copies a frame that goes into one buffer as it is, as nearly all do. False, and nothing has happened,
+    /// if it takes more than that.
     #[inline(always)]
+    fn put_plain(&mut self, frame: &Frame<'_>) -> bool {
+        let Some(&buffer) = self.pool.free.last() else { return false };
+        // §5.1.6.2.1: the driver sets num_buffers to 0.
+        let Some(written) = write_plain(frame, self.buffers.slice(buffer), HeaderLayout::Full, 0) else {
+            return false;
+        };
+        self.pool.free.pop();
+        self.add_single(buffer, written);
+        true
+    }
+
+    #[inline(always)]
+    fn add_single(&mut self, buffer: u16, written: usize) {
+        let address = self.buffers.address(buffer);
+        self.singles.push(Buffer { address, len: written as u32, cookie: buffer.into() });
+    }
+
+    /// Copies one frame to a buffer, or to several.
     fn put(&mut self, parcels: &Parcels<'_>, index: usize) -> Result<(), DropReason> {
         let bytes = HeaderLayout::Full.bytes() + parcels.len_bytes(index);
         if bytes > self.buffers.bytes() as usize {
             return self.put_in_several(parcels, index, bytes);
         }
         let buffer = self.pool.free.pop().ok_or(DropReason::ReceiverFull)?;
-        // §5.1.6.2.1: the driver sets num_buffers to 0.
         let written = parcels.write(index, &[self.buffers.slice(buffer)], HeaderLayout::Full, 0);
-        let address = self.buffers.address(buffer);
-        self.singles.push(Buffer { address, len: written as u32, cookie: buffer.into() });
+        self.add_single(buffer, written);
         Ok(())
     }
 
@@ -156,23 +173,19 @@ impl Transmit {
         self.singles.clear();
     }
 
-    fn deliver(&mut self, lending: &Lending, which: &[u16]) {
+    /// One frame, or what it becomes.
+    #[inline(never)]
+    fn deliver(&mut self, frame: Frame<'_>) {
         let mut scratch = Scratch::default();
-        for &frame in which {
-            let parcels = match Parcels::of(lending.frame(frame.into()), &self.accepts, &mut scratch) {
-                Ok(parcels) => parcels,
-                Err(reason) => {
-                    self.counters.dropped(reason, 1);
-                    continue;
-                }
-            };
-            for index in 0..parcels.count() {
-                if let Err(reason) = self.put(&parcels, index) {
-                    self.counters.dropped(reason, 1);
-                }
+        let parcels = match Parcels::of(frame, &self.accepts, &mut scratch) {
+            Ok(parcels) => parcels,
+            Err(reason) => return self.counters.dropped(reason, 1),
+        };
+        for index in 0..parcels.count() {
+            if let Err(reason) = self.put(&parcels, index) {
+                self.counters.dropped(reason, 1);
             }
         }
-        self.add_singles();
     }
 }
 
@@ -182,7 +195,13 @@ impl Sink for Transmit {
             self.counters.dropped(DropReason::MalformedRing, which.len() as u64);
             return Err(error.into());
         }
-        self.deliver(lending, which);
+        for &index in which {
+            let frame = lending.frame(index.into());
+            if !self.put_plain(&frame) {
+                self.deliver(frame);
+            }
+        }
+        self.add_singles();
         if self.queue.needs_kick() {
             self.kick.notify();
             self.counters.notified();

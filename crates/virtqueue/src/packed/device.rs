@@ -10,7 +10,7 @@ use memory::{AddressSpace, Lender, Translator, prefetch};
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::{PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, batches};
+use crate::burst::{Burst, Chain, ChainBuilder, batches, single};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::PackedInFlight;
@@ -386,13 +386,10 @@ fn take_line<A: Atomics>(
     for (i, chain) in chains.iter_mut().enumerate() {
         let (descriptor, slot) = (&line[i], at.slot + i as u16);
         let id = descriptor.id.load(Relaxed);
-        let mut builder = ChainBuilder::new(lender);
-        let address = descriptor.address.load(Relaxed);
-        let len = descriptor.len.load(Relaxed);
-        let added = builder.add(lender, address, len, flags[i] & WRITE != 0, Place::Slot(slot));
-        match added {
-            Ok(()) if id < size => *chain = builder.finish(lender, id, 1, slot),
-            // The one-by-one path says what is wrong, after the slots before it.
+        let buffer = (descriptor.address.load(Relaxed), descriptor.len.load(Relaxed));
+        match single(lender, buffer, flags[i] & WRITE != 0, id, slot) {
+            Some(single) if id < size => *chain = single,
+            // The one-by-one path finds it, or says what is wrong, after the slots before it.
             _ => {
                 lender.truncate(first);
                 return None;

@@ -11,7 +11,7 @@ use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, batches};
+use crate::burst::{Burst, Chain, ChainBuilder, batches, single};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::SplitInFlight;
@@ -369,20 +369,22 @@ fn walk<A: Atomics, F: FeatureSet>(
     place: Place,
     taken_at: u16,
 ) -> Result<Chain, TakeError> {
-    let mut chain = ChainBuilder::new(lender);
     let Some(first) = table.get(usize::from(head)) else {
         return Err(TakeError::malformed(Malformed::DescriptorOutOfRange, place, head.into()));
     };
     let first = first.read();
     if first.flags & (NEXT | INDIRECT) == 0 {
-        chain.add(lender, first.address, first.len, first.flags & WRITE != 0, Place::Descriptor(head))?;
-    } else {
-        walk_linked::<A, F>(&mut chain, lender, table, head, first)?;
+        let (buffer, writable) = ((first.address, first.len), first.flags & WRITE != 0);
+        if let Some(chain) = single(lender, buffer, writable, head, taken_at) {
+            return Ok(chain);
+        }
     }
+    let mut chain = ChainBuilder::new(lender);
+    walk_linked::<A, F>(&mut chain, lender, table, head, first)?;
     Ok(chain.finish(lender, head, 1, taken_at))
 }
 
-/// The rest of [`walk`]: chains of more than one descriptor. Bounded by the queue size (§2.7.5.2).
+/// The rest of [`walk`]: all but the simplest chains. Bounded by the queue size (§2.7.5.2).
 #[inline(never)]
 fn walk_linked<A: Atomics, F: FeatureSet>(
     chain: &mut ChainBuilder,
