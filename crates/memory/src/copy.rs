@@ -4,8 +4,10 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::Mapping;
 use crate::word::{Chunk, Word};
+use crate::{Access, Mapping};
+
+const LINE_BYTES: usize = 64;
 
 /// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
 ///
@@ -116,10 +118,17 @@ impl<'a> SharedSlice<'a> {
         len
     }
 
-    /// Fetches the first cache line ahead of a read.
+    /// Fetches the first two cache lines, net header and the start of a frame, ahead of their use: to be read
+    /// they may stay with the peer's core too, to be written they must leave it.
     #[inline(always)]
-    pub fn prefetch(&self) {
-        prefetch(self.start.as_ptr());
+    pub fn prefetch(&self, access: Access) {
+        let first = self.start.as_ptr();
+        for line in [first, first.wrapping_add(LINE_BYTES)] {
+            match access {
+                Access::Read => prefetch(line),
+                Access::Write => prefetch_write(line),
+            }
+        }
     }
 }
 
@@ -186,6 +195,25 @@ pub fn prefetch<T>(at: *const T) {
     // SAFETY: a prefetch is a hint and never faults; it changes no register or flag.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at,
+            options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
+/// As [`prefetch`], to be written.
+#[inline(always)]
+fn prefetch_write<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint and never faults; it changes no register or flag, and processors without
+    // the instruction take it for a no-op (AMD64 Architecture Programmer's Manual 3, PREFETCHW).
+    unsafe {
+        std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch is a hint and never faults; it changes no register or flag.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{at}]", at = in(reg) at,
             options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

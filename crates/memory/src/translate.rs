@@ -164,27 +164,30 @@ impl Lender<'_> {
     /// fault, slices before it may have been appended.
     #[inline(always)]
     pub fn push(&mut self, address: u64, len: u32, access: Access) -> Result<(), Fault> {
-        if self.push_near(address, len, access) {
+        if self.push_near(address, len, access).is_some() {
             return Ok(());
         }
         self.push_through_table(address, len, access)
     }
 
-    /// Appends one slice if these bytes lie where the last ones did; false, and nothing is appended, if they
-    /// do not, or `len` is 0.
+    /// Appends one slice if these bytes lie where the last ones did, and shows it; nothing is appended if
+    /// they do not, or `len` is 0.
     #[inline(always)]
-    pub fn push_near(&mut self, address: u64, len: u32, access: Access) -> bool {
+    pub fn push_near(&mut self, address: u64, len: u32, access: Access) -> Option<SharedSlice<'_>> {
         let window = match access {
             Access::Read => &self.translator.read,
             Access::Write => &self.translator.write,
         };
         let offset = address.wrapping_sub(window.start);
-        let inside = len > 0 && offset < window.size && u64::from(len) <= window.size - offset;
-        if inside {
-            // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
-            unsafe { self.lent.append(window.host.add(offset as usize), len as usize) };
+        if len == 0 || offset >= window.size || u64::from(len) > window.size - offset {
+            return None;
         }
-        inside
+        // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
+        unsafe {
+            let start = window.host.add(offset as usize);
+            self.lent.append(start, len as usize);
+            Some(SharedSlice::new(start, len as usize))
+        }
     }
 
     #[cold]

@@ -29,10 +29,11 @@ fn main() {
     let (mut sender, mut receiver) = (one.driver(), other.driver());
     let header = HeaderLayout::Full;
     let (from, to): (Arc<_>, Arc<_>) = Default::default();
-    let mut source = FromGuest::new(one.device(), header, None, None, true, from);
+    let mut source: Box<dyn Source> = Box::new(FromGuest::new(one.device(), header, None, None, true, from));
     let options =
         ToGuestOptions { layout: header, accepts: Accepts::NOTHING, mergeable: false, max_frame_bytes: None };
-    let mut sink = ToGuest::new(other.device(), options, None, true, Arc::clone(&to));
+    let mut sink: Box<dyn Sink> =
+        Box::new(ToGuest::new(other.device(), options, None, true, Arc::clone(&to)));
 
     let all: Vec<u16> = (0..BURST as u16).collect();
     let buffers = |round: usize, len: usize| -> Vec<Buffer> {

@@ -3,6 +3,7 @@
 use memory::{Access, Lender, Lent, SharedSlice, copy_between};
 
 use crate::error::{Malformed, Place, TakeError};
+use crate::tuning;
 
 /// One chain of a burst: a buffer of the driver, in one or more pieces.
 #[derive(Clone, Copy, Debug)]
@@ -22,21 +23,6 @@ pub(crate) struct Chain {
     /// Where it was taken: available index (split) or slot (packed).
     pub taken_at: u16,
     pub done: bool,
-}
-
-impl Chain {
-    pub const EMPTY: Chain = Chain {
-        first: 0,
-        first_writable: 0,
-        end: 0,
-        readable_bytes: 0,
-        writable_bytes: 0,
-        written: 0,
-        id: 0,
-        slots: 0,
-        taken_at: 0,
-        done: false,
-    };
 }
 
 /// A reusable arena for the chains of one burst.
@@ -259,8 +245,10 @@ pub(crate) fn single(
 ) -> Option<Chain> {
     let first = lender.len();
     let access = if writable { Access::Write } else { Access::Read };
-    if !lender.push_near(address, len, access) {
-        return None;
+    let buffer = lender.push_near(address, len, access)?;
+    if tuning::PREFETCH {
+        // Used when the whole burst has been taken: meanwhile all its lines are on their way.
+        buffer.prefetch(access);
     }
     let (readable_bytes, writable_bytes) = if writable { (0, len) } else { (len, 0) };
     let first_writable = first + u32::from(!writable);

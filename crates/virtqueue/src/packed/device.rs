@@ -218,14 +218,14 @@ where
                 && max - taken >= usize::from(LINE)
                 && outstanding + LINE <= size;
             if whole
-                && let Some(chains) = take_line::<R::Atomics>(
+                && take_line::<R::Atomics>(
                     &mut lender,
+                    &mut burst.chains,
                     ring[line..line + usize::from(LINE)].try_into().expect("a line has four slots"),
                     at,
                     size,
                 )
             {
-                burst.chains.extend_from_slice(&chains);
                 at.slot += LINE;
                 outstanding += LINE;
                 taken += usize::from(LINE);
@@ -364,39 +364,39 @@ fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
     }
 }
 
-/// Four slots of one cache line, if all are available and each is a whole chain of one ordinary
-/// descriptor; else nothing, and the slots are taken one by one.
+/// Takes four slots of one cache line, if all are available and each is a whole chain of one ordinary
+/// descriptor; else nothing is taken, and the slots are taken one by one.
 #[cfg_attr(not(feature = "ablate-inline"), inline(always))]
 #[cfg_attr(feature = "ablate-inline", inline(never))]
 fn take_line<A: Atomics>(
     lender: &mut Lender<'_>,
+    chains: &mut Vec<Chain>,
     line: &[PackedDescriptor<A>; LINE as usize],
     at: Cursor,
     size: u16,
-) -> Option<[Chain; LINE as usize]> {
+) -> bool {
     // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
     let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
     let expected = flags::available(at.wrap);
     let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));
     if odd & (WRAP_BITS | NEXT | INDIRECT) != 0 {
-        return None;
+        return false;
     }
-    let first = lender.len();
-    let mut chains = [Chain::EMPTY; LINE as usize];
-    for (i, chain) in chains.iter_mut().enumerate() {
-        let (descriptor, slot) = (&line[i], at.slot + i as u16);
+    let (slices, count) = (lender.len(), chains.len());
+    for (i, descriptor) in line.iter().enumerate() {
         let id = descriptor.id.load(Relaxed);
         let buffer = (descriptor.address.load(Relaxed), descriptor.len.load(Relaxed));
-        match single(lender, buffer, flags[i] & WRITE != 0, id, slot) {
-            Some(single) if id < size => *chain = single,
+        match single(lender, buffer, flags[i] & WRITE != 0, id, at.slot + i as u16) {
+            Some(chain) if id < size => chains.push(chain),
             // The one-by-one path finds it, or says what is wrong, after the slots before it.
             _ => {
-                lender.truncate(first);
-                return None;
+                lender.truncate(slices);
+                chains.truncate(count);
+                return false;
             }
         }
     }
-    Some(chains)
+    true
 }
 
 /// Follows a chain from its first slot and lends its buffers; `room` slots may still become outstanding.

@@ -233,13 +233,15 @@ where
         let mask = self.size.get() - 1;
         let mut lender = self.translator.lend(&mut burst.lent);
         let mut stopped = None;
-        for i in 0..count {
+        let mut i = 0;
+        while i < count {
             let at = self.next_available.wrapping_add(i);
-            if tuning::PREFETCH && i + tuning::PREFETCH_AHEAD < count {
-                let ahead =
-                    entries[usize::from(at.wrapping_add(tuning::PREFETCH_AHEAD) & mask)].load(Relaxed);
-                prefetch(&table[usize::from(ahead & mask)]);
+            i += take_singles::<R::Atomics>(&mut lender, &mut burst.chains, table, entries, (at, count - i));
+            if i == count {
+                break;
             }
+            // One that is no simple chain, or not a chain at all.
+            let at = self.next_available.wrapping_add(i);
             let entry = at & mask;
             let head = entries[usize::from(entry)].load(Relaxed);
             let first = lender.len();
@@ -251,6 +253,7 @@ where
                     break;
                 }
             }
+            i += 1;
         }
         let taken = stopped.map_or(count, |(i, _)| i);
         if let Some(in_flight) = &mut self.in_flight {
@@ -359,9 +362,42 @@ where
     }
 }
 
+/// Takes chains of one ordinary descriptor, up to `count` from available index `at` on; returns how many
+/// came before one that takes more than this, or is wrong.
+#[inline(never)] // registers of its own: inlined, much of the loop's state lives on the stack
+fn take_singles<A: Atomics>(
+    lender: &mut Lender<'_>,
+    chains: &mut Vec<Chain>,
+    table: &[SplitDescriptor<A>],
+    entries: &[A::U16],
+    (at, count): (u16, u16),
+) -> u16 {
+    let mask = table.len() as u16 - 1;
+    for i in 0..count {
+        let index = at.wrapping_add(i);
+        // Heads mostly follow each other, and four descriptors are a line.
+        if tuning::PREFETCH && i % 4 == 0 {
+            let ahead = index.wrapping_add(tuning::PREFETCH_AHEAD) & mask;
+            // Where nothing is available yet, it is a hint that misses.
+            let head = entries[usize::from(ahead)].load(Relaxed) & mask;
+            prefetch(&table[usize::from(head)]);
+        }
+        let head = entries[usize::from(index & mask)].load(Relaxed);
+        let Some(descriptor) = table.get(usize::from(head)) else { return i };
+        let descriptor = descriptor.read();
+        if descriptor.flags & (NEXT | INDIRECT) != 0 {
+            return i;
+        }
+        let buffer = (descriptor.address, descriptor.len);
+        match single(lender, buffer, descriptor.flags & WRITE != 0, head, index) {
+            Some(chain) => chains.push(chain),
+            None => return i,
+        }
+    }
+    count
+}
+
 /// Follows a chain from its head and lends its buffers.
-#[cfg_attr(not(feature = "ablate-inline"), inline(always))]
-#[cfg_attr(feature = "ablate-inline", inline(never))]
 fn walk<A: Atomics, F: FeatureSet>(
     lender: &mut Lender<'_>,
     table: &[SplitDescriptor<A>],
@@ -372,15 +408,8 @@ fn walk<A: Atomics, F: FeatureSet>(
     let Some(first) = table.get(usize::from(head)) else {
         return Err(TakeError::malformed(Malformed::DescriptorOutOfRange, place, head.into()));
     };
-    let first = first.read();
-    if first.flags & (NEXT | INDIRECT) == 0 {
-        let (buffer, writable) = ((first.address, first.len), first.flags & WRITE != 0);
-        if let Some(chain) = single(lender, buffer, writable, head, taken_at) {
-            return Ok(chain);
-        }
-    }
     let mut chain = ChainBuilder::new(lender);
-    walk_linked::<A, F>(&mut chain, lender, table, head, first)?;
+    walk_linked::<A, F>(&mut chain, lender, table, head, first.read())?;
     Ok(chain.finish(lender, head, 1, taken_at))
 }
 
