@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle
+.PHONY: bench-switch-idle test-switch-extra
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -8,3 +8,8 @@ SECONDS_IDLE ?= 10
 ## bench-switch-idle: CPU use of an idle switch, and the time of the first frame after idleness; eight minutes, on a quiet machine
 bench-switch-idle:
 	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
+
+## test-switch-extra: limits of instructions for the way of a frame from guest to guest
+test-switch-extra:
+	command -v valgrind >/dev/null || apt-get install -y -q valgrind
+	$(CARGO) run --locked --release -p port --example forward gate

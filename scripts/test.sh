@@ -12,3 +12,4 @@ fi
 layer 'build' cargo build --locked --workspace --release
 layer 'unit and integration tests' cargo test --locked --workspace
 layer 'virtqueue: loom, instruction limits, aarch64' make test-virtqueue-extra
+layer 'switch: instruction limits' make test-switch-extra
