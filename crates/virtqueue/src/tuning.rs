@@ -7,5 +7,3 @@ pub(crate) const ONE_WAY_BARRIERS: bool = !cfg!(feature = "ablate-barriers");
 pub(crate) const UNROLL: bool = !cfg!(feature = "ablate-unroll");
 /// Descriptors are fetched ahead.
 pub(crate) const PREFETCH: bool = !cfg!(feature = "ablate-prefetch");
-/// Descriptors fetched ahead by this many chains.
-pub(crate) const PREFETCH_AHEAD: u16 = 8;

@@ -297,8 +297,11 @@ where
     }
 
     fn complete(&mut self, burst: &mut Burst, chains: Range<usize>) {
-        if burst.owner != self.owner {
+        if burst.owner != self.owner || chains.is_empty() {
             return;
+        }
+        if burst.open == burst.chains.len() {
+            return self.complete_run(burst, chains);
         }
         let mut at = chains.start;
         while at < chains.end {

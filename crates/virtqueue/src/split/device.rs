@@ -290,8 +290,11 @@ where
     }
 
     fn complete(&mut self, burst: &mut Burst, chains: Range<usize>) {
-        if burst.owner != self.owner {
+        if burst.owner != self.owner || chains.is_empty() {
             return;
+        }
+        if burst.open == burst.chains.len() {
+            return self.complete_run(burst, chains);
         }
         let mut at = chains.start;
         while at < chains.end {
@@ -373,15 +376,16 @@ fn take_singles<A: Atomics>(
     (at, count): (u16, u16),
 ) -> u16 {
     let mask = table.len() as u16 - 1;
-    for i in 0..count {
-        let index = at.wrapping_add(i);
-        // Heads mostly follow each other, and four descriptors are a line.
-        if tuning::PREFETCH && i % 4 == 0 {
-            let ahead = index.wrapping_add(tuning::PREFETCH_AHEAD) & mask;
-            // Where nothing is available yet, it is a hint that misses.
-            let head = entries[usize::from(ahead)].load(Relaxed) & mask;
+    if tuning::PREFETCH {
+        // All at once, so that their ways overlap. Heads mostly follow each other, and four descriptors are
+        // a line.
+        for i in (0..count).step_by(4) {
+            let head = entries[usize::from(at.wrapping_add(i) & mask)].load(Relaxed) & mask;
             prefetch(&table[usize::from(head)]);
         }
+    }
+    for i in 0..count {
+        let index = at.wrapping_add(i);
         let head = entries[usize::from(index & mask)].load(Relaxed);
         let Some(descriptor) = table.get(usize::from(head)) else { return i };
         let descriptor = descriptor.read();

@@ -143,6 +143,32 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
         Err(error)
     }
 
+    /// Used entries of buffers with one descriptor, up to `count`; returns how many came before one that
+    /// takes more than this, or is wrong.
+    #[inline(always)]
+    fn reclaim_singles(&mut self, used: &mut Vec<Used>, count: u16) -> u16 {
+        let (ring, mask) = (self.ring.used(), self.mask());
+        let mut free_head = self.free_head;
+        let mut done = 0;
+        while done < count {
+            let (id, written) = ring[usize::from(self.next_used.wrapping_add(done) & mask)].read();
+            let Some(slot) = self.slots.get_mut(id as usize) else { break };
+            if slot.slots != 1 || written > slot.writable {
+                break;
+            }
+            slot.slots = 0;
+            slot.next = free_head;
+            free_head = id as u16;
+            used.push(Used { cookie: slot.cookie, written });
+            done += 1;
+        }
+        self.free_head = free_head;
+        self.free += done;
+        self.outstanding -= done;
+        self.next_used = self.next_used.wrapping_add(done);
+        done
+    }
+
     /// One used entry, which with IN_ORDER may stand for several buffers.
     #[inline(always)]
     fn reclaim_entry(&mut self, used: &mut Vec<Used>, ready: u16) -> Result<u16, RingError> {
@@ -252,6 +278,10 @@ where
             return self.stop(Malformed::UsedTooFarAhead, Place::UsedIndex, index.into());
         }
         let before = used.len();
+        if !F::IN_ORDER {
+            let count = usize::from(ready).min(max) as u16;
+            ready -= self.reclaim_singles(used, count);
+        }
         while ready > 0 && used.len() - before < max {
             match self.reclaim_entry(used, ready) {
                 Ok(count) => ready -= count,
