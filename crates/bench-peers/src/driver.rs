@@ -2,10 +2,11 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use peers::Testpmd;
+use peers::netns::TapQueues;
 use peers::testpmd::{Forward, Settings, Vdev};
+use peers::{Bridge, Testpmd};
 
-use crate::cell::{RingPath, Topology};
+use crate::cell::{RingPath, Tap, Topology};
 use crate::device::{ADDRESSES, Device, Listener};
 use crate::usage::{self, Reading};
 
@@ -23,12 +24,7 @@ pub struct Driver {
 impl Driver {
     /// A driver for every port of the device.
     pub fn start(path: RingPath, device: &Device, cpu: usize) -> anyhow::Result<Self> {
-        let mut settings = Settings::default().forwarding_cpu(cpu).simd_bits(512);
-        settings = settings.arguments(["--record-core-cycles"]);
-        let peers = ADDRESSES.iter().rev().enumerate();
-        for (port, peer) in peers.take(device.sockets.len()) {
-            settings = settings.arguments([&format!("--eth-peer={port},{peer}")]);
-        }
+        let mut settings = settings(cpu, device.sockets.len());
         for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
             let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
             if device.listener() == Listener::Driver {
@@ -45,9 +41,34 @@ impl Driver {
         let testpmd = settings.start().with_context(|| {
             format!("starting the driver of {} on the path '{}'", device.system.name(), path.name())
         })?;
-        let ports = device.sockets.len() as u16;
-        let mut driver = Driver { testpmd, ports, forward: None, frame_bytes: 0, begin: Instant::now() };
         device.wait_for_links()?;
+        Driver::of(testpmd, device.sockets.len() as u16)
+    }
+
+    /// A driver for two TAPs that are made for it in the bridge.
+    pub fn over_bridge(bridge: &Bridge, tap: Tap, cpu: usize) -> anyhow::Result<Self> {
+        let mut settings = settings(cpu, ADDRESSES.len());
+        let names = match tap {
+            Tap::SystemCalls => ["net-tap0", "net-tap1"],
+            Tap::VhostNet => ["vhost-net0", "vhost-net1"],
+        };
+        for (name, address) in names.into_iter().zip(ADDRESSES) {
+            let (queues, vdev) = match tap {
+                Tap::SystemCalls => (TapQueues::Many, Vdev::tap(name)),
+                Tap::VhostNet => (TapQueues::One, Vdev::vhost_net(name)),
+            };
+            bridge.tap(name, queues)?;
+            settings = settings.port(vdev.argument("mac", address));
+        }
+        let testpmd = settings.start_in(bridge.namespace()).context("starting the driver of the TAPs")?;
+        for (name, address) in names.into_iter().zip(["02:00:00:00:bb:01", "02:00:00:00:bb:02"]) {
+            bridge.set_address(name, address)?;
+        }
+        Driver::of(testpmd, names.len() as u16)
+    }
+
+    fn of(testpmd: Testpmd, ports: u16) -> anyhow::Result<Self> {
+        let mut driver = Driver { testpmd, ports, forward: None, frame_bytes: 0, begin: Instant::now() };
         for port in 0..ports {
             driver.testpmd.wait_for_link(port)?;
         }
@@ -105,6 +126,13 @@ impl Driver {
         let elapsed_ns = self.begin.elapsed().as_nanos() as f64;
         usage::of_testpmd(&text, topology == Topology::GuestToHost, elapsed_ns).context(text)
     }
+}
+
+/// What all drivers have in common; each port of two sends to the other.
+fn settings(cpu: usize, ports: usize) -> Settings {
+    let settings = Settings::default().forwarding_cpu(cpu).simd_bits(512).arguments(["--record-core-cycles"]);
+    let peers = ADDRESSES.iter().rev().enumerate().take(ports);
+    peers.fold(settings, |settings, (port, peer)| settings.arguments([&format!("--eth-peer={port},{peer}")]))
 }
 
 fn rate(text: &str, name: &str) -> Option<f64> {

@@ -3,7 +3,11 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use nix::sched::{CloneFlags, setns};
+use peers::netns::TapQueues;
+use peers::{Bridge, Netns};
+use port::tap::{Tap, TapOptions};
 use port::virtio_user::VirtioUser;
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
 use traffic::rig::TestRig;
@@ -42,6 +46,24 @@ impl Generator {
             rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket))?))?;
         }
         rig.wait_until_up(crate::PATIENCE)?;
+        Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })
+    }
+
+    /// Opens two TAPs that are made for it in the bridge.
+    pub fn over_bridge(bridge: &Bridge) -> anyhow::Result<Self> {
+        let names = ["tap0", "tap1"];
+        for name in names {
+            bridge.tap(name, TapQueues::One)?;
+        }
+        let rig = inside(bridge.namespace(), || {
+            let mut rig = TestRig::new();
+            for name in names {
+                // As the rings have it.
+                let options = TapOptions { offloads: false, ..TapOptions::new(name) };
+                rig.plug("bridge", Box::new(Tap::new(options)))?;
+            }
+            Ok(rig)
+        })?;
         Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })
     }
 
@@ -126,6 +148,18 @@ impl Generator {
         ensure!(altered == 0, "{altered} frames were altered on their way");
         Ok(outcome)
     }
+}
+
+/// Does something in a network namespace. In a thread of its own: this one stays where it is, whatever happens.
+fn inside<T: Send>(namespace: &Netns, work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    let path = format!("/proc/{}/ns/net", namespace.holder());
+    let entrance = std::fs::File::open(&path).with_context(|| format!("opening {path}"))?;
+    let enter = || -> anyhow::Result<T> {
+        setns(entrance, CloneFlags::CLONE_NEWNET).context("entering the bridge's network namespace")?;
+        work()
+    };
+    let done = std::thread::scope(|scope| scope.spawn(enter).join());
+    done.map_err(|_| anyhow!("the thread in the bridge's network namespace failed"))?
 }
 
 /// What a trial of a search says.

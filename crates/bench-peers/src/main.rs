@@ -10,6 +10,7 @@ mod cpus;
 mod device;
 mod driver;
 mod endpoint;
+mod floor;
 mod generator;
 mod interrupt;
 mod progress;
@@ -82,6 +83,10 @@ struct Arguments {
     /// Leave out Open vSwitch.
     #[arg(long)]
     no_ovs: bool,
+
+    /// Leave out the kernel's bridge.
+    #[arg(long)]
+    no_bridge: bool,
 
     /// Leave out what our own generator measures: payloads touched, zero loss.
     #[arg(long)]
@@ -230,6 +235,10 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     Ok(Order {
         paths,
         learning_sizes: sizes.iter().copied().filter(ends).collect(),
+        bridge_sizes: match all || arguments.topologies.contains(&Topology::Vm2vm) {
+            true if !arguments.no_bridge => sizes.iter().copied().filter(ends).collect(),
+            _ => Vec::new(),
+        },
         ovs: !arguments.no_ovs,
         generator_sizes: match arguments.no_generator {
             true => Vec::new(),

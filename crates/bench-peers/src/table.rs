@@ -4,9 +4,9 @@ use std::fmt::Write;
 use comfy_table::{LineStyle, TableStyle};
 use measure::bootstrap::RatioEstimate;
 
-use crate::cell::{Cell, DriverKind, System, Topology, ZERO_LOSS_GOAL};
+use crate::cell::{Cell, DriverKind, Link, System, Topology, ZERO_LOSS_GOAL};
 use crate::records::Results;
-use crate::summary::{Row, repeats, rows, zero_loss};
+use crate::summary::{Row, floor, repeats, rows, zero_loss};
 
 struct Table {
     title: String,
@@ -40,7 +40,8 @@ pub fn terminal(results: &Results) -> String {
     text + "\n" + &remarks(results)
 }
 
-/// For a page: smallest and largest frames, one line for each ring, systems side by side.
+/// For a page: smallest and largest frames, one line for each ring, systems side by side. Everything that a
+/// reader has to know of a figure's origin is in its heading.
 pub fn markdown(results: &Results) -> String {
     let host = &results.host;
     let guest = match host.hypervisor.as_str() {
@@ -48,25 +49,25 @@ pub fn markdown(results: &Results) -> String {
         hypervisor => format!(", itself a guest of {hypervisor}"),
     };
     let mut text = format!(
-        "{}; {}, {} CPUs{guest}; Linux {}; {}. One switch core (CPU {}), one driver core (CPU {}), rings of \
-         256, no huge pages. Medians of {} turns of {} ms each, in millions of frames per second; ratios with \
-         95 % intervals.\n",
+        "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians of {} turns of \
+         {} ms each; ratios with 95 % intervals. One switch core (CPU {}), one driver core (CPU {}), rings of 256, \
+         no huge pages.\n",
         results.started.split('T').next().unwrap_or_default(),
         host.cpu_model,
         host.cpus_online,
         host.kernel.split(' ').next().unwrap_or_default(),
         results.versions.join(", "),
-        results.plan.switch_cpu,
-        results.plan.driver_cpu,
         results.plan.rounds,
         results.plan.trial_ms,
+        results.plan.switch_cpu,
+        results.plan.driver_cpu,
     );
     for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
         for topology in Topology::ALL {
             pivot(&mut text, &rows(results, driver, topology));
         }
     }
-    if let Some(table) = zero_loss_table(results) {
+    for table in [floor_table(results), zero_loss_table(results)].into_iter().flatten() {
         let _ = writeln!(text, "\n### {}\n", table.title);
         lines(&mut text, &table.header, &table.rows);
     }
@@ -75,6 +76,7 @@ pub fn markdown(results: &Results) -> String {
 
 /// One table of a page.
 fn pivot(text: &mut String, rows: &[Row]) {
+    let rows: Vec<&Row> = rows.iter().filter(|row| matches!(row.cell.link, Link::Ring(_))).collect();
     let Some(first) = rows.first() else { return };
     let (topology, driver) = (first.cell.topology, first.cell.driver);
     let systems: Vec<System> = System::of(topology)
@@ -85,13 +87,15 @@ fn pivot(text: &mut String, rows: &[Row]) {
     let ours = systems.iter().copied().find(|system| system.is_ours());
     let mut header = vec!["bytes", "ring"];
     header.extend(systems.iter().map(|system| system.name()));
-    header.extend(["ours over testpmd", "floor / target", "limited by"]);
+    let over =
+        ours.map(|ours| format!("{} over testpmd", ours.name().trim_start_matches("tautline switch, ")));
+    header.extend([over.as_deref().unwrap_or("over testpmd"), "floor / target", "limited by"]);
     let mut cells: Vec<Cell> = rows.iter().map(|row| row.cell).collect();
     cells.retain(|cell| matches!(cell.frame_bytes, 64 | 1518));
     cells.dedup();
     let line = |cell: &Cell| {
         let row = |system: System| rows.iter().find(|row| row.cell == *cell && row.system == system);
-        let mut line = vec![cell.frame_bytes.to_string(), cell.path.name().to_owned()];
+        let mut line = vec![cell.frame_bytes.to_string(), cell.link_name().to_owned()];
         line.extend(systems.iter().map(|system| {
             row(*system).map_or("–".to_owned(), |row| format!("{:.2}", row.frames_per_second / 1e6))
         }));
@@ -105,12 +109,18 @@ fn pivot(text: &mut String, rows: &[Row]) {
         line
     };
     let drawn: Vec<Vec<String>> = cells.iter().map(line).collect();
-    let _ = writeln!(text, "\n### {}: {}\n", topology.name(), driver.name());
+    let _ = writeln!(text, "\n### {}, Mpps: {}\n", topology.name(), driver.name());
     lines(text, &header, &drawn);
 }
 
 fn lines(text: &mut String, header: &[&str], rows: &[Vec<String>]) {
-    let _ = writeln!(text, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
+    // Columns of nothing but numbers stand to the right.
+    let number = |cell: &str| cell == "–" || cell.trim_start_matches(['≥', ' ']).parse::<f64>().is_ok();
+    let rules = (0..header.len()).map(|at| match rows.iter().all(|row| number(&row[at])) {
+        true => "---:|",
+        false => "---|",
+    });
+    let _ = writeln!(text, "| {} |\n|{}", header.join(" | "), rules.collect::<String>());
     for row in rows {
         let _ = writeln!(text, "| {} |", row.join(" | "));
     }
@@ -135,6 +145,8 @@ fn cells(row: &Row) -> Vec<String> {
     let none = || "–".to_owned();
     let percent =
         |share: Option<f64>| share.map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0));
+    // Driver and bridge are on one core: neither waits for the other.
+    let sides = matches!(row.cell.link, Link::Ring(_)).then_some(());
     let mut goals = Vec::new();
     for (name, value, goal, reached) in row.goals() {
         let of = match name {
@@ -151,15 +163,15 @@ fn cells(row: &Row) -> Vec<String> {
     };
     vec![
         row.cell.frame_bytes.to_string(),
-        row.cell.path.name().to_owned(),
+        row.cell.link_name().to_owned(),
         row.system.name().to_owned() + if row.noisy > 0 { " *" } else { "" },
         format!("{:.2}", row.frames_per_second / 1e6),
         row.ratio.map_or_else(none, estimate),
         if goals.is_empty() { none() } else { goals.join("; ") },
         busy,
         row.of_bound.map_or_else(none, |share| format!("{share:.2}")),
-        format!("{} / {}", percent(row.device_idle), percent(row.driver_idle)),
-        row.bottleneck().name().to_owned(),
+        sides.map_or_else(none, |_| format!("{} / {}", percent(row.device_idle), percent(row.driver_idle))),
+        sides.map_or_else(none, |_| row.bottleneck().name().to_owned()),
     ]
 }
 
@@ -172,6 +184,33 @@ fn estimate(ratio: RatioEstimate) -> String {
         Some((low, high)) => format!("{:.2} [{low:.2}, {high:.2}]", ratio.ratio),
         None => format!("{:.2}", ratio.ratio),
     }
+}
+
+/// For a page: the kernel's bridge, and how far above it the switch is.
+fn floor_table(results: &Results) -> Option<Table> {
+    let mpps = |fps: f64| format!("{:.2}", fps / 1e6);
+    let none = || "–".to_owned();
+    let line = |(row, wire_fps): (Row, Option<f64>)| {
+        vec![
+            row.cell.frame_bytes.to_string(),
+            row.cell.driver.name().to_owned(),
+            row.cell.link_name().to_owned(),
+            mpps(row.frames_per_second),
+            wire_fps.map_or_else(none, mpps),
+            wire_fps.map_or_else(none, |wire| format!("{:.1}", wire / row.frames_per_second)),
+        ]
+    };
+    let rows: Vec<_> = floor(results).into_iter().map(line).collect();
+    let header = vec![
+        "bytes",
+        "driver",
+        "attached by",
+        "kernel bridge",
+        "wire, slowest ring",
+        "wire over kernel bridge",
+    ];
+    let title = "VM2VM, Mpps: the kernel's bridge between two TAPs, all on the driver's core".to_owned();
+    (!rows.is_empty()).then_some(Table { title, header, rows })
 }
 
 fn zero_loss_table(results: &Results) -> Option<Table> {
@@ -189,7 +228,7 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
             vec![
                 cell.frame_bytes.to_string(),
                 cell.topology.name().to_owned(),
-                cell.path.name().to_owned(),
+                cell.link_name().to_owned(),
                 row.found.system.name().to_owned(),
                 if row.at_least && row.frames_per_second.is_some() { "≥ " } else { "" }.to_owned()
                     + &mpps(row.frames_per_second),

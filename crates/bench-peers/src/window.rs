@@ -8,13 +8,21 @@ pub struct Window {
     probe: NoiseProbe,
     /// The processes that are measured, and the CPU time that they had used.
     processes: Vec<(u32, u64)>,
+    /// A process whose work goes on in softirqs of its CPU, that CPU, and what both had used.
+    softirq: Option<(u32, usize, [u64; 2])>,
     begin: Instant,
 }
 
 impl Window {
     pub fn start(processes: impl IntoIterator<Item = u32>) -> Self {
         let processes = processes.into_iter().map(|id| (id, cpu_ns(id))).collect();
-        Window { probe: NoiseProbe::start(Preemption::NotCounted), processes, begin: Instant::now() }
+        let probe = NoiseProbe::start(Preemption::NotCounted);
+        Window { probe, processes, softirq: None, begin: Instant::now() }
+    }
+
+    /// Softirqs on this CPU, to which this process is pinned, are no disturbance either: they do its work.
+    pub fn with_softirqs_of(self, id: u32, cpu: usize) -> Self {
+        Window { softirq: Some((id, cpu, [cpu_ns(id), softirq_ns(cpu)])), ..self }
     }
 
     /// How long it was, and what disturbed it: the measured processes are no disturbance.
@@ -22,8 +30,19 @@ impl Window {
         let length = self.begin.elapsed();
         let noise = self.probe.finish();
         let own_ns: u64 = self.processes.iter().map(|(id, before)| cpu_ns(*id).saturating_sub(*before)).sum();
-        (length, Noise { other_load_ns: noise.other_load_ns.saturating_sub(own_ns), ..noise })
+        let other_load_ns = noise.other_load_ns.saturating_sub(own_ns);
+        let softirq_ns = self.softirq.map_or(0, |(id, cpu, [own_before, before])| {
+            let [own_ns, ns] = [cpu_ns(id) - own_before, softirq_ns(cpu) - before];
+            of_softirqs(length.as_nanos() as u64, own_ns, ns)
+        });
+        (length, Noise { other_load_ns: other_load_ns.saturating_sub(softirq_ns), ..noise })
     }
+}
+
+/// What softirqs add to the time of the process whose work they do. A kernel with CONFIG_IRQ_TIME_ACCOUNTING
+/// keeps their time apart; any other counts it as the process's too, and there both cannot fit into the window.
+fn of_softirqs(length_ns: u64, process_ns: u64, softirq_ns: u64) -> u64 {
+    softirq_ns.min(length_ns.saturating_sub(process_ns))
 }
 
 /// Why these figures cannot be trusted, if so. CPU times are in steps of 10 ms, so some of them is normal.
@@ -39,9 +58,24 @@ pub fn disturbance(length: Duration, noise: &Noise) -> Option<String> {
     (noise.clock_jump_ns > 1_000_000).then(|| "the clock was set".to_owned())
 }
 
+/// CPU times are in steps of this.
+const TICK_NS: u64 = 10_000_000;
+
+/// Time of softirqs on a CPU so far; 0 where it cannot be read (proc_stat(5)).
+fn softirq_ns(cpu: usize) -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    softirq_ticks(&stat, cpu).unwrap_or(0) * TICK_NS
+}
+
+fn softirq_ticks(stat: &str, cpu: usize) -> Option<u64> {
+    let name = format!("cpu{cpu} ");
+    let words = stat.lines().find_map(|line| line.strip_prefix(&name))?;
+    // user nice system idle iowait irq softirq
+    words.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
 /// CPU time of all threads of a process so far; 0 where it cannot be read (proc_pid_stat(5)).
 fn cpu_ns(id: u32) -> u64 {
-    const TICK_NS: u64 = 10_000_000;
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     // The name in parentheses may hold spaces.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -52,6 +86,18 @@ fn cpu_ns(id: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn softirqs_are_counted_once() {
+        let stat = "cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu10 1 2 3 4 5 6 70 8 0 0\n";
+        assert_eq!([0, 10, 1].map(|cpu| softirq_ticks(stat, cpu)), [Some(7), Some(70), None]);
+        // Kept apart: 60 of the process and 40 of softirqs fill the window.
+        assert_eq!(of_softirqs(100, 60, 40), 40);
+        // In the process's time already.
+        assert_eq!(of_softirqs(100, 100, 40), 0);
+        // Rounded up to steps.
+        assert_eq!(of_softirqs(100, 110, 40), 0);
+    }
 
     #[test]
     fn own_processes_are_no_disturbance_and_steal_is() {
