@@ -523,7 +523,7 @@ impl<'a> Bench<'a> {
         device.begin(cell.topology, cell.frame_bytes)?;
         let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
         if first {
-            generator.set_size(cell.topology, cell.frame_bytes)?;
+            generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
         }
         generator.maximum(SETTLE)?;
         let before = device.read(cell.topology)?;

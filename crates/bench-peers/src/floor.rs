@@ -107,7 +107,7 @@ impl Bench<'_> {
         let mut most = 0.0f64;
         {
             let _pinned = Pinned::to(self.place.driver_cpu)?;
-            generator.set_size(cell.topology, cell.frame_bytes)?;
+            generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
             self.floor_rounds(cell, |bench| {
                 generator.maximum(SETTLE)?;
                 let window = Window::start([]).with_softirqs_of(std::process::id(), bench.place.driver_cpu);

@@ -1,7 +1,7 @@
 //! The same systems driven by the project's own generator: every frame is stamped, and verified to its last
 //! byte when it comes back, so that loss is known.
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
 use nix::sched::{CloneFlags, setns};
@@ -68,7 +68,12 @@ impl Generator {
     }
 
     /// From now on frames of this size.
-    pub fn set_size(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+    pub fn set_size(
+        &mut self,
+        topology: Topology,
+        frame_bytes: u16,
+        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+    ) -> anyhow::Result<()> {
         let mix = SizeMix::fixed(frame_bytes)?;
         let ends: &[(usize, usize)] = if topology == Topology::Vm2vm { &[(0, 1), (1, 0)] } else { &[(0, 0)] };
         self.lanes.clear();
@@ -85,8 +90,12 @@ impl Generator {
                 checker: Checker::new(&fields, &mix, FLOWS, Access::Payload),
             });
         }
-        let through = warm_up(&mut self.rig, &mut self.lanes, crate::PATIENCE)?;
-        ensure!(through, "no frame came through within {} s", crate::PATIENCE.as_secs());
+        let begin = Instant::now();
+        while !warm_up(&mut self.rig, &mut self.lanes, Duration::from_millis(500))? {
+            check()?;
+            let in_vain = begin.elapsed() > crate::PATIENCE;
+            ensure!(!in_vain, "no frame came through within {} s", crate::PATIENCE.as_secs());
+        }
         // One frame, and then nothing for the rest of the time.
         let idle = self.run(Offered::FramesPerSecond(1.0), Duration::from_millis(5), false)?;
         let cost = idle.sending_ns as f64 / idle.idle_polls.max(1) as f64;

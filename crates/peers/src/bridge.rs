@@ -6,11 +6,14 @@ use crate::Error;
 use crate::netns::{Netns, TapQueues};
 
 const NAME: &str = "bridge0";
+const NETFILTER: &str = "/proc/sys/net/bridge";
 
 /// A bridge in a network namespace of its own: it and all its TAPs go with this value, and with the process.
 ///
 /// Nobody but the drivers of the TAPs says anything: no spanning tree, no multicast snooping, no IPv6
-/// addresses that would be announced.
+/// addresses that would be announced. Nor does netfilter see the frames: where the kernel has it on bridges it is
+/// on from the start, and cuts IP packets that are longer than the MTU into fragments, so that other frames
+/// arrive than were sent. A frame of 1518 bytes has such a packet.
 pub struct Bridge {
     namespace: Netns,
 }
@@ -20,6 +23,12 @@ impl Bridge {
     pub fn new() -> Result<Self, Error> {
         let bridge = Self { namespace: Netns::new()? };
         bridge.namespace.ip(&format!("link add {NAME} type bridge stp_state 0 mcast_snooping 0"))?;
+        let off = format!("for hook in {NETFILTER}/bridge-nf-call-*; do echo 0 > $hook || exit 1; done");
+        // It is there with the kernel's module br_netfilter alone.
+        let output = bridge.namespace.run(&format!("[ ! -d {NETFILTER} ] || {{ {off}; }}"))?;
+        if !output.success() {
+            return Err(Error::refused("turning netfilter off on the bridge", output.stderr));
+        }
         bridge.take_up(NAME)?;
         Ok(bridge)
     }
