@@ -294,3 +294,32 @@ pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_rings_has_a_name_and_no_goal() {
+        let cell = |driver, link| Cell { driver, topology: Topology::Vm2vm, link, frame_bytes: 64 };
+        let tap = |driver, tap| cell(driver, Link::Tap(tap));
+        for (cell, name, word) in [
+            (
+                cell(DriverKind::Dpdk, Link::Ring(RingPath::PackedInOrder)),
+                "packed in-order",
+                "packed-in-order",
+            ),
+            (tap(DriverKind::Dpdk, Tap::SystemCalls), "TAP, net_tap", "tap"),
+            (tap(DriverKind::Tautline, Tap::SystemCalls), "TAP, tap: port", "tap"),
+            (tap(DriverKind::Dpdk, Tap::VhostNet), "TAP, vhost-net", "tap-vhost-net"),
+        ] {
+            assert_eq!(cell.link_name(), name);
+            let json = serde_json::to_value(cell).unwrap();
+            assert_eq!(json["path"], word);
+            assert_eq!(serde_json::from_value::<Cell>(json).unwrap(), cell);
+        }
+        let goal = |cell| goal(&cell, System::TautlineWire, System::Testpmd);
+        assert!(goal(cell(DriverKind::Dpdk, Link::Ring(RingPath::Split))).is_some());
+        assert!(goal(tap(DriverKind::Dpdk, Tap::SystemCalls)).is_none());
+    }
+}

@@ -88,6 +88,10 @@ struct Arguments {
     #[arg(long)]
     no_bridge: bool,
 
+    /// Measure the kernel's bridge alone, and nothing that has rings: under a minute.
+    #[arg(long, conflicts_with_all = ["no_bridge", "hold", "paths", "topologies"])]
+    only_bridge: bool,
+
     /// Leave out what our own generator measures: payloads touched, zero loss.
     #[arg(long)]
     no_generator: bool,
@@ -224,6 +228,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         "--sizes: frames of 64 to 1518 bytes are measured"
     );
     let paths = match (arguments.paths.is_empty(), quick) {
+        _ if arguments.only_bridge => Vec::new(),
         (false, _) => arguments.paths.clone(),
         (true, true) => vec![RingPath::Split, RingPath::PackedInOrder],
         (true, false) => RingPath::ALL.to_vec(),
@@ -294,4 +299,23 @@ fn versions(program: &Path) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bridge_sizes(words: &str) -> Vec<u16> {
+        let arguments = Arguments::parse_from(std::iter::once("bench-peers").chain(words.split_whitespace()));
+        order(&arguments, Instant::now()).unwrap().bridge_sizes
+    }
+
+    #[test]
+    fn the_bridge_is_measured_with_the_smallest_and_the_largest_frames_between_two_ports() {
+        assert_eq!(bridge_sizes(""), [64, 1518]);
+        assert_eq!(bridge_sizes("--quick --topologies loop,vm2vm --sizes 256,64"), [64]);
+        assert_eq!(bridge_sizes("--only-bridge"), [64, 1518]);
+        assert!(bridge_sizes("--topologies loop").is_empty());
+        assert!(bridge_sizes("--no-bridge").is_empty());
+    }
 }

@@ -277,3 +277,120 @@ fn remarks(results: &Results) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::Verdict;
+    use measure::host_facts::HostFacts;
+
+    use super::*;
+    use crate::cell::{RingPath, Tap};
+    use crate::records::{BoundRecord, Plan, SCHEMA, Trial, UsageRecord};
+
+    fn trial(link: Link, system: System, frames_per_second: f64) -> Trial {
+        let cell = Cell { driver: DriverKind::Dpdk, topology: Topology::Vm2vm, link, frame_bytes: 64 };
+        let usage = match link {
+            Link::Ring(_) => UsageRecord { idle_share: Some(0.25), busy_ns_per_frame: Some(50.0) },
+            Link::Tap(_) => UsageRecord::default(),
+        };
+        Trial {
+            cell,
+            system,
+            round: 0,
+            attempt: 0,
+            frames_per_second,
+            window_ns: 1,
+            device: usage,
+            driver: usage,
+            steal_ns: 0,
+            other_load_ns: 0,
+            clock_jump_ns: 0,
+            verdict: Verdict::Accepted,
+        }
+    }
+
+    fn results() -> Results {
+        let host = HostFacts {
+            cpu_model: "Some CPU".to_owned(),
+            cpus_online: 2,
+            kernel: "6.1.0 #1 SMP".to_owned(),
+            ..HostFacts::default()
+        };
+        let lines = crate::bounds::lines(Topology::Vm2vm, 64);
+        let (split, packed) = (Link::Ring(RingPath::Split), Link::Ring(RingPath::Packed));
+        Results {
+            schema: SCHEMA,
+            started: "2026-01-02T03:04:05Z".to_owned(),
+            host,
+            versions: ["tautline 0.1.0", "DPDK 22.11", "Open vSwitch 3.1"].map(str::to_owned).to_vec(),
+            plan: Plan {
+                quick: false,
+                rounds: 1,
+                trial_ms: 300,
+                search_trial_ms: 200,
+                driver_cpu: 0,
+                switch_cpu: 1,
+                limit_s: 60,
+                noise_limits: true,
+            },
+            driver_paths: Vec::new(),
+            bounds: vec![BoundRecord {
+                frame_bytes: 64,
+                lines_to_switch: lines.to_switch,
+                lines_to_driver: lines.to_driver,
+                frames_per_second: 20e6,
+            }],
+            trials: vec![
+                trial(split, System::TautlineWire, 10e6),
+                trial(split, System::Testpmd, 5e6),
+                trial(packed, System::TautlineWire, 8e6),
+                trial(packed, System::Testpmd, 5e6),
+                trial(Link::Tap(Tap::SystemCalls), System::KernelBridge, 0.5e6),
+            ],
+            zero_loss: Vec::new(),
+            left_out: Vec::new(),
+            took: Vec::new(),
+        }
+    }
+
+    fn words(line: &str) -> Vec<&str> {
+        line.split(['|', ' ']).filter(|word| !word.is_empty()).collect()
+    }
+
+    #[test]
+    fn the_bridge_has_a_rate_and_nothing_of_rings_and_cores() {
+        let text = terminal(&results());
+        let line = |name: &str| words(text.lines().find(|line| line.contains(name)).unwrap());
+        assert_eq!(
+            line("kernel bridge"),
+            ["64", "TAP,", "net_tap", "kernel", "bridge", "0.50", "–", "–", "–", "–", "–", "–"]
+        );
+        let testpmd = line("DPDK testpmd");
+        assert_eq!(testpmd[4..], ["5.00", "–", "–", "50.0", "0.25", "25", "%", "/", "25", "%", "both"]);
+    }
+
+    #[test]
+    fn a_page_says_when_and_where_and_stands_by_itself() {
+        let text = markdown(&results());
+        let heading = text.lines().next().unwrap();
+        assert!(heading.starts_with("## 2026-01-02: "), "{heading}");
+        for fact in ["Some CPU", "Linux 6.1.0,", "DPDK 22.11", "Open vSwitch 3.1"] {
+            assert!(heading.contains(fact), "no {fact} in {heading}");
+        }
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| 64 |")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| 64 | split | 10.00 | 5.00 | 2.00 | 1 / 1.5: target | both |",
+                "| 64 | packed | 8.00 | 5.00 | 1.60 | 1 / 1.5: target | both |",
+                // Beside the slowest ring.
+                "| 64 | DPDK driver, payload not touched | TAP, net_tap | 0.50 | 8.00 | 16.0 |",
+            ]
+        );
+        // Figures to the right, words to the left.
+        assert!(text.contains("\n|---:|---|---:|---:|---:|---|---|\n"), "{text}");
+        let mut without = results();
+        without.trials.retain(|trial| trial.system != System::KernelBridge);
+        assert!(!markdown(&without).contains("bridge"));
+    }
+}
