@@ -19,6 +19,8 @@ pub struct Driver {
     forward: Option<Forward>,
     frame_bytes: u16,
     begin: Instant,
+    /// Threads of vhost-net that serve it.
+    helpers: Vec<u32>,
 }
 
 impl Driver {
@@ -45,8 +47,9 @@ impl Driver {
         Driver::of(testpmd, device.sockets.len() as u16)
     }
 
-    /// A driver for two TAPs that are made for it in the bridge.
-    pub fn over_bridge(bridge: &Bridge, tap: Tap, cpu: usize) -> anyhow::Result<Self> {
+    /// A driver for two TAPs that are made for it in the bridge. Where the kernel has threads that serve it,
+    /// these have `switch_cpu`.
+    pub fn over_bridge(bridge: &Bridge, tap: Tap, cpu: usize, switch_cpu: usize) -> anyhow::Result<Self> {
         let mut settings = settings(cpu, ADDRESSES.len());
         let names = match tap {
             Tap::SystemCalls => ["net-tap0", "net-tap1"],
@@ -64,11 +67,25 @@ impl Driver {
         for (name, address) in names.into_iter().zip(["02:00:00:00:bb:01", "02:00:00:00:bb:02"]) {
             bridge.set_address(name, address)?;
         }
-        Driver::of(testpmd, names.len() as u16)
+        let mut driver = Driver::of(testpmd, names.len() as u16)?;
+        if tap == Tap::VhostNet {
+            driver.helpers = vhost_threads(driver.id());
+            for thread in &driver.helpers {
+                crate::cpus::pin(*thread, switch_cpu)?;
+            }
+        }
+        Ok(driver)
     }
 
     fn of(testpmd: Testpmd, ports: u16) -> anyhow::Result<Self> {
-        let mut driver = Driver { testpmd, ports, forward: None, frame_bytes: 0, begin: Instant::now() };
+        let mut driver = Driver {
+            testpmd,
+            ports,
+            forward: None,
+            frame_bytes: 0,
+            begin: Instant::now(),
+            helpers: Vec::new(),
+        };
         for port in 0..ports {
             driver.testpmd.wait_for_link(port)?;
         }
@@ -82,6 +99,18 @@ impl Driver {
 
     pub fn id(&self) -> u32 {
         self.testpmd.id()
+    }
+
+    /// The process, and what works for it outside of it.
+    pub fn processes(&self) -> Vec<u32> {
+        let id = self.id();
+        let outside = |thread: &u32| !std::path::Path::new(&format!("/proc/{id}/task/{thread}")).exists();
+        std::iter::once(id).chain(self.helpers.iter().copied().filter(outside)).collect()
+    }
+
+    /// Whether anything works for it on the switch's CPU.
+    pub fn has_helpers(&self) -> bool {
+        !self.helpers.is_empty()
     }
 
     pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
@@ -135,12 +164,41 @@ fn settings(cpu: usize, ports: usize) -> Settings {
     peers.fold(settings, |settings, (port, peer)| settings.arguments([&format!("--eth-peer={port},{peer}")]))
 }
 
+/// The threads of vhost-net for a process: of the kernel until Linux 6.3, of the process itself since.
+fn vhost_threads(id: u32) -> Vec<u32> {
+    let name = format!("vhost-{id}");
+    let numbers = |folder: String| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+    };
+    let is_one = |thread: &u32| {
+        std::fs::read_to_string(format!("/proc/{thread}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
+    numbers("/proc".to_owned()).chain(numbers(format!("/proc/{id}/task"))).filter(is_one).collect()
+}
+
 fn rate(text: &str, name: &str) -> Option<f64> {
     text.split(name).nth(1)?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn threads_are_found_by_their_names() {
+        let own = std::process::id();
+        let (ready, named) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let named_so = std::thread::Builder::new().name(format!("vhost-{own}"));
+        let thread = named_so.spawn(move || {
+            ready.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            let _ = ended.recv();
+        });
+        assert_eq!(super::vhost_threads(own), [named.recv().unwrap()]);
+        drop(end);
+        thread.unwrap().join().unwrap();
+        assert!(super::vhost_threads(own).is_empty());
+    }
+
     #[test]
     fn rates_are_read_by_their_names() {
         let text = "  Throughput (since last show)\n  Rx-pps:     12345          Rx-bps:   1\n  Tx-pps:  678   Tx-bps: 2\n";

@@ -58,7 +58,7 @@ impl Bench<'_> {
                 self.results.left_out.push(format!("{}: {why}", what(tap)));
                 continue;
             }
-            match Driver::over_bridge(bridge, tap, self.place.driver_cpu) {
+            match Driver::over_bridge(bridge, tap, self.place.driver_cpu, self.place.switch_cpu) {
                 Ok(driver) => return Ok(Some((tap, driver))),
                 Err(error) => self.leave_out(&what(tap), &error)?,
             }
@@ -69,7 +69,13 @@ impl Bench<'_> {
     fn floor_trial(&self, driver: &mut Driver, frame_bytes: u16, time: Duration) -> anyhow::Result<Measured> {
         driver.begin(Topology::Vm2vm, frame_bytes)?;
         self.place.interrupt.pause(SETTLE)?;
-        let window = Window::start([driver.id()]).with_softirqs_of(driver.id(), self.place.driver_cpu);
+        // Where the kernel has threads for it, they and their softirqs are on the switch's CPU.
+        let processes = driver.processes();
+        let cpus = match driver.has_helpers() {
+            true => vec![self.place.driver_cpu, self.place.switch_cpu],
+            false => vec![self.place.driver_cpu],
+        };
+        let window = Window::start(processes.clone()).with_softirqs_of(processes, cpus);
         driver.frames_per_second(Topology::Vm2vm)?;
         self.place.interrupt.pause(time)?;
         let frames_per_second = driver.frames_per_second(Topology::Vm2vm)?;
@@ -110,7 +116,8 @@ impl Bench<'_> {
             generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
             self.floor_rounds(cell, |bench| {
                 generator.maximum(SETTLE)?;
-                let window = Window::start([]).with_softirqs_of(std::process::id(), bench.place.driver_cpu);
+                let window = Window::start([])
+                    .with_softirqs_of(vec![std::process::id()], vec![bench.place.driver_cpu]);
                 let passed = generator.maximum(bench.order.trial)?;
                 let (window, noise) = window.finish();
                 most = most.max(passed.frames_per_second);
@@ -155,7 +162,7 @@ fn cell(driver: DriverKind, tap: Tap, frame_bytes: u16) -> Cell {
     Cell { driver, topology: Topology::Vm2vm, link: Link::Tap(tap), frame_bytes }
 }
 
-/// Driver and bridge share one core, so nothing is known of what each of them used.
+/// Driver and bridge share a core, so nothing is known of what each of them used.
 fn measured(frames_per_second: f64, window: Duration, noise: measure::Noise) -> Measured {
     Measured { frames_per_second, window, noise, device: Usage::default(), driver: Usage::default() }
 }

@@ -1,5 +1,5 @@
-//! `make bench-peers`: our switch beside DPDK's testpmd and Open vSwitch on this machine, with the same
-//! drivers at the other end. docs/benchmarks.md says what the columns mean.
+//! `make bench-peers`: our switch beside DPDK's testpmd, Open vSwitch and the kernel's bridge on this machine,
+//! with the same drivers at the other end. docs/benchmarks.md says what the columns mean.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -40,7 +40,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
 
-/// Measures `tautline switch` beside DPDK's testpmd and OVS-DPDK on this machine. Needs root, DPDK with its
+/// Measures `tautline switch` beside DPDK's testpmd, OVS-DPDK and the kernel's bridge on this machine. Needs root, DPDK with its
 /// virtio and vhost drivers, and two CPUs that do nothing else.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]

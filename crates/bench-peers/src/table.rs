@@ -209,7 +209,7 @@ fn floor_table(results: &Results) -> Option<Table> {
         "wire, slowest ring",
         "wire over kernel bridge",
     ];
-    let title = "VM2VM, Mpps: the kernel's bridge between two TAPs, all on the driver's core".to_owned();
+    let title = "VM2VM, Mpps: the kernel's bridge between two TAPs".to_owned();
     (!rows.is_empty()).then_some(Table { title, header, rows })
 }
 

@@ -8,21 +8,43 @@ pub struct Window {
     probe: NoiseProbe,
     /// The processes that are measured, and the CPU time that they had used.
     processes: Vec<(u32, u64)>,
-    /// A process whose work goes on in softirqs of its CPU, that CPU, and what both had used.
-    softirq: Option<(u32, usize, [u64; 2])>,
+    softirqs: Option<Softirqs>,
     begin: Instant,
+}
+
+/// Processes whose work goes on in softirqs of the CPUs that they are pinned to.
+struct Softirqs {
+    processes: Vec<u32>,
+    cpus: Vec<usize>,
+    /// CPU time of the processes, and of softirqs on the CPUs.
+    before: [u64; 2],
+}
+
+impl Softirqs {
+    fn now(processes: &[u32], cpus: &[usize]) -> [u64; 2] {
+        [processes.iter().map(|id| cpu_ns(*id)).sum(), cpus.iter().map(|cpu| softirq_ns(*cpu)).sum()]
+    }
+
+    /// What softirqs add to the time of the processes since then.
+    fn since(&self, length_ns: u64) -> u64 {
+        let now = Softirqs::now(&self.processes, &self.cpus);
+        let [own_ns, softirq_ns] = [0, 1].map(|i| now[i].saturating_sub(self.before[i]));
+        of_softirqs(length_ns * self.cpus.len() as u64, own_ns, softirq_ns)
+    }
 }
 
 impl Window {
     pub fn start(processes: impl IntoIterator<Item = u32>) -> Self {
         let processes = processes.into_iter().map(|id| (id, cpu_ns(id))).collect();
         let probe = NoiseProbe::start(Preemption::NotCounted);
-        Window { probe, processes, softirq: None, begin: Instant::now() }
+        Window { probe, processes, softirqs: None, begin: Instant::now() }
     }
 
-    /// Softirqs on this CPU, to which this process is pinned, are no disturbance either: they do its work.
-    pub fn with_softirqs_of(self, id: u32, cpu: usize) -> Self {
-        Window { softirq: Some((id, cpu, [cpu_ns(id), softirq_ns(cpu)])), ..self }
+    /// Softirqs on these CPUs, to which these processes are pinned, are no disturbance either: they do their
+    /// work.
+    pub fn with_softirqs_of(self, processes: Vec<u32>, cpus: Vec<usize>) -> Self {
+        let before = Softirqs::now(&processes, &cpus);
+        Window { softirqs: Some(Softirqs { processes, cpus, before }), ..self }
     }
 
     /// How long it was, and what disturbed it: the measured processes are no disturbance.
@@ -31,16 +53,13 @@ impl Window {
         let noise = self.probe.finish();
         let own_ns: u64 = self.processes.iter().map(|(id, before)| cpu_ns(*id).saturating_sub(*before)).sum();
         let other_load_ns = noise.other_load_ns.saturating_sub(own_ns);
-        let softirq_ns = self.softirq.map_or(0, |(id, cpu, [own_before, before])| {
-            let [own_ns, ns] = [cpu_ns(id) - own_before, softirq_ns(cpu) - before];
-            of_softirqs(length.as_nanos() as u64, own_ns, ns)
-        });
+        let softirq_ns = self.softirqs.map_or(0, |softirqs| softirqs.since(length.as_nanos() as u64));
         (length, Noise { other_load_ns: other_load_ns.saturating_sub(softirq_ns), ..noise })
     }
 }
 
-/// What softirqs add to the time of the process whose work they do. A kernel with CONFIG_IRQ_TIME_ACCOUNTING
-/// keeps their time apart; any other counts it as the process's too, and there both cannot fit into the window.
+/// What softirqs add to the time of the processes whose work they do. A kernel with CONFIG_IRQ_TIME_ACCOUNTING
+/// keeps their time apart; any other counts it as the process's too, and there both do not fit into the window.
 fn of_softirqs(length_ns: u64, process_ns: u64, softirq_ns: u64) -> u64 {
     softirq_ns.min(length_ns.saturating_sub(process_ns))
 }
