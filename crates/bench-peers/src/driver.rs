@@ -193,10 +193,13 @@ mod tests {
             ready.send(nix::unistd::gettid().as_raw() as u32).unwrap();
             let _ = ended.recv();
         });
-        assert_eq!(super::vhost_threads(own), [named.recv().unwrap()]);
+        let id = named.recv().unwrap();
+        // Threads of other tests come and go, and the kernel's list then leaves some out.
+        let look = |wanted: &[u32]| (0..1000).any(|_| super::vhost_threads(own) == wanted);
+        assert!(look(&[id]));
         drop(end);
         thread.unwrap().join().unwrap();
-        assert!(super::vhost_threads(own).is_empty());
+        assert!(look(&[]));
     }
 
     #[test]
