@@ -2,7 +2,7 @@
 
 .PHONY: bench-peers
 
-## bench-peers: the switch beside DPDK's testpmd and OVS-DPDK; QUICK=1 within 5 minutes, all within 25
+## bench-peers: the switch beside DPDK's testpmd, OVS-DPDK and the kernel's bridge; QUICK=1 within 5 minutes, all within 25
 bench-peers: release
 	@scripts/setup.sh test
 	$(CARGO) build --release --locked -p bench-peers

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use measure::Verdict;
 
-use crate::cell::{Cell, DriverKind, RingPath, System, Topology};
+use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::{self, Device};
 use crate::driver::Driver;
 use crate::generator::Generator;
@@ -17,7 +17,7 @@ use crate::window::{Window, disturbance};
 use traffic::search::{Cut, Finding};
 
 /// Traffic before a window begins.
-const SETTLE: Duration = Duration::from_millis(50);
+pub const SETTLE: Duration = Duration::from_millis(50);
 /// Tries at one trial; the last counts and is marked.
 const ATTEMPTS: u32 = 3;
 
@@ -29,6 +29,8 @@ pub struct Order {
     /// Sizes at which Open vSwitch and a switch of ours that learns are measured too.
     pub learning_sizes: Vec<u16>,
     pub ovs: bool,
+    /// Sizes at which the kernel's bridge is measured.
+    pub bridge_sizes: Vec<u16>,
     /// Sizes at which our generator measures, and searches for the highest rate without loss.
     pub generator_sizes: Vec<u16>,
     pub rounds: u32,
@@ -59,7 +61,8 @@ impl Order {
             let cells = sizes.iter().flat_map(|size| self.topologies.iter().map(|t| (*size, *t)));
             cells.map(|(size, topology)| self.systems(topology, size).count() as u64).sum()
         };
-        self.paths.iter().map(of_path).sum::<u64>() * u64::from(self.rounds)
+        let systems = self.paths.iter().map(of_path).sum::<u64>() + self.bridge_sizes.len() as u64;
+        systems * u64::from(self.rounds)
     }
 }
 
@@ -99,8 +102,11 @@ impl<'a> Bench<'a> {
         Ok(Bench { kept: Vec::new(), folder: tempfile::tempdir()?, order, place, results, progress })
     }
 
-    /// All paths; what fails is left out with its reason, and the others go on.
+    /// The floor and all paths; what fails is left out with its reason, and the others go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
+        // First: it takes little, and nothing of what comes later can leave it without time.
+        self.floor()?;
+        self.results.save(&self.place.file)?;
         for &path in &self.order.paths {
             if self.is_late() {
                 self.results.left_out.push(format!("{}: all of it, for lack of time", path.name()));
@@ -112,7 +118,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         Instant::now() > self.order.deadline
     }
 
@@ -124,7 +130,12 @@ impl<'a> Bench<'a> {
         self.timed(format!("DPDK driver, {}", path.name()), |bench| {
             for &size in &sizes {
                 for &topology in &bench.order.topologies {
-                    let cell = Cell { driver: DriverKind::Dpdk, topology, path, frame_bytes: size };
+                    let cell = Cell {
+                        driver: DriverKind::Dpdk,
+                        topology,
+                        link: Link::Ring(path),
+                        frame_bytes: size,
+                    };
                     bench.cell(&cell, &mut pairs)?;
                 }
             }
@@ -144,7 +155,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs a part, and notes how long it took.
-    fn timed<T>(
+    pub(crate) fn timed<T>(
         &mut self,
         what: String,
         part: impl FnOnce(&mut Self) -> anyhow::Result<T>,
@@ -156,7 +167,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Notes what is not measured; an interruption goes through.
-    fn leave_out(&mut self, what: &str, why: &anyhow::Error) -> anyhow::Result<()> {
+    pub(crate) fn leave_out(&mut self, what: &str, why: &anyhow::Error) -> anyhow::Result<()> {
         self.place.interrupt.check()?;
         let line = format!("{what}: {}", first_lines(&format!("{why:#}")));
         self.progress.note(&line);
@@ -317,7 +328,7 @@ impl<'a> Bench<'a> {
         device.begin(topology, frame_bytes)?;
         driver.begin(topology, frame_bytes)?;
         driver.frames_per_second(topology)?;
-        let cell = Cell { driver: DriverKind::Dpdk, topology, path, frame_bytes };
+        let cell = Cell { driver: DriverKind::Dpdk, topology, link: Link::Ring(path), frame_bytes };
         eprintln!(
             "{cell}: {} is process {}, its packets are on CPU {}; its driver is process {}, CPU {}; ends with Ctrl-C",
             system.name(),
@@ -333,7 +344,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Repeats a trial that was disturbed.
-    fn until_quiet(
+    pub(crate) fn until_quiet(
         &mut self,
         cell: &Cell,
         system: System,
@@ -423,7 +434,8 @@ impl<'a> Bench<'a> {
                 }
             }
             for &frame_bytes in &sizes {
-                let cell = Cell { driver: DriverKind::Tautline, topology, path, frame_bytes };
+                let link = Link::Ring(path);
+                let cell = Cell { driver: DriverKind::Tautline, topology, link, frame_bytes };
                 self.generator_cell(&cell, pairs, &mut ends)?;
             }
         }
@@ -484,7 +496,12 @@ impl<'a> Bench<'a> {
                 continue;
             }
             self.progress.doing(&format!("{cell}: {}, zero loss", system.name()));
-            match self.search(cell, device, generator, most) {
+            let found = device.begin(cell.topology, cell.frame_bytes).and_then(|()| {
+                let found = self.search(cell, system, generator, most)?;
+                device.end()?;
+                Ok(found)
+            });
+            match found {
                 Ok(found) => self.results.zero_loss.push(found),
                 Err(error) => {
                     self.leave_out(&format!("{}, {cell}, zero loss", system.name()), &error)?;
@@ -506,7 +523,7 @@ impl<'a> Bench<'a> {
         device.begin(cell.topology, cell.frame_bytes)?;
         let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
         if first {
-            generator.set_size(cell.topology, cell.frame_bytes)?;
+            generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
         }
         generator.maximum(SETTLE)?;
         let before = device.read(cell.topology)?;
@@ -526,14 +543,14 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn search(
+    /// The highest rate without loss of a system that moves frames.
+    pub(crate) fn search(
         &self,
         cell: &Cell,
-        device: &mut Device,
+        system: System,
         generator: &mut Generator,
         most_fps: f64,
     ) -> anyhow::Result<ZeroLoss> {
-        device.begin(cell.topology, cell.frame_bytes)?;
         let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
         let lanes = cell.topology.ports() as u32;
         // Above the maximum, so that it is seen to lose; lower where the generator does not keep its rate.
@@ -554,8 +571,7 @@ impl<'a> Bench<'a> {
             Some(fps) => generator.latency(fps, self.order.search_trial)?,
             None => None,
         };
-        device.end()?;
-        Ok(ZeroLoss { cell: *cell, system: device.system, lanes, latency_ns, search })
+        Ok(ZeroLoss { cell: *cell, system, lanes, latency_ns, search })
     }
 }
 
@@ -572,12 +588,12 @@ impl std::fmt::Display for NothingMoved {
 impl std::error::Error for NothingMoved {}
 
 /// One trial's figures.
-struct Measured {
-    frames_per_second: f64,
-    window: Duration,
-    noise: measure::Noise,
-    device: Usage,
-    driver: Usage,
+pub struct Measured {
+    pub frames_per_second: f64,
+    pub window: Duration,
+    pub noise: measure::Noise,
+    pub device: Usage,
+    pub driver: Usage,
 }
 
 fn clock(readings: &[Reading]) -> Option<f64> {

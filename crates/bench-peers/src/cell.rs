@@ -93,6 +93,27 @@ impl RingPath {
     }
 }
 
+/// How a TAP's driver hands frames to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Tap {
+    /// A system call for each frame.
+    #[serde(rename = "tap")]
+    SystemCalls,
+    /// A virtqueue that the kernel's vhost-net serves.
+    #[serde(rename = "tap-vhost-net")]
+    VhostNet,
+}
+
+/// What is between a driver and a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Link {
+    /// Virtqueues over vhost-user.
+    Ring(RingPath),
+    /// The kernel, which has no rings that the two share.
+    Tap(Tap),
+}
+
 /// The way of the frames; one switch core in each.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
@@ -146,6 +167,10 @@ pub enum System {
     OvsLearning,
     /// Open vSwitch with DPDK, a flow from port to port.
     OvsPortFlow,
+    /// The kernel's bridge between two TAPs: the floor. It has no rings and no core of its own, so it stands
+    /// in cells of its own and takes no turns with the others.
+    #[value(skip)]
+    KernelBridge,
 }
 
 impl System {
@@ -179,6 +204,7 @@ impl System {
             System::Testpmd => "DPDK testpmd",
             System::OvsLearning => "OVS-DPDK, learning",
             System::OvsPortFlow => "OVS-DPDK, port flow",
+            System::KernelBridge => "kernel bridge",
         }
     }
 }
@@ -187,7 +213,7 @@ impl System {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverKind {
-    /// testpmd with `net_virtio_user` ports; it does not touch payloads.
+    /// testpmd with `net_virtio_user` ports (`net_tap` where there are no rings); it does not touch payloads.
     Dpdk,
     /// The generator of this project; it writes and verifies every byte.
     Tautline,
@@ -207,14 +233,27 @@ impl DriverKind {
 pub struct Cell {
     pub driver: DriverKind,
     pub topology: Topology,
-    pub path: RingPath,
+    #[serde(rename = "path")]
+    pub link: Link,
     /// Ethernet header to payload's end, without frame check sequence.
     pub frame_bytes: u16,
 }
 
+impl Cell {
+    /// How the driver is connected.
+    pub fn link_name(&self) -> &'static str {
+        match (self.link, self.driver) {
+            (Link::Ring(path), _) => path.name(),
+            (Link::Tap(Tap::SystemCalls), DriverKind::Dpdk) => "TAP, net_tap",
+            (Link::Tap(Tap::SystemCalls), DriverKind::Tautline) => "TAP, tap: port",
+            (Link::Tap(Tap::VhostNet), _) => "TAP, vhost-net",
+        }
+    }
+}
+
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, {} B", self.topology.name(), self.path.name(), self.frame_bytes)
+        write!(f, "{}, {}, {} B", self.topology.name(), self.link_name(), self.frame_bytes)
     }
 }
 
@@ -235,7 +274,7 @@ pub const BUSY_GOAL: Goal = Goal { floor: 0.8, target: 0.5 };
 /// The goal of frames per second over those of `base`, where there is one.
 pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
     let goal = |floor, target| Some(Goal { floor, target });
-    let Cell { driver, topology, path, frame_bytes } = *cell;
+    let Cell { driver, topology, link: Link::Ring(path), frame_bytes } = *cell else { return None };
     if base == System::OvsLearning {
         let counts = topology == Topology::Vm2vm && matches!(frame_bytes, 64 | 1518);
         return if counts && system == System::TautlineLearning { goal(1.4, 2.5) } else { None };
@@ -253,5 +292,34 @@ pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
         (Topology::Vm2vm, 1518, DriverKind::Dpdk) => goal(1.5, 2.0),
         (Topology::Vm2vm, 1518, DriverKind::Tautline) => goal(1.15, 1.5),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_rings_has_a_name_and_no_goal() {
+        let cell = |driver, link| Cell { driver, topology: Topology::Vm2vm, link, frame_bytes: 64 };
+        let tap = |driver, tap| cell(driver, Link::Tap(tap));
+        for (cell, name, word) in [
+            (
+                cell(DriverKind::Dpdk, Link::Ring(RingPath::PackedInOrder)),
+                "packed in-order",
+                "packed-in-order",
+            ),
+            (tap(DriverKind::Dpdk, Tap::SystemCalls), "TAP, net_tap", "tap"),
+            (tap(DriverKind::Tautline, Tap::SystemCalls), "TAP, tap: port", "tap"),
+            (tap(DriverKind::Dpdk, Tap::VhostNet), "TAP, vhost-net", "tap-vhost-net"),
+        ] {
+            assert_eq!(cell.link_name(), name);
+            let json = serde_json::to_value(cell).unwrap();
+            assert_eq!(json["path"], word);
+            assert_eq!(serde_json::from_value::<Cell>(json).unwrap(), cell);
+        }
+        let goal = |cell| goal(&cell, System::TautlineWire, System::Testpmd);
+        assert!(goal(cell(DriverKind::Dpdk, Link::Ring(RingPath::Split))).is_some());
+        assert!(goal(tap(DriverKind::Dpdk, Tap::SystemCalls)).is_none());
     }
 }

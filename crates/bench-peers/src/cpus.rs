@@ -14,6 +14,14 @@ pub fn pick() -> anyhow::Result<(usize, usize)> {
     Ok((cpus[0], cpus[cpus.len() - 1]))
 }
 
+/// Another thread has this CPU and no other from now on.
+pub fn pin(thread: u32, cpu: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu).with_context(|| format!("naming CPU {cpu}"))?;
+    let pinned = sched_setaffinity(Pid::from_raw(thread as i32), &set);
+    pinned.with_context(|| format!("pinning thread {thread} to CPU {cpu}"))
+}
+
 /// The calling thread stays on one CPU until this is dropped.
 pub struct Pinned(CpuSet);
 

@@ -2,7 +2,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use peers::testpmd::{Forward, Settings, Vdev};
@@ -78,6 +78,7 @@ impl Device {
                 }
                 Kind::Ovs(Box::new(ovs))
             }
+            System::KernelBridge => bail!("{} has no rings: floor.rs measures it", system.name()),
         };
         let device = Device { system, sockets, kind, begin: Instant::now(), empty_poll_ns: f64::INFINITY };
         if device.listener() == Listener::Device {

@@ -2,10 +2,11 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use peers::Testpmd;
+use peers::netns::TapQueues;
 use peers::testpmd::{Forward, Settings, Vdev};
+use peers::{Bridge, Testpmd};
 
-use crate::cell::{RingPath, Topology};
+use crate::cell::{RingPath, Tap, Topology};
 use crate::device::{ADDRESSES, Device, Listener};
 use crate::usage::{self, Reading};
 
@@ -18,17 +19,14 @@ pub struct Driver {
     forward: Option<Forward>,
     frame_bytes: u16,
     begin: Instant,
+    /// Threads of vhost-net that serve it.
+    helpers: Vec<u32>,
 }
 
 impl Driver {
     /// A driver for every port of the device.
     pub fn start(path: RingPath, device: &Device, cpu: usize) -> anyhow::Result<Self> {
-        let mut settings = Settings::default().forwarding_cpu(cpu).simd_bits(512);
-        settings = settings.arguments(["--record-core-cycles"]);
-        let peers = ADDRESSES.iter().rev().enumerate();
-        for (port, peer) in peers.take(device.sockets.len()) {
-            settings = settings.arguments([&format!("--eth-peer={port},{peer}")]);
-        }
+        let mut settings = settings(cpu, device.sockets.len());
         for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
             let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
             if device.listener() == Listener::Driver {
@@ -45,9 +43,49 @@ impl Driver {
         let testpmd = settings.start().with_context(|| {
             format!("starting the driver of {} on the path '{}'", device.system.name(), path.name())
         })?;
-        let ports = device.sockets.len() as u16;
-        let mut driver = Driver { testpmd, ports, forward: None, frame_bytes: 0, begin: Instant::now() };
         device.wait_for_links()?;
+        Driver::of(testpmd, device.sockets.len() as u16)
+    }
+
+    /// A driver for two TAPs that are made for it in the bridge. Where the kernel has threads that serve it,
+    /// these have `switch_cpu`.
+    pub fn over_bridge(bridge: &Bridge, tap: Tap, cpu: usize, switch_cpu: usize) -> anyhow::Result<Self> {
+        let mut settings = settings(cpu, ADDRESSES.len());
+        let names = match tap {
+            Tap::SystemCalls => ["net-tap0", "net-tap1"],
+            Tap::VhostNet => ["vhost-net0", "vhost-net1"],
+        };
+        for (name, address) in names.into_iter().zip(ADDRESSES) {
+            let (queues, vdev) = match tap {
+                Tap::SystemCalls => (TapQueues::Many, Vdev::tap(name)),
+                Tap::VhostNet => (TapQueues::One, Vdev::vhost_net(name)),
+            };
+            bridge.tap(name, queues)?;
+            settings = settings.port(vdev.argument("mac", address));
+        }
+        let testpmd = settings.start_in(bridge.namespace()).context("starting the driver of the TAPs")?;
+        for (name, address) in names.into_iter().zip(["02:00:00:00:bb:01", "02:00:00:00:bb:02"]) {
+            bridge.set_address(name, address)?;
+        }
+        let mut driver = Driver::of(testpmd, names.len() as u16)?;
+        if tap == Tap::VhostNet {
+            driver.helpers = vhost_threads(driver.id());
+            for thread in &driver.helpers {
+                crate::cpus::pin(*thread, switch_cpu)?;
+            }
+        }
+        Ok(driver)
+    }
+
+    fn of(testpmd: Testpmd, ports: u16) -> anyhow::Result<Self> {
+        let mut driver = Driver {
+            testpmd,
+            ports,
+            forward: None,
+            frame_bytes: 0,
+            begin: Instant::now(),
+            helpers: Vec::new(),
+        };
         for port in 0..ports {
             driver.testpmd.wait_for_link(port)?;
         }
@@ -61,6 +99,18 @@ impl Driver {
 
     pub fn id(&self) -> u32 {
         self.testpmd.id()
+    }
+
+    /// The process, and what works for it outside of it.
+    pub fn processes(&self) -> Vec<u32> {
+        let id = self.id();
+        let outside = |thread: &u32| !std::path::Path::new(&format!("/proc/{id}/task/{thread}")).exists();
+        std::iter::once(id).chain(self.helpers.iter().copied().filter(outside)).collect()
+    }
+
+    /// Whether anything works for it on the switch's CPU.
+    pub fn has_helpers(&self) -> bool {
+        !self.helpers.is_empty()
     }
 
     pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
@@ -107,12 +157,51 @@ impl Driver {
     }
 }
 
+/// What all drivers have in common; each port of two sends to the other.
+fn settings(cpu: usize, ports: usize) -> Settings {
+    let settings = Settings::default().forwarding_cpu(cpu).simd_bits(512).arguments(["--record-core-cycles"]);
+    let peers = ADDRESSES.iter().rev().enumerate().take(ports);
+    peers.fold(settings, |settings, (port, peer)| settings.arguments([&format!("--eth-peer={port},{peer}")]))
+}
+
+/// The threads of vhost-net for a process: of the kernel until Linux 6.3, of the process itself since.
+fn vhost_threads(id: u32) -> Vec<u32> {
+    let name = format!("vhost-{id}");
+    let numbers = |folder: String| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+    };
+    let is_one = |thread: &u32| {
+        std::fs::read_to_string(format!("/proc/{thread}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
+    numbers("/proc".to_owned()).chain(numbers(format!("/proc/{id}/task"))).filter(is_one).collect()
+}
+
 fn rate(text: &str, name: &str) -> Option<f64> {
     text.split(name).nth(1)?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn threads_are_found_by_their_names() {
+        let own = std::process::id();
+        let (ready, named) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let named_so = std::thread::Builder::new().name(format!("vhost-{own}"));
+        let thread = named_so.spawn(move || {
+            ready.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            let _ = ended.recv();
+        });
+        let id = named.recv().unwrap();
+        // Threads of other tests come and go, and the kernel's list then leaves some out.
+        let look = |wanted: &[u32]| (0..1000).any(|_| super::vhost_threads(own) == wanted);
+        assert!(look(&[id]));
+        drop(end);
+        thread.unwrap().join().unwrap();
+        assert!(look(&[]));
+    }
+
     #[test]
     fn rates_are_read_by_their_names() {
         let text = "  Throughput (since last show)\n  Rx-pps:     12345          Rx-bps:   1\n  Tx-pps:  678   Tx-bps: 2\n";

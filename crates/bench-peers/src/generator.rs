@@ -1,9 +1,13 @@
 //! The same systems driven by the project's own generator: every frame is stamped, and verified to its last
 //! byte when it comes back, so that loss is known.
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use nix::sched::{CloneFlags, setns};
+use peers::netns::TapQueues;
+use peers::{Bridge, Netns};
+use port::tap::{Tap, TapOptions};
 use port::virtio_user::VirtioUser;
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
 use traffic::rig::TestRig;
@@ -45,8 +49,31 @@ impl Generator {
         Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })
     }
 
+    /// Opens two TAPs that are made for it in the bridge.
+    pub fn over_bridge(bridge: &Bridge) -> anyhow::Result<Self> {
+        let names = ["tap0", "tap1"];
+        for name in names {
+            bridge.tap(name, TapQueues::One)?;
+        }
+        let rig = inside(bridge.namespace(), || {
+            let mut rig = TestRig::new();
+            for name in names {
+                // As the rings have it.
+                let options = TapOptions { offloads: false, ..TapOptions::new(name) };
+                rig.plug("bridge", Box::new(Tap::new(options)))?;
+            }
+            Ok(rig)
+        })?;
+        Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })
+    }
+
     /// From now on frames of this size.
-    pub fn set_size(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+    pub fn set_size(
+        &mut self,
+        topology: Topology,
+        frame_bytes: u16,
+        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+    ) -> anyhow::Result<()> {
         let mix = SizeMix::fixed(frame_bytes)?;
         let ends: &[(usize, usize)] = if topology == Topology::Vm2vm { &[(0, 1), (1, 0)] } else { &[(0, 0)] };
         self.lanes.clear();
@@ -63,8 +90,12 @@ impl Generator {
                 checker: Checker::new(&fields, &mix, FLOWS, Access::Payload),
             });
         }
-        let through = warm_up(&mut self.rig, &mut self.lanes, crate::PATIENCE)?;
-        ensure!(through, "no frame came through within {} s", crate::PATIENCE.as_secs());
+        let begin = Instant::now();
+        while !warm_up(&mut self.rig, &mut self.lanes, Duration::from_millis(500))? {
+            check()?;
+            let in_vain = begin.elapsed() > crate::PATIENCE;
+            ensure!(!in_vain, "no frame came through within {} s", crate::PATIENCE.as_secs());
+        }
         // One frame, and then nothing for the rest of the time.
         let idle = self.run(Offered::FramesPerSecond(1.0), Duration::from_millis(5), false)?;
         let cost = idle.sending_ns as f64 / idle.idle_polls.max(1) as f64;
@@ -126,6 +157,18 @@ impl Generator {
         ensure!(altered == 0, "{altered} frames were altered on their way");
         Ok(outcome)
     }
+}
+
+/// Does something in a network namespace. In a thread of its own: this one stays where it is, whatever happens.
+fn inside<T: Send>(namespace: &Netns, work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    let path = format!("/proc/{}/ns/net", namespace.holder());
+    let entrance = std::fs::File::open(&path).with_context(|| format!("opening {path}"))?;
+    let enter = || -> anyhow::Result<T> {
+        setns(entrance, CloneFlags::CLONE_NEWNET).context("entering the bridge's network namespace")?;
+        work()
+    };
+    let done = std::thread::scope(|scope| scope.spawn(enter).join());
+    done.map_err(|_| anyhow!("the thread in the bridge's network namespace failed"))?
 }
 
 /// What a trial of a search says.

@@ -1,5 +1,5 @@
-//! `make bench-peers`: our switch beside DPDK's testpmd and Open vSwitch on this machine, with the same
-//! drivers at the other end. docs/benchmarks.md says what the columns mean.
+//! `make bench-peers`: our switch beside DPDK's testpmd, Open vSwitch and the kernel's bridge on this machine,
+//! with the same drivers at the other end. docs/benchmarks.md says what the columns mean.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -10,6 +10,7 @@ mod cpus;
 mod device;
 mod driver;
 mod endpoint;
+mod floor;
 mod generator;
 mod interrupt;
 mod progress;
@@ -39,7 +40,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
 
-/// Measures `tautline switch` beside DPDK's testpmd and OVS-DPDK on this machine. Needs root, DPDK with its
+/// Measures `tautline switch` beside DPDK's testpmd, OVS-DPDK and the kernel's bridge on this machine. Needs root, DPDK with its
 /// virtio and vhost drivers, and two CPUs that do nothing else.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -82,6 +83,14 @@ struct Arguments {
     /// Leave out Open vSwitch.
     #[arg(long)]
     no_ovs: bool,
+
+    /// Leave out the kernel's bridge.
+    #[arg(long)]
+    no_bridge: bool,
+
+    /// Measure the kernel's bridge alone, and nothing that has rings: under a minute.
+    #[arg(long, conflicts_with_all = ["no_bridge", "hold", "paths", "topologies"])]
+    only_bridge: bool,
 
     /// Leave out what our own generator measures: payloads touched, zero loss.
     #[arg(long)]
@@ -219,6 +228,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         "--sizes: frames of 64 to 1518 bytes are measured"
     );
     let paths = match (arguments.paths.is_empty(), quick) {
+        _ if arguments.only_bridge => Vec::new(),
         (false, _) => arguments.paths.clone(),
         (true, true) => vec![RingPath::Split, RingPath::PackedInOrder],
         (true, false) => RingPath::ALL.to_vec(),
@@ -230,6 +240,10 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     Ok(Order {
         paths,
         learning_sizes: sizes.iter().copied().filter(ends).collect(),
+        bridge_sizes: match all || arguments.topologies.contains(&Topology::Vm2vm) {
+            true if !arguments.no_bridge => sizes.iter().copied().filter(ends).collect(),
+            _ => Vec::new(),
+        },
         ovs: !arguments.no_ovs,
         generator_sizes: match arguments.no_generator {
             true => Vec::new(),
@@ -285,4 +299,23 @@ fn versions(program: &Path) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bridge_sizes(words: &str) -> Vec<u16> {
+        let arguments = Arguments::parse_from(std::iter::once("bench-peers").chain(words.split_whitespace()));
+        order(&arguments, Instant::now()).unwrap().bridge_sizes
+    }
+
+    #[test]
+    fn the_bridge_is_measured_with_the_smallest_and_the_largest_frames_between_two_ports() {
+        assert_eq!(bridge_sizes(""), [64, 1518]);
+        assert_eq!(bridge_sizes("--quick --topologies loop,vm2vm --sizes 256,64"), [64]);
+        assert_eq!(bridge_sizes("--only-bridge"), [64, 1518]);
+        assert!(bridge_sizes("--topologies loop").is_empty());
+        assert!(bridge_sizes("--no-bridge").is_empty());
+    }
 }

@@ -6,7 +6,9 @@ use measure::statistics::median;
 use traffic::search::Finding;
 
 use crate::bounds;
-use crate::cell::{BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, System, Topology, ZERO_LOSS_GOAL, goal};
+use crate::cell::{
+    BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, goal,
+};
 use crate::records::{Results, Trial, UsageRecord, ZeroLoss};
 
 /// Idle shares closer than this say that both sides were at their limit.
@@ -127,7 +129,7 @@ pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Ro
         results.trials.iter().filter(of_table).filter(|trial| trial.verdict.counts()).collect();
     let mut cells: Vec<Cell> =
         trials.iter().map(|trial| trial.cell).collect::<BTreeSet<_>>().into_iter().collect();
-    cells.sort_by_key(|cell| (!matches!(cell.frame_bytes, 64 | 1518), cell.frame_bytes, cell.path));
+    cells.sort_by_key(|cell| (!matches!(cell.frame_bytes, 64 | 1518), cell.frame_bytes, cell.link));
     let mut rows = Vec::new();
     for cell in cells {
         let mut of_system: BTreeMap<System, Vec<&Trial>> = BTreeMap::new();
@@ -167,8 +169,10 @@ fn row(
     };
     let lines = bounds::lines(cell.topology, cell.frame_bytes);
     let bound = results.bounds.iter().filter(|bound| {
-        (bound.frame_bytes, bound.lines_to_switch, bound.lines_to_driver)
-            == (cell.frame_bytes, lines.to_switch, lines.to_driver)
+        // The kernel's bridge works on the driver's own core: nothing travels.
+        matches!(cell.link, Link::Ring(_))
+            && (bound.frame_bytes, bound.lines_to_switch, bound.lines_to_driver)
+                == (cell.frame_bytes, lines.to_switch, lines.to_driver)
     });
     // The best that was seen: a disturbance only makes it lower.
     let bound = bound.map(|bound| bound.frames_per_second).reduce(f64::max);
@@ -200,6 +204,25 @@ fn blocks(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
         trials.iter().filter(|t| t.round == round).map(|t| t.frames_per_second).collect()
     };
     rounds.into_iter().map(|round| Block { base: of(base, round), other: of(other, round) }).collect()
+}
+
+/// The kernel's bridge, and what our wire moves at the same sizes for the same driver on the ring where it is
+/// slowest. They were not measured in turns, and the bridge's driver is another: no ratio with an interval.
+pub fn floor(results: &Results) -> Vec<(Row, Option<f64>)> {
+    let of_driver = |driver| {
+        let rows = rows(results, driver, Topology::Vm2vm);
+        let wire_fps = |frame_bytes: u16| {
+            let same = rows.iter().filter(|row| row.cell.frame_bytes == frame_bytes);
+            same.filter(|row| row.system == System::TautlineWire)
+                .map(|row| row.frames_per_second)
+                .reduce(f64::min)
+        };
+        let bridge = rows.iter().filter(|row| row.system == System::KernelBridge);
+        bridge.map(|row| (row.clone(), wire_fps(row.cell.frame_bytes))).collect::<Vec<_>>()
+    };
+    let mut rows = [of_driver(DriverKind::Dpdk), of_driver(DriverKind::Tautline)].concat();
+    rows.sort_by_key(|(row, _)| row.cell.frame_bytes);
+    rows
 }
 
 /// Zero loss beside maximum.

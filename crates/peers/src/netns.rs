@@ -1,6 +1,6 @@
 //! Network namespaces, and what joins them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -119,6 +119,13 @@ impl Netns {
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.enter(true);
         command.arg(program);
+        command
+    }
+
+    /// The same, for a process that dies with the thread that starts it.
+    pub(crate) fn tied(&self, program: &Path) -> Command {
+        let mut command = self.command(&self.tools.setpriv);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program);
         command
     }
 

@@ -6,12 +6,12 @@ mod vdev;
 use std::time::{Duration, Instant};
 
 pub use stats::PortStats;
-pub use vdev::Vdev;
+pub use vdev::{VHOST_NET, Vdev};
 
 use crate::process::{PAUSE, Process, tied};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Output, cpus};
+use crate::{Error, Netns, Output, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -98,7 +98,12 @@ impl Settings {
 
     /// Starts it, and waits until it takes commands. Nothing is forwarded yet.
     pub fn start(self) -> Result<Testpmd, Error> {
-        Testpmd::start(self)
+        Testpmd::start(self, None)
+    }
+
+    /// The same in a network namespace: the interfaces that its devices name are those in there.
+    pub fn start_in(self, namespace: &Netns) -> Result<Testpmd, Error> {
+        Testpmd::start(self, Some(namespace))
     }
 }
 
@@ -116,12 +121,13 @@ impl Testpmd {
         vdevs.into_iter().fold(Settings::default(), Settings::port).start()
     }
 
-    fn start(settings: Settings) -> Result<Self, Error> {
+    fn start(settings: Settings, namespace: Option<&Netns>) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         needs.root();
         needs.program("dpdk-testpmd", "dpdk-dev librte-net-virtio23 librte-net-vhost23");
         let stdbuf = needs.program("stdbuf", "coreutils");
-        let mut command = tied(&stdbuf, &mut needs);
+        let mut command =
+            namespace.map_or_else(|| tied(&stdbuf, &mut needs), |namespace| namespace.tied(&stdbuf));
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
         // Two threads, of commands and of packets, wherever the system puts them if nothing is said: ones of

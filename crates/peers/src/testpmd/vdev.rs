@@ -3,6 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
+/// The device through which the kernel is the back-end of a driver.
+pub const VHOST_NET: &str = "/dev/vhost-net";
+
 /// A port of testpmd, as DPDK's `--vdev` takes it.
 #[derive(Clone, Debug)]
 pub struct Vdev {
@@ -19,6 +22,18 @@ impl Vdev {
     /// `net_vhost`: a vhost-user back-end, the device. It listens.
     pub fn vhost(socket: &Path) -> Self {
         Self { kind: "net_vhost", arguments: format!("iface={}", socket.display()) }
+    }
+
+    /// `net_virtio_user` on a TAP through the kernel's vhost-net, which takes [`VHOST_NET`]. The TAP must have
+    /// been made for one queue.
+    pub fn vhost_net(interface: &str) -> Self {
+        Self { kind: "net_virtio_user", arguments: format!("path={VHOST_NET},iface={interface}") }
+    }
+
+    /// `net_tap`: a system call for each frame. The TAP is made if there is none, and one that is there must
+    /// have been made for many queues.
+    pub fn tap(interface: &str) -> Self {
+        Self { kind: "net_tap", arguments: format!("iface={interface}") }
     }
 
     /// The other role on the socket: `net_virtio_user` listens, `net_vhost` connects, again and again.
@@ -73,11 +88,28 @@ impl Vdev {
         if !self.is_driver() || word("server=").is_some_and(|value| value == "1") {
             return None;
         }
-        word("path=").map(Path::new)
+        // The kernel is always there.
+        word("path=").filter(|path| *path != VHOST_NET).map(Path::new)
     }
 
     /// As the command line has it; each device of a process has a number.
     pub(super) fn text(&self, index: usize) -> String {
         format!("{}{index},{}", self.kind, self.arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sockets_are_waited_for() {
+        let socket = Path::new("/tmp/socket");
+        assert_eq!(Vdev::virtio_user(socket).waits_for(), Some(socket));
+        assert_eq!(Vdev::virtio_user(socket).other_role().waits_for(), None);
+        assert_eq!(Vdev::vhost(socket).waits_for(), None);
+        assert_eq!(Vdev::tap("tap0").waits_for(), None);
+        assert_eq!(Vdev::vhost_net("tap0").waits_for(), None);
+        assert_eq!(Vdev::vhost_net("tap0").text(1), "net_virtio_user1,path=/dev/vhost-net,iface=tap0");
     }
 }

@@ -1,0 +1,61 @@
+//! The kernel's own bridge, with TAPs plugged into it.
+
+use std::path::Path;
+
+use crate::Error;
+use crate::netns::{Netns, TapQueues};
+
+const NAME: &str = "bridge0";
+const NETFILTER: &str = "/proc/sys/net/bridge";
+
+/// A bridge in a network namespace of its own: it and all its TAPs go with this value, and with the process.
+///
+/// Nobody but the drivers of the TAPs says anything: no spanning tree, no multicast snooping, no IPv6
+/// addresses that would be announced. Nor does netfilter see the frames: where the kernel has it on bridges it is
+/// on from the start, and cuts IP packets that are longer than the MTU into fragments, so that other frames
+/// arrive than were sent. A frame of 1518 bytes has such a packet.
+pub struct Bridge {
+    namespace: Netns,
+}
+
+impl Bridge {
+    /// A bridge without ports. Takes root.
+    pub fn new() -> Result<Self, Error> {
+        let bridge = Self { namespace: Netns::new()? };
+        bridge.namespace.ip(&format!("link add {NAME} type bridge stp_state 0 mcast_snooping 0"))?;
+        let off = format!("for hook in {NETFILTER}/bridge-nf-call-*; do echo 0 > $hook || exit 1; done");
+        // It is there with the kernel's module br_netfilter alone.
+        let output = bridge.namespace.run(&format!("[ ! -d {NETFILTER} ] || {{ {off}; }}"))?;
+        if !output.success() {
+            return Err(Error::refused("turning netfilter off on the bridge", output.stderr));
+        }
+        bridge.take_up(NAME)?;
+        Ok(bridge)
+    }
+
+    /// One more port, a TAP of this name. It carries frames while somebody has it open.
+    pub fn tap(&self, name: &str, queues: TapQueues) -> Result<(), Error> {
+        self.namespace.tap(name, queues)?;
+        self.namespace.ip(&format!("link set dev {name} master {NAME}"))?;
+        self.take_up(name)
+    }
+
+    /// Gives a TAP an address that is not its driver's. DPDK writes the driver's own into the kernel's
+    /// interface, and a bridge keeps frames to the addresses of its interfaces for itself.
+    pub fn set_address(&self, tap: &str, address: &str) -> Result<(), Error> {
+        self.namespace.ip(&format!("link set dev {tap} address {address}"))
+    }
+
+    /// Where whoever opens the TAPs must be.
+    pub fn namespace(&self) -> &Netns {
+        &self.namespace
+    }
+
+    fn take_up(&self, interface: &str) -> Result<(), Error> {
+        // Without an address of its own an interface sends no neighbour discovery.
+        if Path::new("/proc/sys/net/ipv6").exists() {
+            self.namespace.ip(&format!("link set dev {interface} addrgenmode none"))?;
+        }
+        self.namespace.ip(&format!("link set dev {interface} up"))
+    }
+}
