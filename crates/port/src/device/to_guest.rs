@@ -13,8 +13,8 @@ use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
 const MAX_CHAINS: usize = 512;
 
-/// Chains that are looked at when somebody asks for room.
-const ROOM_LOOKED_FOR: usize = 64;
+/// Chains that are looked at when somebody asks for room: a burst.
+const ROOM_LOOKED_FOR: usize = 32;
 
 /// The longest frame of an ordinary Ethernet, without its check sequence.
 const USUAL_FRAME_BYTES: usize = 1514;
@@ -36,6 +36,7 @@ pub struct ToGuestOptions {
 pub struct ToGuest {
     queue: Box<dyn DeviceQueue>,
     options: ToGuestOptions,
+    /// Empty between two calls, but for what was taken to see how much room there is.
     burst: Burst,
     /// First chain of the burst that has no frame yet.
     next: usize,
@@ -104,6 +105,7 @@ impl ToGuest {
 
     /// The queue, to ask where it stands and to set its log.
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
+        self.give_back();
         &mut *self.queue
     }
 
@@ -340,23 +342,22 @@ impl Sink for ToGuest {
         if !self.enabled || self.broken.is_some() {
             return usize::MAX;
         }
-        let room = match self.queue.take(&mut self.burst, ROOM_LOOKED_FOR) {
+        let missing = ROOM_LOOKED_FOR.saturating_sub(self.burst.len());
+        if missing > 0
+            && let Err(TakeError::Malformed(_)) = self.queue.take(&mut self.burst, missing)
+        {
             // `accept` finds the error again, and says so.
-            Err(TakeError::Malformed(_)) => usize::MAX,
-            Err(TakeError::Miss { .. }) => 0,
-            Ok(_) => {
-                let bytes = |chain: ChainRef<'_>| match self.usable(chain) {
-                    true => chain.writable_bytes() as usize,
-                    false => 0,
-                };
-                let chains = self.burst.chains().map(bytes).filter(|bytes| *bytes > 0);
-                let usual = self.options.layout.bytes() + USUAL_FRAME_BYTES;
-                let (count, total) = chains.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
-                if self.options.mergeable { count.min(total / usual) } else { count }
-            }
+            return usize::MAX;
+        }
+        // The next call of `accept` goes on with these.
+        let bytes = |chain: ChainRef<'_>| match self.usable(chain) {
+            true => chain.writable_bytes() as usize,
+            false => 0,
         };
-        self.give_back();
-        room
+        let chains = self.burst.chains().map(bytes).filter(|bytes| *bytes > 0);
+        let usual = self.options.layout.bytes() + USUAL_FRAME_BYTES;
+        let (count, total) = chains.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
+        if self.options.mergeable { count.min(total / usual) } else { count }
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {
