@@ -173,6 +173,23 @@ pub struct Rfc2544 {
     #[arg(long, value_enum, default_value_t = Search::Tst009)]
     pub search: Search,
 
+    /// Also the loss at each load, from the most that is offered downwards (RFC 2544 section 26.3).
+    #[arg(long)]
+    pub frame_loss: bool,
+
+    /// By how much the load falls from one trial of --frame-loss to the next, percent of the most.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub loss_step: u8,
+
+    /// Also the longest burst without loss, and what buffer that tells of (RFC 9004). In full it takes more
+    /// than an hour a size.
+    #[arg(long, conflicts_with = "bidirectional")]
+    pub back_to_back: bool,
+
+    /// Searches for the longest burst, over which mean and deviation are [default: 50, or 5 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub bursts: Option<u32>,
+
     /// Frame lengths in bytes as they lie in the buffer, without frame check sequence; or mixes, spelled
     /// out, as in 64x7+570x4+1518x1.
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]

@@ -1,0 +1,329 @@
+//! What was found, as rows of text: the terminal's tables and the page's are the same.
+use traffic::results::{Bursts, Latency, Run, SearchResult, SizeResult};
+use traffic::search::rfc2544::BackToBack;
+use traffic::search::{Finding, Load};
+
+use super::search::why_undecided;
+
+/// A table and what its columns mean.
+pub struct Table {
+    pub title: &'static str,
+    pub headings: &'static [&'static str],
+    pub rows: Vec<Vec<String>>,
+    pub notes: Vec<String>,
+}
+
+/// Stands beside a figure that a disturbed machine may have spoilt.
+pub const DISTURBED: &str = "!";
+
+/// All tables that have a row.
+pub fn of(run: &Run) -> Vec<Table> {
+    let all = [rates(run), latency(run), goals(run), frame_loss(run), back_to_back(run)];
+    all.into_iter().filter(|table| !table.rows.is_empty() || !table.notes.is_empty()).collect()
+}
+
+fn mega(fps: f64) -> String {
+    format!("{:.3}", fps / 1e6)
+}
+
+fn mega_load(load: Load) -> String {
+    mega(load.frames_per_second() as f64)
+}
+
+fn us(seconds: f64) -> String {
+    format!("{:.1}", seconds * 1e6)
+}
+
+/// As many digits as it takes to tell it from nothing.
+fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        0.0 => "0".to_owned(),
+        percent if percent < 0.001 => format!("{percent:.1e}"),
+        percent if percent < 1.0 => format!("{percent:.3}"),
+        percent => format!("{percent:.1}"),
+    }
+}
+
+/// A path on which the device under test works in the generator's own time.
+fn is_software(run: &Run) -> bool {
+    !run.labels.is_empty()
+}
+
+fn rates(run: &Run) -> Table {
+    let row = |size: &SizeResult| {
+        let rate = size.search.rate_fps();
+        let (trials, invalid) = size.search.trials();
+        let disturbed = if size.maximum.disturbed { DISTURBED } else { "" };
+        let limited = if is_software(run) { "not told" } else { size.maximum.bottleneck() };
+        vec![
+            size.frames.clone(),
+            mega(size.maximum.received_fps) + disturbed,
+            rate.map_or_else(|| "-".to_owned(), mega),
+            upper(&size.search).map_or_else(String::new, mega_load),
+            rate.map_or_else(String::new, |fps| format!("{:.3}", fps * size.mean_bytes * 8.0 / 1e9)),
+            rate.map_or_else(String::new, |fps| format!("{:.2}", fps / size.maximum.received_fps)),
+            limited.to_owned(),
+            format!("{trials} ({invalid})"),
+        ]
+    };
+    let headings = &[
+        "bytes",
+        "maximum Mpps",
+        "found Mpps",
+        "not at Mpps",
+        "found Gbit/s",
+        "of maximum",
+        "limited by",
+        "trials (disturbed)",
+    ];
+    Table { title: "Rates", headings, rows: run.sizes.iter().map(row).collect(), notes: rate_notes(run) }
+}
+
+/// The lowest load that was not carried.
+fn upper(search: &SearchResult) -> Option<Load> {
+    fn of<L>(finding: &Finding<Load, L>) -> Option<Load> {
+        match finding {
+            Finding::Bracketed { upper, .. } | Finding::BelowMinimum { upper } => Some(*upper),
+            Finding::AtMaximum { .. } => None,
+            Finding::Undecided { upper, .. } => *upper,
+        }
+    }
+    match search {
+        SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => of(finding),
+        SearchResult::Mlr { outcome } => outcome.results.first().and_then(|goal| of(&goal.finding)),
+        SearchResult::Maximum { .. } => None,
+    }
+}
+
+fn rate_notes(run: &Run) -> Vec<String> {
+    let search = match run.sizes.first().map(|size| &size.search) {
+        Some(SearchResult::Rfc2544 { .. }) => "no frame lost in the deciding trial (RFC 2544 section 26.1)",
+        Some(SearchResult::Tst009 { .. }) => {
+            "no frame lost in one of two trials (ETSI NFV-TST 009 section 12.3.3)"
+        }
+        Some(SearchResult::Mlr { .. }) => "MLRsearch (RFC 9971), first goal: no loss, exceed ratio 50 %",
+        _ => "as much as came through, whatever was lost",
+    };
+    let seconds = run.maximum_trial_ns as f64 / 1e9;
+    let mut notes = vec![
+        format!("found: {search}. not at: the lowest load that was too high; none where all was carried."),
+        format!(
+            "maximum: as much as the device takes, whatever it loses; the median of trials of {seconds:.3} s."
+        ),
+        "Lengths are those in the buffers, without frame check sequence.".to_owned(),
+    ];
+    if is_software(run) {
+        notes.push(
+            "limited by: not told on a TAP, where the kernel does its part within the generator's own system \
+             calls."
+                .to_owned(),
+        );
+    }
+    if run.sizes.iter().any(|size| size.maximum.disturbed) {
+        notes.push(format!("{DISTURBED} the generator was preempted in every trial; it may be too low."));
+    }
+    for size in &run.sizes {
+        let margin = size.loopback_fps / size.maximum.received_fps.max(1.0);
+        notes.push(format!(
+            "{}: the generator alone moves {:.2} Mpps, {margin:.1} times what was measured{}",
+            size.frames,
+            size.loopback_fps / 1e6,
+            if margin < 1.5 { " (too close: it is the generator that is measured)" } else { "" }
+        ));
+        notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frames)));
+    }
+    notes
+}
+
+fn latency(run: &Run) -> Table {
+    let row = |size: &SizeResult, at: &Latency| {
+        let (h, seconds) = (&at.histogram, run.latency_trial_ns as f64 / 1e9);
+        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+        let share = if at.percent == 0 { "idle".to_owned() } else { format!("{} %", at.percent) };
+        let disturbed = if at.disturbed { DISTURBED } else { "" };
+        vec![
+            size.frames.clone(),
+            share,
+            mega(at.load_fps as f64),
+            us(h.median_ns()) + disturbed,
+            us(h.quantile_ns(0.99)) + disturbed,
+            us(h.max_ns()) + disturbed,
+            format!("{} in {seconds:.2} s", h.count()),
+            format!("{} / {}", at.lost, at.missed),
+            at.invalid.to_string(),
+        ]
+    };
+    let rows: Vec<_> =
+        run.sizes.iter().flat_map(|size| size.latency.iter().map(|at| row(size, at))).collect();
+    let headings = &[
+        "bytes",
+        "load",
+        "Mpps",
+        "median µs",
+        "99 % µs",
+        "maximum µs",
+        "frames",
+        "lost / missed",
+        "disturbed",
+    ];
+    let mut notes = Vec::new();
+    if !rows.is_empty() {
+        notes.push(
+            "Latency counts from when a frame was due, the generator's own share included. load: of what was \
+             found. The maximum is that of these frames in this time, no bound (RFC 2544 section 26.2 asks for \
+             20 streams of 120 s). missed: frames for which the generator was too late; they have no latency."
+                .to_owned(),
+        );
+    }
+    if run.sizes.iter().flat_map(|size| &size.latency).any(|at| at.disturbed) {
+        notes.push(format!(
+            "{DISTURBED} every trial was disturbed; this is the last, and says nothing for sure."
+        ));
+    }
+    Table { title: "Latency", headings, rows, notes }
+}
+
+fn goals(run: &Run) -> Table {
+    let mut rows = Vec::new();
+    for size in &run.sizes {
+        let SearchResult::Mlr { outcome } = &size.search else { continue };
+        for result in &outcome.results {
+            let goal = &result.goal;
+            let (lower, upper, remark) = match result.finding {
+                Finding::Bracketed { lower, upper } => (Some(lower), Some(upper), String::new()),
+                Finding::AtMaximum { lower } => {
+                    (Some(lower), None, "irregular: at the most offered".to_owned())
+                }
+                Finding::BelowMinimum { upper } => {
+                    (None, Some(upper), "irregular: not even the least".to_owned())
+                }
+                Finding::Undecided { lower, upper, cut } => {
+                    (lower, upper, format!("irregular: undecided ({cut:?})"))
+                }
+            };
+            rows.push(vec![
+                size.frames.clone(),
+                format!("{} %", percent(goal.loss().parts_per_billion() as f64 / 1e9)),
+                lower.map_or_else(String::new, |lower| mega_load(lower.load)),
+                upper.map_or_else(String::new, mega_load),
+                lower.map_or_else(String::new, |lower| mega(lower.conditional_throughput_fps)),
+                remark,
+            ]);
+        }
+    }
+    let headings = &[
+        "bytes",
+        "loss at most",
+        "lower bound Mpps",
+        "upper bound Mpps",
+        "conditional throughput Mpps",
+        "result",
+    ];
+    let mut notes = Vec::new();
+    if !rows.is_empty() {
+        notes.push(
+            "Both bounds of each goal (RFC 9971): at most half of the time at a lower bound may have more loss. \
+             Conditional throughput: what came through at the lower bound."
+                .to_owned(),
+        );
+    }
+    Table { title: "MLRsearch goals", headings, rows, notes }
+}
+
+fn frame_loss(run: &Run) -> Table {
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for size in &run.sizes {
+        let Some(found) = &size.frame_loss else { continue };
+        for point in &found.points {
+            rows.push(vec![
+                size.frames.clone(),
+                format!("{} %", point.percent),
+                mega_load(point.load),
+                mega(point.result.received_fps()),
+                percent(point.result.loss_ratio()),
+            ]);
+        }
+        if let Some(cut) = found.cut {
+            notes.push(format!("{}: cut short ({cut:?})", size.frames));
+        } else if !found.ended_lossless {
+            notes.push(format!("{}: no two loads in succession without loss", size.frames));
+        }
+    }
+    if !rows.is_empty() {
+        let what = "From the most that was offered downwards, until two loads in succession lose nothing (RFC \
+                    2544 section 26.3).";
+        notes.insert(0, what.to_owned());
+    }
+    let headings = &["bytes", "of the most", "offered Mpps", "received Mpps", "lost %"];
+    Table { title: "Frame loss rate", headings, rows, notes }
+}
+
+fn back_to_back(run: &Run) -> Table {
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for size in &run.sizes {
+        let why = match &size.back_to_back {
+            None => continue,
+            Some(Bursts::LeftOut { why }) => why.clone(),
+            Some(Bursts::Made { outcome: BackToBack::NotApplicable { plan } }) => format!(
+                "not applicable: the throughput is not below the {} Mpps that the generator can offer, so no \
+                 burst fills a buffer (RFC 9004 section 6.1)",
+                mega_load(plan.max_rate)
+            ),
+            Some(Bursts::Made { outcome: BackToBack::Measured { plan, statistics: Some(found), .. } }) => {
+                rows.push(vec![
+                    size.frames.clone(),
+                    found.searches.to_string(),
+                    format!("{:.0}", found.mean_frames),
+                    found.min_frames.to_string(),
+                    found.max_frames.to_string(),
+                    format!("{:.1}", found.standard_deviation_frames),
+                    mega_load(plan.max_rate),
+                    us(found.implied_buffer_seconds),
+                    us(found.corrected_buffer_seconds),
+                ]);
+                continue;
+            }
+            Some(Bursts::Made { outcome: BackToBack::Measured { cut: Some(cut), .. } }) => {
+                format!("no figure, cut short ({cut:?})")
+            }
+            Some(Bursts::Made { outcome: BackToBack::Measured { plan, .. } }) => format!(
+                "no figure: a burst of {} frames, the longest that was tried, still lost none",
+                plan.max_burst.frames()
+            ),
+        };
+        notes.push(format!("{}: {why}", size.frames));
+    }
+    if !rows.is_empty() {
+        notes.push(
+            "Longest burst without loss, over so many searches (RFC 9004). The buffer's time is mean over rate; \
+             corrected, it leaves out what the device forwards meanwhile."
+                .to_owned(),
+        );
+        if run.quick {
+            notes.push("Quick: shorter bursts and waits than the 30 s and 2 s of RFC 9004.".to_owned());
+        }
+    }
+    let headings = &[
+        "bytes",
+        "searches",
+        "mean frames",
+        "minimum",
+        "maximum",
+        "std. deviation",
+        "burst at Mpps",
+        "buffer µs",
+        "corrected µs",
+    ];
+    Table { title: "Back-to-back", headings, rows, notes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_little_loss_is_not_printed_as_none() {
+        let printed = [0.0, 1e-9, 0.000_4, 0.005, 0.123, 1.0].map(percent);
+        assert_eq!(printed, ["0", "1.0e-7", "0.040", "0.500", "12.3", "100.0"]);
+    }
+}
