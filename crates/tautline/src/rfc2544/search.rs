@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use traffic::results::SearchResult;
 use traffic::search::{
-    Finding, Load, Measured, Progress as Step, SearchRange, Share, maximum, mlr, rfc2544, tst009,
+    Cut, Finding, Load, Measured, Progress as Step, SearchRange, Share, maximum, mlr, rfc2544, tst009,
 };
 
 use super::measure::{Bench, LEAST_FPS};
@@ -64,16 +64,28 @@ pub fn result(measured: &Measured) -> String {
     }
 }
 
+/// What cut a search short, for people.
+pub fn why_cut(cut: Cut) -> &'static str {
+    match cut {
+        Cut::Trials => "the number of trials that a search may take was reached",
+        Cut::Traffic => "the time that a search may take was reached",
+        Cut::Invalid => {
+            "the generator was disturbed or too slow in every try at one load; give it a CPU of its own (--cpu), \
+             or offer less (--max-rate)"
+        }
+    }
+}
+
 /// Why a search has no answer, for people.
 pub fn why_undecided(result: &SearchResult) -> Option<String> {
     let of = |finding: &Finding<Load>| match finding {
-        Finding::Undecided { cut, .. } => Some(format!("undecided ({cut:?})")),
+        Finding::Undecided { cut, .. } => Some(format!("undecided: {}", why_cut(*cut))),
         Finding::BelowMinimum { .. } => Some(format!("frames are lost even at {LEAST_FPS} frames/s")),
         _ => None,
     };
     match result {
         SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => of(finding),
-        SearchResult::Mlr { outcome } => outcome.cut.map(|cut| format!("undecided ({cut:?})")),
+        SearchResult::Mlr { outcome } => outcome.cut.map(|cut| format!("undecided: {}", why_cut(cut))),
         SearchResult::Maximum { .. } => None,
     }
 }

@@ -3,7 +3,7 @@ use traffic::results::{Bursts, Latency, Run, SearchResult, SizeResult};
 use traffic::search::rfc2544::BackToBack;
 use traffic::search::{Finding, Load};
 
-use super::search::why_undecided;
+use super::search::{why_cut, why_undecided};
 
 /// A table and what its columns mean.
 pub struct Table {
@@ -197,9 +197,7 @@ fn goals(run: &Run) -> Table {
                 Finding::BelowMinimum { upper } => {
                     (None, Some(upper), "irregular: not even the least".to_owned())
                 }
-                Finding::Undecided { lower, upper, cut } => {
-                    (lower, upper, format!("irregular: undecided ({cut:?})"))
-                }
+                Finding::Undecided { lower, upper, .. } => (lower, upper, "irregular: undecided".to_owned()),
             };
             rows.push(vec![
                 size.frames.clone(),
@@ -244,7 +242,7 @@ fn frame_loss(run: &Run) -> Table {
             ]);
         }
         if let Some(cut) = found.cut {
-            notes.push(format!("{}: cut short ({cut:?})", size.frames));
+            notes.push(format!("{}: cut short: {}", size.frames, why_cut(cut)));
         } else if !found.ended_lossless {
             notes.push(format!("{}: no two loads in succession without loss", size.frames));
         }
@@ -284,7 +282,7 @@ fn back_to_back(run: &Run) -> Table {
                 continue;
             }
             Some(Bursts::Made { outcome: BackToBack::Measured { cut: Some(cut), .. } }) => {
-                format!("no figure, cut short ({cut:?})")
+                format!("no figure, cut short: {}", why_cut(*cut))
             }
             Some(Bursts::Made { outcome: BackToBack::Measured { plan, .. } }) => format!(
                 "no figure: a burst of {} frames, the longest that was tried, still lost none",
