@@ -44,6 +44,11 @@ pub struct SizeResult {
     pub loopback_fps: f64,
     /// What came through with no condition on loss.
     pub maximum: Maximum,
+    /// The most that was offered to find something: a little more than the device took, or what the user
+    /// said, or what the generator kept.
+    pub most_fps: u64,
+    /// The generator kept less than was to be offered.
+    pub generator_kept_less: bool,
     /// The search's answer.
     pub search: SearchResult,
     /// At shares of the rate that was found, lowest first.

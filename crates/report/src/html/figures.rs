@@ -61,7 +61,9 @@ pub fn render(figures: &Figures) -> String {
                     }
                 }
                 @for table in &figures.tables { (tabled(table)) }
-                @for plot in &figures.plots { (drawn(plot)) }
+                section {
+                    div class="plots" { @for plot in &figures.plots { (drawn(plot)) } }
+                }
             }
             footer { p { "Drawn by Tautline " (env!("CARGO_PKG_VERSION")) "." } }
         },
@@ -99,8 +101,8 @@ fn drawn(plot: &Plot) -> Markup {
         .collect();
     let series: Vec<Series> = lines.iter().map(|line| line.series.clone()).collect();
     html! {
-        section {
-            h2 { (units::text(&plot.title)) }
+        div {
+            h3 { (units::text(&plot.title)) }
             @match draw(&plot.title, &plot.x_title, &plot.unit, &lines, &[]) {
                 Some(picture) => { (legend(&series)) (picture) }
                 None => { p { "Nothing to draw." } }

@@ -8,7 +8,7 @@ use super::measure::{Bench, unless_interrupted};
 use super::search::result;
 
 /// How much of the rate that the generator reached in short bursts it is asked to hold in long ones.
-const HELD: f64 = 0.9;
+const HELD: f64 = 0.8;
 
 /// RFC 9004. There is no wire that says what the largest rate is: it is the user's `--max-rate`, or what the
 /// generator puts into the idle device, and at least the most that the search offered.

@@ -56,6 +56,9 @@ const QUICK_BURST_SEARCHES: u32 = 5;
 /// RFC 9004 section 6.2.
 const FULL_LONGEST_BURST: Duration = Duration::from_secs(30);
 
+/// More than the rings hold at any rate of interest.
+const LEAST_LONGEST_BURST: Duration = Duration::from_millis(100);
+
 impl Job {
     /// Understands all of it, or says what is wrong.
     pub fn read(arguments: &cli::Rfc2544) -> anyhow::Result<Self> {
@@ -94,7 +97,7 @@ impl Job {
                 let searches = if full { FULL_BURST_SEARCHES } else { QUICK_BURST_SEARCHES };
                 NonZeroU32::new(searches).unwrap_or(NonZeroU32::MIN)
             }),
-            longest: if full { FULL_LONGEST_BURST } else { trial / 10 },
+            longest: if full { FULL_LONGEST_BURST } else { (trial / 10).max(LEAST_LONGEST_BURST) },
         });
         if arguments.back_to_back && arguments.search == cli::Search::Maximum {
             let why = "it needs a throughput to be held against; choose another --search than maximum";

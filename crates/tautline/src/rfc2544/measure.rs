@@ -18,6 +18,9 @@ use crate::progress::Progress;
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
 const ATTEMPTS: u32 = 8;
 
+/// Tries at a load before a lower one is what the generator keeps.
+const KEEP_TRIES: u32 = 4;
+
 /// Percent of the found rate at which latency is measured; 0 is an idle path.
 const SHARES: [u8; 4] = [0, 10, 50, 90];
 
@@ -83,7 +86,8 @@ pub fn size(
     // Above what the device takes at most nothing can be found. The generator's own limit is no bound of
     // the device's, but nothing above it can be tried.
     let ceiling = (maximum.taken_fps.max(maximum.received_fps) * 1.02) as u64;
-    let most = job.max_rate.map_or(ceiling, Load::frames_per_second).max(LEAST_FPS + directions);
+    let asked = job.max_rate.map_or(ceiling, Load::frames_per_second).max(LEAST_FPS + directions);
+    let most = kept(&mut bench, asked)?.max(LEAST_FPS + directions);
     let range = Load::new(LEAST_FPS).zip(Load::new(most));
     let range = range.and_then(|(least, most)| SearchRange::new(least, most));
     let range =
@@ -110,11 +114,31 @@ pub fn size(
         mean_bytes: mix.mean_bytes(),
         loopback_fps,
         maximum,
+        most_fps: most,
+        generator_kept_less: most < asked,
         search,
         latency,
         frame_loss,
         back_to_back: bursts.transpose()?,
     })
+}
+
+/// The highest load up to `asked` that the generator keeps (rule 6): a search that begins above it would have
+/// nothing but trials that say nothing.
+fn kept(bench: &mut Bench<'_, '_>, asked: u64) -> anyhow::Result<u64> {
+    let mut fps = asked;
+    while fps > asked / 4 {
+        let Some(load) = Load::new(fps) else { break };
+        (bench.say)(&format!("whether the generator keeps {:.3} Mpps", fps as f64 / 1e6));
+        for _ in 0..KEEP_TRIES {
+            if bench.trial(load, bench.job.latency_trial() / 4)?.valid().is_some() {
+                return Ok(fps);
+            }
+        }
+        fps = fps * 9 / 10;
+    }
+    // Disturbed whatever the load: let the search find out, and say so.
+    Ok(asked)
 }
 
 /// Some undisturbed trials, or as many as there may be.

@@ -9,6 +9,11 @@ use super::{show, tables};
 /// No loss has no place on a logarithmic axis; it is drawn here.
 const NO_LOSS_PPM: f64 = 0.01;
 
+/// Named in the titles: ticks have little room.
+fn ppm() -> Unit {
+    Unit::Other(String::new())
+}
+
 /// All that is on the page.
 pub fn figures(run: &Run) -> Figures {
     let mut facts = vec![
@@ -28,7 +33,7 @@ pub fn figures(run: &Run) -> Figures {
             .map(|size| {
                 let points = size.latency.iter();
                 let at = |l: &traffic::results::Latency| {
-                    (l.load_fps as f64, l.histogram.quantile_ns(quantile) as f64)
+                    (l.load_fps as f64 / 1e6, l.histogram.quantile_ns(quantile) as f64)
                 };
                 (format!("{} bytes", size.frames), points.map(at).collect())
             })
@@ -36,14 +41,14 @@ pub fn figures(run: &Run) -> Figures {
     };
     let plot = |title: &str, unit: Unit, lines| Plot {
         title: title.to_owned(),
-        x_title: "frames/s offered".to_owned(),
+        x_title: "Mpps offered".to_owned(),
         unit,
         lines,
     };
     let mut plots = vec![
         plot(
-            &format!("Loss against load, every valid trial (no loss is drawn at {NO_LOSS_PPM} ppm)"),
-            Unit::Other("ppm".to_owned()),
+            &format!("Loss against load, ppm, every valid trial (none is drawn at {NO_LOSS_PPM})"),
+            ppm(),
             of_each(|size| loss(size.search.records())),
         ),
         plot("Latency against load, median", Unit::Nanos, latency(0.5)),
@@ -51,8 +56,8 @@ pub fn figures(run: &Run) -> Figures {
     ];
     if run.sizes.iter().any(|size| size.frame_loss.is_some()) {
         let walked = |size: &SizeResult| size.frame_loss.as_ref().map_or_else(Vec::new, |f| loss(&f.trials));
-        let title = format!("Frame loss rate, RFC 2544 section 26.3 (no loss is drawn at {NO_LOSS_PPM} ppm)");
-        plots.insert(1, plot(&title, Unit::Other("ppm".to_owned()), of_each(walked)));
+        let title = format!("Frame loss rate, ppm, RFC 2544 section 26.3 (none is drawn at {NO_LOSS_PPM})");
+        plots.insert(1, plot(&title, ppm(), of_each(walked)));
     }
     Figures {
         title: "Packet rates and latency under load".to_owned(),
@@ -75,7 +80,9 @@ fn table(of: tables::Table) -> Table {
 fn loss(trials: &[Record]) -> Vec<(f64, f64)> {
     let valid = trials.iter().filter_map(|trial| Some((trial.input.load, trial.measured.valid()?)));
     let mut points: Vec<(f64, f64)> = valid
-        .map(|(load, result)| (load.frames_per_second() as f64, (result.loss_ratio() * 1e6).max(NO_LOSS_PPM)))
+        .map(|(load, result)| {
+            (load.frames_per_second() as f64 / 1e6, (result.loss_ratio() * 1e6).max(NO_LOSS_PPM))
+        })
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
     points.dedup_by(|next, kept| next.0 == kept.0);

@@ -79,6 +79,19 @@ fn rates(run: &Run) -> Table {
     Table { title: "Rates", headings, rows: run.sizes.iter().map(row).collect(), notes: rate_notes(run) }
 }
 
+/// Whether the search ended at the largest load that it had.
+fn at_the_most(search: &SearchResult) -> bool {
+    match search {
+        SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => {
+            matches!(finding, Finding::AtMaximum { .. })
+        }
+        SearchResult::Mlr { outcome } => {
+            outcome.results.first().is_some_and(|goal| matches!(goal.finding, Finding::AtMaximum { .. }))
+        }
+        SearchResult::Maximum { .. } => false,
+    }
+}
+
 /// The lowest load that was not carried.
 fn upper(search: &SearchResult) -> Option<Load> {
     fn of<L>(finding: &Finding<Load, L>) -> Option<Load> {
@@ -130,6 +143,19 @@ fn rate_notes(run: &Run) -> Vec<String> {
             size.loopback_fps / 1e6,
             if margin < 1.5 { " (too close: it is the generator that is measured)" } else { "" }
         ));
+        if size.generator_kept_less {
+            notes.push(format!(
+                "{}: the generator kept no more than {} Mpps; nothing above that was offered",
+                size.frames,
+                mega(size.most_fps as f64)
+            ));
+        }
+        if at_the_most(&size.search) {
+            notes.push(format!(
+                "{}: carried at the most that was offered: the device's limit is not below it, and was not seen",
+                size.frames
+            ));
+        }
         notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frames)));
     }
     notes
