@@ -181,8 +181,8 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=10))]
     pub loss_step: u8,
 
-    /// Also the longest burst without loss, and what buffer that tells of (RFC 9004). In full it takes more
-    /// than an hour a size.
+    /// Also the longest burst without loss, and what buffer that tells of (RFC 9004). Without --quick it may
+    /// take half an hour a size.
     #[arg(long, conflicts_with = "bidirectional")]
     pub back_to_back: bool,
 
@@ -282,7 +282,9 @@ const RATES: &str = "\
 No DPDK, huge pages or root are needed: the other end is any vhost-user switch.
 
   tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b &
-  tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64,1518 --quick";
+  tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64,1518 --quick
+
+Ports are those of `tautline switch --help`, captures excepted. A path with a TAP is labelled in every output.";
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]

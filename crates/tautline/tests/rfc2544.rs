@@ -312,6 +312,41 @@ fn open_vswitch_with_dpdk() {
     check(&run, &["64"]);
 }
 
+/// The commands that `docs/rfc2544.md` gives, word by word but for shorter trials and a folder of their own.
+#[test]
+fn the_commands_of_the_page_work() {
+    let _alone = alone();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rfc2544.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for block in ["switch", "testpmd"] {
+        let script = page.split(&format!("```sh {block}\n")).nth(1).unwrap().split("```").next().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let script = script
+            .replace("/tmp/", &format!("{}/", folder.path().display()))
+            .replace("--quick", "--trial-s 0.1 --width 20 --max-rate 20000");
+        // Whatever fails, what was started ends.
+        let script = format!("set -e\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}");
+        let programs = Path::new(TAUTLINE).parent().unwrap().display();
+        let output = Command::new("timeout")
+            .args(["120", "bash", "-c", &script])
+            .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let (text, error) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{block}: {text}{error}");
+        let columns = ["maximum Mpps", "found Mpps", "not at Mpps", "limited by"];
+        for part in columns.iter().chain(&["Quick: trials", "\n 64 ", "\n 1518 "]) {
+            assert!(text.contains(part), "{block}: {part}: {text}");
+        }
+        for column in columns {
+            assert!(page.contains(&format!("\n| {column}")), "{column} is not explained");
+        }
+        assert_eq!(folder.path().join("rates.html").exists(), block == "switch");
+    }
+}
+
 #[test]
 fn a_limit_that_is_missed_is_exit_code_3_and_what_is_wrong_is_said() {
     let _alone = alone();

@@ -59,7 +59,8 @@ fn the_longest_burst_is_the_buffer_and_what_went_meanwhile() {
     let plan = BackToBackPlan {
         max_rate: Load::new(BURST_FPS).unwrap(),
         throughput: Load::new(1_000_000_000 / EACH.as_nanos() as u64).unwrap(),
-        max_burst: Burst::new(500).unwrap(),
+        max_burst: Burst::new(5000).unwrap(),
+        first_burst: Burst::new(64),
         width: Share::ZERO,
         verification: Verification::NONE,
         repeats: NonZeroU32::new(2).unwrap(),

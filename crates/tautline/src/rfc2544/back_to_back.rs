@@ -10,6 +10,9 @@ use super::search::result;
 /// How much of the rate that the generator reached in short bursts it is asked to hold in long ones.
 const HELD: f64 = 0.8;
 
+/// Frames that any ring holds.
+const FIRST: u64 = 64;
+
 /// RFC 9004. There is no wire that says what the largest rate is: it is the user's `--max-rate`, or what the
 /// generator puts into the idle device, and at least the most that the search offered.
 pub fn searched(
@@ -35,6 +38,7 @@ pub fn searched(
         max_rate,
         throughput,
         max_burst,
+        first_burst: Burst::new(FIRST),
         width: job.width,
         verification: job.verification,
         repeats: how.searches,

@@ -200,6 +200,7 @@ fn burst_plan() -> BackToBackPlan {
         max_rate: load(10_000_000),
         throughput: load(6_000_000),
         max_burst: Burst::new(300_000_000).unwrap(),
+        first_burst: None,
         width: Share::ZERO,
         verification: Verification::NONE,
         repeats: times(3),
@@ -224,6 +225,35 @@ fn back_to_back_finds_the_buffer_behind_the_burst() {
     let buffered = statistics.corrected_buffer_seconds * 10_000_000.0;
     assert!((buffered - 4096.0).abs() < 1.0, "{buffered}");
     assert!(searches.iter().all(|search| search.trials.len() <= 31));
+}
+
+#[test]
+fn back_to_back_from_below_finds_the_same_with_little_traffic() {
+    for first in [1, 64, 100_000, 400_000_000] {
+        let plan = BackToBackPlan { first_burst: Burst::new(first), repeats: times(1), ..burst_plan() };
+        let mut buffer = Buffer::new(4096, 6_000_000);
+        let Ok(found) =
+            back_to_back(plan, &Budget::default(), |b, r| buffer.measure::<Infallible>(b, r), |_| ());
+        let BackToBack::Measured { statistics: Some(statistics), .. } = found else { panic!("{found:?}") };
+        assert!((10_239..=10_241).contains(&statistics.max_frames), "{statistics:?}");
+        assert_eq!(buffer.asked[0].frames(), first.min(300_000_000));
+        if first <= 64 {
+            assert!(buffer.asked.iter().all(|burst| burst.frames() < 2 * 10_241), "{:?}", buffer.asked);
+        }
+    }
+    // Up to the longest, and not beyond.
+    let plan = BackToBackPlan {
+        first_burst: Burst::new(64),
+        max_burst: Burst::new(1000).unwrap(),
+        repeats: times(1),
+        ..burst_plan()
+    };
+    let mut buffer = Buffer::new(4096, 6_000_000);
+    let Ok(found) = back_to_back(plan, &Budget::default(), |b, r| buffer.measure::<Infallible>(b, r), |_| ());
+    let BackToBack::Measured { searches, .. } = found else { panic!("{found:?}") };
+    assert_eq!(searches[0].finding, Finding::AtMaximum { lower: plan.max_burst });
+    let asked: Vec<u64> = buffer.asked.iter().map(|burst| burst.frames()).collect();
+    assert_eq!(asked, [64, 128, 256, 512, 1000]);
 }
 
 #[test]
