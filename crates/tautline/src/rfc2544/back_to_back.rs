@@ -7,19 +7,21 @@ use super::job::BurstJob;
 use super::measure::{Bench, unless_interrupted};
 use super::search::result;
 
-/// How much of the rate that the generator reached in short bursts it is asked to hold in long ones.
+/// How much of the rate that the generator reached it is asked to hold.
 const HELD: f64 = 0.8;
 
 /// Frames that any ring holds.
 const FIRST: u64 = 64;
 
 /// RFC 9004. There is no wire that says what the largest rate is: it is the user's `--max-rate`, or what the
-/// generator puts into the idle device, and at least the most that the search offered.
+/// generator puts into the idle device and can take back meanwhile, and at least the most that the search
+/// offered.
 pub fn searched(
     bench: &mut Bench<'_, '_>,
     how: BurstJob,
     throughput: Option<Load>,
     most: Load,
+    loopback_fps: f64,
 ) -> anyhow::Result<Bursts> {
     let left_out = |why: &str| Ok(Bursts::LeftOut { why: why.to_owned() });
     if bench.mix.period().iter().any(|bytes| f64::from(*bytes) != bench.mix.mean_bytes()) {
@@ -30,7 +32,8 @@ pub fn searched(
     };
     let (job, say) = (bench.job, bench.say);
     say("bursts: the generator's rate");
-    let held = bench.loaded.burst_rate()?.and_then(|rate| Load::new((rate * HELD) as u64));
+    let held = bench.loaded.burst_rate()?;
+    let held = held.and_then(|rate| Load::new((rate.min(loopback_fps) * HELD) as u64));
     let max_rate = job.max_rate.or(held).map_or(most, |rate| rate.max(most));
     let max_burst = Burst::new(max_rate.frames_in(how.longest).max(1));
     let Some(max_burst) = max_burst else { return left_out("the longest burst has no frame") };

@@ -140,9 +140,10 @@ impl Job {
         tap.then(|| SOFTWARE_TAP.to_owned()).into_iter().collect()
     }
 
-    /// How long each trial for the maximum is: of a second, as many as there are.
+    /// How long each trial for the maximum is: all together as long as one for latencies, but each long
+    /// enough for a device that was asleep.
     pub fn maximum_trial(&self) -> Duration {
-        self.latency_trial() / MAXIMUM_TRIALS
+        (self.latency_trial() / MAXIMUM_TRIALS).max(Duration::from_millis(100))
     }
 
     /// How long latencies are watched at each load.

@@ -107,8 +107,9 @@ pub fn size(
     }
     let frame_loss =
         job.frame_loss.map(|step| frame_loss::walked(&mut bench, range.max(), step)).transpose()?;
-    let bursts =
-        job.back_to_back.map(|how| back_to_back::searched(&mut bench, how, search.throughput(), range.max()));
+    let bursts = job
+        .back_to_back
+        .map(|how| back_to_back::searched(&mut bench, how, search.throughput(), range.max(), loopback_fps));
     Ok(SizeResult {
         frames: mix.to_string(),
         mean_bytes: mix.mean_bytes(),

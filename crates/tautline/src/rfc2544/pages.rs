@@ -16,12 +16,9 @@ fn ppm() -> Unit {
 
 /// All that is on the page.
 pub fn figures(run: &Run) -> Figures {
-    let mut facts = vec![
-        ("command".to_owned(), run.command.clone()),
-        ("started".to_owned(), run.started.clone()),
-        ("CPU".to_owned(), format!("{}, {} online", run.host.cpu_model, run.host.cpus_online)),
-        ("kernel".to_owned(), run.host.kernel.clone()),
-    ];
+    let mut facts =
+        vec![("command".to_owned(), run.command.clone()), ("started".to_owned(), run.started.clone())];
+    facts.extend(show::machine(run).into_iter().map(|(name, fact)| (name.to_owned(), fact)));
     facts.extend(show::labels(run).into_iter().map(|label| ("label".to_owned(), label)));
     facts.extend(run.ports.iter().map(|port| ("port".to_owned(), port.clone())));
     let of_each = |points: fn(&SizeResult) -> Vec<(f64, f64)>| {

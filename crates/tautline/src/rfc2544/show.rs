@@ -15,10 +15,30 @@ pub fn labels(run: &Run) -> Vec<String> {
     labels
 }
 
+/// The machine (rule 11); what could not be read is left out.
+pub fn machine(run: &Run) -> Vec<(&'static str, String)> {
+    let host = &run.host;
+    let mitigations = host.mitigations.iter().map(|(name, state)| format!("{name}: {state}"));
+    let facts = [
+        ("CPU", format!("{}, {} online", host.cpu_model, host.cpus_online)),
+        ("hypervisor", host.hypervisor.clone()),
+        ("kernel", host.kernel.clone()),
+        ("kernel command line", host.command_line.clone()),
+        ("isolated CPUs", host.isolated_cpus.clone()),
+        ("huge pages", host.transparent_huge_pages.clone()),
+        ("governor", host.governor.clone()),
+        ("mitigations", mitigations.collect::<Vec<_>>().join("; ")),
+    ];
+    facts.into_iter().filter(|(_, fact)| !fact.is_empty()).collect()
+}
+
 /// What a person reads first.
 pub fn text(run: &Run, width: usize) -> String {
     let mut text = String::new();
-    for line in run.ports.iter().chain(&labels(run)) {
+    let facts = machine(run);
+    let facts = facts.iter().filter(|(name, _)| ["CPU", "hypervisor", "kernel"].contains(name));
+    let facts = facts.map(|(name, fact)| format!("{name}: {fact}")).collect::<Vec<_>>().join("; ");
+    for line in run.ports.iter().chain([&facts]).chain(&labels(run)) {
         let _ = writeln!(text, "{line}");
     }
     for part in tables::of(run) {

@@ -61,7 +61,8 @@ fn rates(run: &Run) -> Table {
             rate.map_or_else(|| "-".to_owned(), mega),
             upper(&size.search).map_or_else(String::new, mega_load),
             rate.map_or_else(String::new, |fps| format!("{:.3}", fps * size.mean_bytes * 8.0 / 1e9)),
-            rate.map_or_else(String::new, |fps| format!("{:.2}", fps / size.maximum.received_fps)),
+            rate.filter(|_| size.maximum.received_fps > 0.0)
+                .map_or_else(String::new, |fps| format!("{:.2}", fps / size.maximum.received_fps)),
             limited.to_owned(),
             format!("{trials} ({invalid})"),
         ]
