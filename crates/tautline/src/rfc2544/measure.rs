@@ -87,7 +87,11 @@ pub fn size(
     // the device's, but nothing above it can be tried.
     let ceiling = (maximum.taken_fps.max(maximum.received_fps) * 1.02) as u64;
     let asked = job.max_rate.map_or(ceiling, Load::frames_per_second).max(LEAST_FPS + directions);
-    let most = kept(&mut bench, asked)?.max(LEAST_FPS + directions);
+    let most = kept(asked, |load| {
+        say(&format!("whether the generator keeps {:.3} Mpps", load.frames_per_second() as f64 / 1e6));
+        Ok(bench.trial(load, job.latency_trial() / 4)?.valid().is_some())
+    })?;
+    let most = most.max(LEAST_FPS + directions);
     let range = Load::new(LEAST_FPS).zip(Load::new(most));
     let range = range.and_then(|(least, most)| SearchRange::new(least, most));
     let range =
@@ -126,13 +130,12 @@ pub fn size(
 
 /// The highest load up to `asked` that the generator keeps (rule 6): a search that begins above it would have
 /// nothing but trials that say nothing.
-fn kept(bench: &mut Bench<'_, '_>, asked: u64) -> anyhow::Result<u64> {
+fn kept(asked: u64, mut keeps: impl FnMut(Load) -> anyhow::Result<bool>) -> anyhow::Result<u64> {
     let mut fps = asked;
     while fps > asked / 4 {
         let Some(load) = Load::new(fps) else { break };
-        (bench.say)(&format!("whether the generator keeps {:.3} Mpps", fps as f64 / 1e6));
         for _ in 0..KEEP_TRIES {
-            if bench.trial(load, bench.job.latency_trial() / 4)?.valid().is_some() {
+            if keeps(load)? {
                 return Ok(fps);
             }
         }
@@ -183,5 +186,27 @@ fn latency_at(bench: &mut Bench<'_, '_>, percent: u8, load_fps: u64) -> anyhow::
         let lost = lost.map(|lane| lane.sent + lane.refused - lane.tally.distinct.min(lane.sent)).sum();
         let missed = outcome.lanes.iter().map(|lane| lane.missed).sum();
         return Ok(Latency { percent, load_fps, histogram, lost, missed, invalid, disturbed });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_begins_at_what_the_generator_keeps() {
+        let kept = |limit: u64, lucky: u32| {
+            let mut tries = 0;
+            super::kept(1000, |load| {
+                tries += 1;
+                Ok(load.frames_per_second() <= limit && tries % lucky == 0)
+            })
+            .unwrap()
+        };
+        assert_eq!(kept(1000, 1), 1000);
+        assert_eq!(kept(1000, KEEP_TRIES), 1000, "disturbed now and then");
+        assert_eq!(kept(850, 1), 810);
+        assert_eq!(kept(100, 1), 1000, "disturbed all the time: said by the search");
+        assert!(super::kept(1000, |_| bail!("interrupted")).is_err());
     }
 }
