@@ -330,6 +330,8 @@ fn the_commands_of_the_page_work() {
         let output = Command::new("timeout")
             .args(["120", "bash", "-c", &script])
             .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()))
+            // Where DPDK leaves files.
+            .env("RUNTIME_DIRECTORY", folder.path())
             .current_dir(folder.path())
             .output()
             .unwrap();
