@@ -173,6 +173,23 @@ pub struct Rfc2544 {
     #[arg(long, value_enum, default_value_t = Search::Tst009)]
     pub search: Search,
 
+    /// Also the loss at each load, from the most that is offered downwards (RFC 2544 section 26.3).
+    #[arg(long)]
+    pub frame_loss: bool,
+
+    /// By how much the load falls from one trial of --frame-loss to the next, percent of the most.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub loss_step: u8,
+
+    /// Also the longest burst without loss, and what buffer that tells of (RFC 9004). Without --quick it may
+    /// take half an hour a size.
+    #[arg(long, conflicts_with = "bidirectional")]
+    pub back_to_back: bool,
+
+    /// Searches for the longest burst, over which mean and deviation are [default: 50, or 5 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub bursts: Option<u32>,
+
     /// Frame lengths in bytes as they lie in the buffer, without frame check sequence; or mixes, spelled
     /// out, as in 64x7+570x4+1518x1.
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
@@ -265,7 +282,9 @@ const RATES: &str = "\
 No DPDK, huge pages or root are needed: the other end is any vhost-user switch.
 
   tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b &
-  tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64,1518 --quick";
+  tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64,1518 --quick
+
+Ports are those of `tautline switch --help`, captures excepted. A path with a TAP is labelled in every output.";
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]

@@ -1,8 +1,10 @@
 //! A path under test: what is sent into it, and what one trial on it says.
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::frames::{Access, Checker, Fields, SizeMix, Stream};
 use crate::rig::{RigError, TestRig};
+use crate::search::rfc2544::Burst;
 use crate::search::{Invalid, Load, Measured, TrialResult};
 use crate::trial::{self, Lane, Plan, TrialOutcome};
 
@@ -45,6 +47,16 @@ pub struct Loaded<'p> {
 
 /// Frames that the generator may miss before a trial says nothing: one in ten thousand.
 const MISSED_SHARE: u64 = 10_000;
+
+/// Bursts by which the generator's own rate is found, and the frames in each: as many as the smallest usual
+/// ring holds.
+const PROBES: u32 = 15;
+const PROBE_FRAMES: u64 = 256;
+
+/// By how much longer than planned a burst may take before it says nothing: a tenth, and what a look at the
+/// clock and a round of the loop may be late.
+const BURST_LATE: f64 = 0.1;
+const BURST_LATE_LEAST: Duration = Duration::from_micros(10);
 
 impl Path {
     /// Over the rig's ports 0 and, unless it is a loop, 1.
@@ -132,17 +144,56 @@ impl Loaded<'_> {
         self.run(trial::Load::Maximum, duration, false)
     }
 
+    /// One burst in the first direction. Where frames were lost the residual time passes: the device's
+    /// buffers are empty before the next. Where all came back they are empty at once.
+    pub fn burst(&mut self, burst: Burst, rate: Load) -> Result<(Measured, TrialOutcome), RigError> {
+        let frames_per_second = Some(rate.frames_per_second() as f64);
+        let load = trial::Load::Burst { frames: burst.frames(), frames_per_second };
+        let planned = rate.time_for(burst.frames());
+        // The end of the slots or, for a generator that is late, a while after: what is late shows in the
+        // outcome.
+        let limit = planned * 2 + Duration::from_millis(10);
+        let outcome = self.run_lanes(0..1, load, limit, false)?;
+        Ok((judge_burst(&outcome, planned), outcome))
+    }
+
+    /// The rate at which the generator puts frames into an idle device one after the other, frames per second
+    /// in the first direction: the median of some short bursts. None if no frame went in.
+    pub fn burst_rate(&mut self) -> Result<Option<f64>, RigError> {
+        let load = trial::Load::Burst { frames: PROBE_FRAMES, frames_per_second: None };
+        let mut rates = Vec::new();
+        for _ in 0..PROBES {
+            let outcome = self.run_lanes(0..1, load, Duration::from_millis(100), false)?;
+            let sent: u64 = outcome.lanes.iter().map(|lane| lane.sent).sum();
+            if sent > 0 {
+                rates.push(sent as f64 * 1e9 / outcome.sending_ns.max(1) as f64);
+            }
+        }
+        Ok(measure::statistics::median(&rates))
+    }
+
     fn run(
         &mut self,
         load: trial::Load,
         duration: Duration,
         latency: bool,
     ) -> Result<TrialOutcome, RigError> {
+        self.run_lanes(0..self.lanes.len(), load, duration, latency)
+    }
+
+    fn run_lanes(
+        &mut self,
+        which: Range<usize>,
+        load: trial::Load,
+        duration: Duration,
+        latency: bool,
+    ) -> Result<TrialOutcome, RigError> {
         let plan = Plan { load, duration, residual: self.residual, latency };
-        for Lane { streams, checker, .. } in &mut self.lanes {
+        let lanes = &mut self.lanes[which];
+        for Lane { streams, checker, .. } in lanes.iter_mut() {
             streams.iter().flat_map(Stream::next_by_flow).for_each(|(flow, next)| checker.begin(flow, next));
         }
-        trial::run(&mut self.path.rig, &mut self.lanes, &plan)
+        trial::run(&mut self.path.rig, lanes, &plan)
     }
 }
 
@@ -160,12 +211,43 @@ pub fn judge(outcome: &TrialOutcome) -> Measured {
         };
         return Measured::Invalid(reason);
     }
+    counted(outcome)
+}
+
+/// What a burst says about the device: nothing, unless every frame was offered, and in the time it was to
+/// take. A slower burst fits where the planned one would not.
+pub fn judge_burst(outcome: &TrialOutcome, planned: Duration) -> Measured {
+    let sum = |of: fn(&trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
+    let latest = planned.mul_f64(1.0 + BURST_LATE) + BURST_LATE_LEAST;
+    let missed = sum(|lane| lane.missed);
+    if outcome.noise.steal_ns > 0 {
+        return Measured::Invalid(Invalid::Preempted);
+    }
+    if missed > 0 || Duration::from_nanos(outcome.sending_ns) > latest {
+        let frames_due = sum(|lane| lane.scheduled);
+        // In time, at the rate at which it went.
+        let in_time = planned.as_nanos() as f64 / outcome.sending_ns.max(1) as f64;
+        let frames_sent = ((frames_due - missed) as f64 * in_time.min(1.0)) as u64;
+        return Measured::Invalid(match outcome.noise.involuntary_switches {
+            0 => Invalid::MissedRate { frames_due, frames_sent },
+            _ => Invalid::Preempted,
+        });
+    }
+    counted(outcome)
+}
+
+/// What was offered and what came back.
+fn counted(outcome: &TrialOutcome) -> Measured {
+    let sum = |of: fn(&trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
     // What the device had no room for when it was due is its loss, as it would be on a wire.
     let offered = sum(|lane| lane.sent + lane.refused);
     let received = sum(|lane| lane.tally.distinct);
     match TrialResult::new(offered, received.min(offered), Duration::from_nanos(outcome.sending_ns)) {
         Ok(result) => Measured::Valid(result),
-        Err(_) => Measured::Invalid(Invalid::MissedRate { frames_due: scheduled, frames_sent: 0 }),
+        Err(_) => {
+            let frames_due = sum(|lane| lane.scheduled);
+            Measured::Invalid(Invalid::MissedRate { frames_due, frames_sent: 0 })
+        }
     }
 }
 
@@ -251,6 +333,48 @@ mod tests {
         assert!(judge(&outcome).valid().is_some());
         outcome.noise.steal_ns = 1;
         assert_eq!(judge(&outcome), Measured::Invalid(Invalid::Preempted));
+    }
+
+    #[test]
+    fn a_burst_is_as_many_frames_as_asked_and_goes_the_first_way_only() {
+        for pairs in [1, 3] {
+            let mut path = path(pairs, true);
+            let mut loaded = path.load(&SizeMix::fixed(64).unwrap(), Duration::from_secs(1)).unwrap();
+            for frames in [1, 31, 32, 33, 100] {
+                let burst = Burst::new(frames).unwrap();
+                let (_, outcome) = loaded.burst(burst, Load::new(50_000).unwrap()).unwrap();
+                let [lane] = &outcome.lanes[..] else { panic!("{outcome:?}") };
+                assert_eq!(lane.scheduled, frames, "{lane:?}");
+                assert_eq!(lane.tally.distinct, lane.sent, "{lane:?}");
+            }
+            assert!(loaded.burst_rate().unwrap().unwrap() > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_burst_that_was_late_or_not_whole_says_nothing() {
+        let mut path = path(1, false);
+        let mut loaded = path.load(&SizeMix::fixed(64).unwrap(), Duration::from_secs(1)).unwrap();
+        let (burst, rate) = (Burst::new(100).unwrap(), Load::new(100_000).unwrap());
+        let (_, mut outcome) = loaded.burst(burst, rate).unwrap();
+        let planned = Duration::from_millis(1);
+        outcome.noise = Default::default();
+        let lane = &mut outcome.lanes[0];
+        (lane.sent, lane.refused, lane.missed, lane.tally.distinct) = (90, 10, 0, 90);
+        lane.scheduled = 100;
+        outcome.sending_ns = 1_000_000;
+        assert_eq!(judge_burst(&outcome, planned).valid().unwrap().frames_lost(), 10, "no room is loss");
+        outcome.sending_ns = 1_200_000;
+        let late = Measured::Invalid(Invalid::MissedRate { frames_due: 100, frames_sent: 83 });
+        assert_eq!(judge_burst(&outcome, planned), late);
+        outcome.noise.involuntary_switches = 1;
+        assert_eq!(judge_burst(&outcome, planned), Measured::Invalid(Invalid::Preempted));
+        (outcome.sending_ns, outcome.lanes[0].missed) = (1_000_000, 1);
+        assert_eq!(judge_burst(&outcome, planned), Measured::Invalid(Invalid::Preempted));
+        outcome.lanes[0].missed = 0;
+        assert!(judge_burst(&outcome, planned).valid().is_some());
+        outcome.noise.steal_ns = 1;
+        assert_eq!(judge_burst(&outcome, planned), Measured::Invalid(Invalid::Preempted));
     }
 
     #[test]

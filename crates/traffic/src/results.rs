@@ -2,7 +2,8 @@
 use measure::Histogram;
 use serde::Serialize;
 
-use crate::search::{Finding, Load, Record, maximum, mlr};
+use crate::search::rfc2544::{BackToBack, FrameLoss};
+use crate::search::{Finding, Load, Record, Share, maximum, mlr};
 
 /// Name and version of the results file.
 pub const SCHEMA: &str = "tautline-rfc2544/1";
@@ -20,8 +21,14 @@ pub struct Run {
     pub command: String,
     /// What the ports said of themselves once they were up.
     pub ports: Vec<String>,
+    /// What must stand beside every figure, such as "software: TAP": not comparable with what lacks it.
+    pub labels: Vec<String>,
     /// Whether trials were shorter than the standards ask for.
     pub quick: bool,
+    /// The length of the trials of [`SizeResult::maximum`] and [`SizeResult::latency`], nanoseconds.
+    pub maximum_trial_ns: u64,
+    /// The same.
+    pub latency_trial_ns: u64,
     /// By size or mix.
     pub sizes: Vec<SizeResult>,
 }
@@ -37,13 +44,23 @@ pub struct SizeResult {
     pub loopback_fps: f64,
     /// What came through with no condition on loss.
     pub maximum: Maximum,
+    /// The most that was offered to find something: a little more than the device took, or what the user
+    /// said, or what the generator kept.
+    pub most_fps: u64,
+    /// The generator kept less than was to be offered.
+    pub generator_kept_less: bool,
     /// The search's answer.
     pub search: SearchResult,
     /// At shares of the rate that was found, lowest first.
     pub latency: Vec<Latency>,
+    /// The loss at each load, RFC 2544 section 26.3; where it was asked for.
+    pub frame_loss: Option<FrameLoss>,
+    /// The longest burst without loss, RFC 9004; where it was asked for.
+    pub back_to_back: Option<Bursts>,
 }
 
-/// Maximum throughput: as much as the device takes, whatever it loses.
+/// Maximum throughput: as much as the device takes, whatever it loses. The trial with the median of what was
+/// received, of the undisturbed ones if there are any.
 #[derive(Debug, Serialize)]
 pub struct Maximum {
     /// Frames per second received.
@@ -53,9 +70,52 @@ pub struct Maximum {
     /// Share of the generator's rounds in which it had nothing to do: above a tenth the device is the
     /// bottleneck, below it the generator is.
     pub generator_idle: f64,
+    /// The generator was preempted in every trial: the figure may be too low.
+    pub disturbed: bool,
+    /// Every trial.
+    pub trials: Vec<MaximumTrial>,
+}
+
+/// One trial for the maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MaximumTrial {
+    /// As in [`Maximum`].
+    pub received_fps: f64,
+    /// As in [`Maximum`].
+    pub taken_fps: f64,
+    /// As in [`Maximum`].
+    pub generator_idle: f64,
+    /// The generator was preempted.
+    pub disturbed: bool,
+}
+
+/// What became of the back-to-back measurement.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bursts {
+    /// It cannot be made.
+    LeftOut {
+        /// In words.
+        why: String,
+    },
+    /// It was made, or found to be not applicable.
+    Made {
+        /// With every trial.
+        outcome: BackToBack,
+    },
 }
 
 impl Maximum {
+    /// Of at least one trial; None of none.
+    pub fn of(trials: Vec<MaximumTrial>) -> Option<Self> {
+        let disturbed = trials.iter().all(|trial| trial.disturbed);
+        let mut ones: Vec<&MaximumTrial> =
+            trials.iter().filter(|trial| trial.disturbed == disturbed).collect();
+        ones.sort_by(|a, b| a.received_fps.total_cmp(&b.received_fps));
+        let MaximumTrial { received_fps, taken_fps, generator_idle, .. } = **ones.get(ones.len() / 2)?;
+        Some(Maximum { received_fps, taken_fps, generator_idle, disturbed, trials })
+    }
+
     /// Which side could not go faster.
     pub fn bottleneck(&self) -> &'static str {
         if self.generator_idle > 0.1 { "device" } else { "generator" }
@@ -103,11 +163,39 @@ pub struct Latency {
     pub histogram: Histogram,
     /// Frames that did not arrive.
     pub lost: u64,
+    /// Frames for which the generator itself was too late (rule 7); they have no latency.
+    pub missed: u64,
     /// Trials that said nothing and were repeated.
     pub invalid: u32,
+    /// This one says nothing either: it was the last try.
+    pub disturbed: bool,
 }
 
 impl SearchResult {
+    /// Every trial.
+    pub fn records(&self) -> &[Record] {
+        match self {
+            SearchResult::Rfc2544 { trials, .. } | SearchResult::Tst009 { trials, .. } => trials,
+            SearchResult::Mlr { outcome } => &outcome.trials,
+            SearchResult::Maximum { outcome } => &outcome.trials,
+        }
+    }
+
+    /// The highest load without loss that was found for sure: what RFC 2544 calls the throughput. None where
+    /// no such load was searched for.
+    pub fn throughput(&self) -> Option<Load> {
+        match self {
+            SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => {
+                finding.decided_lower().copied()
+            }
+            SearchResult::Mlr { outcome } => {
+                let lossless = outcome.results.iter().find(|result| result.goal.loss() == Share::ZERO);
+                lossless.and_then(|result| Some(result.finding.decided_lower()?.load))
+            }
+            SearchResult::Maximum { .. } => None,
+        }
+    }
+
     /// The rate that was found for sure, frames per second: of several goals the first's.
     pub fn rate_fps(&self) -> Option<f64> {
         let of =
@@ -121,15 +209,32 @@ impl SearchResult {
 
     /// All trials, and how many of them said nothing.
     pub fn trials(&self) -> (usize, usize) {
-        let trials = match self {
-            SearchResult::Rfc2544 { trials, .. } | SearchResult::Tst009 { trials, .. } => trials,
-            SearchResult::Mlr { outcome } => &outcome.trials,
-            SearchResult::Maximum { outcome } => &outcome.trials,
-        };
+        let trials = self.records();
         (trials.len(), crate::search::invalid_trials(trials))
     }
 }
 
 fn mlr_rate(goal: &mlr::GoalResult) -> Option<f64> {
     goal.finding.decided_lower().map(|lower| lower.load.frames_per_second() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maximum_is_the_median_of_undisturbed_trials_and_says_so_where_there_are_none() {
+        let trial = |received_fps, disturbed| MaximumTrial {
+            received_fps,
+            taken_fps: received_fps,
+            generator_idle: 0.0,
+            disturbed,
+        };
+        assert!(Maximum::of(Vec::new()).is_none());
+        let some = [trial(9.0, false), trial(1.0, true), trial(5.0, false), trial(7.0, false)];
+        let of = Maximum::of(some.to_vec()).unwrap();
+        assert_eq!((of.received_fps, of.disturbed, of.trials.len()), (7.0, false, 4));
+        let none = Maximum::of(vec![trial(1.0, true), trial(3.0, true), trial(2.0, true)]).unwrap();
+        assert_eq!((none.received_fps, none.disturbed), (2.0, true));
+    }
 }

@@ -1,8 +1,8 @@
-//! A page of facts, one table and plots, for results that have no baseline to be compared to.
+//! A page of facts, tables and plots, for results that have no baseline to be compared to.
 use maud::{Markup, html};
 use measure::Unit;
 
-use super::page;
+use super::{page, scrolling};
 use crate::plot::curves::{Line, draw};
 use crate::plot::{Series, legend};
 use crate::units;
@@ -12,14 +12,25 @@ use crate::units;
 pub struct Figures {
     /// Its heading.
     pub title: String,
-    /// Names and values, above the table.
+    /// Names and values, above the tables.
     pub facts: Vec<(String, String)>,
-    /// The table: first row the headings.
-    pub table: Vec<Vec<String>>,
-    /// What the table's columns mean.
-    pub notes: Vec<String>,
+    /// In this order.
+    pub tables: Vec<Table>,
     /// In this order.
     pub plots: Vec<Plot>,
+}
+
+/// A table; without rows its notes say why.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Its heading.
+    pub title: String,
+    /// Of the columns.
+    pub headings: Vec<String>,
+    /// As wide as the headings.
+    pub rows: Vec<Vec<String>>,
+    /// What the columns mean.
+    pub notes: Vec<String>,
 }
 
 /// A plot with logarithmic axes.
@@ -37,8 +48,6 @@ pub struct Plot {
 
 /// The page.
 pub fn render(figures: &Figures) -> String {
-    let (head, rows) =
-        figures.table.split_first().map_or((&[][..], &[][..]), |(head, rows)| (&head[..], rows));
     page(
         &figures.title,
         html! {
@@ -51,20 +60,33 @@ pub fn render(figures: &Figures) -> String {
                         }
                     }
                 }
+                @for table in &figures.tables { (tabled(table)) }
                 section {
-                    div class="scroll" {
-                        table {
-                            thead { tr { @for cell in head { th { (units::text(cell)) } } } }
-                            tbody { @for row in rows { tr { @for cell in row { td { (units::text(cell)) } } } } }
-                        }
-                    }
-                    @for note in &figures.notes { p { (units::text(note)) } }
+                    div class="plots" { @for plot in &figures.plots { (drawn(plot)) } }
                 }
-                @for plot in &figures.plots { (drawn(plot)) }
             }
             footer { p { "Drawn by Tautline " (env!("CARGO_PKG_VERSION")) "." } }
         },
     )
+}
+
+fn tabled(table: &Table) -> Markup {
+    html! {
+        section {
+            h2 { (units::text(&table.title)) }
+            @if !table.rows.is_empty() {
+                (scrolling(html! {
+                    table {
+                        thead { tr { @for cell in &table.headings { th { (units::text(cell)) } } } }
+                        tbody {
+                            @for row in &table.rows { tr { @for cell in row { td { (units::text(cell)) } } } }
+                        }
+                    }
+                }))
+            }
+            @for note in &table.notes { p { (units::text(note)) } }
+        }
+    }
 }
 
 fn drawn(plot: &Plot) -> Markup {
@@ -79,8 +101,8 @@ fn drawn(plot: &Plot) -> Markup {
         .collect();
     let series: Vec<Series> = lines.iter().map(|line| line.series.clone()).collect();
     html! {
-        section {
-            h2 { (units::text(&plot.title)) }
+        div {
+            h3 { (units::text(&plot.title)) }
             @match draw(&plot.title, &plot.x_title, &plot.unit, &lines, &[]) {
                 Some(picture) => { (legend(&series)) (picture) }
                 None => { p { "Nothing to draw." } }
@@ -99,8 +121,15 @@ mod tests {
         let page = render(&Figures {
             title: text("Rates <b>"),
             facts: vec![(text("port"), text("a & b"))],
-            table: vec![vec![text("bytes")], vec![text("64")]],
-            notes: vec![text("a note")],
+            tables: vec![
+                Table {
+                    title: text("rates"),
+                    headings: vec![text("bytes")],
+                    rows: vec![vec![text("64")]],
+                    notes: vec![text("a note")],
+                },
+                Table { title: text("bursts"), notes: vec![text("none & why")], ..Table::default() },
+            ],
             plots: vec![
                 Plot {
                     title: text("loss"),
@@ -117,6 +146,7 @@ mod tests {
             "<th>bytes</th>",
             "<td>64</td>",
             "a note",
+            "<h2>bursts</h2><p>none &amp; why</p>",
             "<svg",
             "Nothing to draw",
         ] {

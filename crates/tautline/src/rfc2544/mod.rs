@@ -1,9 +1,13 @@
 //! `tautline rfc2544`: packet rates and latencies of any vhost-user switch.
+mod back_to_back;
+mod frame_loss;
 mod gate;
 mod job;
 mod measure;
 mod pages;
+mod search;
 mod show;
+mod tables;
 
 use std::time::Duration;
 
@@ -54,7 +58,10 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         host: ::measure::host_facts::HostFacts::gather(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         ports,
+        labels: job.labels(),
         quick: job.is_quick(),
+        maximum_trial_ns: job.maximum_trial().as_nanos() as u64,
+        latency_trial_ns: job.latency_trial().as_nanos() as u64,
         sizes: Vec::new(),
     };
     for mix in &job.mixes {

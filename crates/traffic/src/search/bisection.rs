@@ -69,32 +69,42 @@ pub(super) fn narrow(lower: NonZeroU64, upper: NonZeroU64, width: Share) -> bool
 }
 
 /// Binary search for the border between what is carried and what is not. Starts at the maximum: a device
-/// that carries all is told in one trial.
+/// that carries all is told in one trial. Or from below, by doubling.
 #[derive(Clone, Debug)]
 pub(super) struct Bisection<P> {
     range: SearchRange<P>,
     width: Share,
+    first: Option<P>,
     lower: Option<P>,
     upper: Option<P>,
 }
 
 impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
     pub fn new(range: SearchRange<P>, width: Share) -> Self {
-        Bisection { range, width, lower: None, upper: None }
+        Bisection { range, width, first: None, lower: None, upper: None }
     }
 
     /// The point to decide next; None when the bounds are close enough, or are the range's own.
     pub fn next(&self) -> Option<P> {
         let min = self.range.min;
         match (self.lower, self.upper) {
-            (None, None) => Some(self.range.max),
-            (Some(lower), None) => (lower < self.range.max).then_some(self.range.max),
+            (None, None) => Some(self.first.unwrap_or(self.range.max)),
+            (Some(lower), None) => (lower < self.range.max).then(|| self.above(lower)),
             (None, Some(upper)) if upper == min => None,
             (None, Some(upper)) if self.narrow(min, upper) => Some(min),
             (None, Some(upper)) => Some(middle(min, upper)),
             (Some(lower), Some(upper)) if self.narrow(lower, upper) => None,
             (Some(lower), Some(upper)) => Some(middle(lower, upper)),
         }
+    }
+
+    /// Where to look while nothing has been too much.
+    fn above(&self, lower: P) -> P {
+        let max = self.range.max;
+        if self.first.is_none() {
+            return max;
+        }
+        P::from(lower.into().saturating_mul(TWO)).min(max)
     }
 
     fn narrow(&self, lower: P, upper: P) -> bool {
@@ -133,6 +143,8 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
     }
 }
 
+const TWO: NonZeroU64 = NonZeroU64::new(2).expect("not zero");
+
 fn middle<P: From<NonZeroU64> + Into<NonZeroU64>>(lower: P, upper: P) -> P {
     P::from(lower.into().midpoint(upper.into()))
 }
@@ -148,6 +160,13 @@ pub(super) struct VerifiedBisection<P> {
 impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> VerifiedBisection<P> {
     pub fn new(range: SearchRange<P>, width: Share, verification: Verification) -> Self {
         VerifiedBisection { bisection: Bisection::new(range, width), verification, lossy: 0 }
+    }
+
+    /// From here upwards by doubling, until something is too much.
+    pub fn beginning_at(mut self, first: P) -> Self {
+        let range = self.bisection.range;
+        self.bisection.first = Some(first.clamp(range.min, range.max));
+        self
     }
 
     pub fn next(&self) -> Option<P> {

@@ -22,6 +22,13 @@ pub enum Load {
     FramesPerSecond(f64),
     /// As fast as the device takes them: nothing is offered that it has no room for.
     Maximum,
+    /// So many frames and no more, per lane: the trial ends with the last of them, or with its duration.
+    Burst {
+        /// At least one.
+        frames: u64,
+        /// By schedule; None: as [`Load::Maximum`].
+        frames_per_second: Option<f64>,
+    },
 }
 
 /// What to do for how long.
@@ -94,7 +101,7 @@ pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOu
     let mut control_ns = CONTROL_INTERVAL_NS;
     let sending_ns = loop {
         let now_ns = clock.now_ns();
-        if now_ns >= end_ns {
+        if now_ns >= end_ns || state.iter().all(|state| state.left == 0) {
             break now_ns;
         }
         let mut moved = false;
@@ -157,15 +164,18 @@ pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Res
 
 struct LaneState {
     pace: Option<Pace>,
+    /// Frames of a burst that are not done; without end otherwise.
+    left: u64,
     next_stream: usize,
     outcome: LaneOutcome,
 }
 
 impl LaneState {
     fn new(load: Load) -> Self {
-        let pace = match load {
-            Load::FramesPerSecond(rate) => Some(Pace::new(rate)),
-            Load::Maximum => None,
+        let (pace, left) = match load {
+            Load::FramesPerSecond(rate) => (Some(Pace::new(rate)), u64::MAX),
+            Load::Maximum => (None, u64::MAX),
+            Load::Burst { frames, frames_per_second } => (frames_per_second.map(Pace::new), frames),
         };
         let outcome = LaneOutcome {
             scheduled: 0,
@@ -175,7 +185,7 @@ impl LaneState {
             tally: Tally::default(),
             latency: Histogram::new(),
         };
-        LaneState { pace, next_stream: 0, outcome }
+        LaneState { pace, left, next_stream: 0, outcome }
     }
 }
 
@@ -183,13 +193,16 @@ impl LaneState {
 #[inline]
 fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) -> Result<bool, RigError> {
     let due = match &mut state.pace {
-        None => BURST,
+        None => BURST as u64,
         Some(pace) => {
             let (due, missed) = pace.due(now_ns);
+            let missed = missed.min(state.left);
             state.outcome.missed += missed;
-            BURST.min(due as usize)
+            state.left -= missed;
+            due
         }
     };
+    let due = due.min(state.left).min(BURST as u64) as usize;
     if due == 0 {
         return Ok(false);
     }
@@ -209,6 +222,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
         state.outcome.refused += (due - room) as u64;
     }
     state.outcome.sent += room as u64;
+    state.left -= if state.pace.is_some() { due as u64 } else { room as u64 };
     accepted.map_err(|why| rig.stopped(lane.from, pair as u16, Side::ToGuest, why))?;
     Ok(room > 0)
 }

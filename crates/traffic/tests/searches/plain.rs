@@ -89,6 +89,39 @@ fn the_frame_loss_rate_repeats_invalid_trials_and_says_what_cut_it_short() {
 }
 
 #[test]
+fn the_frame_loss_rate_of_a_lossy_limit_falls_with_the_load() {
+    // 10 % above the limit 1 % is lost, 25 % above it 2.5 %.
+    let found = walk(Step::COARSEST, &mut Device::new(Behaviour::Lossy { limit: 800_000, steepness: 10 }));
+    assert_eq!(percentages(&found), [100, 90, 80, 70]);
+    let lost: Vec<u64> = found.points.iter().map(|point| point.result.frames_lost()).collect();
+    assert_eq!(lost, [25_000 * 60, 900_000 * 60 / 80, 0, 0]);
+    assert!(found.ended_lossless);
+}
+
+#[test]
+fn the_frame_loss_rate_shows_occasional_loss_and_goes_on_below_it() {
+    let behaviour = Behaviour::Occasional { limit: 1_000_000, one_in: 3 };
+    let mut longest = 0;
+    for seed in 0..20 {
+        let found = walk(Step::COARSEST, &mut Device::new(behaviour).seeded(seed));
+        let lost: Vec<bool> = found.points.iter().map(|point| point.result.frames_lost() > 0).collect();
+        let ends = lost.windows(2).position(|two| two == [false, false]);
+        assert_eq!(ends.map(|first| first + 2), found.ended_lossless.then_some(lost.len()), "{lost:?}");
+        longest = longest.max(lost.len());
+    }
+    assert!(longest > 2, "no loss was seen");
+}
+
+#[test]
+fn the_frame_loss_rate_of_a_drifting_device_is_that_of_each_moment() {
+    // 1,000 fewer each second: 60,000 from one trial to the next, while the load falls by 100,000.
+    let behaviour = Behaviour::Drifting { limit: 800_000, per_second: 1000 };
+    let found = walk(Step::COARSEST, &mut Device::new(behaviour));
+    let lost: Vec<u64> = found.points.iter().map(|point| point.result.frames_lost() / 60).collect();
+    assert_eq!(lost, [200_000, 160_000, 120_000, 80_000, 40_000, 0, 0]);
+}
+
+#[test]
 fn steps_are_one_to_ten_per_cent() {
     assert_eq!(Step::from_percent(0), None);
     assert_eq!(Step::from_percent(11), None);
@@ -167,6 +200,7 @@ fn burst_plan() -> BackToBackPlan {
         max_rate: load(10_000_000),
         throughput: load(6_000_000),
         max_burst: Burst::new(300_000_000).unwrap(),
+        first_burst: None,
         width: Share::ZERO,
         verification: Verification::NONE,
         repeats: times(3),
@@ -191,6 +225,78 @@ fn back_to_back_finds_the_buffer_behind_the_burst() {
     let buffered = statistics.corrected_buffer_seconds * 10_000_000.0;
     assert!((buffered - 4096.0).abs() < 1.0, "{buffered}");
     assert!(searches.iter().all(|search| search.trials.len() <= 31));
+}
+
+#[test]
+fn back_to_back_from_below_finds_the_same_with_little_traffic() {
+    for first in [1, 64, 100_000, 400_000_000] {
+        let plan = BackToBackPlan { first_burst: Burst::new(first), repeats: times(1), ..burst_plan() };
+        let mut buffer = Buffer::new(4096, 6_000_000);
+        let Ok(found) =
+            back_to_back(plan, &Budget::default(), |b, r| buffer.measure::<Infallible>(b, r), |_| ());
+        let BackToBack::Measured { statistics: Some(statistics), .. } = found else { panic!("{found:?}") };
+        assert!((10_239..=10_241).contains(&statistics.max_frames), "{statistics:?}");
+        assert_eq!(buffer.asked[0].frames(), first.min(300_000_000));
+        if first <= 64 {
+            assert!(buffer.asked.iter().all(|burst| burst.frames() < 2 * 10_241), "{:?}", buffer.asked);
+        }
+    }
+    // Up to the longest, and not beyond.
+    let plan = BackToBackPlan {
+        first_burst: Burst::new(64),
+        max_burst: Burst::new(1000).unwrap(),
+        repeats: times(1),
+        ..burst_plan()
+    };
+    let mut buffer = Buffer::new(4096, 6_000_000);
+    let Ok(found) = back_to_back(plan, &Budget::default(), |b, r| buffer.measure::<Infallible>(b, r), |_| ());
+    let BackToBack::Measured { searches, .. } = found else { panic!("{found:?}") };
+    assert_eq!(searches[0].finding, Finding::AtMaximum { lower: plan.max_burst });
+    let asked: Vec<u64> = buffer.asked.iter().map(|burst| burst.frames()).collect();
+    assert_eq!(asked, [64, 128, 256, 512, 1000]);
+}
+
+#[test]
+fn throughput_and_back_to_back_of_one_device_give_its_drain_rate_and_its_buffer() {
+    // The buffer takes its share of a throughput trial too: 4,096 frames in 60 s are 68 frames per second.
+    let mut buffer = Buffer::new(4096, 6_000_000);
+    let trial =
+        |l: traffic::search::Load, d| buffer.measure::<Infallible>(Burst::new(l.frames_in(d)).unwrap(), l);
+    let range = SearchRange::new(load(1000), load(10_000_000)).unwrap();
+    let plan = ThroughputPlan { range, width: Share::ZERO, final_trial: seconds(60), search_trial: None };
+    let Ok(found) = throughput(plan, &Budget::default(), trial, |_| ());
+    let throughput = *found.finding.decided_lower().unwrap();
+    assert_eq!(throughput, load(6_000_068));
+    let plan = BackToBackPlan { throughput, ..burst_plan() };
+    let mut buffer = Buffer::new(4096, 6_000_000);
+    let Ok(found) = back_to_back(plan, &Budget::default(), |b, r| buffer.measure::<Infallible>(b, r), |_| ());
+    let BackToBack::Measured { statistics: Some(statistics), .. } = found else { panic!("{found:?}") };
+    let buffered = statistics.corrected_buffer_seconds * 10_000_000.0;
+    assert!((buffered - 4096.0).abs() < 2.0, "{buffered}");
+}
+
+#[test]
+fn back_to_back_sees_through_occasional_loss_where_it_may_try_again() {
+    let run = |verification| {
+        let mut buffer = Buffer::new(4096, 6_000_000);
+        let mut calls = 0_u32;
+        // Every fifth burst loses one frame more.
+        let measure = |burst, rate: traffic::search::Load| {
+            calls += 1;
+            let Ok(Measured::Valid(whole)) = buffer.measure::<Infallible>(burst, rate) else { panic!() };
+            let received = whole.frames_received() - u64::from(calls.is_multiple_of(5));
+            let result = TrialResult::new(burst.frames(), received, whole.sending()).unwrap();
+            Ok::<_, Infallible>(Measured::Valid(result))
+        };
+        let plan = BackToBackPlan { verification, ..burst_plan() };
+        let Ok(found) = back_to_back(plan, &Budget::default(), measure, |_| ());
+        let BackToBack::Measured { statistics: Some(statistics), .. } = found else { panic!("{found:?}") };
+        statistics
+    };
+    let patient = run(Verification { max_trials: times(2), max_frames_lost: None });
+    assert!((10_239..=10_241).contains(&patient.min_frames), "{patient:?}");
+    let strict = run(Verification::NONE);
+    assert!(strict.min_frames < 10_239, "{strict:?}");
 }
 
 #[test]

@@ -72,6 +72,10 @@ pub struct BackToBackPlan {
     /// The longest burst to try; RFC 9004 section 6.2 asks that 30 s can be had.
     #[serde(rename = "max_burst_frames")]
     pub max_burst: Burst,
+    /// Begin with this one and double it until frames are lost; None to begin with the longest. From below,
+    /// a small buffer is found without bursts that are much longer than it.
+    #[serde(rename = "first_burst_frames")]
+    pub first_burst: Option<Burst>,
     /// How close the bounds must come, relative to the upper one; never closer than one frame.
     pub width: Share,
     /// Repeats of a lossy burst before it counts: section 6.2 asks for a binary search, with loss
@@ -154,6 +158,10 @@ pub fn back_to_back<E>(
     let (mut searches, mut cut) = (Vec::new(), None);
     for _ in 0..plan.repeats.get() {
         let bisection = VerifiedBisection::new(range, plan.width, plan.verification);
+        let bisection = match plan.first_burst {
+            Some(first) => bisection.beginning_at(first),
+            None => bisection,
+        };
         let mut search = Search { rate: plan.max_rate, bisection };
         let driven = drive(&mut search, &left, |input| measure(input.burst, input.rate), &mut observe)?;
         left.trials -= driven.trials.len() as u32;
@@ -229,6 +237,7 @@ mod tests {
             max_rate: Load::new(1000).unwrap(),
             throughput: Load::new(600).unwrap(),
             max_burst: Burst::new(1000).unwrap(),
+            first_burst: None,
             width: Share::ZERO,
             verification: Verification::NONE,
             repeats: NonZeroU32::MIN,
@@ -254,6 +263,7 @@ mod tests {
             max_rate: Load::new(1000).unwrap(),
             throughput: Load::new(600).unwrap(),
             max_burst: Burst::new(1000).unwrap(),
+            first_burst: None,
             width: Share::ZERO,
             verification: Verification::NONE,
             repeats: NonZeroU32::MIN,

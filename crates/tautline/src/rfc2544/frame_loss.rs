@@ -1,0 +1,14 @@
+//! The loss at each load.
+use traffic::search::rfc2544::{FrameLoss, FrameLossPlan, Step, frame_loss};
+use traffic::search::{Load, Progress};
+
+use super::measure::Bench;
+use super::search::described;
+
+/// RFC 2544 section 26.3, from the most that is offered downwards.
+pub fn walked(bench: &mut Bench<'_, '_>, max: Load, step: Step) -> anyhow::Result<FrameLoss> {
+    let plan = FrameLossPlan { max, step, trial: bench.job.trial };
+    let say = bench.say;
+    let observe = |step: Progress<'_, Load>| say(&format!("frame loss, {}", described(&step)));
+    frame_loss(plan, &Bench::budget(), |load, duration| bench.trial(load, duration), observe)
+}

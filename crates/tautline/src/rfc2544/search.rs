@@ -1,0 +1,91 @@
+//! The search for a rate that was asked for.
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use traffic::results::SearchResult;
+use traffic::search::{
+    Cut, Finding, Load, Measured, Progress as Step, SearchRange, Share, maximum, mlr, rfc2544, tst009,
+};
+
+use super::measure::{Bench, LEAST_FPS};
+use crate::cli::Search;
+
+/// The answer, with every trial.
+pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result<SearchResult> {
+    let (job, say) = (bench.job, bench.say);
+    let budget = &Bench::budget();
+    let measure = |load: Load, duration: Duration| bench.trial(load, duration);
+    let observe = |step: Step<'_, Load>| say(&described(&step));
+    let (trial, width) = (job.trial, job.width);
+    Ok(match job.search {
+        Search::Rfc2544 => {
+            let search_trial = (!job.is_quick()).then_some(Duration::from_secs(5));
+            let plan = rfc2544::ThroughputPlan { range, width, final_trial: trial, search_trial };
+            let found = rfc2544::throughput(plan, budget, measure, observe)?;
+            SearchResult::Rfc2544 { finding: found.finding, trials: found.trials }
+        }
+        Search::Tst009 => {
+            let plan = tst009::Plan { range, width, trial, verification: job.verification };
+            let found = tst009::search(plan, budget, measure, observe)?;
+            SearchResult::Tst009 { finding: found.finding, trials: found.trials }
+        }
+        Search::Mlr => {
+            let loss = Share::from_percent(0.5).unwrap_or(Share::ZERO);
+            let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Share::HALF, width);
+            let plan = mlr::Plan { range, goals: vec![goal(Share::ZERO)?, goal(loss)?] };
+            SearchResult::Mlr { outcome: mlr::search(&plan, budget, measure, observe)? }
+        }
+        Search::Maximum => {
+            let repeats = NonZeroU32::new(3).unwrap_or(NonZeroU32::MIN);
+            let plan = maximum::Plan { load: range.max(), trial, repeats };
+            SearchResult::Maximum { outcome: maximum::received(plan, budget, measure, observe)? }
+        }
+    })
+}
+
+/// A line for the progress display.
+pub fn described(step: &Step<'_, Load>) -> String {
+    let mega = |load: Load| format!("{:.3}", load.frames_per_second() as f64 / 1e6);
+    let known = |bound: Option<Load>| bound.map_or_else(|| "?".to_owned(), mega);
+    let trial = step.trial;
+    let line =
+        format!("trial {} at {} Mpps {}", trial.number, mega(trial.input.load), result(&trial.measured));
+    match step.bounds.first() {
+        Some(bounds) => format!("{line}; between {} and {} Mpps", known(bounds.lower), known(bounds.upper)),
+        None => line,
+    }
+}
+
+/// What came of a trial, for the progress display.
+pub fn result(measured: &Measured) -> String {
+    match measured {
+        Measured::Valid(result) => format!("lost {}", result.frames_lost()),
+        Measured::Invalid(_) => "disturbed, again".to_owned(),
+    }
+}
+
+/// What cut a search short, for people.
+pub fn why_cut(cut: Cut) -> &'static str {
+    match cut {
+        Cut::Trials => "the number of trials that a search may take was reached",
+        Cut::Traffic => "the time that a search may take was reached",
+        Cut::Invalid => {
+            "the generator was disturbed or too slow in every try at one load; give it a CPU of its own (--cpu), \
+             or offer less (--max-rate)"
+        }
+    }
+}
+
+/// Why a search has no answer, for people.
+pub fn why_undecided(result: &SearchResult) -> Option<String> {
+    let of = |finding: &Finding<Load>| match finding {
+        Finding::Undecided { cut, .. } => Some(format!("undecided: {}", why_cut(*cut))),
+        Finding::BelowMinimum { .. } => Some(format!("frames are lost even at {LEAST_FPS} frames/s")),
+        _ => None,
+    };
+    match result {
+        SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => of(finding),
+        SearchResult::Mlr { outcome } => outcome.cut.map(|cut| format!("undecided: {}", why_cut(cut))),
+        SearchResult::Maximum { .. } => None,
+    }
+}

@@ -1,0 +1,451 @@
+//! What was found, as rows of text: the terminal's tables and the page's are the same.
+use traffic::results::{Bursts, Latency, Run, SearchResult, SizeResult};
+use traffic::search::rfc2544::BackToBack;
+use traffic::search::{Finding, Load};
+
+use super::search::{why_cut, why_undecided};
+
+/// A table and what its columns mean.
+pub struct Table {
+    pub title: &'static str,
+    pub headings: &'static [&'static str],
+    pub rows: Vec<Vec<String>>,
+    pub notes: Vec<String>,
+}
+
+/// Stands beside a figure that a disturbed machine may have spoilt.
+pub const DISTURBED: &str = "!";
+
+/// All tables that have a row.
+pub fn of(run: &Run) -> Vec<Table> {
+    let all = [rates(run), latency(run), goals(run), frame_loss(run), back_to_back(run)];
+    all.into_iter().filter(|table| !table.rows.is_empty() || !table.notes.is_empty()).collect()
+}
+
+fn mega(fps: f64) -> String {
+    format!("{:.3}", fps / 1e6)
+}
+
+fn mega_load(load: Load) -> String {
+    mega(load.frames_per_second() as f64)
+}
+
+fn us(seconds: f64) -> String {
+    format!("{:.1}", seconds * 1e6)
+}
+
+/// As many digits as it takes to tell it from nothing.
+fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        0.0 => "0".to_owned(),
+        percent if percent < 0.001 => format!("{percent:.1e}"),
+        percent if percent < 1.0 => format!("{percent:.3}"),
+        percent => format!("{percent:.1}"),
+    }
+}
+
+/// A path on which the device under test works in the generator's own time.
+fn is_software(run: &Run) -> bool {
+    !run.labels.is_empty()
+}
+
+fn rates(run: &Run) -> Table {
+    let row = |size: &SizeResult| {
+        let rate = size.search.rate_fps();
+        let (trials, invalid) = size.search.trials();
+        let disturbed = if size.maximum.disturbed { DISTURBED } else { "" };
+        let limited = if is_software(run) { "not told" } else { size.maximum.bottleneck() };
+        vec![
+            size.frames.clone(),
+            mega(size.maximum.received_fps) + disturbed,
+            rate.map_or_else(|| "-".to_owned(), mega),
+            upper(&size.search).map_or_else(String::new, mega_load),
+            rate.map_or_else(String::new, |fps| format!("{:.3}", fps * size.mean_bytes * 8.0 / 1e9)),
+            rate.filter(|_| size.maximum.received_fps > 0.0)
+                .map_or_else(String::new, |fps| format!("{:.2}", fps / size.maximum.received_fps)),
+            limited.to_owned(),
+            format!("{trials} ({invalid})"),
+        ]
+    };
+    let headings = &[
+        "bytes",
+        "maximum Mpps",
+        "found Mpps",
+        "not at Mpps",
+        "found Gbit/s",
+        "of maximum",
+        "limited by",
+        "trials (disturbed)",
+    ];
+    Table { title: "Rates", headings, rows: run.sizes.iter().map(row).collect(), notes: rate_notes(run) }
+}
+
+/// Whether the search ended at the largest load that it had.
+fn at_the_most(search: &SearchResult) -> bool {
+    match search {
+        SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => {
+            matches!(finding, Finding::AtMaximum { .. })
+        }
+        SearchResult::Mlr { outcome } => {
+            outcome.results.first().is_some_and(|goal| matches!(goal.finding, Finding::AtMaximum { .. }))
+        }
+        SearchResult::Maximum { .. } => false,
+    }
+}
+
+/// The lowest load that was not carried.
+fn upper(search: &SearchResult) -> Option<Load> {
+    fn of<L>(finding: &Finding<Load, L>) -> Option<Load> {
+        match finding {
+            Finding::Bracketed { upper, .. } | Finding::BelowMinimum { upper } => Some(*upper),
+            Finding::AtMaximum { .. } => None,
+            Finding::Undecided { upper, .. } => *upper,
+        }
+    }
+    match search {
+        SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => of(finding),
+        SearchResult::Mlr { outcome } => outcome.results.first().and_then(|goal| of(&goal.finding)),
+        SearchResult::Maximum { .. } => None,
+    }
+}
+
+fn rate_notes(run: &Run) -> Vec<String> {
+    let search = match run.sizes.first().map(|size| &size.search) {
+        Some(SearchResult::Rfc2544 { .. }) => "no frame lost in the deciding trial (RFC 2544 section 26.1)",
+        Some(SearchResult::Tst009 { .. }) => {
+            "no frame lost in one of two trials (ETSI NFV-TST 009 section 12.3.3)"
+        }
+        Some(SearchResult::Mlr { .. }) => "MLRsearch (RFC 9971), first goal: no loss, exceed ratio 50 %",
+        _ => "as much as came through, whatever was lost",
+    };
+    let seconds = run.maximum_trial_ns as f64 / 1e9;
+    let mut notes = vec![
+        format!("found: {search}. not at: the lowest load that was too high; none where all was carried."),
+        format!(
+            "maximum: as much as the device takes, whatever it loses; the median of trials of {seconds:.3} s."
+        ),
+        "Lengths are those in the buffers, without frame check sequence.".to_owned(),
+    ];
+    if is_software(run) {
+        notes.push(
+            "limited by: not told on a TAP, where the kernel does its part within the generator's own system \
+             calls."
+                .to_owned(),
+        );
+    }
+    if run.sizes.iter().any(|size| size.maximum.disturbed) {
+        notes.push(format!("{DISTURBED} the generator was preempted in every trial; it may be too low."));
+    }
+    for size in &run.sizes {
+        let margin = size.loopback_fps / size.maximum.received_fps.max(1.0);
+        notes.push(format!(
+            "{}: the generator alone moves {:.2} Mpps, {margin:.1} times what was measured{}",
+            size.frames,
+            size.loopback_fps / 1e6,
+            if margin < 1.5 { " (too close: it is the generator that is measured)" } else { "" }
+        ));
+        if size.generator_kept_less {
+            notes.push(format!(
+                "{}: the generator kept no more than {} Mpps; nothing above that was offered",
+                size.frames,
+                mega(size.most_fps as f64)
+            ));
+        }
+        if at_the_most(&size.search) {
+            notes.push(format!(
+                "{}: carried at the most that was offered: the device's limit is not below it, and was not seen",
+                size.frames
+            ));
+        }
+        notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frames)));
+    }
+    notes
+}
+
+fn latency(run: &Run) -> Table {
+    let row = |size: &SizeResult, at: &Latency| {
+        let (h, seconds) = (&at.histogram, run.latency_trial_ns as f64 / 1e9);
+        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+        let share = if at.percent == 0 { "idle".to_owned() } else { format!("{} %", at.percent) };
+        let disturbed = if at.disturbed { DISTURBED } else { "" };
+        vec![
+            size.frames.clone(),
+            share,
+            mega(at.load_fps as f64),
+            us(h.median_ns()) + disturbed,
+            us(h.quantile_ns(0.99)) + disturbed,
+            us(h.max_ns()) + disturbed,
+            format!("{} in {seconds:.2} s", h.count()),
+            format!("{} / {}", at.lost, at.missed),
+            at.invalid.to_string(),
+        ]
+    };
+    let rows: Vec<_> =
+        run.sizes.iter().flat_map(|size| size.latency.iter().map(|at| row(size, at))).collect();
+    let headings = &[
+        "bytes",
+        "load",
+        "Mpps",
+        "median µs",
+        "99 % µs",
+        "maximum µs",
+        "frames",
+        "lost / missed",
+        "disturbed",
+    ];
+    let mut notes = Vec::new();
+    if !rows.is_empty() {
+        notes.push(
+            "Latency counts from when a frame was due, the generator's own share included. load: of what was \
+             found. The maximum is that of these frames in this time, no bound (RFC 2544 section 26.2 asks for \
+             20 streams of 120 s). missed: frames for which the generator was too late; they have no latency."
+                .to_owned(),
+        );
+    }
+    if run.sizes.iter().flat_map(|size| &size.latency).any(|at| at.disturbed) {
+        notes.push(format!(
+            "{DISTURBED} every trial was disturbed; this is the last, and says nothing for sure."
+        ));
+    }
+    Table { title: "Latency", headings, rows, notes }
+}
+
+fn goals(run: &Run) -> Table {
+    let mut rows = Vec::new();
+    for size in &run.sizes {
+        let SearchResult::Mlr { outcome } = &size.search else { continue };
+        for result in &outcome.results {
+            let goal = &result.goal;
+            let (lower, upper, remark) = match result.finding {
+                Finding::Bracketed { lower, upper } => (Some(lower), Some(upper), String::new()),
+                Finding::AtMaximum { lower } => {
+                    (Some(lower), None, "irregular: at the most offered".to_owned())
+                }
+                Finding::BelowMinimum { upper } => {
+                    (None, Some(upper), "irregular: not even the least".to_owned())
+                }
+                Finding::Undecided { lower, upper, .. } => (lower, upper, "irregular: undecided".to_owned()),
+            };
+            rows.push(vec![
+                size.frames.clone(),
+                format!("{} %", percent(goal.loss().parts_per_billion() as f64 / 1e9)),
+                lower.map_or_else(String::new, |lower| mega_load(lower.load)),
+                upper.map_or_else(String::new, mega_load),
+                lower.map_or_else(String::new, |lower| mega(lower.conditional_throughput_fps)),
+                remark,
+            ]);
+        }
+    }
+    let headings = &[
+        "bytes",
+        "loss at most",
+        "lower bound Mpps",
+        "upper bound Mpps",
+        "conditional throughput Mpps",
+        "result",
+    ];
+    let mut notes = Vec::new();
+    if !rows.is_empty() {
+        notes.push(
+            "Both bounds of each goal (RFC 9971): at most half of the time at a lower bound may have more loss. \
+             Conditional throughput: what came through at the lower bound."
+                .to_owned(),
+        );
+    }
+    Table { title: "MLRsearch goals", headings, rows, notes }
+}
+
+fn frame_loss(run: &Run) -> Table {
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for size in &run.sizes {
+        let Some(found) = &size.frame_loss else { continue };
+        for point in &found.points {
+            rows.push(vec![
+                size.frames.clone(),
+                format!("{} %", point.percent),
+                mega_load(point.load),
+                mega(point.result.received_fps()),
+                percent(point.result.loss_ratio()),
+            ]);
+        }
+        if let Some(cut) = found.cut {
+            notes.push(format!("{}: cut short: {}", size.frames, why_cut(cut)));
+        } else if !found.ended_lossless {
+            notes.push(format!("{}: no two loads in succession without loss", size.frames));
+        }
+    }
+    if !rows.is_empty() {
+        let what = "From the most that was offered downwards, until two loads in succession lose nothing (RFC \
+                    2544 section 26.3).";
+        notes.insert(0, what.to_owned());
+    }
+    let headings = &["bytes", "of the most", "offered Mpps", "received Mpps", "lost %"];
+    Table { title: "Frame loss rate", headings, rows, notes }
+}
+
+fn back_to_back(run: &Run) -> Table {
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for size in &run.sizes {
+        let why = match &size.back_to_back {
+            None => continue,
+            Some(Bursts::LeftOut { why }) => why.clone(),
+            Some(Bursts::Made { outcome: BackToBack::NotApplicable { plan } }) => format!(
+                "not applicable: the throughput is not below the {} Mpps that the generator can offer, so no \
+                 burst fills a buffer (RFC 9004 section 6.1)",
+                mega_load(plan.max_rate)
+            ),
+            Some(Bursts::Made { outcome: BackToBack::Measured { plan, statistics: Some(found), .. } }) => {
+                rows.push(vec![
+                    size.frames.clone(),
+                    found.searches.to_string(),
+                    format!("{:.0}", found.mean_frames),
+                    found.min_frames.to_string(),
+                    found.max_frames.to_string(),
+                    format!("{:.1}", found.standard_deviation_frames),
+                    mega_load(plan.max_rate),
+                    us(found.implied_buffer_seconds),
+                    us(found.corrected_buffer_seconds),
+                ]);
+                continue;
+            }
+            Some(Bursts::Made { outcome: BackToBack::Measured { cut: Some(cut), .. } }) => {
+                format!("no figure, cut short: {}", why_cut(*cut))
+            }
+            Some(Bursts::Made { outcome: BackToBack::Measured { plan, .. } }) => format!(
+                "no figure: a burst of {} frames, the longest that was tried, still lost none",
+                plan.max_burst.frames()
+            ),
+        };
+        notes.push(format!("{}: {why}", size.frames));
+    }
+    if !rows.is_empty() {
+        notes.push(
+            "Longest burst without loss, over so many searches (RFC 9004). The buffer's time is mean over rate; \
+             corrected, it leaves out what the device forwards meanwhile."
+                .to_owned(),
+        );
+        if run.quick {
+            notes.push("Quick: shorter bursts and waits than the 30 s and 2 s of RFC 9004.".to_owned());
+        }
+    }
+    let headings = &[
+        "bytes",
+        "searches",
+        "mean frames",
+        "minimum",
+        "maximum",
+        "std. deviation",
+        "burst at Mpps",
+        "buffer µs",
+        "corrected µs",
+    ];
+    Table { title: "Back-to-back", headings, rows, notes }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use traffic::results::{Maximum, MaximumTrial, SCHEMA};
+    use traffic::search::rfc2544::{BackToBackPlan, Burst, FrameLossPlan, Step, back_to_back, frame_loss};
+    use traffic::search::{Budget, Measured, SearchRange, Share, TrialResult, Verification, mlr};
+
+    use super::*;
+
+    /// What a device forwards that buffers 400 frames and drains them at 600,000 frames per second.
+    fn device(frames: u64, rate: Load) -> anyhow::Result<Measured> {
+        let sending = rate.time_for(frames);
+        let drained = Load::new(600_000).unwrap().frames_in(sending);
+        Ok(Measured::Valid(TrialResult::new(frames, frames.min(400 + drained), sending)?))
+    }
+
+    fn run() -> anyhow::Result<Run> {
+        let (load, share) = (|fps| Load::new(fps).unwrap(), |of| Share::from_percent(of).unwrap());
+        let (budget, trial) = (Budget::default(), Duration::from_secs(60));
+        let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Share::HALF, share(1.0));
+        let range = SearchRange::new(load(1000), load(1_000_000)).unwrap();
+        let plan = mlr::Plan { range, goals: vec![goal(Share::ZERO)?, goal(share(0.5))?] };
+        let of_trial = |load: Load, duration: Duration| device(load.frames_in(duration), load);
+        let search = SearchResult::Mlr { outcome: mlr::search(&plan, &budget, of_trial, |_| ())? };
+        let walk = FrameLossPlan { max: load(1_000_000), step: Step::COARSEST, trial };
+        let bursts = BackToBackPlan {
+            max_rate: load(1_000_000),
+            throughput: load(600_000),
+            max_burst: Burst::new(1_000_000).unwrap(),
+            first_burst: Burst::new(64),
+            width: Share::ZERO,
+            verification: Verification::NONE,
+            repeats: NonZeroU32::new(3).unwrap(),
+        };
+        let of_burst = |burst: Burst, rate| device(burst.frames(), rate);
+        let slow = MaximumTrial { received_fps: 6e5, taken_fps: 6e5, generator_idle: 0.5, disturbed: true };
+        let size = SizeResult {
+            frames: "64".to_owned(),
+            mean_bytes: 64.0,
+            loopback_fps: 7e5,
+            maximum: Maximum::of(vec![slow]).unwrap(),
+            most_fps: 1_000_000,
+            generator_kept_less: true,
+            search,
+            latency: Vec::new(),
+            frame_loss: Some(frame_loss(walk, &budget, of_trial, |_| ())?),
+            back_to_back: Some(Bursts::Made { outcome: back_to_back(bursts, &budget, of_burst, |_| ())? }),
+        };
+        Ok(Run {
+            schema: SCHEMA,
+            started: String::new(),
+            host: ::measure::host_facts::HostFacts::gather(),
+            command: String::new(),
+            ports: Vec::new(),
+            labels: Vec::new(),
+            quick: true,
+            maximum_trial_ns: 1_000_000_000,
+            latency_trial_ns: 1_000_000_000,
+            sizes: vec![size],
+        })
+    }
+
+    #[test]
+    fn what_is_known_of_a_device_is_what_its_tables_say() {
+        let mut run = run().unwrap();
+        let find = |tables: &[Table], title: &str| {
+            let at = tables.iter().position(|table| table.title == title);
+            let table = &tables[at.unwrap_or_else(|| panic!("no table {title}"))];
+            assert!(table.rows.iter().all(|row| row.len() == table.headings.len()), "{title}");
+            (table.rows.clone(), table.notes.join("\n"))
+        };
+        let tables = of(&run);
+        let (rates, notes) = find(&tables, "Rates");
+        assert_eq!((rates[0][1].as_str(), rates[0][6].as_str()), ("0.600!", "device"));
+        for said in ["too close", "kept no more than 1.000 Mpps", "! the generator was preempted"] {
+            assert!(notes.contains(said), "{said}: {notes}");
+        }
+        let (goals, _) = find(&tables, "MLRsearch goals");
+        assert_eq!(goals.len(), 2);
+        for (goal, loss) in goals.iter().zip(["0 %", "0.500 %"]) {
+            let bound = |at: usize| goal[at].parse::<f64>().unwrap();
+            assert_eq!(goal[1], loss);
+            assert!(
+                bound(2) < bound(3) && bound(4) <= bound(2) && (0.59..0.61).contains(&bound(4)),
+                "{goal:?}"
+            );
+        }
+        let (walk, _) = find(&tables, "Frame loss rate");
+        let lost: Vec<&str> = walk.iter().map(|row| row[4].as_str()).collect();
+        assert_eq!(lost, ["40.0", "33.3", "25.0", "14.3", "0", "0"]);
+        let (bursts, notes) = find(&tables, "Back-to-back");
+        // 400 / 0.4 frames in a millisecond, of which 600 µs' worth was forwarded meanwhile.
+        let expected = ["64", "3", "1000", "1000", "1000", "0.0", "1.000", "1000.0", "400.0"];
+        assert_eq!(bursts, [expected.map(str::to_owned)]);
+        assert!(notes.contains("Quick: shorter bursts"), "{notes}");
+        run.labels = vec!["software: TAP".to_owned()];
+        assert_eq!(find(&of(&run), "Rates").0[0][6], "not told");
+    }
+
+    #[test]
+    fn a_little_loss_is_not_printed_as_none() {
+        let printed = [0.0, 1e-9, 0.000_4, 0.005, 0.123, 1.0].map(percent);
+        assert_eq!(printed, ["0", "1.0e-7", "0.040", "0.500", "12.3", "100.0"]);
+    }
+}
