@@ -9,6 +9,9 @@ use crate::{Access, Mapping};
 
 const LINE_BYTES: usize = 64;
 
+/// The longest header in front of what a device moves (VIRTIO 1.3 §5.1.6, §5.2.6).
+const HEADER_BYTES: usize = 16;
+
 /// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
 ///
 /// What is read can change between two reads, so parse from a copy and never look twice.
@@ -118,17 +121,22 @@ impl<'a> SharedSlice<'a> {
         len
     }
 
-    /// Fetches the first two cache lines, net header and the start of a frame, ahead of their use: to be read
-    /// they may stay with the peer's core too, to be written they must leave it.
+    /// Fetches the first two cache lines ahead of their use: to be read they may stay with the peer's core
+    /// too, to be written they must leave it.
+    ///
+    /// A first line of which the buffer has the last few bytes only is fetched to be read in any case. It
+    /// holds a header in front of aligned data (DPDK's buffers lie so), and headers mostly stay as they are:
+    /// such a line need not travel at all.
     #[inline(always)]
     pub fn prefetch(&self, access: Access) {
         let first = self.start.as_ptr();
-        for line in [first, first.wrapping_add(LINE_BYTES)] {
-            match access {
-                Access::Read => prefetch(line),
-                Access::Write => prefetch_write(line),
-            }
-        }
+        let second = first.wrapping_add(LINE_BYTES);
+        let header_only = first.addr() % LINE_BYTES >= LINE_BYTES - HEADER_BYTES;
+        match access {
+            Access::Write if header_only => (prefetch(first), prefetch_write(second)),
+            Access::Write => (prefetch_write(first), prefetch_write(second)),
+            Access::Read => (prefetch(first), prefetch(second)),
+        };
     }
 }
 

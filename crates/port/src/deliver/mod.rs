@@ -222,8 +222,8 @@ pub(crate) fn write_plain(
     }
     let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
     match layout {
-        HeaderLayout::Full => to.write_array(0, &header),
-        HeaderLayout::Legacy => to.write_array(0, header.first_chunk::<10>()?),
+        HeaderLayout::Full => write_if_other(to, &header),
+        HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
     };
     if !to.slice(0, bytes).write_array(header_bytes, frame.whole_head()) {
         to.slice(header_bytes, len).write(frame.head());
@@ -233,6 +233,16 @@ pub(crate) fn write_plain(
         piece.slice(skip + HEAD_BYTES, rest).copy_to(to.slice(header_bytes + HEAD_BYTES, rest));
     }
     Some(bytes)
+}
+
+/// Writes a header at the start of a buffer unless it stands there: often it has a cache line of its own,
+/// which then need not travel between the cores. A peer that changes it at this moment changes its own.
+#[inline(always)]
+fn write_if_other<const N: usize>(to: SharedSlice<'_>, header: &[u8; N]) {
+    let mut there = [0; N];
+    if !(to.read_array(0, &mut there) && there == *header) {
+        to.write_array(0, header);
+    }
 }
 
 /// Where a piece goes.
