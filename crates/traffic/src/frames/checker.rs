@@ -135,7 +135,7 @@ pub struct Checker {
     lengths: Vec<u16>,
     access: Access,
     stamp_at: usize,
-    payload: Vec<u8>,
+    copy: Vec<u8>,
     tally: Tally,
 }
 
@@ -150,7 +150,7 @@ impl Checker {
             lengths,
             access,
             stamp_at: stamp_at(fields),
-            payload: Vec::with_capacity(usize::from(SizeMix::MAX_BYTES)),
+            copy: Vec::with_capacity(usize::from(SizeMix::MAX_BYTES)),
             tally: Tally::default(),
         }
     }
@@ -217,21 +217,20 @@ impl Checker {
         if usize::from(word(ip + 2)) != bytes - ip || usize::from(word(udp + 4)) != bytes - udp {
             return false;
         }
-        self.payload.clear();
-        self.payload.extend_from_slice(head);
-        self.payload.resize(bytes, 0);
+        if self.copy.len() < bytes {
+            self.copy.resize(bytes, 0);
+        }
+        let copy = &mut self.copy[..bytes];
+        copy[..head.len()].copy_from_slice(head);
         let (pieces, skip) = frame.pieces();
         if bytes > HEAD_BYTES {
-            let rest = &mut self.payload[HEAD_BYTES..];
-            memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, rest);
+            memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, &mut copy[HEAD_BYTES..]);
         }
         debug_assert!(self.stamp_at + STAMP_BYTES <= HEAD_BYTES);
         // Addresses as they came; a sum over a right checksum is all ones (RFC 1071 §1).
-        let pseudo = checksum::add(
-            checksum::sum(&self.payload[ip + 12..udp]),
-            checksum::fold((17 + bytes - udp) as u64),
-        );
-        checksum::field(checksum::add(pseudo, checksum::sum(&self.payload[udp..]))) == 0
+        let pseudo =
+            checksum::add(checksum::sum(&copy[ip + 12..udp]), checksum::fold((17 + bytes - udp) as u64));
+        checksum::field(checksum::add(pseudo, checksum::sum(&copy[udp..]))) == 0
     }
 }
 

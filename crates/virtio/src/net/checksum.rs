@@ -4,14 +4,17 @@
 //! a *field* is what a header carries: the complement of a sum.
 
 /// The sum of these bytes; an odd last byte counts as if a zero followed it.
+///
+/// Summed as the processor reads words, and turned round at the end: which byte comes first makes no
+/// difference to a one's complement sum but for the order of its own bytes (RFC 1071 §2(B)).
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<4>();
-    let mut sum = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum::<u64>();
+    let mut sum = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum::<u64>();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
-    sum += u64::from(u32::from_be_bytes(last));
-    fold(sum)
+    sum += u64::from(u32::from_ne_bytes(last));
+    u16::from_be_bytes(fold(sum).to_ne_bytes())
 }
 
 /// Adds the upper words to the lowest until 16 bits are left.
