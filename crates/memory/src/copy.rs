@@ -9,8 +9,8 @@ use crate::{Access, Mapping};
 
 const LINE_BYTES: usize = 64;
 
-/// The longest header in front of what a device moves (VIRTIO 1.3 §5.1.6, §5.2.6).
-const HEADER_BYTES: usize = 16;
+/// The net header in front of a frame (VIRTIO 1.3 §5.1.6): what is behind it is written.
+const HEADER_BYTES: usize = 12;
 
 /// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
 ///
@@ -121,22 +121,23 @@ impl<'a> SharedSlice<'a> {
         len
     }
 
-    /// Fetches the first two cache lines ahead of their use: to be read they may stay with the peer's core
-    /// too, to be written they must leave it.
+    /// Fetches the first lines ahead of their use: to be read they may stay with the peer's core too, to be
+    /// written they must leave it.
     ///
-    /// A first line of which the buffer has the last few bytes only is fetched to be read in any case. It
-    /// holds a header in front of aligned data (DPDK's buffers lie so), and headers mostly stay as they are:
-    /// such a line need not travel at all.
+    /// The very first is fetched to be read in any case. It may hold nothing but a header in front of aligned
+    /// data (DPDK's buffers lie so), and headers mostly stay as they are: such a line need not travel at all.
     #[inline(always)]
     pub fn prefetch(&self, access: Access) {
         let first = self.start.as_ptr();
-        let second = first.wrapping_add(LINE_BYTES);
-        let header_only = first.addr() % LINE_BYTES >= LINE_BYTES - HEADER_BYTES;
+        prefetch(first);
         match access {
-            Access::Write if header_only => (prefetch(first), prefetch_write(second)),
-            Access::Write => (prefetch_write(first), prefetch_write(second)),
-            Access::Read => (prefetch(first), prefetch(second)),
-        };
+            Access::Read => prefetch(first.wrapping_add(LINE_BYTES)),
+            Access::Write => {
+                // One line or two, as the buffer lies: asking twice costs less than finding out.
+                prefetch_write::<HEADER_BYTES>(first);
+                prefetch_write::<{ HEADER_BYTES + LINE_BYTES - 1 }>(first);
+            }
+        }
     }
 }
 
@@ -209,19 +210,20 @@ pub fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// As [`prefetch`], to be written.
+/// As [`prefetch`], for a line `AT` bytes behind `at` that is to be written.
 #[inline(always)]
-fn prefetch_write<T>(at: *const T) {
+fn prefetch_write<const AT: usize>(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint and never faults; it changes no register or flag, and processors without
     // the instruction take it for a no-op (AMD64 Architecture Programmer's Manual 3, PREFETCHW).
     unsafe {
-        std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
+        std::arch::asm!("prefetchw [{at} + {offset}]", at = in(reg) at, offset = const AT,
+            options(nostack, preserves_flags, readonly));
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: a prefetch is a hint and never faults; it changes no register or flag.
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{at}]", at = in(reg) at,
+        std::arch::asm!("prfm pstl1keep, [{at}]", at = in(reg) at.wrapping_add(AT),
             options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
