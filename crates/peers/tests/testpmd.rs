@@ -15,7 +15,11 @@ fn exchange(device: &mut Testpmd, driver: &mut Testpmd) {
     driver.start_with_bursts(4).unwrap();
     // More than was sent first: packets go round.
     driver.wait_for_stats(0, SOON, |stats| stats.rx_packets > 1000).unwrap();
-    let stats = device.wait_for_stats(0, SOON, |stats| stats.rx_packets > 1000).unwrap();
+    device.wait_for_stats(0, SOON, |stats| stats.rx_packets > 1000).unwrap();
+    driver.stop_forwarding().unwrap();
+    device.stop_forwarding().unwrap();
+    // While packets go round, their number and their bytes are read a moment apart.
+    let stats = device.stats(0).unwrap();
     assert_eq!(stats.rx_bytes, 64 * stats.rx_packets, "{stats:?}");
     assert_eq!(stats.rx_errors, 0, "{stats:?}");
 }

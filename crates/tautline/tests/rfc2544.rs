@@ -29,10 +29,11 @@ fn rfc2544(folder: &Path, arguments: &[&str]) -> (Output, Value) {
 fn rfc2544_by(mut tautline: Command, folder: &Path, arguments: &[&str]) -> (Output, Value) {
     let json = folder.join("results.json");
     let page = folder.join("page.html");
+    // A switch spreads flows over queues by a hash: of a few flows, all may take one queue.
     let output = tautline
         .arg("rfc2544")
         .args(arguments)
-        .args(["--trial-s", "0.1", "--width", "20", "--max-rate", "20000", "--flows", "4"])
+        .args(["--trial-s", "0.1", "--width", "20", "--max-rate", "20000", "--flows", "64"])
         .arg("--json")
         .arg(&json)
         .arg("--html")

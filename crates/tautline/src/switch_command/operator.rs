@@ -1,6 +1,6 @@
 //! Signals: SIGINT, SIGTERM and SIGHUP end the switch, SIGUSR1 prints how it stands.
 use std::fmt::Display;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,9 @@ impl Signals {
             signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
         }
         signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
-        signal_hook::low_level::pipe::register(SIGUSR1, ring)?;
+        signal_hook::low_level::pipe::register(SIGUSR1, ring.try_clone()?)?;
+        // A signal between the two registrations has set its flag and rung no bell.
+        (&ring).write_all(&[0])?;
         Ok(Signals { bell, end, show, json })
     }
 }
