@@ -57,6 +57,7 @@ mod plan;
 mod poller;
 mod setup;
 mod snapshot;
+mod spin;
 mod table;
 mod worker;
 mod worker_counters;

@@ -5,7 +5,8 @@
 //! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
 //! mailbox is empty, and no clock is read. After [`QUIET_PASSES`] empty passes in a row the worker is
 //! *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget is used
-//! up. Then it asks every source to wake it and sleeps.
+//! up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once: what the
+//! sources have to do to go on polling can wait, the frame has waited long enough.
 //!
 //! # No lost wake-up
 //!
@@ -25,6 +26,7 @@ use crate::forward::{Forwarder, Rules};
 use crate::keyed::Key;
 use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
 use crate::poller::Poller;
+use crate::spin::SpinBudget;
 use crate::table::MacTable;
 use crate::worker_counters::{Phase, WorkerCounters};
 use crate::{PortId, QueueId};
@@ -37,7 +39,8 @@ const QUIET_PASSES: u32 = 32;
 pub struct WorkerOptions {
     /// Frames that are taken from a source at a time.
     pub burst: usize,
-    /// How long a worker goes on asking after the last frame, before it sleeps.
+    /// How long a worker goes on asking after the last frame, before it sleeps. One without a CPU of its own
+    /// does so only while frames come more often than this.
     pub spin: Duration,
     /// How often a sleeping worker asks sources that cannot wake it.
     pub poll_interval: Duration,
@@ -85,8 +88,17 @@ struct Running {
     /// Of the sinks in `exits`.
     generations: Vec<(QueueId, Generation)>,
     poller: Poller,
+    spin: SpinBudget,
     /// What the switch's own frames are counted on.
     own: QueueCounters,
+}
+
+/// How it went to go to sleep.
+enum Slept {
+    /// Something was there already.
+    NotAtAll,
+    /// It is awake again; whether the first pass found anything.
+    Woken { moved: bool },
 }
 
 type Failure = (&'static str, io::Error);
@@ -114,8 +126,10 @@ impl Worker {
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let ports = self.common.rules.len();
         let exits = Exits::new(ports, self.common.options.burst);
+        let spin = SpinBudget::new(self.common.options.spin, self.cpu.is_some());
         Running {
             exits,
+            spin,
             common: self.common,
             mailbox: self.mailbox,
             reports: self.reports,
@@ -175,15 +189,16 @@ impl Running {
             empty_passes = 0;
             match idle {
                 None => idle = Some(self.counters.enter(Phase::Spinning)),
-                Some(since) if since.elapsed() < self.common.options.spin => {}
-                Some(_) => {
-                    if self.sleep()? {
-                        // One look is enough after a wake-up for nothing.
-                        empty_passes = QUIET_PASSES - 1;
-                    } else {
-                        idle = Some(Instant::now());
+                Some(since) if since.elapsed() < self.spin.now() => {}
+                Some(_) => match self.sleep()? {
+                    // A wake-up for nothing: the worker is as idle as before.
+                    Slept::Woken { moved: false } => empty_passes = QUIET_PASSES - 1,
+                    Slept::Woken { moved: true } => {
+                        self.counters.enter(Phase::Busy);
+                        idle = None;
                     }
-                }
+                    Slept::NotAtAll => idle = Some(Instant::now()),
+                },
             }
         }
     }
@@ -310,9 +325,9 @@ impl Running {
         self.report_stopped_sinks();
     }
 
-    /// Sleeps until something comes. Whether it slept at all.
+    /// Sleeps until something comes, unless it is there already.
     #[cold]
-    fn sleep(&mut self) -> Result<bool, Failure> {
+    fn sleep(&mut self) -> Result<Slept, Failure> {
         let mut armed = 0;
         let mut there = false;
         for entrance in &mut self.entrances {
@@ -322,17 +337,19 @@ impl Running {
                 break;
             }
         }
-        let sleeps = !there && !self.mailbox.any();
-        if sleeps {
-            let silent = self.entrances.iter().any(|entrance| entrance.source.wake_fd().is_none());
-            let timeout = silent.then_some(self.common.options.poll_interval);
-            self.counters.enter(Phase::Asleep);
-            let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
-            self.counters.woken(ready > 0);
+        if there || self.mailbox.any() {
+            self.entrances[..armed].iter_mut().for_each(|entrance| entrance.source.wake());
+            return Ok(Slept::NotAtAll);
         }
-        for entrance in &mut self.entrances[..armed] {
-            entrance.source.wake();
-        }
-        Ok(sleeps)
+        let silent = self.entrances.iter().any(|entrance| entrance.source.wake_fd().is_none());
+        let timeout = silent.then_some(self.common.options.poll_interval);
+        let since = self.counters.enter(Phase::Asleep);
+        let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
+        self.spin.slept(self.counters.woken(ready > 0) - since);
+        let moved = self.pass();
+        self.counters.pass(moved);
+        // Of these, the pass may have dropped some; they need no more notifications.
+        self.entrances.iter_mut().for_each(|entrance| entrance.source.wake());
+        Ok(Slept::Woken { moved })
     }
 }

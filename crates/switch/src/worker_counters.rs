@@ -98,10 +98,10 @@ impl WorkerCounters {
         now
     }
 
-    /// A sleep is over.
-    pub fn woken(&self, by_descriptor: bool) {
-        self.enter(Phase::Spinning);
+    /// A sleep is over, at the time that is returned.
+    pub fn woken(&self, by_descriptor: bool) -> Instant {
         add(&self.wakes, u64::from(by_descriptor));
+        self.enter(Phase::Spinning)
     }
 
     #[inline(always)]

@@ -2,8 +2,11 @@
 //!
 //! The switch is the binary itself, a process of its own; guests are `virtio-user` ports of this process,
 //! whose one thread sends and looks for what arrives without ever sleeping. So the only wake-up in a
-//! frame's time is the switch's. For scale the same with an eventfd: another process of this program sleeps
-//! in `read` and answers by a second eventfd.
+//! frame's time is the switch's. For scale the same with an eventfd, in turn with the frames: another process
+//! of this program sleeps in `read` and answers by a second eventfd.
+//!
+//! Both are measured twice: with sleeper and sender on a CPU each, and wherever the scheduler puts them. It
+//! may put a sleeper on the sender's own CPU, which costs a switch of context instead of waking a CPU.
 //!
 //! Prints tables and asserts nothing: `cargo bench -p tautline --bench switch_idle [-- SAMPLES [SECONDS]]`.
 
@@ -16,6 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, read, write};
@@ -53,16 +57,53 @@ fn main() -> Result<()> {
     println!("{:<34}  {:>8}  {:>8}  {:>8}  {:>8}", "", "samples", "median", "99 %", "maximum");
     // With a spin budget that never ends, so that no sample has a wake-up in it.
     let mut polling = FrameClock::start(&["--spin-us", "60000000"])?;
-    println!("{}", row("frame, the switch polls", polling.measure(Duration::ZERO, POLLING_SAMPLES)?));
-    drop(polling);
-    let mut frames = FrameClock::start(&[])?;
-    for gap in GAPS {
-        println!("{}", row(&format!("frame after {gap:?} idle"), frames.measure(gap, samples)?));
+    let mut times = Vec::with_capacity(POLLING_SAMPLES);
+    for _ in 0..POLLING_SAMPLES {
+        times.push(polling.sample()?);
     }
-    drop(frames);
+    println!("{}", row("frame, the switch polls", &mut times));
+    drop(polling);
+    let anywhere = sched_getaffinity(Pid::from_raw(0))?;
+    let mut cpus = (0..CpuSet::count()).filter(|cpu| anywhere.is_set(*cpu).unwrap_or(false));
+    match (cpus.next(), cpus.next()) {
+        (Some(ours), Some(theirs)) => {
+            println!("sender on CPU {ours}, sleeper on CPU {theirs}:");
+            after_idle(samples, Some((ours, theirs)))?;
+            sched_setaffinity(Pid::from_raw(0), &anywhere)?;
+        }
+        _ => println!("(not with a CPU for each: there is only one)"),
+    }
+    println!("on any CPU:");
+    after_idle(samples, None)
+}
+
+fn only(cpu: usize) -> Result<CpuSet> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu)?;
+    Ok(cpus)
+}
+
+/// Frames and eventfds in turn, each after a gap; sender and sleeper on CPUs of their own or anywhere.
+fn after_idle(samples: usize, cpus: Option<(usize, usize)>) -> Result<()> {
+    let worker = cpus.map(|(_, sleeper)| sleeper.to_string());
+    let options: Vec<&str> = worker.iter().flat_map(|cpu| ["--workers", cpu]).collect();
+    let mut frames = FrameClock::start(&options)?;
     let mut bare = EventFdClock::start()?;
+    if let Some((ours, sleeper)) = cpus {
+        sched_setaffinity(Pid::from_raw(bare.other.id() as i32), &only(sleeper)?)?;
+        // Only now: the switch refuses CPUs that its parent may not use.
+        sched_setaffinity(Pid::from_raw(0), &only(ours)?)?;
+    }
     for gap in GAPS {
-        println!("{}", row(&format!("eventfd and back after {gap:?}"), bare.measure(gap, samples)?));
+        let (mut with_switch, mut without) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
+        for _ in 0..samples {
+            std::thread::sleep(gap);
+            with_switch.push(frames.sample()?);
+            std::thread::sleep(gap);
+            without.push(bare.sample()?);
+        }
+        println!("{}", row(&format!("  frame after {gap:?} idle"), &mut with_switch));
+        println!("{}", row(&format!("  eventfd and back after {gap:?}"), &mut without));
     }
     Ok(())
 }
@@ -169,42 +210,35 @@ impl FrameClock {
         let mut frame = [0u8; 64];
         // To and from locally administered addresses; the type is one for experiments (IEEE 802).
         frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-        let mut clock =
-            FrameClock { plugged: Plugged::start(2, options)?, frame: Lending::of_frame(&frame)? };
+        let plugged = Plugged::start(2, options)?;
+        let mut clock = FrameClock { plugged, frame: Lending::of_frame(&frame)? };
         // A worker may still be taking a queue over: the first frames are not counted.
-        clock.measure(Duration::from_millis(1), 100)?;
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(1));
+            clock.sample()?;
+        }
         Ok(clock)
     }
 
-    fn measure(&mut self, gap: Duration, samples: usize) -> Result<Vec<Duration>> {
+    fn sample(&mut self) -> Result<Duration> {
         let (from, to) = self.plugged.rig.two_ends(0, 1).ok_or("no two ends")?;
         let sink = from.sinks().next().ok_or("no queue to send")?;
         let source = to.sources().next().ok_or("no queue to receive")?;
-        let mut times = Vec::with_capacity(samples);
-        while times.len() < samples {
-            if !gap.is_zero() {
-                std::thread::sleep(gap);
+        let since = Instant::now();
+        sink.accept(&self.frame, &[0])?;
+        loop {
+            let arrived = (source.lend(8)?.len() > 0).then(|| since.elapsed());
+            if source.lent() {
+                source.release();
             }
-            let since = Instant::now();
-            sink.accept(&self.frame, &[0])?;
-            loop {
-                let arrived = source.lend(8)?.len();
-                if arrived > 0 {
-                    times.push(since.elapsed());
-                }
-                if source.lent() {
-                    source.release();
-                }
-                if arrived > 0 {
-                    break;
-                }
-                if since.elapsed() > LIMIT {
-                    return Err(format!("no frame within {} s", LIMIT.as_secs()).into());
-                }
-                std::hint::spin_loop();
+            if let Some(time) = arrived {
+                return Ok(time);
             }
+            if since.elapsed() > LIMIT {
+                return Err(format!("no frame within {} s", LIMIT.as_secs()).into());
+            }
+            std::hint::spin_loop();
         }
-        Ok(times)
     }
 }
 
@@ -223,26 +257,23 @@ impl EventFdClock {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(ECHO).stdin(duplicate(&there)?).stdout(duplicate(&back)?);
         let mut clock = EventFdClock { other: command.spawn()?, there, back };
-        clock.measure(Duration::from_millis(1), 100)?;
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(1));
+            clock.sample()?;
+        }
         Ok(clock)
     }
 
-    fn measure(&mut self, gap: Duration, samples: usize) -> Result<Vec<Duration>> {
-        let mut times = Vec::with_capacity(samples);
-        while times.len() < samples {
-            std::thread::sleep(gap);
-            let since = Instant::now();
-            self.there.write(1)?;
-            loop {
-                match self.back.read() {
-                    Ok(_) => break,
-                    Err(Errno::EAGAIN) if since.elapsed() < LIMIT => std::hint::spin_loop(),
-                    Err(error) => return Err(error.into()),
-                }
+    fn sample(&mut self) -> Result<Duration> {
+        let since = Instant::now();
+        self.there.write(1)?;
+        loop {
+            match self.back.read() {
+                Ok(_) => return Ok(since.elapsed()),
+                Err(Errno::EAGAIN) if since.elapsed() < LIMIT => std::hint::spin_loop(),
+                Err(error) => return Err(error.into()),
             }
-            times.push(since.elapsed());
         }
-        Ok(times)
     }
 }
 
@@ -263,7 +294,7 @@ fn echo() -> Result<()> {
     }
 }
 
-fn row(what: &str, mut times: Vec<Duration>) -> String {
+fn row(what: &str, times: &mut [Duration]) -> String {
     times.sort_unstable();
     let at = |share: f64| {
         let index = ((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1;

@@ -46,6 +46,25 @@ fn an_idle_worker_uses_less_than_a_hundredth_of_a_cpu() {
 }
 
 #[test]
+fn a_frame_after_idleness_takes_one_wake_up() {
+    let (bench, mut hands) = Bench::learning(2, Options::default());
+    send(&mut hands[0].0, &frame(BROADCAST, station(1), 0));
+    receive(&mut hands[1].1);
+    let asleep = |sleeps| {
+        until("the worker sleeps", || bench.snapshot().workers[0].sleeps >= sleeps);
+        bench.snapshot().workers[0]
+    };
+    let before = asleep(1);
+    for n in 1..=50 {
+        send(&mut hands[0].0, &frame(BROADCAST, station(1), n));
+        assert_eq!(number(&receive(&mut hands[1].1)), n);
+        let now = asleep(before.sleeps + n);
+        assert_eq!((now.sleeps, now.wakes), (before.sleeps + n, before.wakes + n), "{now:?}");
+    }
+    bench.stop();
+}
+
+#[test]
 fn no_wake_up_is_lost() {
     let worker = WorkerOptions { spin: Duration::from_micros(20), ..WorkerOptions::default() };
     let (bench, mut hands) = Bench::learning(2, Options { worker, ..Options::default() });

@@ -1,0 +1,60 @@
+//! How long an idle worker goes on asking before it sleeps.
+use std::time::Duration;
+
+/// The spin budget as it stands.
+///
+/// A worker on a CPU of its own always has all of it. One that the scheduler places may have been put on
+/// the very CPU of whoever woke it, and each microsecond it spins there is taken from that sender: after a
+/// long sleep it goes back to sleep as soon as nothing comes, and only a sleep shorter than the budget, in
+/// which spinning would have caught the next frame, gives the budget back. It is the rule by which KVM grows
+/// and shrinks halt polling.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpinBudget {
+    full: Duration,
+    own_cpu: bool,
+    now: Duration,
+}
+
+impl SpinBudget {
+    pub fn new(full: Duration, own_cpu: bool) -> Self {
+        SpinBudget { full, own_cpu, now: full }
+    }
+
+    /// How long to spin.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// A sleep is over that took so long.
+    pub fn slept(&mut self, time: Duration) {
+        self.now = if self.own_cpu || time < self.full { self.full } else { Duration::ZERO };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: Duration = Duration::from_micros(60);
+
+    #[test]
+    fn a_worker_with_a_cpu_of_its_own_always_spins() {
+        let mut budget = SpinBudget::new(FULL, true);
+        budget.slept(Duration::from_secs(1));
+        assert_eq!(budget.now(), FULL);
+    }
+
+    #[test]
+    fn a_long_sleep_takes_the_budget_and_a_short_one_gives_it_back() {
+        let mut budget = SpinBudget::new(FULL, false);
+        assert_eq!(budget.now(), FULL);
+        budget.slept(FULL);
+        assert_eq!(budget.now(), Duration::ZERO);
+        budget.slept(FULL - Duration::from_nanos(1));
+        assert_eq!(budget.now(), FULL);
+        // Without a budget there is none to give back.
+        let mut none = SpinBudget::new(Duration::ZERO, false);
+        none.slept(Duration::ZERO);
+        assert_eq!(none.now(), Duration::ZERO);
+    }
+}
