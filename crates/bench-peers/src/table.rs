@@ -146,7 +146,8 @@ fn cells(row: &Row) -> Vec<String> {
     let percent =
         |share: Option<f64>| share.map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0));
     // Driver and bridge are on one core: neither waits for the other.
-    let sides = matches!(row.cell.link, Link::Ring(_)).then_some(());
+    let has_sides = matches!(row.cell.link, Link::Ring(_));
+    let of_sides = |words: String| if has_sides { words } else { none() };
     let mut goals = Vec::new();
     for (name, value, goal, reached) in row.goals() {
         let of = match name {
@@ -170,8 +171,8 @@ fn cells(row: &Row) -> Vec<String> {
         if goals.is_empty() { none() } else { goals.join("; ") },
         busy,
         row.of_bound.map_or_else(none, |share| format!("{share:.2}")),
-        sides.map_or_else(none, |_| format!("{} / {}", percent(row.device_idle), percent(row.driver_idle))),
-        sides.map_or_else(none, |_| row.bottleneck().name().to_owned()),
+        of_sides(format!("{} / {}", percent(row.device_idle), percent(row.driver_idle))),
+        of_sides(row.bottleneck().name().to_owned()),
     ]
 }
 
@@ -335,7 +336,7 @@ mod tests {
             },
             driver_paths: Vec::new(),
             bounds: vec![BoundRecord {
-                frame_bytes: 64,
+                cell: trial(split, System::Testpmd, 0.0).cell,
                 lines_to_switch: lines.to_switch,
                 lines_to_driver: lines.to_driver,
                 frames_per_second: 20e6,

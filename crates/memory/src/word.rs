@@ -30,12 +30,14 @@ pub(crate) trait Word: Copy {
 }
 
 impl Word for u8 {
+    // SAFETY: the promise is the trait's.
     #[inline(always)]
     unsafe fn load<const AT: usize>(from: *const u8) -> Self {
         // SAFETY: the caller's promise; bytes are always aligned.
         unsafe { from.add(AT).read_volatile() }
     }
 
+    // SAFETY: the promise is the trait's.
     #[inline(always)]
     unsafe fn store<const AT: usize>(self, to: *mut u8) {
         // SAFETY: as above.
@@ -48,6 +50,7 @@ impl Word for u8 {
 macro_rules! word {
     ($type:ty, $class:ident, $load:literal, $store:literal) => {
         impl Word for $type {
+            // SAFETY: the promise is the trait's.
             #[inline(always)]
             unsafe fn load<const AT: usize>(from: *const u8) -> Self {
                 let value;
@@ -59,6 +62,7 @@ macro_rules! word {
                 value
             }
 
+            // SAFETY: the promise is the trait's.
             #[inline(always)]
             unsafe fn store<const AT: usize>(self, to: *mut u8) {
                 // SAFETY: one store to the bytes that the caller vouches for; nothing else changes.
@@ -117,12 +121,14 @@ mod instructions {
     macro_rules! word {
         ($($type:ty),*) => {$(
             impl Word for $type {
+                // SAFETY: the promise is the trait's.
                 #[inline(always)]
                 unsafe fn load<const AT: usize>(from: *const u8) -> Self {
                     // SAFETY: the caller's promise; a packed struct may lie anywhere.
                     unsafe { from.add(AT).cast::<Unaligned<$type>>().read_volatile().0 }
                 }
 
+                // SAFETY: the promise is the trait's.
                 #[inline(always)]
                 unsafe fn store<const AT: usize>(self, to: *mut u8) {
                     // SAFETY: as above.

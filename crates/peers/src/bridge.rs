@@ -11,9 +11,9 @@ const NETFILTER: &str = "/proc/sys/net/bridge";
 /// A bridge in a network namespace of its own: it and all its TAPs go with this value, and with the process.
 ///
 /// Nobody but the drivers of the TAPs says anything: no spanning tree, no multicast snooping, no IPv6
-/// addresses that would be announced. Nor does netfilter see the frames: where the kernel has it on bridges it is
-/// on from the start, and cuts IP packets that are longer than the MTU into fragments, so that other frames
-/// arrive than were sent. A frame of 1518 bytes has such a packet.
+/// addresses that would be announced. Nor does netfilter see the frames: where the kernel has it on bridges
+/// it is on from the start, and cuts IP packets that are longer than the MTU into fragments, so that other
+/// frames arrive than were sent. A frame of 1518 bytes has such a packet.
 pub struct Bridge {
     namespace: Netns,
 }

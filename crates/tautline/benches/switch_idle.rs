@@ -227,7 +227,7 @@ impl FrameClock {
         let since = Instant::now();
         sink.accept(&self.frame, &[0])?;
         loop {
-            let arrived = (source.lend(8)?.len() > 0).then(|| since.elapsed());
+            let arrived = (!source.lend(8)?.is_empty()).then(|| since.elapsed());
             if source.lent() {
                 source.release();
             }

@@ -41,7 +41,10 @@ pub struct BurstJob {
 pub const SOFTWARE_TAP: &str = "software: TAP";
 
 /// Undisturbed trials for the maximum.
-pub const MAXIMUM_TRIALS: u32 = 3;
+pub const MAXIMUM_TRIALS: NonZeroU32 = NonZeroU32::new(3).unwrap();
+
+/// Times that a lossy trial is run before its loss counts.
+const VERIFICATION_TRIALS: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// RFC 2544 section 9.1.
 const SIZES: &str = "64,128,256,512,1024,1280,1518";
@@ -50,8 +53,8 @@ const SIZES: &str = "64,128,256,512,1024,1280,1518";
 const FULL_TRIAL_S: f64 = 60.0;
 
 /// RFC 2544 section 26.4, which RFC 9004 section 6.3 keeps as a recommendation.
-const FULL_BURST_SEARCHES: u32 = 50;
-const QUICK_BURST_SEARCHES: u32 = 5;
+const FULL_BURST_SEARCHES: NonZeroU32 = NonZeroU32::new(50).unwrap();
+const QUICK_BURST_SEARCHES: NonZeroU32 = NonZeroU32::new(5).unwrap();
 
 /// RFC 9004 section 6.2.
 const FULL_LONGEST_BURST: Duration = Duration::from_secs(30);
@@ -93,10 +96,11 @@ impl Job {
             arguments.max_rate.map(|fps| Load::new(fps).ok_or_else(|| Usage("--max-rate: 0".into())));
         let full = trial_s >= FULL_TRIAL_S;
         let back_to_back = arguments.back_to_back.then(|| BurstJob {
-            searches: arguments.bursts.and_then(NonZeroU32::new).unwrap_or_else(|| {
-                let searches = if full { FULL_BURST_SEARCHES } else { QUICK_BURST_SEARCHES };
-                NonZeroU32::new(searches).unwrap_or(NonZeroU32::MIN)
-            }),
+            searches: match arguments.bursts.and_then(NonZeroU32::new) {
+                Some(searches) => searches,
+                None if full => FULL_BURST_SEARCHES,
+                None => QUICK_BURST_SEARCHES,
+            },
             longest: if full { FULL_LONGEST_BURST } else { (trial / 10).max(LEAST_LONGEST_BURST) },
         });
         if arguments.back_to_back && arguments.search == cli::Search::Maximum {
@@ -124,10 +128,7 @@ impl Job {
             residual: Duration::from_millis(if full { 2000 } else { 200 }),
             width: width.ok_or_else(|| wrong("--width", &"write a percentage above 0 and below 100"))?,
             max_rate: max_rate.transpose()?,
-            verification: Verification {
-                max_trials: NonZeroU32::new(2).unwrap_or(NonZeroU32::MIN),
-                max_frames_lost: None,
-            },
+            verification: Verification { max_trials: VERIFICATION_TRIALS, max_frames_lost: None },
             cpu: cpus.and_then(|cpus| cpus.first().copied()),
         })
     }
@@ -143,7 +144,7 @@ impl Job {
     /// How long each trial for the maximum is: all together as long as one for latencies, but each long
     /// enough for a device that was asleep.
     pub fn maximum_trial(&self) -> Duration {
-        (self.latency_trial() / MAXIMUM_TRIALS).max(Duration::from_millis(100))
+        (self.latency_trial() / MAXIMUM_TRIALS.get()).max(Duration::from_millis(100))
     }
 
     /// How long latencies are watched at each load.

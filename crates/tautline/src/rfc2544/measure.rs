@@ -1,5 +1,6 @@
 //! One size: generator alone, maximum, search, latency at shares of what was found, then what else was asked
 //! for.
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::{back_to_back, frame_loss, search};
 use crate::progress::Progress;
 
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// Tries at a load before a lower one is what the generator keeps.
 const KEEP_TRIES: u32 = 4;
@@ -41,10 +42,7 @@ pub(super) struct Bench<'a, 'p> {
 impl Bench<'_, '_> {
     /// What a search may cost.
     pub fn budget() -> Budget {
-        Budget {
-            attempts: std::num::NonZeroU32::new(ATTEMPTS).unwrap_or(std::num::NonZeroU32::MIN),
-            ..Budget::default()
-        }
+        Budget { attempts: ATTEMPTS, ..Budget::default() }
     }
 
     /// One trial, as searches ask for it.
@@ -149,7 +147,8 @@ fn kept(asked: u64, mut keeps: impl FnMut(Load) -> anyhow::Result<bool>) -> anyh
 fn maximum(bench: &mut Bench<'_, '_>) -> anyhow::Result<Maximum> {
     let mut trials: Vec<MaximumTrial> = Vec::new();
     let undisturbed = |trials: &[MaximumTrial]| trials.iter().filter(|trial| !trial.disturbed).count();
-    while undisturbed(&trials) < MAXIMUM_TRIALS as usize && trials.len() < ATTEMPTS as usize {
+    let [enough, most] = [MAXIMUM_TRIALS, ATTEMPTS].map(|count| count.get() as usize);
+    while undisturbed(&trials) < enough && trials.len() < most {
         (bench.say)(&format!("maximum, trial {}", trials.len() + 1));
         unless_interrupted()?;
         trials.push(maximum_of(&bench.loaded.maximum(bench.job.maximum_trial())?));
@@ -175,7 +174,7 @@ fn latency_at(bench: &mut Bench<'_, '_>, percent: u8, load_fps: u64) -> anyhow::
         let (measured, outcome) = bench.loaded.trial(load, bench.job.latency_trial())?;
         let disturbed = measured.valid().is_none();
         // On a machine that is disturbed all the time the last trial is shown, with how many went before.
-        if disturbed && invalid + 1 < ATTEMPTS {
+        if disturbed && invalid + 1 < ATTEMPTS.get() {
             invalid += 1;
             continue;
         }

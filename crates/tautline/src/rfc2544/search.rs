@@ -1,5 +1,4 @@
 //! The search for a rate that was asked for.
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use traffic::results::SearchResult;
@@ -7,6 +6,7 @@ use traffic::search::{
     Cut, Finding, Load, Measured, Progress as Step, SearchRange, Share, maximum, mlr, rfc2544, tst009,
 };
 
+use super::job::MAXIMUM_TRIALS;
 use super::measure::{Bench, LEAST_FPS};
 use crate::cli::Search;
 
@@ -36,8 +36,7 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
             SearchResult::Mlr { outcome: mlr::search(&plan, budget, measure, observe)? }
         }
         Search::Maximum => {
-            let repeats = NonZeroU32::new(3).unwrap_or(NonZeroU32::MIN);
-            let plan = maximum::Plan { load: range.max(), trial, repeats };
+            let plan = maximum::Plan { load: range.max(), trial, repeats: MAXIMUM_TRIALS };
             SearchResult::Maximum { outcome: maximum::received(plan, budget, measure, observe)? }
         }
     })

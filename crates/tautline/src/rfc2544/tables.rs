@@ -3,6 +3,7 @@ use traffic::results::{Bursts, Latency, Run, SearchResult, SizeResult};
 use traffic::search::rfc2544::BackToBack;
 use traffic::search::{Finding, Load};
 
+use super::job::SOFTWARE_TAP;
 use super::search::{why_cut, why_undecided};
 
 /// A table and what its columns mean.
@@ -46,7 +47,7 @@ fn percent(ratio: f64) -> String {
 
 /// A path on which the device under test works in the generator's own time.
 fn is_software(run: &Run) -> bool {
-    !run.labels.is_empty()
+    run.labels.iter().any(|label| label == SOFTWARE_TAP)
 }
 
 fn rates(run: &Run) -> Table {
