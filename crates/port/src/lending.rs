@@ -1,4 +1,7 @@
 //! A burst of frames that a source lends.
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use memory::{Lent, SharedSlice};
 use virtio::net::{HeaderLayout, NetHeader, Offload};
 use virtqueue::Burst;
@@ -15,6 +18,18 @@ enum Arena {
     Own(Lent),
 }
 
+/// Images that frames are made of: see [`Lending::of_images`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ImagesId(NonZeroU64);
+
+impl ImagesId {
+    /// One that no other lending of this process has.
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        ImagesId(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
+    }
+}
+
 /// Frames that are lent until they are released, in the order in which their sender sent them.
 ///
 /// Allocates while it grows to the size of the bursts and not afterwards.
@@ -25,17 +40,36 @@ pub struct Lending {
     /// stays instead of being moved there.
     metas: Vec<Meta>,
     len: usize,
+    images: Option<ImagesId>,
 }
 
 impl Lending {
     /// For the chains of a device queue, at most `max` at a time.
     pub fn of_queue(max: usize) -> Self {
-        Lending { arena: Arena::Queue(Burst::new(max)), metas: vec![Meta::EMPTY; max], len: 0 }
+        Lending { arena: Arena::Queue(Burst::new(max)), metas: vec![Meta::EMPTY; max], len: 0, images: None }
     }
 
     /// For frames elsewhere.
     pub fn of_memory(max: usize) -> Self {
-        Lending { arena: Arena::Own(Lent::with_capacity(2 * max)), metas: vec![Meta::EMPTY; max], len: 0 }
+        Lending {
+            arena: Arena::Own(Lent::with_capacity(2 * max)),
+            metas: vec![Meta::EMPTY; max],
+            len: 0,
+            images: None,
+        }
+    }
+
+    /// As [`Lending::of_memory`], for a traffic generator: what it lends never changes but for the heads, and
+    /// frames of one length are the same behind them. A port that keeps frames in buffers of its own then
+    /// copies the bytes behind the head once, and not for each frame.
+    pub fn of_images(max: usize) -> Self {
+        Lending { images: Some(ImagesId::new()), ..Self::of_memory(max) }
+    }
+
+    /// Which images the frames are made of.
+    #[inline(always)]
+    pub(crate) fn images(&self) -> Option<ImagesId> {
+        self.images
     }
 
     /// Number of frames.

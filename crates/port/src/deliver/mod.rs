@@ -215,6 +215,23 @@ pub(crate) fn write_plain(
     buffers: u16,
 ) -> Option<usize> {
     let ([piece], skip) = frame.pieces() else { return None };
+    let bytes = write_front(frame, to, layout, buffers)?;
+    let (front, len) = (layout.bytes() + HEAD_BYTES, frame.len_bytes());
+    if len > HEAD_BYTES {
+        let rest = len - HEAD_BYTES;
+        piece.slice(skip + HEAD_BYTES, rest).copy_to(to.slice(front, rest));
+    }
+    Some(bytes)
+}
+
+/// As [`write_plain`] but for the bytes behind the head, which are left as they stand in the buffer.
+#[inline(always)]
+pub(crate) fn write_front(
+    frame: &Frame<'_>,
+    to: SharedSlice<'_>,
+    layout: HeaderLayout,
+    buffers: u16,
+) -> Option<usize> {
     let (header_bytes, len) = (layout.bytes(), frame.len_bytes());
     let bytes = header_bytes + len;
     if to.len_bytes() < bytes || !frame.is_plain() {
@@ -227,10 +244,6 @@ pub(crate) fn write_plain(
     };
     if !to.slice(0, bytes).write_array(header_bytes, frame.whole_head()) {
         to.slice(header_bytes, len).write(frame.head());
-    }
-    if len > HEAD_BYTES {
-        let rest = len - HEAD_BYTES;
-        piece.slice(skip + HEAD_BYTES, rest).copy_to(to.slice(header_bytes + HEAD_BYTES, rest));
     }
     Some(bytes)
 }

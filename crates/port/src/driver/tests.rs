@@ -142,12 +142,15 @@ fn merged(frame: &[u8]) -> Vec<Vec<u8>> {
 
 /// Frames for a sink, in memory of a sender.
 fn lending(frames: &[Vec<u8>]) -> Lending {
+    filled(Lending::of_memory(frames.len()), frames)
+}
+
+fn filled(mut lending: Lending, frames: &[Vec<u8>]) -> Lending {
     let bytes = (frames.len() * 70_000) as u64;
     let file = sealed_memfd(c"sender", bytes).unwrap();
     let space = AddressSpace::from_regions([Region::map(&file, 0, bytes, 0, 0).unwrap()]).unwrap();
     let space = Arc::new(space);
     let memory = SharedSlice::of_mapping(space.regions()[0].mapping());
-    let mut lending = Lending::of_memory(frames.len());
     let mut translator = Translator::new(Arc::clone(&space));
     for (i, frame) in frames.iter().enumerate() {
         let at = i * 70_000;
@@ -184,6 +187,50 @@ fn frames_of_one_buffer_and_of_several_reach_the_device_in_order() {
         let counts = rig.transmit.counters().counts();
         assert_eq!((counts.frames, counts.dropped()), (360, 0));
         assert_eq!(counts.bytes, 40 * (14 + 60 + 64 + 65 + 1076 + 1077 + 3000 + 61 + 1514));
+    }
+}
+
+/// Two generators take turns with somebody else; what a buffer holds of one is never taken for another's.
+#[test]
+fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
+    const LENGTHS: [usize; 7] = [60, 65, 1076, 300, 3000, 65, 1076];
+    for features in every_feature() {
+        let mut rig = Rig::new(features, false);
+        // Frames of one length are the same behind their heads.
+        let of = |seed: u8| LENGTHS.map(|len| frame(seed, len));
+        let images = [1, 2].map(|seed| filled(Lending::of_images(LENGTHS.len()), &of(seed)));
+        let other = lending(&of(3));
+        let mut images = images.map(|lending| (lending, 0u8));
+        let mut random = 1u64;
+        for round in 0..300 {
+            // Any turn may follow any other: a fixed sequence without a short period.
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let (seed, stamp, lending) = match (random >> 60) as usize % 3 {
+                turn @ 0..2 => {
+                    let (lending, stamp) = &mut images[turn];
+                    *stamp = stamp.wrapping_add(1);
+                    (0..LENGTHS.len()).for_each(|i| lending.head_mut(i)[20] = *stamp);
+                    (turn as u8 + 1, Some(*stamp), &*lending)
+                }
+                _ => (3, None, &other),
+            };
+            // The one that takes several buffers comes now and then, also where each holds the same length.
+            let which: &[u16] = match random >> 40 & 3 {
+                0 => &[4, 0, 3],
+                1 => &[2, 4, 6],
+                2 => &[6, 2, 6, 2, 6, 2],
+                _ => &[0, 3, 1, 2, 5, 6],
+            };
+            rig.transmit.accept(lending, which).unwrap();
+            let sent = rig.sent();
+            assert_eq!(sent.len(), which.len());
+            for (sent, &which) in sent.iter().zip(which) {
+                let mut expected = frame(seed, LENGTHS[usize::from(which)]);
+                expected[20] = stamp.unwrap_or(expected[20]);
+                assert!(sent[12..] == expected[..], "{} bytes, round {round}, {features:?}", expected.len());
+            }
+        }
+        assert_eq!(rig.transmit.counters().counts().dropped(), 0);
     }
 }
 

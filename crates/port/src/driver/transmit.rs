@@ -6,8 +6,9 @@ use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
 use super::{Buffers, MOST_PIECES};
-use crate::deliver::{Parcels, Scratch, write_plain};
+use crate::deliver::{Parcels, Scratch, write_front, write_plain};
 use crate::event_fd::EventFd;
+use crate::lending::ImagesId;
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
 /// The end of a list of buffers.
@@ -24,7 +25,30 @@ pub(crate) struct Transmit {
     used: Vec<Used>,
     /// Frames of one buffer that are still to be added.
     singles: Vec<Buffer>,
+    held: Held,
     counters: Arc<QueueCounters>,
+}
+
+/// By buffer: the images, and the length, of the frame that was last copied there, if it was made of images.
+/// Empty while others go through, which so have nothing to keep up to date.
+#[derive(Default)]
+struct Held(Vec<Option<(ImagesId, usize)>>);
+
+impl Held {
+    /// Notes what a buffer holds from now on; whether it did before.
+    #[inline(always)]
+    fn replace(&mut self, buffer: u16, count: u16, images: ImagesId, bytes: usize) -> bool {
+        if self.0.is_empty() {
+            self.0.resize(count.into(), None);
+        }
+        let there = self.0.get_mut(usize::from(buffer));
+        there.is_some_and(|there| there.replace((images, bytes)) == Some((images, bytes)))
+    }
+
+    #[inline(always)]
+    fn forget(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Which buffers are free, and which belong together. All of it is ours: nothing that the device can write
@@ -73,6 +97,7 @@ impl Transmit {
             accepts,
             used: Vec::with_capacity(capacity),
             singles: Vec::with_capacity(capacity),
+            held: Held::default(),
             counters,
         }
     }
@@ -95,6 +120,27 @@ impl Transmit {
         let Some(&buffer) = self.pool.free.last() else { return false };
         // §5.1.6.2.1: the driver sets num_buffers to 0.
         let Some(written) = write_plain(frame, self.buffers.slice(buffer), HeaderLayout::Full, 0) else {
+            return false;
+        };
+        self.pool.free.pop();
+        self.add_single(buffer, written);
+        true
+    }
+
+    /// As [`Transmit::put_plain`], for a frame made of images: the bytes behind its head are copied unless
+    /// the buffer holds them already. (A device that changed them would be sending itself other frames.)
+    #[inline(always)]
+    fn put_image(&mut self, frame: &Frame<'_>, images: ImagesId) -> bool {
+        let Some(&buffer) = self.pool.free.last() else { return false };
+        let to = self.buffers.slice(buffer);
+        let there = self.held.replace(buffer, self.buffers.count(), images, frame.len_bytes());
+        let written = match there {
+            true => write_front(frame, to, HeaderLayout::Full, 0),
+            false => write_plain(frame, to, HeaderLayout::Full, 0),
+        };
+        let Some(written) = written else {
+            // It is going elsewhere, over what other buffers hold.
+            self.held.forget();
             return false;
         };
         self.pool.free.pop();
@@ -195,10 +241,23 @@ impl Sink for Transmit {
             self.counters.dropped(DropReason::MalformedRing, which.len() as u64);
             return Err(error.into());
         }
-        for &index in which {
-            let frame = lending.frame(index.into());
-            if !self.put_plain(&frame) {
-                self.deliver(frame);
+        match lending.images() {
+            None => {
+                self.held.forget();
+                for &index in which {
+                    let frame = lending.frame(index.into());
+                    if !self.put_plain(&frame) {
+                        self.deliver(frame);
+                    }
+                }
+            }
+            Some(images) => {
+                for &index in which {
+                    let frame = lending.frame(index.into());
+                    if !self.put_image(&frame, images) {
+                        self.deliver(frame);
+                    }
+                }
             }
         }
         self.add_singles();

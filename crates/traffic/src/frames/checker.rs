@@ -2,7 +2,7 @@
 use port::{Frame, HEAD_BYTES};
 use virtio::net::checksum;
 
-use super::stream::stamp_at;
+use super::stream::{image, stamp_at};
 use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
 
 /// How much of each frame the receiver looks at: the header-access and data-access cases of published
@@ -11,7 +11,7 @@ use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
 pub enum Access {
     /// Headers and stamp.
     Header,
-    /// Every byte; the checksum is verified.
+    /// Every byte; the checksum is verified, and the payload held against what was sent.
     Payload,
 }
 
@@ -128,11 +128,21 @@ impl Flow {
     }
 }
 
+/// What frames of one length have in common: the bytes behind their heads.
+#[derive(Debug)]
+struct Image {
+    /// Of the whole frame, in bytes.
+    length: usize,
+    rest: Vec<u8>,
+    /// Of `rest`, which begins at an even byte of what the UDP checksum covers.
+    rest_sum: u16,
+}
+
 /// Looks at what arrives of one stream.
 #[derive(Debug)]
 pub struct Checker {
     flows: Vec<Flow>,
-    lengths: Vec<u16>,
+    images: Vec<Image>,
     access: Access,
     stamp_at: usize,
     copy: Vec<u8>,
@@ -145,12 +155,17 @@ impl Checker {
         let mut lengths = mix.period();
         lengths.sort_unstable();
         lengths.dedup();
+        let images = lengths.into_iter().map(|length| {
+            let frame = image(fields, usize::from(length));
+            let rest = frame.get(HEAD_BYTES..).unwrap_or_default().to_vec();
+            Image { length: usize::from(length), rest_sum: checksum::sum(&rest), rest }
+        });
         Checker {
             flows: vec![Flow::new(); usize::from(flows.max(1))],
-            lengths,
+            images: images.collect(),
             access,
             stamp_at: stamp_at(fields),
-            copy: Vec::with_capacity(usize::from(SizeMix::MAX_BYTES)),
+            copy: vec![0; usize::from(SizeMix::MAX_BYTES)],
             tally: Tally::default(),
         }
     }
@@ -204,34 +219,40 @@ impl Checker {
 
     #[inline(always)]
     fn is_whole(&mut self, frame: Frame<'_>, bytes: usize) -> bool {
-        let known = self.lengths.iter().any(|&length| usize::from(length) == bytes);
-        known && (self.access == Access::Header || self.is_unaltered(frame, bytes))
+        let Some(image) = self.images.iter().find(|image| image.length == bytes) else { return false };
+        match self.access {
+            Access::Header => true,
+            Access::Payload => is_unaltered(frame, image, self.stamp_at, &mut self.copy),
+        }
     }
+}
 
-    /// Whether IP length and UDP checksum fit what came. Addresses are covered by the pseudo header, so
-    /// only the Ethernet header may have been rewritten (a forwarder may do that).
-    fn is_unaltered(&mut self, frame: Frame<'_>, bytes: usize) -> bool {
-        let head = frame.head();
-        let (ip, udp) = (self.stamp_at - 28, self.stamp_at - 8);
-        let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        if usize::from(word(ip + 2)) != bytes - ip || usize::from(word(udp + 4)) != bytes - udp {
-            return false;
-        }
-        if self.copy.len() < bytes {
-            self.copy.resize(bytes, 0);
-        }
-        let copy = &mut self.copy[..bytes];
-        copy[..head.len()].copy_from_slice(head);
-        let (pieces, skip) = frame.pieces();
-        if bytes > HEAD_BYTES {
-            memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, &mut copy[HEAD_BYTES..]);
-        }
-        debug_assert!(self.stamp_at + STAMP_BYTES <= HEAD_BYTES);
-        // Addresses as they came; a sum over a right checksum is all ones (RFC 1071 §1).
-        let pseudo =
-            checksum::add(checksum::sum(&copy[ip + 12..udp]), checksum::fold((17 + bytes - udp) as u64));
-        checksum::field(checksum::add(pseudo, checksum::sum(&copy[udp..]))) == 0
+/// Whether lengths and UDP checksum of the head fit what came, and the rest is what was sent. Addresses are
+/// covered by the pseudo header, so only the Ethernet header may have been rewritten (a forwarder may do that).
+#[inline]
+fn is_unaltered(frame: Frame<'_>, image: &Image, stamp_at: usize, copy: &mut [u8]) -> bool {
+    let head = frame.head();
+    let (ip, udp) = (stamp_at - 28, stamp_at - 8);
+    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    if usize::from(word(ip + 2)) != image.length - ip || usize::from(word(udp + 4)) != image.length - udp {
+        return false;
     }
+    debug_assert!(stamp_at + STAMP_BYTES <= HEAD_BYTES);
+    // Addresses as they came; a sum over a right checksum is all ones (RFC 1071 §1). From the addresses on it
+    // is one run of words.
+    let covered = checksum::add(checksum::sum(&head[ip + 12..]), image.rest_sum);
+    let pseudo = checksum::fold((17 + image.length - udp) as u64);
+    if checksum::field(checksum::add(covered, pseudo)) != 0 {
+        return false;
+    }
+    if image.rest.is_empty() {
+        return true;
+    }
+    // One copy of what may change while it is looked at.
+    let Some(copy) = copy.get_mut(..image.rest.len()) else { return false };
+    let (pieces, skip) = frame.pieces();
+    memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, copy) == copy.len()
+        && *copy == *image.rest
 }
 
 #[cfg(test)]
@@ -308,6 +329,35 @@ mod tests {
                 stream.rewind();
             }
         }
+    }
+
+    #[test]
+    fn an_altered_payload_is_seen_even_where_the_checksum_is_blind() {
+        let (mut stream, mut checker) = pair("570", 1, Access::Payload);
+        let sent: Vec<u8> = {
+            let (lending, which) = stream.burst(1, |_| 0);
+            let frame = lending.frame(which[0].into());
+            let mut bytes = vec![0; frame.len_bytes()];
+            let (pieces, skip) = frame.pieces();
+            memory::read_between(pieces.iter().copied(), skip, &mut bytes);
+            bytes[..HEAD_BYTES].copy_from_slice(frame.whole_head());
+            bytes
+        };
+        let arrives = |checker: &mut Checker, bytes: &[u8]| {
+            let lending = port::Lending::of_frame(bytes).unwrap();
+            checker.check(lending.frame(0)).is_some()
+        };
+        for at in HEAD_BYTES..sent.len() {
+            let mut altered = sent.clone();
+            altered[at] ^= 0x10;
+            assert!(!arrives(&mut checker, &altered), "byte {at}");
+        }
+        // Two words that have changed places have the same sum.
+        let mut swapped = sent.clone();
+        swapped[100..104].rotate_left(2);
+        assert!(!arrives(&mut checker, &swapped));
+        assert_eq!(checker.tally().altered, (sent.len() - HEAD_BYTES) as u64 + 1);
+        assert!(arrives(&mut checker, &sent));
     }
 
     #[test]

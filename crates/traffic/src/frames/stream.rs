@@ -105,7 +105,7 @@ impl Stream {
             at += stride(bytes) as u64;
         }
         let mut lender = memory.lender();
-        let mut lending = Lending::of_memory(slots);
+        let mut lending = Lending::of_images(slots);
         let mut made = Vec::with_capacity(slots);
         for &bytes in period.iter().cycle().take(slots) {
             let (_, at, base_sum) = images[lengths.binary_search(&bytes).unwrap_or(0)];
@@ -186,7 +186,7 @@ fn write_head(head: &mut [u8; HEAD_BYTES], at: usize, source_port: u16, stamp: S
 }
 
 /// A frame with empty stamp, source port and UDP checksum.
-fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
+pub(super) fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(bytes);
     frame.extend(fields.destination.0);
     frame.extend(fields.source.0);
