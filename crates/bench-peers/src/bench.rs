@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use measure::Verdict;
 
+use crate::bounds;
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::{self, Device};
 use crate::driver::Driver;
@@ -306,9 +307,17 @@ impl<'a> Bench<'a> {
                     }
                 }
             }
+            self.bound(cell)?;
         }
         // A system that failed may be in any state; one that only was too slow goes on.
         pairs.retain(|pair| !(fits(pair) && broken.contains(&pair.device.system)));
+        Ok(())
+    }
+
+    /// The bound has its turn while the systems rest.
+    fn bound(&mut self, cell: &Cell) -> anyhow::Result<()> {
+        let cpus = (self.place.driver_cpu, self.place.switch_cpu);
+        self.results.bounds.push(bounds::measure(cell, cpus)?);
         Ok(())
     }
 
@@ -482,6 +491,7 @@ impl<'a> Bench<'a> {
                     lost.push(*at);
                 }
             }
+            self.bound(cell)?;
         }
         for (at, generator) in ends.iter_mut() {
             let device = &mut pairs[*at].device;

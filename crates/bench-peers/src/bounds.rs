@@ -3,8 +3,11 @@ use std::time::Duration;
 
 use traffic::bound::{LinesPerFrame, frames_per_second};
 
-use crate::cell::Topology;
+use crate::cell::{Cell, Topology};
 use crate::records::BoundRecord;
+
+/// Length of a turn.
+const TIME: Duration = Duration::from_millis(25);
 
 /// Net header in front of each frame.
 const HEADER_BYTES: usize = 12;
@@ -20,33 +23,18 @@ pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
     }
 }
 
-/// Measures the bounds of these cells, each once.
-pub fn measure(
-    topologies: &[Topology],
-    sizes: &[u16],
-    (driver_cpu, switch_cpu): (usize, usize),
-    time: Duration,
-) -> anyhow::Result<Vec<BoundRecord>> {
-    let mut records: Vec<BoundRecord> = Vec::new();
-    for &frame_bytes in sizes {
-        for &topology in topologies {
-            let LinesPerFrame { to_switch, to_driver } = lines(topology, frame_bytes);
-            let known = |r: &BoundRecord| (r.frame_bytes, r.lines_to_switch, r.lines_to_driver);
-            if records.iter().any(|record| known(record) == (frame_bytes, to_switch, to_driver)) {
-                continue;
-            }
-            let lines = LinesPerFrame { to_switch, to_driver };
-            // In a thread of its own: it is pinned.
-            let run = || frames_per_second(lines, driver_cpu, switch_cpu, time);
-            let rate = std::thread::scope(|scope| scope.spawn(run).join());
-            let rate = rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??;
-            records.push(BoundRecord {
-                frame_bytes,
-                lines_to_switch: to_switch,
-                lines_to_driver: to_driver,
-                frames_per_second: rate,
-            });
-        }
-    }
-    Ok(records)
+/// Measures the bound of a cell once: a turn of its own beside the systems', for what a line costs changes
+/// from one moment to the next.
+pub fn measure(cell: &Cell, (driver_cpu, switch_cpu): (usize, usize)) -> anyhow::Result<BoundRecord> {
+    let lines = lines(cell.topology, cell.frame_bytes);
+    // In a thread of its own: it is pinned.
+    let run = || frames_per_second(lines, driver_cpu, switch_cpu, TIME);
+    let rate = std::thread::scope(|scope| scope.spawn(run).join());
+    let rate = rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??;
+    Ok(BoundRecord {
+        cell: *cell,
+        lines_to_switch: lines.to_switch,
+        lines_to_driver: lines.to_driver,
+        frames_per_second: rate,
+    })
 }

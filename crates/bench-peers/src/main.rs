@@ -40,8 +40,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
 
-/// Measures `tautline switch` beside DPDK's testpmd, OVS-DPDK and the kernel's bridge on this machine. Needs root, DPDK with its
-/// virtio and vhost drivers, and two CPUs that do nothing else.
+/// Measures `tautline switch` beside DPDK's testpmd, OVS-DPDK and the kernel's bridge on this machine. Needs
+/// root, DPDK with its virtio and vhost drivers, and two CPUs that do nothing else.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -197,20 +197,7 @@ fn measure_all(
     results: &mut Results,
     progress: &progress::Progress,
 ) -> anyhow::Result<()> {
-    let cpus = (place.driver_cpu, place.switch_cpu);
-    let time = order.trial.min(Duration::from_millis(200));
-    // Before and after: the best of them counts, since a disturbance only makes it lower.
-    let bounds = |results: &mut Results| -> anyhow::Result<()> {
-        progress.doing("the bound: cache lines between the two cores");
-        let begin = Instant::now();
-        results.bounds.extend(bounds::measure(&order.topologies, &order.sizes, cpus, time)?);
-        let seconds = begin.elapsed().as_secs_f64();
-        results.took.push(records::Took { what: "bound".into(), seconds });
-        Ok(())
-    };
-    bounds(results)?;
-    Bench::new(order, place, results, progress)?.run()?;
-    bounds(results)
+    Bench::new(order, place, results, progress)?.run()
 }
 
 fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {

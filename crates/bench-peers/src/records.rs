@@ -72,10 +72,10 @@ pub struct ZeroLoss {
     pub search: tst009::Outcome,
 }
 
-/// What moving the same lines between the two cores allows.
+/// What moving the same lines between the two cores allows, in one round of a cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BoundRecord {
-    pub frame_bytes: u16,
+    pub cell: Cell,
     pub lines_to_switch: usize,
     pub lines_to_driver: usize,
     pub frames_per_second: f64,

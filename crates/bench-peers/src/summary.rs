@@ -5,10 +5,7 @@ use measure::bootstrap::{Block, RatioEstimate, ratio};
 use measure::statistics::median;
 use traffic::search::Finding;
 
-use crate::bounds;
-use crate::cell::{
-    BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, goal,
-};
+use crate::cell::{BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, System, Topology, ZERO_LOSS_GOAL, goal};
 use crate::records::{Results, Trial, UsageRecord, ZeroLoss};
 
 /// Idle shares closer than this say that both sides were at their limit.
@@ -167,15 +164,9 @@ fn row(
         (Some(own), Some(peer)) if peer > 0.0 => Some(own / peer),
         _ => None,
     };
-    let lines = bounds::lines(cell.topology, cell.frame_bytes);
-    let bound = results.bounds.iter().filter(|bound| {
-        // The kernel's bridge works on the driver's own core: nothing travels.
-        matches!(cell.link, Link::Ring(_))
-            && (bound.frame_bytes, bound.lines_to_switch, bound.lines_to_driver)
-                == (cell.frame_bytes, lines.to_switch, lines.to_driver)
-    });
-    // The best that was seen: a disturbance only makes it lower.
-    let bound = bound.map(|bound| bound.frames_per_second).reduce(f64::max);
+    // The kernel's bridge has none: it works on the driver's own core, and nothing travels.
+    let bounds = results.bounds.iter().filter(|bound| bound.cell == cell);
+    let bound = median(&bounds.map(|bound| bound.frames_per_second).collect::<Vec<_>>());
     let has_busy_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
         && matches!(cell.frame_bytes, 64 | 1518)
         && matches!(system, System::TautlineWire | System::TautlinePort);
