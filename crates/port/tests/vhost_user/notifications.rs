@@ -1,0 +1,68 @@
+//! Kicks and calls: whoever sleeps gets them, whoever polls does not.
+use port::{Port, Side};
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::VringFd;
+
+use crate::common::guest::{Guest, Host, feature_sets, is_readable};
+use crate::common::{self, frame};
+use crate::{forward_all, plain};
+
+#[test]
+fn a_sleeping_source_is_woken_by_a_kick_and_by_nothing_else() {
+    for features in feature_sets() {
+        let mut host = Host::new(|_| {});
+        let mut guest = Guest::running(&mut host, features);
+        // While the port polls, no kick is asked for.
+        assert!(!host.board.sources.get_mut(&0).unwrap().sleep());
+        host.board.sources.get_mut(&0).unwrap().wake();
+        guest.send(1, &frame(1, 60));
+        let source = host.board.sources.get_mut(&0).unwrap();
+        assert!(!is_readable(source.wake_fd().unwrap()), "{features}: kicked though it polls");
+        assert!(source.sleep(), "{features}: something is there already");
+        source.wake();
+        assert_eq!(source.lend(32).unwrap().len(), 1);
+        source.release();
+        assert!(!source.sleep());
+        assert!(!is_readable(source.wake_fd().unwrap()));
+        guest.send(1, &frame(2, 60));
+        let source = host.board.sources.get_mut(&0).unwrap();
+        assert!(is_readable(source.wake_fd().unwrap()), "{features}: the sleeper was not kicked");
+        source.wake();
+        assert!(!is_readable(source.wake_fd().unwrap()), "{features}: the kick is still there");
+        assert_eq!(source.lend(32).unwrap().len(), 1);
+        source.release();
+        assert_eq!(guest.used(1).len(), 2);
+    }
+}
+
+#[test]
+fn a_driver_that_polls_is_not_called() {
+    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
+    let mut alice = Guest::running(&mut left, plain());
+    let mut bob = Guest::running(&mut right, plain());
+    bob.post(0, 10, 1600);
+    for queue in alice.queues.values_mut().chain(bob.queues.values_mut()) {
+        queue.driver.disable_calls();
+    }
+    alice.send(1, &frame(1, 60));
+    assert_eq!(forward_all(&mut left, &mut right), 1);
+    assert!(!is_readable(&alice.queues[&1].call) && !is_readable(&bob.queues[&0].call));
+    assert_eq!(bob.received(0).len(), 1);
+    assert!(!bob.queues.get_mut(&0).unwrap().driver.enable_calls());
+    alice.send(1, &frame(2, 60));
+    assert_eq!(forward_all(&mut left, &mut right), 1);
+    assert!(is_readable(&bob.queues[&0].call));
+    let counts = right.port.counters(0, Side::ToGuest).unwrap().counts();
+    assert_eq!((counts.frames, counts.bytes, counts.notifications), (2, 120, 1));
+    // Another eventfd, or none any more.
+    let call = common::guest::event_fd();
+    let fd = VringFd { index: 0, has_fd: true };
+    bob.ask(&mut right, Request::SetVringCall(fd), vec![call.try_clone().unwrap()]);
+    alice.send(1, &frame(3, 60));
+    forward_all(&mut left, &mut right);
+    assert!(is_readable(&call));
+    bob.ask(&mut right, Request::SetVringCall(VringFd { has_fd: false, ..fd }), vec![]);
+    alice.send(1, &frame(4, 60));
+    forward_all(&mut left, &mut right);
+    assert_eq!(right.port.counters(0, Side::ToGuest).unwrap().counts().notifications, 2);
+}

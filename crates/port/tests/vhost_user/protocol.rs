@@ -1,0 +1,88 @@
+//! What is offered to a front-end, and the requests that are about neither rings nor memory.
+use port::vhost_user::VhostUserOptions;
+use vhost_user::bits::ProtocolFeatures;
+use vhost_user::codec::backend_request::BackendRequest;
+use vhost_user::codec::frontend_request::{FrontendRequest as Request, MacAddress};
+use vhost_user::codec::payload::ConfigAccess;
+use vhost_user::session::frontend::{Answer, ChannelRequest};
+use vhost_user::socket::Connection;
+use virtio::{Feature, Features};
+
+use crate::common;
+use crate::common::guest::{Guest, Host};
+use crate::plain;
+
+#[test]
+fn the_rest_of_the_protocol_is_served() {
+    let mac = "52:54:00:aa:bb:cc".parse().unwrap();
+    let mut host = Host::new(|options| (options.mac, options.mtu) = (Some(mac), Some(2000)));
+    let mut guest = Guest::running(&mut host, plain().with(Feature::NET_MTU).with(Feature::NET_MAC));
+    let config = ConfigAccess { offset: 0, migration: false, bytes: vec![0; 12] };
+    let read = guest.ask(&mut host, Request::GetConfig(config.clone()), vec![]);
+    let Some(Answer::Config(Some(bytes))) = read else { panic!("{read:?}") };
+    // Address, link up, one pair, MTU.
+    assert_eq!(bytes, [0x52, 0x54, 0, 0xaa, 0xbb, 0xcc, 1, 0, 1, 0, 0xd0, 0x07]);
+    let written = guest.try_ask(&mut host, Request::SetConfig(config), vec![]);
+    assert!(matches!(written, Some(Answer::Refused { .. })), "{written:?}");
+
+    guest.ask(&mut host, Request::SetStatus(15), vec![]);
+    let status = guest.ask(&mut host, Request::GetStatus, vec![]);
+    assert!(matches!(status, Some(Answer::Number { value: 15, .. })), "{status:?}");
+    guest.ask(&mut host, Request::SendRarp(MacAddress([2, 0, 0, 0, 0, 9])), vec![]);
+    assert_eq!(host.board.announced, [virtio::net::MacAddress([2, 0, 0, 0, 0, 9])]);
+
+    // A change of the configuration is told over the back-end's socket.
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    guest.ask(&mut host, Request::SetBackendReqFd, vec![theirs.into()]);
+    guest.ask(&mut host, Request::NetSetMtu(1500), vec![]);
+    let mut channel = Connection::from(ours);
+    let told = guest.session.receive_on_channel(channel.receive(Some(common::deadline())).unwrap()).unwrap();
+    let ChannelRequest::Request { request: BackendRequest::ConfigChange, acknowledge: Some(yes), .. } = told
+    else {
+        panic!("{told:?}")
+    };
+    channel.try_send(yes.into_message(true)).unwrap();
+    host.turn();
+    drop(channel);
+    host.until("channel gone", |host| host.board.watched() == 1);
+
+    guest.ask(&mut host, Request::ResetDevice, vec![]);
+    assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());
+    let status = guest.ask(&mut host, Request::GetStatus, vec![]);
+    assert!(matches!(status, Some(Answer::Number { value: 0, .. })), "{status:?}");
+    // And up again.
+    let features = guest.features;
+    guest.set_features(&mut host, features);
+    guest.start_ring(&mut host, 1);
+    assert_eq!(host.board.sources.len(), 1);
+}
+
+#[test]
+fn what_is_switched_off_is_not_offered() {
+    let offered = |change: fn(&mut VhostUserOptions)| {
+        let mut host = Host::new(change);
+        let mut guest = Guest::connect(&mut host, Features::from_bits(u64::MAX));
+        let Some(Answer::Features(features)) = guest.ask(&mut host, Request::GetFeatures, vec![]) else {
+            panic!()
+        };
+        (Features::from_bits(features.bits()), guest.session.agreed().protocol)
+    };
+    let (all, protocol) = offered(|_| {});
+    for (change, gone) in [
+        ((|o| o.packed = false) as fn(&mut VhostUserOptions), Feature::RING_PACKED),
+        (|o| o.in_order = false, Feature::IN_ORDER),
+        (|o| o.mergeable = false, Feature::NET_MRG_RXBUF),
+        (|o| o.event_idx = false, Feature::RING_EVENT_IDX),
+        (|o| o.indirect = false, Feature::RING_INDIRECT_DESC),
+    ] {
+        assert!(all.has(gone));
+        assert_eq!(offered(change).0, all.without(gone));
+    }
+    let (none, _) = offered(|o| o.offloads = false);
+    assert!((all - none).iter().all(|feature| feature.name().is_some_and(|name| name.starts_with("NET_"))));
+    assert_eq!((all - none).iter().count(), 14);
+    assert!(!protocol.contains(ProtocolFeatures::CONFIG) && all.has(Feature::NET_MTU));
+    let (with_mac, protocol) = offered(|o| o.mac = Some("52:54:00:00:00:01".parse().unwrap()));
+    assert!(protocol.contains(ProtocolFeatures::CONFIG) && with_mac.has(Feature::NET_MAC));
+    assert!(!with_mac.has(Feature::NET_MTU), "an MTU that nobody knows");
+}

@@ -1,0 +1,110 @@
+//! The switch with an attacker's port and three guests that do nothing wrong, and what each attack leaves.
+use std::path::PathBuf;
+
+use virtio::{Feature, Features};
+
+use crate::switch_process::bystanders::Bystanders;
+use crate::switch_process::guest::{Guest, TRANSMIT, frame, plain};
+use crate::switch_process::{Sockets, SwitchProcess, connect, description, drops, wait_for};
+
+pub struct Scene {
+    /// Ends before the switch does.
+    pub bystanders: Bystanders,
+    sockets: Sockets,
+    pub switch: SwitchProcess,
+    pub friend: Guest,
+    /// Descriptors that the switch has open while nobody is at the victim's port.
+    open_fds: usize,
+    passed: u32,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let sockets = Sockets::new();
+        let ports = ["victim", "friend", "a", "b"].map(|name| sockets.port(name, "vhost-user", ""));
+        let wires = [connect("victim", "friend"), connect("a", "b")];
+        let switch = SwitchProcess::start(&[ports.concat(), wires.concat()].concat());
+        let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
+        let friend = Guest::running(&sockets.path("friend"), plain());
+        let open_fds = switch.open_fds();
+        Scene { sockets, switch, bystanders, friend, open_fds, passed: 0 }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.sockets.path("victim")
+    }
+
+    /// A front-end that has agreed on these features does its worst, and goes. The switch says once what
+    /// was wrong, if it is anything that people are told.
+    #[track_caller]
+    pub fn attacked(
+        &mut self,
+        features: Features,
+        said: Option<&str>,
+        attack: impl FnOnce(&mut Scene, Guest),
+    ) {
+        let attacker = Guest::connect(&self.path(), features);
+        self.attacked_by(features, said, |scene| attack(scene, attacker));
+    }
+
+    #[track_caller]
+    pub fn attacked_by(&mut self, features: Features, said: Option<&str>, attack: impl FnOnce(&mut Scene)) {
+        let lines = self.switch.said().len();
+        attack(self);
+        self.victim_is_alone();
+        if let Some(said) = said {
+            let found = |line: &&String| line.starts_with("victim: ") && line.contains(said);
+            let count = || self.switch.said()[lines..].iter().filter(found).count();
+            wait_for(said, || (count() > 0).then_some(()));
+            assert_eq!(count(), 1, "{said} in {:#?}", &self.switch.said()[lines..]);
+        }
+        assert!(self.switch.said().len() <= lines + 30, "{:#?}", self.switch.said());
+        self.serves_the_next(features);
+        self.bystanders.go_on();
+        assert!(self.switch.lives());
+    }
+
+    /// Nobody is at the victim's port, and nothing of them is left.
+    #[track_caller]
+    pub fn victim_is_alone(&self) {
+        wait_for("the end of the front-end", || {
+            description(&self.switch.snapshot(), "victim").contains("waits for a front-end").then_some(())
+        });
+        let before = self.open_fds;
+        wait_for(&format!("{before} descriptors"), || (self.switch.open_fds() == before).then_some(()));
+    }
+
+    #[track_caller]
+    pub fn serves_the_next(&mut self, features: Features) {
+        let mut next = Guest::running(&self.path(), features.without(Feature::VHOST_LOG_ALL));
+        self.passed += 1;
+        let (there, back) = (frame(self.passed, 900), frame(self.passed + 1_000_000, 1200));
+        self.friend.post(1);
+        next.send(&there);
+        assert_eq!(self.friend.receive(), there);
+        next.wait_for_used(TRANSMIT, 1);
+        next.post(1);
+        self.friend.send(&back);
+        assert_eq!(next.receive(), back);
+        self.friend.wait_for_used(TRANSMIT, 1);
+        drop(next);
+        self.victim_is_alone();
+    }
+
+    fn drops(&self, reason: &str) -> u64 {
+        drops(&self.switch.snapshot(), "victim", reason)
+    }
+
+    /// Waits until the victim's port has dropped so many frames for this reason.
+    #[track_caller]
+    pub fn wait_for_drops(&self, reason: &str, count: u64) {
+        wait_for(reason, || (self.drops(reason) >= count).then_some(()));
+        assert_eq!(self.drops(reason), count, "{reason}");
+    }
+
+    /// The others' frames were all delivered, and the switch ends as it should.
+    pub fn end(self) {
+        self.bystanders.all_is_well();
+        self.switch.end();
+    }
+}
