@@ -159,8 +159,9 @@ impl Crew {
         self.tell(worker, Message::Flood { from, frame: Box::new(frame) });
     }
 
+    /// Returns once the workers have it.
     pub fn add_sink(
-        &self,
+        &mut self,
         place: Place,
         id: QueueId,
         generation: Generation,
@@ -168,14 +169,17 @@ impl Crew {
     ) -> PlacedSink {
         let claim = match &place {
             Place::Own(worker) => {
-                self.tell(*worker, Message::AddSink { id, generation, outlet: Outlet::Own(sink) });
+                let outlet = Outlet::Own(sink);
+                let add = |reply| Message::AddSink { id, generation, outlet, reply };
+                self.ask(*worker, "take a sink", add);
                 None
             }
             Place::Shared(workers) => {
                 let claim = Arc::new(Claim::new(sink));
                 for worker in workers {
                     let outlet = Outlet::Shared(Arc::clone(&claim));
-                    self.tell(*worker, Message::AddSink { id, generation, outlet });
+                    let add = |reply| Message::AddSink { id, generation, outlet, reply };
+                    self.ask(*worker, "take a sink", add);
                 }
                 Some(claim)
             }

@@ -25,7 +25,7 @@
 //! worker. A sink belongs to one worker too, unless more workers send to a port than it has sinks: then they
 //! share one, and claim it for a burst at a time, which is the only lock on the packet path. What the
 //! control thread wants of a worker it puts into the worker's mailbox, which is read between two passes; it
-//! waits for an answer only when it takes a queue out. A worker that finds nothing for the spin budget
+//! waits for an answer when it takes a queue out or puts a sink in. A worker that finds nothing for the spin budget
 //! ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one of them or the mailbox rings.
 //!
 //! # Counting

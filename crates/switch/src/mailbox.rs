@@ -27,10 +27,13 @@ pub(crate) enum Message {
         id: QueueId,
         reply: mpsc::Sender<Option<Box<dyn Source>>>,
     },
+    /// Answered, so that whoever is told that a queue has started is told the truth: a frame that is sent
+    /// after that finds it.
     AddSink {
         id: QueueId,
         generation: Generation,
         outlet: Outlet,
+        reply: mpsc::Sender<()>,
     },
     TakeSink {
         id: QueueId,

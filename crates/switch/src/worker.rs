@@ -5,8 +5,8 @@
 //! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
 //! mailbox is empty, and no clock is read. After [`QUIET_PASSES`] empty passes in a row the worker is
 //! *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget is used
-//! up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once: what the
-//! sources have to do to go on polling can wait, the frame has waited long enough.
+//! up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless it was
+//! woken by a letter: what the sources have to do to go on polling can wait, the frame has waited long enough.
 //!
 //! # No lost wake-up
 //!
@@ -277,9 +277,10 @@ impl Running {
                     // Nobody waits any more only if the control thread gave this worker up.
                     let _ = reply.send(source);
                 }
-                Message::AddSink { id, generation, outlet } => {
+                Message::AddSink { id, generation, outlet, reply } => {
                     self.generations.push((id, generation));
                     self.exits.add(id, outlet);
+                    let _ = reply.send(());
                 }
                 Message::TakeSink { id, reply } => {
                     self.generations.retain(|(of, _)| *of != id);
@@ -346,7 +347,8 @@ impl Running {
         let since = self.counters.enter(Phase::Asleep);
         let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
         self.spin.slept(self.counters.woken(ready > 0) - since);
-        let moved = self.pass();
+        // Letters first: a frame may have come after the sink it is for.
+        let moved = !self.mailbox.any() && self.pass();
         self.counters.pass(moved);
         // Of these, the pass may have dropped some; they need no more notifications.
         self.entrances.iter_mut().for_each(|entrance| entrance.source.wake());

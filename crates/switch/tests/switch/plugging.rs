@@ -76,6 +76,40 @@ fn coming_and_going(
     (port, hands)
 }
 
+/// Otherwise a guest that was told that its queue has started would miss what is sent to it after that.
+#[test]
+fn a_sink_that_is_plugged_in_is_found_by_the_next_frame() {
+    const TIMES: u64 = 300;
+    let (mut switch, mut hands) = with_ports(&[1], Options::default(), |_| PortOptions::default());
+    let ((source, sink), (_injector, mut collector)) = pair();
+    let (mut injector, _collector) = hands.remove(0).remove(0);
+    let (arrivals, arrived) = channel();
+    let mut sink = Some(sink);
+    let start = move |board: &mut dyn Plugboard| {
+        board.plug_source(0, source);
+        board.after(Token(0), Duration::from_millis(1));
+        Ok(())
+    };
+    let ready = move |Token(n), board: &mut dyn Plugboard| {
+        board.plug_sink(0, sink.take().expect("it is out"));
+        // Sent by this very thread: what came first is beyond doubt.
+        assert!(injector.inject(NetHeader::default(), &frame(BROADCAST, station(1), n.into())));
+        let arrival = collector.take_within(LIMIT).map(|(_, frame)| number(&frame));
+        let _ = arrivals.send(arrival); // The test waits for as many as it wants.
+        sink = board.unplug_sink(0);
+        // Sometimes the worker sleeps by then, sometimes it does not yet.
+        board.after(Token(n + 1), Duration::from_micros(u64::from(n) * 7 % 200));
+        Ok(())
+    };
+    let (port, _) = Scripted::new(1, start, ready);
+    switch.add_port("b", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    for n in 0..TIMES {
+        assert_eq!(arrived.recv().unwrap(), Some(n));
+    }
+    bench.stop();
+}
+
 #[test]
 fn frames_are_counted_while_queues_come_and_go() {
     let options = Options { workers: vec![None; 2], ..Options::default() };
