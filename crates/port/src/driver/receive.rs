@@ -13,6 +13,9 @@ use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
 const NUM_BUFFERS_AT: usize = 10;
 
+/// Frames whose first lines are on their way while one is looked at.
+const AHEAD: usize = 6;
+
 /// Buffers of our own that the device fills. They are lent where they lie, and posted again when they are
 /// released.
 pub(crate) struct Receive {
@@ -80,6 +83,12 @@ impl Receive {
             self.queue.reclaim(&mut self.used, wanted - waiting)?;
         }
         Ok(())
+    }
+
+    /// The device's core has just written to this buffer: its lines are far away.
+    #[inline(always)]
+    fn prefetch(&self, used: &Used) {
+        self.buffers.slice(used.cookie as u16).prefetch(Access::Read);
     }
 
     /// Lends the frame that begins with the next used buffer.
@@ -152,7 +161,11 @@ fn posted(buffers: &Buffers, index: u16) -> Buffer {
 impl Source for Receive {
     fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
         self.look(max)?;
+        self.used.iter().skip(self.next).take(AHEAD).for_each(|used| self.prefetch(used));
         while self.next < self.used.len() && self.lending.len() < max {
+            if let Some(later) = self.used.get(self.next + AHEAD) {
+                self.prefetch(later);
+            }
             self.lend_one()?;
         }
         let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();

@@ -1,7 +1,7 @@
 //! A sink that is a driver's transmitq: what is accepted here goes to the device.
 use std::sync::Arc;
 
-use memory::SharedSlice;
+use memory::{Access, SharedSlice};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
@@ -10,6 +10,9 @@ use crate::deliver::{Parcels, Scratch, write_front, write_plain};
 use crate::event_fd::EventFd;
 use crate::lending::ImagesId;
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
+
+/// Buffers that are on their way while one is written.
+const AHEAD: usize = 6;
 
 /// The end of a list of buffers.
 const LAST: u16 = u16::MAX;
@@ -118,6 +121,7 @@ impl Transmit {
     #[inline(always)]
     fn put_plain(&mut self, frame: &Frame<'_>) -> bool {
         let Some(&buffer) = self.pool.free.last() else { return false };
+        self.prefetch_later();
         // §5.1.6.2.1: the driver sets num_buffers to 0.
         let Some(written) = write_plain(frame, self.buffers.slice(buffer), HeaderLayout::Full, 0) else {
             return false;
@@ -132,6 +136,7 @@ impl Transmit {
     #[inline(always)]
     fn put_image(&mut self, frame: &Frame<'_>, images: ImagesId) -> bool {
         let Some(&buffer) = self.pool.free.last() else { return false };
+        self.prefetch_later();
         let to = self.buffers.slice(buffer);
         let there = self.held.replace(buffer, self.buffers.count(), images, frame.len_bytes());
         let written = match there {
@@ -146,6 +151,15 @@ impl Transmit {
         self.pool.free.pop();
         self.add_single(buffer, written);
         true
+    }
+
+    /// The device's core has read what was in the buffers that are free: their lines are to come back.
+    #[inline(always)]
+    fn prefetch_later(&self) {
+        let later = self.pool.free.len().checked_sub(1 + AHEAD);
+        if let Some(&buffer) = later.and_then(|at| self.pool.free.get(at)) {
+            self.buffers.slice(buffer).prefetch(Access::Write);
+        }
     }
 
     #[inline(always)]
