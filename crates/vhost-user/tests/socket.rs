@@ -114,6 +114,17 @@ fn messages_sent_in_pieces_pass_their_descriptors_once() {
     }
 }
 
+/// As a child process does between its birth and its program.
+#[test]
+fn the_end_is_heard_while_somebody_holds_a_copy_of_the_descriptor() {
+    let (mut a, mut b) = pair();
+    let _copy = a.as_fd().try_clone_to_owned().unwrap();
+    a.send(Request::SetOwner.to_message(vec![]), soon()).unwrap();
+    drop(a);
+    assert_eq!(Request::parse(&b.receive(soon()).unwrap()), Ok(Request::SetOwner), "what was sent arrives");
+    assert!(matches!(b.receive(soon()), Err(SocketError::Closed)));
+}
+
 #[test]
 fn a_stale_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();

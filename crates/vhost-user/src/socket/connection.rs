@@ -2,6 +2,7 @@
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, take};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -37,6 +38,16 @@ struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
     fds: Vec<OwnedFd>,
+}
+
+impl Drop for Connection {
+    /// The peer hears of the end at once. Closing alone would not do: a process that is just being started by
+    /// another thread holds a copy of the descriptor until it runs its program, and a back-end that takes one
+    /// front-end at a time may meet the next one before it hears that the last is gone.
+    fn drop(&mut self) {
+        // Fails if the peer has gone first.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
 
 impl AsFd for Connection {
