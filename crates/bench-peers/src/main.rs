@@ -73,10 +73,10 @@ struct Arguments {
     rounds: u32,
 
     /// Length of a trial, ms.
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(50..))]
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(50..))]
     trial_ms: u64,
 
-    /// Length of a trial of the search for zero loss, ms [default: 100 with --quick, 200 without].
+    /// Length of a trial of the search for zero loss, ms [default: 100 with --quick, 150 without].
     #[arg(long, value_parser = clap::value_parser!(u64).range(20..))]
     search_trial_ms: Option<u64>,
 
@@ -243,7 +243,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         search_trial: Duration::from_millis(arguments.search_trial_ms.unwrap_or(if quick {
             100
         } else {
-            200
+            150
         })),
         noise_limits: !arguments.accept_noise,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
