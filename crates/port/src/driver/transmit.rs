@@ -118,27 +118,16 @@ impl Transmit {
 
     /// Copies a frame that goes into one buffer as it is, as nearly all do. False, and nothing has happened,
     /// if it takes more than that.
+    ///
+    /// Of a frame made of images the bytes behind the head are copied unless the buffer holds them already.
+    /// (A device that changed them would be sending itself other frames.)
     #[inline(always)]
-    fn put_plain(&mut self, frame: &Frame<'_>) -> bool {
+    fn put_plain(&mut self, frame: &Frame<'_>, images: Option<ImagesId>) -> bool {
         let Some(&buffer) = self.pool.free.last() else { return false };
         self.prefetch_later();
+        let (to, count) = (self.buffers.slice(buffer), self.buffers.count());
+        let there = images.is_some_and(|images| self.held.replace(buffer, count, images, frame.len_bytes()));
         // §5.1.6.2.1: the driver sets num_buffers to 0.
-        let Some(written) = write_plain(frame, self.buffers.slice(buffer), HeaderLayout::Full, 0) else {
-            return false;
-        };
-        self.pool.free.pop();
-        self.add_single(buffer, written);
-        true
-    }
-
-    /// As [`Transmit::put_plain`], for a frame made of images: the bytes behind its head are copied unless
-    /// the buffer holds them already. (A device that changed them would be sending itself other frames.)
-    #[inline(always)]
-    fn put_image(&mut self, frame: &Frame<'_>, images: ImagesId) -> bool {
-        let Some(&buffer) = self.pool.free.last() else { return false };
-        self.prefetch_later();
-        let to = self.buffers.slice(buffer);
-        let there = self.held.replace(buffer, self.buffers.count(), images, frame.len_bytes());
         let written = match there {
             true => write_front(frame, to, HeaderLayout::Full, 0),
             false => write_plain(frame, to, HeaderLayout::Full, 0),
@@ -255,23 +244,14 @@ impl Sink for Transmit {
             self.counters.dropped(DropReason::MalformedRing, which.len() as u64);
             return Err(error.into());
         }
-        match lending.images() {
-            None => {
-                self.held.forget();
-                for &index in which {
-                    let frame = lending.frame(index.into());
-                    if !self.put_plain(&frame) {
-                        self.deliver(frame);
-                    }
-                }
-            }
-            Some(images) => {
-                for &index in which {
-                    let frame = lending.frame(index.into());
-                    if !self.put_image(&frame, images) {
-                        self.deliver(frame);
-                    }
-                }
+        let images = lending.images();
+        if images.is_none() {
+            self.held.forget();
+        }
+        for &index in which {
+            let frame = lending.frame(index.into());
+            if !self.put_plain(&frame, images) {
+                self.deliver(frame);
             }
         }
         self.add_singles();
