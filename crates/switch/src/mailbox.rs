@@ -71,9 +71,10 @@ impl Mailbox {
 
     pub fn post(&self, message: Message) {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
-        // After the letter: who sees it finds the letter. The bell is for who sleeps.
-        self.any.store(true, Ordering::Release);
+        // In this order: who sees that there are letters finds the letter, and has the ringing behind it. A bell
+        // that rang after its letter was taken would ring on, and its worker never sleep again.
         self.bell.ring();
+        self.any.store(true, Ordering::Release);
     }
 
     /// Whether there may be letters.
@@ -107,5 +108,60 @@ impl Reports {
         // Nobody listens any more only when the switch has ended without this worker.
         let _ = self.sender.send(report);
         self.bell.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::time::{Duration, Instant};
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    /// Letters are taken the moment they are seen, as by a worker that is awake.
+    #[test]
+    fn the_bell_is_silent_when_all_letters_are_taken() {
+        let mailbox = Mailbox::new().unwrap();
+        // Letters asked for, and letters whose posting is over.
+        let (asked, posted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for letter in 1.. {
+                    wait_for(&asked, letter);
+                    if asked.load(Ordering::Acquire) == END {
+                        break;
+                    }
+                    mailbox.post(Message::Stop);
+                    posted.store(letter, Ordering::Release);
+                }
+            });
+            let (mut letters, mut taken, mut ringing) = (0, 0, 0);
+            // Each letter can take a time slice where others want the CPUs.
+            let enough = Instant::now() + Duration::from_secs(2);
+            while letters < 20_000 && Instant::now() < enough {
+                letters += 1;
+                asked.store(letters, Ordering::Release);
+                while !mailbox.any() {
+                    std::thread::yield_now();
+                }
+                taken += mailbox.take().len();
+                wait_for(&posted, letters);
+                let mut bell = [PollFd::new(&mailbox.bell, PollFlags::IN)];
+                ringing += poll(&mut bell, Some(&Timespec::default())).unwrap();
+                mailbox.bell.silence();
+            }
+            asked.store(END, Ordering::Release);
+            assert_eq!((taken, ringing), (letters, 0), "letters, and times that it rang on for nobody");
+        });
+    }
+
+    const END: usize = usize::MAX;
+
+    fn wait_for(count: &AtomicUsize, value: usize) {
+        while count.load(Ordering::Acquire) < value {
+            std::thread::yield_now();
+        }
     }
 }
