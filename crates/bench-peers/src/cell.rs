@@ -50,7 +50,7 @@ impl RingPath {
         matches!(self, RingPath::SplitMergeable | RingPath::PackedMergeable)
     }
 
-    fn is_in_order(self) -> bool {
+    pub fn is_in_order(self) -> bool {
         matches!(self, RingPath::SplitInOrder | RingPath::PackedInOrder | RingPath::PackedVectorised)
     }
 
