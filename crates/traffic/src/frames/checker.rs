@@ -1,8 +1,7 @@
 //! What arrived, held against what was sent.
 use port::{Frame, HEAD_BYTES};
-use virtio::net::checksum;
 
-use super::stream::{image, stamp_at};
+use super::stream::{base_sum, image, stamp_at, udp_checksum};
 use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
 
 /// How much of each frame the receiver looks at: the header-access and data-access cases of published
@@ -11,7 +10,7 @@ use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
 pub enum Access {
     /// Headers and stamp.
     Header,
-    /// Every byte; the checksum is verified, and the payload held against what was sent.
+    /// Every byte; all that a forwarder has no business to change is held against what was sent.
     Payload,
 }
 
@@ -128,14 +127,62 @@ impl Flow {
     }
 }
 
-/// What frames of one length have in common: the bytes behind their heads.
+/// What frames of one length have in common.
 #[derive(Debug)]
 struct Image {
     /// Of the whole frame, in bytes.
     length: usize,
+    /// With stamp, source port and UDP checksum still to come.
+    head: [u8; HEAD_BYTES],
+    /// Of what the UDP checksum covers, without stamp and source port.
+    base_sum: u16,
+    /// Which of the head's last bytes lie behind the stamp.
+    padding: u32,
+    /// The bytes behind the head.
     rest: Vec<u8>,
-    /// Of `rest`, which begins at an even byte of what the UDP checksum covers.
-    rest_sum: u16,
+}
+
+impl Image {
+    fn new(fields: &Fields, length: u16) -> Self {
+        let frame = image(fields, usize::from(length));
+        let mut head = [0; HEAD_BYTES];
+        let there = frame.len().min(HEAD_BYTES);
+        head[..there].copy_from_slice(&frame[..there]);
+        let stamp_end = stamp_at(fields) + STAMP_BYTES;
+        let padding =
+            std::array::from_fn(
+                |i| if (stamp_end..there).contains(&(HEAD_BYTES - 4 + i)) { 0xff } else { 0 },
+            );
+        Image {
+            length: usize::from(length),
+            head,
+            base_sum: base_sum(fields, &frame),
+            padding: u32::from_ne_bytes(padding),
+            rest: frame.get(HEAD_BYTES..).unwrap_or_default().to_vec(),
+        }
+    }
+
+    /// Whether this is the head of a frame of ours. Lengths, addresses, ports and padding are as they were sent,
+    /// and the checksum is that of what was sent. Only the Ethernet header, type of service, time to live and
+    /// the IP header's own checksum may have been rewritten, as forwarders do.
+    #[inline(always)]
+    fn has_head(&self, head: &[u8; HEAD_BYTES], stamp_at: usize, source_port: u16, stamp: Stamp) -> bool {
+        const { assert!(HEAD_BYTES >= 46 + STAMP_BYTES, "a stamp ends in the head, with a VLAN tag too") };
+        let (ip, udp) = (stamp_at - 28, stamp_at - 8);
+        let checksum = udp_checksum(self.base_sum, source_port, stamp);
+        let padding = |head: &[u8; HEAD_BYTES]| word(head, HEAD_BYTES - 4).map(u32::from_ne_bytes);
+        word::<2>(head, ip + 2) == word(&self.head, ip + 2)
+            && word::<8>(head, ip + 12) == word(&self.head, ip + 12)
+            && word(head, udp) == Some(source_port.to_be_bytes())
+            && word::<4>(head, udp + 2) == word(&self.head, udp + 2)
+            && word(head, udp + 6) == Some(checksum.to_be_bytes())
+            && padding(head).zip(padding(&self.head)).is_some_and(|(a, b)| (a ^ b) & self.padding == 0)
+    }
+}
+
+#[inline(always)]
+fn word<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> Option<[u8; N]> {
+    head.get(at..)?.first_chunk().copied()
 }
 
 /// Looks at what arrives of one stream.
@@ -145,6 +192,8 @@ pub struct Checker {
     images: Vec<Image>,
     access: Access,
     stamp_at: usize,
+    /// Of flow 0.
+    source_port: u16,
     copy: Vec<u8>,
     tally: Tally,
 }
@@ -155,16 +204,12 @@ impl Checker {
         let mut lengths = mix.period();
         lengths.sort_unstable();
         lengths.dedup();
-        let images = lengths.into_iter().map(|length| {
-            let frame = image(fields, usize::from(length));
-            let rest = frame.get(HEAD_BYTES..).unwrap_or_default().to_vec();
-            Image { length: usize::from(length), rest_sum: checksum::sum(&rest), rest }
-        });
         Checker {
             flows: vec![Flow::new(); usize::from(flows.max(1))],
-            images: images.collect(),
+            images: lengths.into_iter().map(|length| Image::new(fields, length)).collect(),
             access,
             stamp_at: stamp_at(fields),
+            source_port: fields.source_port,
             copy: vec![0; usize::from(SizeMix::MAX_BYTES)],
             tally: Tally::default(),
         }
@@ -192,7 +237,7 @@ impl Checker {
             return None;
         };
         let bytes = frame.len_bytes();
-        if !self.is_whole(frame, bytes) {
+        if !self.is_whole(frame, bytes, stamp) {
             self.tally.altered += 1;
             return None;
         }
@@ -218,41 +263,24 @@ impl Checker {
     }
 
     #[inline(always)]
-    fn is_whole(&mut self, frame: Frame<'_>, bytes: usize) -> bool {
+    fn is_whole(&mut self, frame: Frame<'_>, bytes: usize, stamp: Stamp) -> bool {
         let Some(image) = self.images.iter().find(|image| image.length == bytes) else { return false };
-        match self.access {
-            Access::Header => true,
-            Access::Payload => is_unaltered(frame, image, self.stamp_at, &mut self.copy),
+        if self.access == Access::Header {
+            return true;
         }
+        let source_port = self.source_port.wrapping_add(stamp.flow);
+        image.has_head(frame.whole_head(), self.stamp_at, source_port, stamp)
+            && (image.rest.is_empty() || has_rest(frame, &image.rest, &mut self.copy))
     }
 }
 
-/// Whether lengths and UDP checksum of the head fit what came, and the rest is what was sent. Addresses are
-/// covered by the pseudo header, so only the Ethernet header may have been rewritten (a forwarder may do that).
+/// Whether what is behind the head is this.
 #[inline]
-fn is_unaltered(frame: Frame<'_>, image: &Image, stamp_at: usize, copy: &mut [u8]) -> bool {
-    let head = frame.head();
-    let (ip, udp) = (stamp_at - 28, stamp_at - 8);
-    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-    if usize::from(word(ip + 2)) != image.length - ip || usize::from(word(udp + 4)) != image.length - udp {
-        return false;
-    }
-    debug_assert!(stamp_at + STAMP_BYTES <= HEAD_BYTES);
-    // Addresses as they came; a sum over a right checksum is all ones (RFC 1071 §1). From the addresses on it
-    // is one run of words.
-    let covered = checksum::add(checksum::sum(&head[ip + 12..]), image.rest_sum);
-    let pseudo = checksum::fold((17 + image.length - udp) as u64);
-    if checksum::field(checksum::add(covered, pseudo)) != 0 {
-        return false;
-    }
-    if image.rest.is_empty() {
-        return true;
-    }
+fn has_rest(frame: Frame<'_>, rest: &[u8], copy: &mut [u8]) -> bool {
     // One copy of what may change while it is looked at.
-    let Some(copy) = copy.get_mut(..image.rest.len()) else { return false };
+    let Some(copy) = copy.get_mut(..rest.len()) else { return false };
     let (pieces, skip) = frame.pieces();
-    memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, copy) == copy.len()
-        && *copy == *image.rest
+    memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, copy) == copy.len() && *copy == *rest
 }
 
 #[cfg(test)]
@@ -312,7 +340,7 @@ mod tests {
         for bytes in [60u16, 64, 65, 570] {
             let (mut stream, mut checker) = pair(&bytes.to_string(), 1, Access::Payload);
             // The Ethernet header may be rewritten; bytes of the head can be reached here.
-            for at in 16..60.min(usize::from(bytes)) {
+            for at in 16..HEAD_BYTES.min(usize::from(bytes)) {
                 if (22..26).contains(&at) {
                     continue; // time to live, protocol and the IP header's own checksum
                 }

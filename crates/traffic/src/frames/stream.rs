@@ -177,12 +177,17 @@ pub(super) fn stamp_at(fields: &Fields) -> usize {
 
 #[inline(always)]
 fn write_head(head: &mut [u8; HEAD_BYTES], at: usize, source_port: u16, stamp: Stamp, base_sum: u16) {
-    let stamp = stamp.to_bytes();
-    let sum = checksum::add(checksum::add(base_sum, source_port), checksum::sum(&stamp));
     let udp = at - UDP;
     head[udp..udp + 2].copy_from_slice(&source_port.to_be_bytes());
-    head[udp + 6..udp + 8].copy_from_slice(&checksum::nonzero_field(sum).to_be_bytes());
-    head[at..at + STAMP_BYTES].copy_from_slice(&stamp);
+    head[udp + 6..udp + 8].copy_from_slice(&udp_checksum(base_sum, source_port, stamp).to_be_bytes());
+    head[at..at + STAMP_BYTES].copy_from_slice(&stamp.to_bytes());
+}
+
+/// The checksum of a datagram made of an image with this [`base_sum`].
+#[inline(always)]
+pub(super) fn udp_checksum(base_sum: u16, source_port: u16, stamp: Stamp) -> u16 {
+    let sum = u64::from(base_sum) + u64::from(source_port) + stamp.sum();
+    checksum::nonzero_field(checksum::fold(sum))
 }
 
 /// A frame with empty stamp, source port and UDP checksum.
@@ -215,7 +220,7 @@ pub(super) fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
 }
 
 /// What the UDP checksum of an image covers, pseudo header included (RFC 768).
-fn base_sum(fields: &Fields, frame: &[u8]) -> u16 {
+pub(super) fn base_sum(fields: &Fields, frame: &[u8]) -> u16 {
     const UDP_PROTOCOL: u8 = 17;
     let datagram = &frame[stamp_at(fields) - UDP..];
     let (source, destination) = (fields.source_ip.octets(), fields.destination_ip.octets());
