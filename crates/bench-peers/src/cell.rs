@@ -67,9 +67,11 @@ impl RingPath {
             .vectorized(self.is_vectorised())
     }
 
-    /// Our own driver with these features.
-    pub fn options(self, socket: &std::path::Path) -> VirtioUserOptions {
+    /// Our own driver with these features, and rings of so many entries.
+    pub fn options(self, socket: &std::path::Path, entries: u16) -> VirtioUserOptions {
         VirtioUserOptions {
+            queue_size: entries,
+            buffers: entries,
             packed: self.is_packed(),
             mergeable: self.is_mergeable(),
             in_order: self.is_in_order(),

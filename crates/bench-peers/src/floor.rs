@@ -110,7 +110,6 @@ impl Bench<'_> {
             Some(generator) => generator,
             None => generator.insert(Generator::over_bridge(bridge)?),
         };
-        let mut most = 0.0f64;
         {
             let _pinned = Pinned::to(self.place.driver_cpu)?;
             generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
@@ -120,7 +119,6 @@ impl Bench<'_> {
                     .with_softirqs_of(vec![std::process::id()], vec![bench.place.driver_cpu]);
                 let passed = generator.maximum(bench.order.trial)?;
                 let (window, noise) = window.finish();
-                most = most.max(passed.frames_per_second);
                 Ok(measured(passed.frames_per_second, window, noise))
             })?;
         }
@@ -129,7 +127,7 @@ impl Bench<'_> {
             return Ok(());
         }
         self.progress.doing(&format!("{cell}: {}, zero loss", SYSTEM.name()));
-        let found = self.search(cell, SYSTEM, generator, most)?;
+        let found = self.search(cell, SYSTEM, generator)?;
         self.results.zero_loss.push(found);
         Ok(())
     }

@@ -40,10 +40,10 @@ pub struct Passed {
 
 impl Generator {
     /// Connects to all ports of the device, and waits until frames come through: the device moves frames.
-    pub fn connect(device: &Device, path: RingPath) -> anyhow::Result<Self> {
+    pub fn connect(device: &Device, path: RingPath, entries: u16) -> anyhow::Result<Self> {
         let mut rig = TestRig::new();
         for socket in &device.sockets {
-            rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket))?))?;
+            rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket, entries))?))?;
         }
         rig.wait_until_up(crate::PATIENCE)?;
         Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })

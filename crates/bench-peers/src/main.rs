@@ -76,9 +76,14 @@ struct Arguments {
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(50..))]
     trial_ms: u64,
 
-    /// Length of a trial of the search for zero loss, ms [default: 100 with --quick, 150 without].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(20..))]
-    search_trial_ms: Option<u64>,
+    /// Length of a trial of the search for zero loss, ms.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(20..))]
+    search_trial_ms: u64,
+
+    /// Entries of the rings in the search for zero loss. Those of 256 that the maximum is measured with hold
+    /// less than the shortest pauses of most machines.
+    #[arg(long, default_value_t = 1024, value_name = "ENTRIES")]
+    search_ring: u16,
 
     /// Leave out Open vSwitch.
     #[arg(long)]
@@ -156,6 +161,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             rounds: order.rounds,
             trial_ms: arguments.trial_ms,
             search_trial_ms: order.search_trial.as_millis() as u64,
+            search_ring: order.search_ring,
             driver_cpu,
             switch_cpu,
             limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
@@ -240,11 +246,8 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         topologies: if all { Topology::ALL.to_vec() } else { arguments.topologies.clone() },
         rounds: arguments.rounds,
         trial: Duration::from_millis(arguments.trial_ms),
-        search_trial: Duration::from_millis(arguments.search_trial_ms.unwrap_or(if quick {
-            100
-        } else {
-            150
-        })),
+        search_trial: Duration::from_millis(arguments.search_trial_ms),
+        search_ring: arguments.search_ring,
         noise_limits: !arguments.accept_noise,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })

@@ -19,6 +19,8 @@ pub struct Plan {
     pub rounds: u32,
     pub trial_ms: u64,
     pub search_trial_ms: u64,
+    /// Entries of the rings with which zero loss was searched for.
+    pub search_ring: u16,
     pub driver_cpu: usize,
     pub switch_cpu: usize,
     pub limit_s: u64,
@@ -65,6 +67,8 @@ impl From<Usage> for UsageRecord {
 pub struct ZeroLoss {
     pub cell: Cell,
     pub system: System,
+    /// With the same rings; of all lanes.
+    pub maximum_fps: f64,
     /// Lanes that were offered the load that the search names, at the same time.
     pub lanes: u32,
     /// The middle and the 99th centile of the latency at the rate that was found; where there is one.

@@ -223,12 +223,11 @@ pub struct ZeroLossRow<'a> {
     pub frames_per_second: Option<f64>,
     /// It may be more: the generator went no higher, or the search was cut short.
     pub at_least: bool,
-    pub maximum_fps: Option<f64>,
 }
 
 impl ZeroLossRow<'_> {
     pub fn of_maximum(&self) -> Option<f64> {
-        Some(self.frames_per_second? / self.maximum_fps.filter(|fps| *fps > 0.0)?)
+        Some(self.frames_per_second? / Some(self.found.maximum_fps).filter(|fps| *fps > 0.0)?)
     }
 
     pub fn reached(&self) -> Option<Reached> {
@@ -238,16 +237,12 @@ impl ZeroLossRow<'_> {
 }
 
 pub fn zero_loss(results: &Results) -> Vec<ZeroLossRow<'_>> {
-    let mut rows: Vec<ZeroLossRow<'_>> =
-        results.zero_loss.iter().map(|found| zero_loss_row(results, found)).collect();
+    let mut rows: Vec<ZeroLossRow<'_>> = results.zero_loss.iter().map(zero_loss_row).collect();
     rows.sort_by_key(|row| (row.found.cell.frame_bytes, row.found.cell, row.found.system));
     rows
 }
 
-fn zero_loss_row<'a>(results: &Results, found: &'a ZeroLoss) -> ZeroLossRow<'a> {
-    let same =
-        |trial: &&Trial| trial.cell == found.cell && trial.system == found.system && trial.verdict.counts();
-    let rates: Vec<f64> = results.trials.iter().filter(same).map(|t| t.frames_per_second).collect();
+fn zero_loss_row(found: &ZeroLoss) -> ZeroLossRow<'_> {
     let (lower, at_least) = match &found.search.finding {
         Finding::Bracketed { lower, .. } => (Some(lower), false),
         Finding::AtMaximum { lower } => (Some(lower), true),
@@ -255,7 +250,7 @@ fn zero_loss_row<'a>(results: &Results, found: &'a ZeroLoss) -> ZeroLossRow<'a> 
         Finding::BelowMinimum { .. } => (None, false),
     };
     let frames_per_second = lower.map(|load| load.frames_per_second() as f64 * f64::from(found.lanes));
-    ZeroLossRow { found, frames_per_second, at_least, maximum_fps: median(&rates) }
+    ZeroLossRow { found, frames_per_second, at_least }
 }
 
 /// Trials that were thrown away, and those that count though they were disturbed.

@@ -233,7 +233,7 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
                 row.found.system.name().to_owned(),
                 if row.at_least && row.frames_per_second.is_some() { "≥ " } else { "" }.to_owned()
                     + &mpps(row.frames_per_second),
-                mpps(row.maximum_fps),
+                mpps(Some(row.found.maximum_fps)),
                 row.of_maximum().map_or("–".to_owned(), |share| format!("{share:.2}")),
                 goal,
                 latency,
@@ -254,8 +254,9 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
         "trials",
     ];
     let title = format!(
-        "Zero loss (ETSI NFV-TST 009, trials of {} ms: quick) beside maximum: {}",
+        "Zero loss (ETSI NFV-TST 009, trials of {} ms: quick) beside maximum, rings of {}: {}",
         results.plan.search_trial_ms,
+        results.plan.search_ring,
         DriverKind::Tautline.name()
     );
     (!rows.is_empty()).then_some(Table { title, header, rows })
@@ -329,6 +330,7 @@ mod tests {
                 rounds: 1,
                 trial_ms: 300,
                 search_trial_ms: 200,
+                search_ring: 1024,
                 driver_cpu: 0,
                 switch_cpu: 1,
                 limit_s: 60,

@@ -46,7 +46,7 @@ pub struct Loaded<'p> {
 }
 
 /// Frames that the generator may miss before a trial says nothing: one in ten thousand.
-const MISSED_SHARE: u64 = 10_000;
+const MISSED_SHARE: u64 = 1_000;
 
 /// Bursts by which the generator's own rate is found, and the frames in each: as many as the smallest usual
 /// ring holds.
