@@ -45,7 +45,7 @@ pub struct Loaded<'p> {
     residual: Duration,
 }
 
-/// Frames that the generator may miss before a trial says nothing: one in ten thousand.
+/// Frames that the generator may miss before a trial says nothing: one in a thousand.
 const MISSED_SHARE: u64 = 1_000;
 
 /// Bursts by which the generator's own rate is found, and the frames in each: as many as the smallest usual

@@ -69,8 +69,8 @@ pub struct LaneOutcome {
     pub sent: u64,
     /// Frames that were due when the device had no room: its loss.
     pub refused: u64,
-    /// Frames that the generator itself was too late for: nobody's loss, but too many make the trial
-    /// invalid.
+    /// Frames that the generator itself was too late for, or for which the device had no room while the
+    /// generator made up for that: nobody's loss, but too many make the trial invalid.
     pub missed: u64,
     /// What arrived.
     pub tally: Tally,
@@ -166,6 +166,7 @@ pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Res
 }
 
 struct LaneState {
+    load: Load,
     pace: Option<Pace>,
     /// Frames of a burst that are not done; without end otherwise.
     left: u64,
@@ -188,7 +189,7 @@ impl LaneState {
             tally: Tally::default(),
             latency: Histogram::new(),
         };
-        LaneState { pace, left, next_stream: 0, outcome }
+        LaneState { load, pace, left, next_stream: 0, outcome }
     }
 }
 
@@ -223,8 +224,9 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
         pace.did(due as u64);
         let refused = (due - room) as u64;
         // What the device has no room for now is lost to it, as it would be on a wire. Not so while the
-        // generator makes up for a delay of its own: no wire would have sent so much at once.
-        if behind > MAKING_UP {
+        // generator makes up for a delay of its own: no wire would have sent so much at once. A burst that was
+        // delayed says nothing as a whole.
+        if behind > MAKING_UP && matches!(state.load, Load::FramesPerSecond(_)) {
             state.outcome.missed += refused;
         } else {
             state.outcome.refused += refused;
