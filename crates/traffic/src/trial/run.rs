@@ -191,6 +191,19 @@ impl LaneState {
         };
         LaneState { load, pace, left, next_stream: 0, outcome }
     }
+
+    /// The device had no room for some frames when the generator had `behind` to send.
+    ///
+    /// They are lost to it, as they would be on a wire. Not so while the generator makes up for a delay of
+    /// its own: no wire would have sent so much at once. A burst that was delayed says nothing as a whole.
+    #[inline(always)]
+    fn turned_away(&mut self, behind: u64, frames: u64) {
+        if behind > MAKING_UP && matches!(self.load, Load::FramesPerSecond(_)) {
+            self.outcome.missed += frames;
+        } else {
+            self.outcome.refused += frames;
+        }
+    }
 }
 
 /// Sends one burst of what is due; whether anything was.
@@ -222,15 +235,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     }
     if let Some(pace) = &mut state.pace {
         pace.did(due as u64);
-        let refused = (due - room) as u64;
-        // What the device has no room for now is lost to it, as it would be on a wire. Not so while the
-        // generator makes up for a delay of its own: no wire would have sent so much at once. A burst that was
-        // delayed says nothing as a whole.
-        if behind > MAKING_UP && matches!(state.load, Load::FramesPerSecond(_)) {
-            state.outcome.missed += refused;
-        } else {
-            state.outcome.refused += refused;
-        }
+        state.turned_away(behind, (due - room) as u64);
     }
     state.outcome.sent += room as u64;
     state.left -= if state.pace.is_some() { due as u64 } else { room as u64 };
@@ -273,5 +278,23 @@ fn receive(
     match failed {
         None => Ok(moved),
         Some((pair, why)) => Err(rig.stopped(lane.to, pair, Side::FromGuest, why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_room_is_the_devices_loss_unless_the_generator_was_late() {
+        let of = |load, behind| {
+            let mut state = LaneState::new(load);
+            state.turned_away(behind, 7);
+            (state.outcome.refused, state.outcome.missed)
+        };
+        let burst = Load::Burst { frames: 100, frames_per_second: Some(1e6) };
+        assert_eq!(of(Load::FramesPerSecond(1e6), MAKING_UP), (7, 0));
+        assert_eq!(of(Load::FramesPerSecond(1e6), MAKING_UP + 1), (0, 7));
+        assert_eq!(of(burst, MAKING_UP + 1), (7, 0));
     }
 }
