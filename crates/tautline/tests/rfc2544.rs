@@ -326,7 +326,7 @@ fn the_commands_of_the_page_work() {
             .replace("/tmp/", &format!("{}/", folder.path().display()))
             .replace("--quick", "--trial-s 0.1 --width 20 --max-rate 20000");
         // Whatever fails, what was started ends.
-        let script = format!("set -e\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}");
+        let script = format!("set -e\ntrap 'kill $(jobs -p) 2>/dev/null || :; wait || :' EXIT\n{script}");
         let programs = Path::new(TAUTLINE).parent().unwrap().display();
         let output = Command::new("timeout")
             .args(["120", "bash", "-c", &script])
