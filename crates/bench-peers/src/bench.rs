@@ -591,14 +591,14 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The highest rate without loss of a system that moves frames, beside its maximum with the same rings.
+    /// The highest rate without loss of a system that moves frames, beside its maximum with the same rings. For
+    /// a thread that is on the driver's CPU.
     pub(crate) fn search(
         &self,
         cell: &Cell,
         system: System,
         generator: &mut Generator,
     ) -> anyhow::Result<ZeroLoss> {
-        let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
         let lanes = cell.topology.ports() as u32;
         let mut maxima = Vec::new();
         for _ in 0..MAXIMA {

@@ -110,18 +110,16 @@ impl Bench<'_> {
             Some(generator) => generator,
             None => generator.insert(Generator::over_bridge(bridge)?),
         };
-        {
-            let _pinned = Pinned::to(self.place.driver_cpu)?;
-            generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
-            self.floor_rounds(cell, |bench| {
-                generator.maximum(SETTLE)?;
-                let window = Window::start([])
-                    .with_softirqs_of(vec![std::process::id()], vec![bench.place.driver_cpu]);
-                let passed = generator.maximum(bench.order.trial)?;
-                let (window, noise) = window.finish();
-                Ok(measured(passed.frames_per_second, window, noise))
-            })?;
-        }
+        let _pinned = Pinned::to(self.place.driver_cpu)?;
+        generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
+        self.floor_rounds(cell, |bench| {
+            generator.maximum(SETTLE)?;
+            let window =
+                Window::start([]).with_softirqs_of(vec![std::process::id()], vec![bench.place.driver_cpu]);
+            let passed = generator.maximum(bench.order.trial)?;
+            let (window, noise) = window.finish();
+            Ok(measured(passed.frames_per_second, window, noise))
+        })?;
         if self.is_late() {
             self.results.left_out.push(format!("{}, {cell}: zero loss for lack of time", SYSTEM.name()));
             return Ok(());

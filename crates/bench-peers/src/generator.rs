@@ -10,10 +10,9 @@ use peers::{Bridge, Netns};
 use port::tap::{Tap, TapOptions};
 use port::virtio_user::VirtioUser;
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
+use traffic::path::judge;
 use traffic::rig::TestRig;
-use traffic::search::{
-    Budget, Invalid, Load, Measured, SearchRange, Share, TrialResult, Verification, tst009,
-};
+use traffic::search::{Budget, Load, SearchRange, Share, Verification, tst009};
 use traffic::trial::{Lane, Load as Offered, Plan, TrialOutcome, run, warm_up};
 
 use crate::cell::{RingPath, Topology};
@@ -21,8 +20,6 @@ use crate::device::{ADDRESSES, Device};
 use crate::usage::Usage;
 
 const FLOWS: u16 = 8;
-/// More of the schedule missed than this, and the generator did not do what it was asked to.
-const MISSED_LIMIT: f64 = 0.001;
 
 /// Our generator at a system's ports.
 pub struct Generator {
@@ -138,7 +135,7 @@ impl Generator {
         let measure = |load: Load, duration| {
             check()?;
             let offered = Offered::FramesPerSecond(load.frames_per_second() as f64);
-            judge(&self.run(offered, duration, false)?)
+            Ok(judge(&self.run(offered, duration, false)?))
         };
         tst009::search(plan, &budget, measure, |_| {})
     }
@@ -169,25 +166,4 @@ fn inside<T: Send>(namespace: &Netns, work: impl FnOnce() -> anyhow::Result<T> +
     };
     let done = std::thread::scope(|scope| scope.spawn(enter).join());
     done.map_err(|_| anyhow!("the thread in the bridge's network namespace failed"))?
-}
-
-/// What a trial of a search says.
-fn judge(outcome: &TrialOutcome) -> anyhow::Result<Measured> {
-    let sum = |of: fn(&traffic::trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
-    let (due, missed) = (sum(|lane| lane.scheduled), sum(|lane| lane.missed));
-    if outcome.noise.steal_ns > 0 || missed as f64 > due as f64 * MISSED_LIMIT {
-        let frames_sent = due - missed;
-        return Ok(Measured::Invalid(match outcome.noise.steal_ns {
-            0 => Invalid::MissedRate { frames_due: due, frames_sent },
-            _ => Invalid::Preempted,
-        }));
-    }
-    // A frame for which the device had no room is lost, as on a wire.
-    let offered = due - missed;
-    let received = sum(|lane| lane.tally.distinct).min(offered);
-    let sending = Duration::from_nanos(outcome.sending_ns);
-    Ok(match TrialResult::new(offered, received, sending) {
-        Ok(result) => Measured::Valid(result),
-        Err(error) => Measured::Invalid(Invalid::Other(error.to_string())),
-    })
 }

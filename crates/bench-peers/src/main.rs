@@ -80,8 +80,8 @@ struct Arguments {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(20..))]
     search_trial_ms: u64,
 
-    /// Entries of the rings in the search for zero loss. Those of 256 that the maximum is measured with hold
-    /// less than the shortest pauses of most machines.
+    /// Entries of the rings in the search for zero loss. One of 256, with which all else is measured, holds 13
+    /// µs at 20 Mpps: less than a shared machine pauses.
     #[arg(long, default_value_t = 1024, value_name = "ENTRIES")]
     search_ring: u16,
 

@@ -1,7 +1,7 @@
 //! What arrived, held against what was sent.
 use port::{Frame, HEAD_BYTES};
 
-use super::stream::{base_sum, image, stamp_at, udp_checksum};
+use super::stream::{ETHERNET, IPV4, UDP, VLAN, base_sum, image, stamp_at, udp_checksum};
 use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
 
 /// How much of each frame the receiver looks at: the header-access and data-access cases of published
@@ -167,8 +167,8 @@ impl Image {
     /// the IP header's own checksum may have been rewritten, as forwarders do.
     #[inline(always)]
     fn has_head(&self, head: &[u8; HEAD_BYTES], stamp_at: usize, source_port: u16, stamp: Stamp) -> bool {
-        const { assert!(HEAD_BYTES >= 46 + STAMP_BYTES, "a stamp ends in the head, with a VLAN tag too") };
-        let (ip, udp) = (stamp_at - 28, stamp_at - 8);
+        const { assert!(HEAD_BYTES >= ETHERNET + VLAN + IPV4 + UDP + STAMP_BYTES, "a stamp ends in the head") };
+        let (ip, udp) = (stamp_at - UDP - IPV4, stamp_at - UDP);
         let checksum = udp_checksum(self.base_sum, source_port, stamp);
         let padding = |head: &[u8; HEAD_BYTES]| word(head, HEAD_BYTES - 4).map(u32::from_ne_bytes);
         word::<2>(head, ip + 2) == word(&self.head, ip + 2)

@@ -10,10 +10,10 @@ use super::{STAMP_BYTES, SizeMix, Stamp};
 /// Ethernet, IPv4, UDP and stamp: shorter frames cannot be told apart.
 pub const MIN_FRAME_BYTES: usize = ETHERNET + IPV4 + UDP + STAMP_BYTES;
 
-const ETHERNET: usize = 14;
-const VLAN: usize = 4;
-const IPV4: usize = 20;
-const UDP: usize = 8;
+pub(super) const ETHERNET: usize = 14;
+pub(super) const VLAN: usize = 4;
+pub(super) const IPV4: usize = 20;
+pub(super) const UDP: usize = 8;
 
 /// What the frames of a stream have in their headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
