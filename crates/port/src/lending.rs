@@ -160,6 +160,25 @@ impl Lending {
         made_bytes
     }
 
+    /// Makes a frame, with a net header in front, of each piece from `first` on that was lent to
+    /// [`Lending::lent_mut`]; `refused` hears of each that holds none.
+    #[inline]
+    pub fn push_each(&mut self, first: u32, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
+        let Arena::Own(lent) = &self.arena else { return };
+        for at in first..lent.len() {
+            let pieces = lent.slices(at..at + 1);
+            let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
+            let meta = next(&mut self.metas, self.len);
+            match meta.look(pieces, bytes, layout) {
+                Ok(()) => {
+                    (meta.first, meta.end) = (at, at + 1);
+                    self.len += 1;
+                }
+                Err(reason) => refused(reason),
+            }
+        }
+    }
+
     /// Makes a frame, with a net header in front, of the pieces from `first` on that were lent to
     /// [`Lending::lent_mut`].
     #[inline]

@@ -2,7 +2,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Translator};
+use memory::{Access, AddressSpace, SharedSlice, Translator};
 use virtio::net::HeaderLayout;
 use virtqueue::{Buffer, Direction, DriverQueue, RingError, Used};
 
@@ -12,9 +12,6 @@ use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
 
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
 const NUM_BUFFERS_AT: usize = 10;
-
-/// Frames whose first lines are on their way while one is looked at.
-const AHEAD: usize = 6;
 
 /// Buffers of our own that the device fills. They are lent where they lie, and posted again when they are
 /// released.
@@ -85,17 +82,38 @@ impl Receive {
         Ok(())
     }
 
-    /// The device's core has just written to this buffer: its lines are far away.
+    /// Lends used buffers up to `max` that hold a frame each, as nearly all do.
     #[inline(always)]
-    fn prefetch(&self, used: &Used) {
-        self.buffers.slice(used.cookie as u16).prefetch(Access::Read);
+    fn lend_singles(&mut self, max: usize) {
+        let Some(lent) = self.lending.lent_mut() else { return };
+        let from = lent.len();
+        let mut lender = self.translator.lend(lent);
+        for &Used { cookie, written } in self.used[self.next..].iter().take(max) {
+            let index = cookie as u16;
+            let slice = self.buffers.slice(index);
+            // The device's core has just written to this buffer: its lines are far away. Used when the whole
+            // burst has been lent: meanwhile all of them are on their way.
+            slice.prefetch(Access::Read);
+            let is_single = !self.mergeable || num_buffers(slice) == 1;
+            if !is_single || (written as usize) < HeaderLayout::Full.bytes() {
+                break;
+            }
+            let buffer = posted(&self.buffers, index);
+            // Our own memory, which is one piece, and the ring has checked the length: nothing can go wrong.
+            let _ = lender.push(buffer.address, written, Access::Read);
+            self.held.push(buffer);
+            self.next += 1;
+        }
+        let counters = &self.counters;
+        self.lending.push_each(from, HeaderLayout::Full, |reason| counters.dropped(reason, 1));
     }
 
-    /// Lends the frame that begins with the next used buffer.
-    #[inline(always)]
+    /// Lends the frame that begins with the next used buffer, whatever there is about it.
+    #[cold]
+    #[inline(never)]
     fn lend_one(&mut self) -> Result<(), QueueError> {
         let first = self.used[self.next];
-        let buffers = if self.mergeable { self.num_buffers(first) } else { Ok(1) };
+        let buffers = if self.mergeable { self.buffers_of(first) } else { Ok(1) };
         let from = self.lending.lent_mut().map_or(0, |lent| lent.len());
         let mut outcome = Ok(());
         match buffers {
@@ -113,16 +131,13 @@ impl Receive {
         Ok(())
     }
 
-    /// The one look at how many buffers a frame has. The device wrote it; no frame has more than its length
-    /// needs, nor more than there are.
-    #[inline(always)]
-    fn num_buffers(&self, first: Used) -> Result<usize, DropReason> {
+    /// How many buffers a frame has that is not known to have one. The device wrote it; no frame has more than
+    /// its length needs, nor more than there are.
+    fn buffers_of(&self, first: Used) -> Result<usize, DropReason> {
         if (first.written as usize) < HeaderLayout::Full.bytes() {
             return Err(DropReason::TooShort);
         }
-        let mut field = [0; 2];
-        self.buffers.slice(first.cookie as u16).slice(NUM_BUFFERS_AT, 2).read(&mut field);
-        let count = usize::from(u16::from_le_bytes(field));
+        let count = usize::from(num_buffers(self.buffers.slice(first.cookie as u16)));
         let most = (LONGEST_BYTES.div_ceil(self.buffers.bytes()) as usize).min(self.buffers.count().into());
         if (1..=most).contains(&count) { Ok(count) } else { Err(DropReason::MalformedHeader) }
     }
@@ -152,6 +167,14 @@ impl Receive {
     }
 }
 
+/// What the net header of a filled buffer says; the device may change it at any time.
+#[inline(always)]
+fn num_buffers(buffer: SharedSlice<'_>) -> u16 {
+    let mut field = [0; 2];
+    buffer.read_array(NUM_BUFFERS_AT, &mut field);
+    u16::from_le_bytes(field)
+}
+
 /// A whole buffer, as it is posted.
 #[inline(always)]
 fn posted(buffers: &Buffers, index: u16) -> Buffer {
@@ -161,12 +184,10 @@ fn posted(buffers: &Buffers, index: u16) -> Buffer {
 impl Source for Receive {
     fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
         self.look(max)?;
-        self.used.iter().skip(self.next).take(AHEAD).for_each(|used| self.prefetch(used));
+        self.lend_singles(max);
         while self.next < self.used.len() && self.lending.len() < max {
-            if let Some(later) = self.used.get(self.next + AHEAD) {
-                self.prefetch(later);
-            }
             self.lend_one()?;
+            self.lend_singles(max - self.lending.len());
         }
         let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
         self.counters.passed(self.lending.len() as u64, bytes);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Mapping, Region, SharedSlice};
 use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use virtio::net::HeaderLayout;
 use virtqueue::{ActivateError, DriverQueue, Layout, Position, QueueConfig, RingFeatures};
 
 /// Where the memory begins, in guest addresses and in user addresses alike: one name for every byte. Not 0,
@@ -15,6 +16,11 @@ const BASE: u64 = 1 << 32;
 
 /// What the processors of all peers move at once.
 const LINE_BYTES: u64 = 64;
+
+/// How far into a line each buffer begins: its net header ends with that line, and the frame has lines of its
+/// own. Headers mostly stay as they are, so their line need not travel between the cores, and the smallest
+/// frames take one line and not two.
+const LEAD_BYTES: u64 = LINE_BYTES - HeaderLayout::Full.bytes() as u64;
 
 /// What the memory is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +100,7 @@ impl QueueShape {
     /// From one buffer to the next: an odd number of cache lines. With a power of two, the first lines of
     /// all buffers, the only ones that small frames touch, would share a few sets of the caches.
     fn stride_bytes(&self) -> u64 {
-        let lines = u64::from(self.buffer_bytes).div_ceil(LINE_BYTES);
+        let lines = (LEAD_BYTES + u64::from(self.buffer_bytes)).div_ceil(LINE_BYTES);
         (lines | 1) * LINE_BYTES
     }
 
@@ -102,7 +108,7 @@ impl QueueShape {
         let [descriptors, driver_area, device_area] = self.ring_bytes().map(|bytes| cursor.place(bytes));
         let tables = 16 * u64::from(self.table_entries) * u64::from(self.size);
         let tables = (tables > 0).then(|| cursor.place(tables));
-        let buffers = cursor.place(self.stride_bytes() * u64::from(self.buffers));
+        let buffers = cursor.place(self.stride_bytes() * u64::from(self.buffers)) + LEAD_BYTES;
         QueuePlace { descriptors, driver_area, device_area, tables, buffers }
     }
 }
@@ -261,7 +267,9 @@ mod tests {
             parts.extend((0..buffers.count()).map(|i| (buffers.address(i), u64::from(buffers.bytes()))));
         }
         parts.sort_unstable();
-        assert!(parts.iter().all(|(at, _)| at % 64 == 0));
+        let (buffers, rings): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, bytes)| *bytes == 2048);
+        assert!(rings.iter().all(|(at, _)| at % 64 == 0));
+        assert!(buffers.iter().all(|(at, _)| (at + 12) % 64 == 0), "frames begin with a line");
         assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:x?}");
         let (at, len) = parts[parts.len() - 1];
         assert!(parts[0].0 >= base && at + len <= base + bytes);

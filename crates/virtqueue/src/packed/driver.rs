@@ -168,23 +168,66 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
             used.push(Used { cookie: known.cookie, written });
             return Ok(1);
         }
-        // All buffers from the oldest, which starts at this slot, to the one named; those skipped count as
-        // written in full (§2.8.8).
-        for count in 1.. {
-            let head = self.next_used.slot;
-            let slot = std::mem::take(&mut self.slots[usize::from(head)]);
-            if slot.slots == 0 {
-                return self.stop(Malformed::NotOutstanding, place, id.into());
-            }
-            self.free += slot.slots;
-            self.next_used = self.next_used.forward(slot.slots, size);
-            let last = head == id;
-            used.push(Used { cookie: slot.cookie, written: if last { written } else { slot.writable } });
-            if last {
-                return Ok(count);
-            }
+        match self.reclaim_run(used, id, written) {
+            Some(count) => Ok(count),
+            None => self.stop(Malformed::NotOutstanding, place, id.into()),
         }
-        Ok(0)
+    }
+
+    /// All buffers from the oldest, which starts at this slot, to the one named; those skipped count as written
+    /// in full (§2.8.8). `None` if `id` is not among them.
+    #[inline(always)]
+    fn reclaim_run(&mut self, used: &mut Vec<Used>, id: u16, written: u32) -> Option<usize> {
+        let size = self.size.get();
+        let (mut at, mut descriptors, mut count) = (self.next_used, 0, 0);
+        let mut found = false;
+        while !found {
+            let slot = &mut self.slots[usize::from(at.slot)];
+            let slots = std::mem::take(&mut slot.slots);
+            if slots == 0 {
+                break;
+            }
+            found = at.slot == id;
+            used.push(Used { cookie: slot.cookie, written: if found { written } else { slot.writable } });
+            at = at.forward(slots, size);
+            descriptors += slots;
+            count += 1;
+        }
+        self.next_used = at;
+        self.free += descriptors;
+        found.then_some(count)
+    }
+
+    /// Used buffers of one descriptor, up to `max`; returns how many came before one that takes more than this,
+    /// or is wrong, or is not used yet.
+    #[inline(always)]
+    fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) -> usize {
+        let (ring, size) = (self.ring.descriptors(), self.size.get());
+        let most = max.min((size - self.free).into());
+        let (mut at, mut free_id) = (self.next_used, self.free_id);
+        let mut done = 0;
+        while done < most {
+            let descriptor = &ring[usize::from(at.slot)];
+            // Acquire: as in `reclaim_entry`.
+            let flags = R::Atomics::observe(&descriptor.flags);
+            if flags & WRAP_BITS != flags::used(at.wrap) {
+                break;
+            }
+            let (id, written) = (descriptor.id.load(Relaxed), descriptor.len.load(Relaxed));
+            let written = if flags & WRITE != 0 { written } else { 0 };
+            let Some(slot) = self.slots.get_mut(usize::from(id)) else { break };
+            if slot.slots != 1 || written > slot.writable {
+                break;
+            }
+            slot.slots = 0;
+            slot.next = std::mem::replace(&mut free_id, id);
+            used.push(Used { cookie: slot.cookie, written });
+            at = at.forward(1, size);
+            done += 1;
+        }
+        (self.next_used, self.free_id) = (at, free_id);
+        self.free += done as u16;
+        done
     }
 }
 
@@ -251,6 +294,9 @@ where
             return Err(error);
         }
         let before = used.len();
+        if !F::IN_ORDER {
+            self.reclaim_singles(used, max);
+        }
         while used.len() - before < max {
             match self.reclaim_entry(used) {
                 Ok(0) => break,

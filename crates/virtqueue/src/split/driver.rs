@@ -124,14 +124,12 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
     fn release(&mut self, head: u16) -> Slot {
         let slot = self.slots[usize::from(head)];
         self.slots[usize::from(head)].slots = 0;
-        if !F::IN_ORDER {
-            let mut last = head;
-            for _ in 1..slot.slots {
-                last = self.slots[usize::from(last)].next;
-            }
-            self.slots[usize::from(last)].next = self.free_head;
-            self.free_head = head;
+        let mut last = head;
+        for _ in 1..slot.slots {
+            last = self.slots[usize::from(last)].next;
         }
+        self.slots[usize::from(last)].next = self.free_head;
+        self.free_head = head;
         self.free += slot.slots;
         self.outstanding -= 1;
         slot
@@ -187,23 +185,33 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
             self.next_used = self.next_used.wrapping_add(1);
             return Ok(1);
         }
-        // All buffers from the oldest to this one; the skipped ones count as written in full (§2.7.9).
-        let mut count = 0;
-        loop {
-            if count == ready {
-                return self.stop(Malformed::NotOutstanding, place, id.into());
-            }
-            let head = self.oldest;
-            let slot = self.release(head);
-            self.oldest = head.wrapping_add(slot.slots) & self.mask();
-            count += 1;
-            let last = u32::from(head) == id;
-            used.push(Used { cookie: slot.cookie, written: if last { written } else { slot.writable } });
-            if last {
-                self.next_used = self.next_used.wrapping_add(count);
-                return Ok(count);
-            }
+        match self.reclaim_run(used, id, written, ready) {
+            Some(count) => Ok(count),
+            None => self.stop(Malformed::NotOutstanding, place, id.into()),
         }
+    }
+
+    /// All buffers from the oldest to `id`, at most `most`; the skipped ones count as written in full (§2.7.9).
+    /// `None` if `id` is not among them.
+    #[inline(always)]
+    fn reclaim_run(&mut self, used: &mut Vec<Used>, id: u32, written: u32, most: u16) -> Option<u16> {
+        let mask = self.mask();
+        let (mut oldest, mut descriptors, mut count) = (self.oldest, 0, 0);
+        let mut found = false;
+        while !found && count < most {
+            let slot = &mut self.slots[usize::from(oldest)];
+            let slots = std::mem::take(&mut slot.slots);
+            found = u32::from(oldest) == id;
+            used.push(Used { cookie: slot.cookie, written: if found { written } else { slot.writable } });
+            oldest = oldest.wrapping_add(slots) & mask;
+            descriptors += slots;
+            count += 1;
+        }
+        self.oldest = oldest;
+        self.free += descriptors;
+        self.outstanding -= count;
+        self.next_used = self.next_used.wrapping_add(count);
+        found.then_some(count)
     }
 }
 
