@@ -15,7 +15,6 @@ use crate::progress::Progress;
 use crate::records::{DriverPaths, Results, Took, Trial, ZeroLoss};
 use crate::usage::{Reading, Usage};
 use crate::window::{Window, disturbance};
-use traffic::search::{Cut, Finding};
 
 /// Traffic before a window begins.
 pub const SETTLE: Duration = Duration::from_millis(50);
@@ -25,8 +24,16 @@ const ATTEMPTS: u32 = 3;
 /// Entries of the rings where the maximum is measured, those of DPDK's driver as well.
 const MAXIMUM_RING: u16 = 256;
 
-/// Trials of the maximum that a search for zero loss begins with.
+/// Trials of the maximum before a search for zero loss, and after it.
 const MAXIMA: usize = 3;
+
+/// Searches until one is decided, up to about the maximum, on a machine that was as fast after it as before, and
+/// how much that may differ.
+const SEARCHES: u32 = 3;
+const STEADY: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+
+/// A generator that keeps less than this share of the maximum was disturbed, or says little about the system.
+const KEPT_ENOUGH: f64 = 0.9;
 
 /// What is to be done.
 pub struct Order {
@@ -600,32 +607,42 @@ impl<'a> Bench<'a> {
         generator: &mut Generator,
     ) -> anyhow::Result<ZeroLoss> {
         let lanes = cell.topology.ports() as u32;
-        let mut maxima = Vec::new();
-        for _ in 0..MAXIMA {
-            maxima.push(generator.maximum(self.order.search_trial)?.frames_per_second);
-        }
-        let maximum_fps = measure::statistics::median(&maxima).unwrap_or_default();
-        let most_fps = maxima.iter().copied().fold(0.0, f64::max);
-        // Above the maximum, so that it is seen to lose; lower where the generator does not keep its rate.
-        let mut most = most_fps * 1.05 / f64::from(lanes);
-        let mut tries = 0;
-        let search = loop {
-            let search =
-                generator.zero_loss(most, self.order.search_trial, || self.place.interrupt.check())?;
-            let kept = !matches!(search.finding, Finding::Undecided { lower: None, cut: Cut::Invalid, .. });
-            tries += 1;
-            if kept || tries == 5 {
-                break search;
+        let (trial, check) = (self.order.search_trial, || self.place.interrupt.check());
+        let mut searches = 0;
+        let (maximum_fps, search) = loop {
+            let mut before = self.maxima(generator)?;
+            let most_fps = before.iter().copied().fold(0.0, f64::max);
+            // Above the maximum, so that it is seen to lose; lower where the generator does not keep its rate.
+            let most = generator.kept(most_fps * 1.05 / f64::from(lanes), trial, check)?;
+            let search = generator.zero_loss(most, trial, check)?;
+            let after = self.maxima(generator)?;
+            searches += 1;
+            // Beside a maximum of another time, of which the machine allowed more or less, a rate says nothing.
+            let changed = !(STEADY.contains(&(median(&after) / median(&before))));
+            let undecided = search.finding.decided_lower().is_none();
+            let kept_little = most * f64::from(lanes) < KEPT_ENOUGH * most_fps;
+            if searches == SEARCHES || !(changed || undecided || kept_little) {
+                before.extend(after);
+                break (median(&before), search);
             }
-            most *= 0.85;
         };
         let found = search.finding.decided_lower().map(|load| load.frames_per_second() as f64);
         let latency_ns = match found {
             Some(fps) => generator.latency(fps, self.order.search_trial)?,
             None => None,
         };
-        Ok(ZeroLoss { cell: *cell, system, maximum_fps, lanes, latency_ns, search })
+        Ok(ZeroLoss { cell: *cell, system, maximum_fps, lanes, latency_ns, searches, search })
     }
+
+    /// The maximum, some times.
+    fn maxima(&self, generator: &mut Generator) -> anyhow::Result<Vec<f64>> {
+        let maximum = |_| Ok(generator.maximum(self.order.search_trial)?.frames_per_second);
+        (0..MAXIMA).map(maximum).collect()
+    }
+}
+
+fn median(rates: &[f64]) -> f64 {
+    measure::statistics::median(rates).unwrap_or_default()
 }
 
 /// A trial of a system that is there and moved nothing.

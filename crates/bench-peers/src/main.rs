@@ -77,7 +77,7 @@ struct Arguments {
     trial_ms: u64,
 
     /// Length of a trial of the search for zero loss, ms.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(20..))]
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u64).range(20..))]
     search_trial_ms: u64,
 
     /// Entries of the rings in the search for zero loss. One of 256, with which all else is measured, holds 13

@@ -67,12 +67,15 @@ impl From<Usage> for UsageRecord {
 pub struct ZeroLoss {
     pub cell: Cell,
     pub system: System,
-    /// With the same rings; of all lanes.
+    /// With the same rings; of all lanes. The median of trials before and after the search.
     pub maximum_fps: f64,
     /// Lanes that were offered the load that the search names, at the same time.
     pub lanes: u32,
     /// The middle and the 99th centile of the latency at the rate that was found; where there is one.
     pub latency_ns: Option<(u64, u64)>,
+    /// Searches, the last of which is this: before it, the machine was not the same at the end as at the
+    /// beginning, the generator kept too little of the maximum, or nothing was decided.
+    pub searches: u32,
     pub search: tst009::Outcome,
 }
 

@@ -9,7 +9,7 @@ use environment::channel::INTERRUPTED;
 use traffic::frames::SizeMix;
 use traffic::path::{Loaded, Path, loopback_frames_per_second};
 use traffic::results::{Latency, Maximum, MaximumTrial, SizeResult};
-use traffic::search::{Budget, Load, Measured, SearchRange};
+use traffic::search::{Budget, Load, Measured, SearchRange, kept};
 use traffic::trial::TrialOutcome;
 
 use super::job::{Job, MAXIMUM_TRIALS};
@@ -18,11 +18,6 @@ use crate::progress::Progress;
 
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
-
-/// Tries at a load before a lower one is what the generator keeps, and how many of them must succeed: one
-/// could be luck, and a search needs more than that.
-const KEEP_TRIES: u32 = 5;
-const KEEP_ENOUGH: usize = 2;
 
 /// Percent of the found rate at which latency is measured; 0 is an idle path.
 const SHARES: [u8; 4] = [0, 10, 50, 90];
@@ -87,11 +82,13 @@ pub fn size(
     // the device's, but nothing above it can be tried.
     let ceiling = (maximum.taken_fps.max(maximum.received_fps) * 1.02) as u64;
     let asked = job.max_rate.map_or(ceiling, Load::frames_per_second).max(LEAST_FPS + directions);
-    let most = kept(asked, |load| {
+    let keeps = |load: Load| {
         say(&format!("whether the generator keeps {:.3} Mpps", load.frames_per_second() as f64 / 1e6));
-        Ok(bench.trial(load, job.latency_trial() / 4)?.valid().is_some())
-    })?;
-    let most = most.max(LEAST_FPS + directions);
+        bench.trial(load, job.latency_trial() / 4)
+    };
+    // Disturbed whatever the load: let the search find out, and say so.
+    let most = Load::new(asked).map(|asked| kept(asked, keeps)).transpose()?.flatten();
+    let most = most.map_or(asked, Load::frames_per_second).max(LEAST_FPS + directions);
     let range = Load::new(LEAST_FPS).zip(Load::new(most));
     let range = range.and_then(|(least, most)| SearchRange::new(least, most));
     let range =
@@ -126,25 +123,6 @@ pub fn size(
         frame_loss,
         back_to_back: bursts.transpose()?,
     })
-}
-
-/// The highest load up to `asked` that the generator keeps (rule 6): a search that begins above it would have
-/// nothing but trials that say nothing.
-fn kept(asked: u64, mut keeps: impl FnMut(Load) -> anyhow::Result<bool>) -> anyhow::Result<u64> {
-    let mut fps = asked;
-    while fps > asked / 4 {
-        let Some(load) = Load::new(fps) else { break };
-        let mut kept = 0;
-        for _ in 0..KEEP_TRIES {
-            kept += usize::from(keeps(load)?);
-            if kept == KEEP_ENOUGH {
-                return Ok(fps);
-            }
-        }
-        fps = fps * 9 / 10;
-    }
-    // Disturbed whatever the load: let the search find out, and say so.
-    Ok(asked)
 }
 
 /// Some undisturbed trials, or as many as there may be.
@@ -189,27 +167,5 @@ fn latency_at(bench: &mut Bench<'_, '_>, percent: u8, load_fps: u64) -> anyhow::
         let lost = lost.map(|lane| lane.sent + lane.refused - lane.tally.distinct.min(lane.sent)).sum();
         let missed = outcome.lanes.iter().map(|lane| lane.missed).sum();
         return Ok(Latency { percent, load_fps, histogram, lost, missed, invalid, disturbed });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_search_begins_at_what_the_generator_keeps() {
-        let kept = |limit: u64, lucky: u32| {
-            let mut tries = 0;
-            super::kept(1000, |load| {
-                tries += 1;
-                Ok(load.frames_per_second() <= limit && tries % lucky == 0)
-            })
-            .unwrap()
-        };
-        assert_eq!(kept(1000, 1), 1000);
-        assert_eq!(kept(1000, 2), 1000, "disturbed now and then");
-        assert_eq!(kept(850, 1), 810);
-        assert_eq!(kept(100, 1), 1000, "disturbed all the time: said by the search");
-        assert!(super::kept(1000, |_| bail!("interrupted")).is_err());
     }
 }

@@ -13,6 +13,7 @@
 //! | [`tst009::search`] | as throughput, a lossy trial being repeated before it counts (ETSI NFV-TST 009) |
 //! | [`mlr::search`] | several goals of loss at once, both bounds of each (RFC 9971) |
 //! | [`maximum::received`] | what comes through at the highest load, loss or no loss |
+//! | [`kept`] | up to which load the generator itself can be believed |
 //!
 //! What they share: the closure answers with a result, with [`Measured::Invalid`] where the generator was
 //! preempted or missed its rate (counted and repeated, never a result), or with an error, which ends the
@@ -54,6 +55,7 @@
 mod bisection;
 mod drive;
 mod finding;
+mod kept;
 mod load;
 pub mod maximum;
 pub mod mlr;
@@ -67,6 +69,7 @@ pub mod tst009;
 pub use bisection::{SearchRange, Verification};
 pub use drive::{Budget, Cut, Progress, invalid_trials};
 pub use finding::{Bounds, Finding};
+pub use kept::kept;
 pub use load::Load;
 pub use share::Share;
 pub use trial::{CountError, Invalid, Measured, Record, TrialInput, TrialLength, TrialResult};

@@ -13,7 +13,11 @@ use crate::rig::{RigError, TestRig};
 const BURST: usize = 32;
 
 /// A generator that has more than this many frames to send at once has been kept from sending them.
-const MAKING_UP: u64 = 2 * BURST as u64;
+const KEPT_FROM_SENDING: u64 = 2 * BURST as u64;
+
+/// For how many frames more than it was late by a generator is making up for that: so long a device that is an
+/// eighth faster than the load takes to get rid of what came at once.
+const MAKING_UP: u64 = 8;
 
 /// How often the ports' control sides are looked after while frames flow.
 const CONTROL_INTERVAL_NS: u64 = 100_000_000;
@@ -170,6 +174,10 @@ struct LaneState {
     pace: Option<Pace>,
     /// Frames of a burst that are not done; without end otherwise.
     left: u64,
+    /// Frames for which the generator is still making up for having been late.
+    making_up: u64,
+    /// The most room that was seen.
+    most_room: usize,
     next_stream: usize,
     outcome: LaneOutcome,
 }
@@ -189,20 +197,35 @@ impl LaneState {
             tally: Tally::default(),
             latency: Histogram::new(),
         };
-        LaneState { load, pace, left, next_stream: 0, outcome }
+        LaneState { load, pace, left, making_up: 0, most_room: 0, next_stream: 0, outcome }
     }
 
-    /// The device had no room for some frames when the generator had `behind` to send.
+    /// The generator has `behind` frames to send, and there is room for so many.
+    ///
+    /// One that was late sends what is due faster than any wire would. It does so until the device, too, has
+    /// caught up with it.
+    #[inline(always)]
+    fn look(&mut self, behind: u64, room: usize) {
+        self.most_room = self.most_room.max(room);
+        if behind > KEPT_FROM_SENDING {
+            self.making_up = self.making_up.max(MAKING_UP * behind);
+        } else if room >= self.most_room / 2 {
+            self.making_up = 0;
+        }
+    }
+
+    /// So many frames were due, and for `refused` of them the device had no room.
     ///
     /// They are lost to it, as they would be on a wire. Not so while the generator makes up for a delay of
     /// its own: no wire would have sent so much at once. A burst that was delayed says nothing as a whole.
     #[inline(always)]
-    fn turned_away(&mut self, behind: u64, frames: u64) {
-        if behind > MAKING_UP && matches!(self.load, Load::FramesPerSecond(_)) {
-            self.outcome.missed += frames;
+    fn sent(&mut self, due: u64, refused: u64) {
+        if self.making_up > 0 && matches!(self.load, Load::FramesPerSecond(_)) {
+            self.outcome.missed += refused;
         } else {
-            self.outcome.refused += frames;
+            self.outcome.refused += refused;
         }
+        self.making_up = self.making_up.saturating_sub(due);
     }
 }
 
@@ -226,7 +249,9 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     let pair = state.next_stream;
     state.next_stream = if pair + 1 >= lane.streams.len() { 0 } else { pair + 1 };
     let Some(sink) = rig.end(lane.from).sinks().nth(pair) else { return Ok(false) };
-    let room = sink.room().min(due);
+    let room = sink.room();
+    state.look(behind, room);
+    let room = room.min(due);
     let mut accepted = Ok(());
     if room > 0 {
         let due_ns = |i: usize| state.pace.as_ref().map_or(now_ns, |pace| pace.due_ns(i));
@@ -235,7 +260,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     }
     if let Some(pace) = &mut state.pace {
         pace.did(due as u64);
-        state.turned_away(behind, (due - room) as u64);
+        state.sent(due as u64, (due - room) as u64);
     }
     state.outcome.sent += room as u64;
     state.left -= if state.pace.is_some() { due as u64 } else { room as u64 };
@@ -289,12 +314,43 @@ mod tests {
     fn no_room_is_the_devices_loss_unless_the_generator_was_late() {
         let of = |load, behind| {
             let mut state = LaneState::new(load);
-            state.turned_away(behind, 7);
+            state.look(behind, 0);
+            state.sent(32, 7);
             (state.outcome.refused, state.outcome.missed)
         };
         let burst = Load::Burst { frames: 100, frames_per_second: Some(1e6) };
-        assert_eq!(of(Load::FramesPerSecond(1e6), MAKING_UP), (7, 0));
-        assert_eq!(of(Load::FramesPerSecond(1e6), MAKING_UP + 1), (0, 7));
-        assert_eq!(of(burst, MAKING_UP + 1), (7, 0));
+        assert_eq!(of(Load::FramesPerSecond(1e6), KEPT_FROM_SENDING), (7, 0));
+        assert_eq!(of(Load::FramesPerSecond(1e6), KEPT_FROM_SENDING + 1), (0, 7));
+        assert_eq!(of(burst, KEPT_FROM_SENDING + 1), (7, 0));
+    }
+
+    #[test]
+    fn a_generator_makes_up_until_the_device_has_caught_up_and_not_for_ever() {
+        let late = || {
+            let mut state = LaneState::new(Load::FramesPerSecond(1e6));
+            state.look(10, 256);
+            state.look(100, 40);
+            state.sent(32, 0);
+            state
+        };
+        // In time again, and the ring is still full of what was sent at once.
+        let mut state = late();
+        state.look(5, 3);
+        state.sent(5, 2);
+        assert_eq!((state.outcome.refused, state.outcome.missed), (0, 2));
+        // It has been half empty: what is refused from now on is refused.
+        state.look(5, 128);
+        state.sent(5, 0);
+        state.look(5, 3);
+        state.sent(5, 2);
+        assert_eq!((state.outcome.refused, state.outcome.missed), (2, 2));
+        // A device that is too slow for the load does not catch up.
+        let mut state = late();
+        for _ in 0..1000 {
+            state.look(5, 4);
+            state.sent(5, 1);
+        }
+        let missed = (800 - 32u64).div_ceil(5);
+        assert_eq!((state.outcome.refused, state.outcome.missed), (1000 - missed, missed));
     }
 }
