@@ -23,7 +23,7 @@ enum Role {
     Paused,
     /// Drops.
     FromGuest,
-    /// Sends frames that it stamps one by one.
+    /// Sends frames that were made before, as `txonly` does.
     ToGuest(Box<Stream>),
     /// Sends back, with this end's address as the source.
     Reflect,
@@ -106,7 +106,9 @@ fn next_role(commands: &Receiver<String>, counts: &Counts, begin: Instant) -> an
             ("reflect", _) => next = Next::Role(Role::Reflect),
             ("to-guest", bytes) => {
                 let mix = SizeMix::fixed(bytes.parse()?)?;
-                next = Next::Role(Role::ToGuest(Box::new(Stream::new(Fields::default(), &mix, 0..1)?)));
+                let mut stream = Stream::new(Fields::default(), &mix, 0..1)?;
+                stream.burst(BURST, |_| 0);
+                next = Next::Role(Role::ToGuest(Box::new(stream)));
             }
             _ => bail!("there is no '{line}'"),
         }
@@ -146,10 +148,10 @@ fn drain(source: &mut dyn Source) -> Result<usize, Failure> {
 }
 
 #[inline(always)]
-fn send(sink: &mut dyn Sink, stream: &mut Stream) -> Result<usize, Failure> {
+fn send(sink: &mut dyn Sink, stream: &Stream) -> Result<usize, Failure> {
     let room = sink.room().min(BURST);
     if room > 0 {
-        let (lending, which) = stream.burst(room, |_| 0);
+        let (lending, which) = stream.again(room);
         sink.accept(lending, which).map_err(|why| (Side::ToGuest, why))?;
     }
     Ok(room)

@@ -154,6 +154,12 @@ impl Stream {
         (&self.lending, &self.which)
     }
 
+    /// The last burst's first `count` frames once more, as they are: for a sender that is to cost nothing.
+    #[inline]
+    pub fn again(&self, count: usize) -> (&Lending, &[u16]) {
+        (&self.lending, &self.which[..count.min(self.which.len())])
+    }
+
     /// Each flow's number, and which of it comes next.
     pub fn next_by_flow(&self) -> impl Iterator<Item = (u16, u64)> {
         (self.first_flow..).zip(self.sent_by_flow())
