@@ -324,7 +324,7 @@ impl<'a> Bench<'a> {
                     }
                 }
             }
-            self.bound(cell)?;
+            self.bound(cell, round)?;
         }
         // A system that failed may be in any state; one that only was too slow goes on.
         pairs.retain(|pair| !(fits(pair) && broken.contains(&pair.device.system)));
@@ -332,9 +332,9 @@ impl<'a> Bench<'a> {
     }
 
     /// The bound has its turn while the systems rest.
-    fn bound(&mut self, cell: &Cell) -> anyhow::Result<()> {
+    fn bound(&mut self, cell: &Cell, round: u32) -> anyhow::Result<()> {
         let cpus = (self.place.driver_cpu, self.place.switch_cpu);
-        self.results.bounds.push(bounds::measure(cell, cpus)?);
+        self.results.bounds.push(bounds::measure(cell, round, cpus)?);
         Ok(())
     }
 
@@ -527,7 +527,7 @@ impl<'a> Bench<'a> {
                     lost.push(*at);
                 }
             }
-            self.bound(cell)?;
+            self.bound(cell, round)?;
         }
         ends.retain(|(at, _)| !lost.contains(at));
         Ok(())

@@ -10,12 +10,10 @@ use crate::records::BoundRecord;
 /// Length of a turn.
 const TIME: Duration = Duration::from_millis(25);
 
-/// Net header in front of each frame.
-const HEADER_BYTES: usize = 12;
-
-/// Lines that hold net header and frame, once for each way that the frame goes.
+/// Lines that hold the frame, once for each way that it goes. Drivers put the net header into the line before:
+/// it stays as it is, and need not travel.
 pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
-    let lines = (HEADER_BYTES + usize::from(frame_bytes)).div_ceil(64);
+    let lines = usize::from(frame_bytes).div_ceil(64);
     match topology {
         Topology::GuestToHost => LinesPerFrame { to_switch: lines, to_driver: 0 },
         Topology::HostToGuest => LinesPerFrame { to_switch: 0, to_driver: lines },
@@ -25,7 +23,11 @@ pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
 
 /// Measures the bound of a cell between rings once: a turn of its own beside the systems', for what a line
 /// costs changes from one moment to the next.
-pub fn measure(cell: &Cell, (driver_cpu, switch_cpu): (usize, usize)) -> anyhow::Result<BoundRecord> {
+pub fn measure(
+    cell: &Cell,
+    round: u32,
+    (driver_cpu, switch_cpu): (usize, usize),
+) -> anyhow::Result<BoundRecord> {
     let Link::Ring(path) = cell.link else { bail!("{cell}: the bound is one of rings") };
     let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
     let lines = lines(cell.topology, cell.frame_bytes);
@@ -35,6 +37,7 @@ pub fn measure(cell: &Cell, (driver_cpu, switch_cpu): (usize, usize)) -> anyhow:
     let rate = rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??;
     Ok(BoundRecord {
         cell: *cell,
+        round,
         lines_to_switch: lines.to_switch,
         lines_to_driver: lines.to_driver,
         frames_per_second: rate,

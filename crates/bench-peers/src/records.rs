@@ -83,6 +83,7 @@ pub struct ZeroLoss {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BoundRecord {
     pub cell: Cell,
+    pub round: u32,
     pub lines_to_switch: usize,
     pub lines_to_driver: usize,
     pub frames_per_second: f64,

@@ -90,7 +90,11 @@ pub struct Row {
     pub busy_goal: Option<Goal>,
     pub device_idle: Option<f64>,
     pub driver_idle: Option<f64>,
+    /// Rate over the rate that the bound allows.
     pub of_bound: Option<f64>,
+    /// Time that the bound takes for a frame over the switch's: what its rate would be of the bound if it never
+    /// waited for the driver.
+    pub busy_of_bound: Option<f64>,
     /// Trials that count though they were disturbed.
     pub noisy: usize,
 }
@@ -107,11 +111,16 @@ impl Row {
             Some((name, value, goal, Reached::of(value, goal)))
         };
         let bound = (self.system.is_ours() && self.cell.frame_bytes == 64).then_some(BOUND_GOAL);
+        // Where the driver is at its limit the rate is the driver's.
+        let of_bound = match self.bottleneck() {
+            Bottleneck::Driver => self.busy_of_bound.or(self.of_bound),
+            _ => self.of_bound,
+        };
         [
             judged("rate", self.ratio.map(|ratio| ratio.ratio), self.goal),
             judged("OVS", self.to_ovs.map(|(ratio, _)| ratio.ratio), self.to_ovs.and_then(|(_, goal)| goal)),
             judged("busy", self.busy_ratio, self.busy_goal),
-            judged("bound", self.of_bound, bound),
+            judged("bound", of_bound, bound),
         ]
         .into_iter()
         .flatten()
@@ -164,9 +173,15 @@ fn row(
         (Some(own), Some(peer)) if peer > 0.0 => Some(own / peer),
         _ => None,
     };
-    // The kernel's bridge has none: it works on the driver's own core, and nothing travels.
-    let bounds = results.bounds.iter().filter(|bound| bound.cell == cell);
-    let bound = median(&bounds.map(|bound| bound.frames_per_second).collect::<Vec<_>>());
+    // The kernel's bridge has none: it works on the driver's own core, and nothing travels. What a line costs
+    // changes from one moment to the next, so each trial stands beside the bound of its round.
+    let to_bound = |of: &dyn Fn(&Trial, f64) -> Option<f64>| {
+        let bound_of = |trial: &Trial| {
+            let mut same = results.bounds.iter().filter(|b| b.cell == cell && b.round == trial.round);
+            same.next().map(|bound| bound.frames_per_second).filter(|bound| *bound > 0.0)
+        };
+        middle(own, &|trial| of(trial, bound_of(trial)?))
+    };
     let has_busy_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
         && matches!(cell.frame_bytes, 64 | 1518)
         && matches!(system, System::TautlineWire | System::TautlinePort);
@@ -183,7 +198,8 @@ fn row(
         busy_goal: has_busy_goal.then_some(BUSY_GOAL),
         device_idle: idle(|t| t.device),
         driver_idle: idle(|t| t.driver),
-        of_bound: bound.filter(|bound| *bound > 0.0).map(|bound| frames_per_second / bound),
+        of_bound: to_bound(&|trial, bound| Some(trial.frames_per_second / bound)),
+        busy_of_bound: to_bound(&|trial, bound| Some(1e9 / bound / trial.device.busy_ns_per_frame?)),
         noisy: own.iter().filter(|t| !matches!(t.verdict, measure::Verdict::Accepted)).count(),
     }
 }

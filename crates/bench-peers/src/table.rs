@@ -22,7 +22,7 @@ const HEADER: [&str; 10] = [
     "over testpmd",
     "floor/target",
     "busy ns/frame",
-    "of bound",
+    "of bound (busy)",
     "idle switch/driver",
     "limited by",
 ];
@@ -162,6 +162,11 @@ fn cells(row: &Row) -> Vec<String> {
         (Some(ns), None) => format!("{ns:.1}"),
         _ => none(),
     };
+    let bound = match (row.of_bound, row.busy_of_bound) {
+        (Some(rate), Some(busy)) => format!("{rate:.2} ({busy:.2})"),
+        (Some(rate), None) => format!("{rate:.2}"),
+        _ => none(),
+    };
     vec![
         row.cell.frame_bytes.to_string(),
         row.cell.link_name().to_owned(),
@@ -170,7 +175,7 @@ fn cells(row: &Row) -> Vec<String> {
         row.ratio.map_or_else(none, estimate),
         if goals.is_empty() { none() } else { goals.join("; ") },
         busy,
-        row.of_bound.map_or_else(none, |share| format!("{share:.2}")),
+        bound,
         of_sides(format!("{} / {}", percent(row.device_idle), percent(row.driver_idle))),
         of_sides(row.bottleneck().name().to_owned()),
     ]
@@ -339,6 +344,7 @@ mod tests {
             driver_paths: Vec::new(),
             bounds: vec![BoundRecord {
                 cell: trial(split, System::Testpmd, 0.0).cell,
+                round: 0,
                 lines_to_switch: lines.to_switch,
                 lines_to_driver: lines.to_driver,
                 frames_per_second: 20e6,
@@ -369,7 +375,7 @@ mod tests {
             ["64", "TAP,", "net_tap", "kernel", "bridge", "0.50", "–", "–", "–", "–", "–", "–"]
         );
         let testpmd = line("DPDK testpmd");
-        assert_eq!(testpmd[4..], ["5.00", "–", "–", "50.0", "0.25", "25", "%", "/", "25", "%", "both"]);
+        assert_eq!(testpmd[4..], ["5.00", "–", "–", "50.0", "0.25", "(1.00)", "25", "%", "/", "25", "%", "both"]);
     }
 
     #[test]
