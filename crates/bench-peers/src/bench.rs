@@ -27,13 +27,35 @@ const MAXIMUM_RING: u16 = 256;
 /// Trials of the maximum before a search for zero loss, and after it.
 const MAXIMA: usize = 3;
 
-/// Searches until one is decided, up to about the maximum, on a machine that was as fast after it as before, and
-/// how much that may differ.
+/// Searches until one is decided, up to about the maximum, on a machine that was as fast after it as before.
 const SEARCHES: u32 = 3;
-const STEADY: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+
+/// A rate over the same rate a moment before, on a machine that has not changed.
+const STEADY: std::ops::RangeInclusive<f64> = 0.75..=1.33;
 
 /// A generator that keeps less than this share of the maximum was disturbed, or says little about the system.
 const KEPT_ENOUGH: f64 = 0.9;
+
+/// Rounds of a cell that are done again because the machine changed in them.
+const ROUND_REPEATS: u32 = 3;
+
+/// The rounds of one cell, and how it stands with the one that is being measured.
+struct Rounds {
+    next: u32,
+    count: u32,
+    repeats: u32,
+    /// What the bound was before it.
+    bound_fps: f64,
+    /// Its first trial, by its place among the results.
+    first_trial: usize,
+}
+
+impl Rounds {
+    /// The one to measure; it stays so until it is ended.
+    fn current(&self) -> Option<u32> {
+        (self.next < self.count).then_some(self.next)
+    }
+}
 
 /// What is to be done.
 pub struct Order {
@@ -88,6 +110,13 @@ pub struct Place {
     pub switch_cpu: usize,
     pub file: PathBuf,
     pub interrupt: Interrupt,
+}
+
+impl Place {
+    /// The driver's, the switch's.
+    fn cpus(&self) -> (usize, usize) {
+        (self.driver_cpu, self.switch_cpu)
+    }
 }
 
 /// A system with the driver at its other end.
@@ -297,7 +326,8 @@ impl<'a> Bench<'a> {
                 broken.push(pair.device.system);
             }
         }
-        for round in 0..self.order.rounds {
+        let mut rounds = self.rounds(cell)?;
+        while let Some(round) = rounds.current() {
             if self.is_late() {
                 let line = format!("{cell}: {} of {} rounds for lack of time", round, self.order.rounds);
                 self.results.left_out.push(line);
@@ -324,17 +354,37 @@ impl<'a> Bench<'a> {
                     }
                 }
             }
-            self.bound(cell, round)?;
+            self.end_round(cell, &mut rounds)?;
         }
         // A system that failed may be in any state; one that only was too slow goes on.
         pairs.retain(|pair| !(fits(pair) && broken.contains(&pair.device.system)));
         Ok(())
     }
 
-    /// The bound has its turn while the systems rest.
-    fn bound(&mut self, cell: &Cell, round: u32) -> anyhow::Result<()> {
-        let cpus = (self.place.driver_cpu, self.place.switch_cpu);
-        self.results.bounds.push(bounds::measure(cell, round, cpus)?);
+    /// The rounds of a cell, which begin with what the machine allows now.
+    fn rounds(&mut self, cell: &Cell) -> anyhow::Result<Rounds> {
+        let bound_fps = bounds::measure(cell, 0, self.place.cpus())?.frames_per_second;
+        let first_trial = self.results.trials.len();
+        Ok(Rounds { next: 0, count: self.order.rounds, repeats: ROUND_REPEATS, bound_fps, first_trial })
+    }
+
+    /// The bound has its turn while the systems rest. Where it is another than before the round, what was measured
+    /// first and what was measured last are not to be held against each other: the round is thrown away.
+    fn end_round(&mut self, cell: &Cell, rounds: &mut Rounds) -> anyhow::Result<()> {
+        let bound = bounds::measure(cell, rounds.next, self.place.cpus())?;
+        let steady = STEADY.contains(&(bound.frames_per_second / rounds.bound_fps));
+        rounds.bound_fps = bound.frames_per_second;
+        if steady || rounds.repeats == 0 || !self.order.noise_limits {
+            self.results.bounds.push(bound);
+            rounds.next += 1;
+        } else {
+            for trial in &mut self.results.trials[rounds.first_trial..] {
+                trial.verdict =
+                    Verdict::Discarded("a line's way between the cores changed its cost".to_owned());
+            }
+            rounds.repeats -= 1;
+        }
+        rounds.first_trial = self.results.trials.len();
         Ok(())
     }
 
@@ -497,7 +547,8 @@ impl<'a> Bench<'a> {
         ends: &mut Vec<(usize, Generator)>,
     ) -> anyhow::Result<()> {
         let mut lost: Vec<usize> = Vec::new();
-        for round in 0..self.order.rounds {
+        let mut rounds = self.rounds(cell)?;
+        while let Some(round) = rounds.current() {
             if self.is_late() {
                 let line = format!(
                     "{cell}, own generator: {round} of {} rounds for lack of time",
@@ -527,7 +578,7 @@ impl<'a> Bench<'a> {
                     lost.push(*at);
                 }
             }
-            self.bound(cell, round)?;
+            self.end_round(cell, &mut rounds)?;
         }
         ends.retain(|(at, _)| !lost.contains(at));
         Ok(())
