@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use measure::Verdict;
 
-use crate::bounds;
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::{self, Device};
 use crate::driver::Driver;
-use crate::generator::Generator;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::records::{DriverPaths, Results, Took, Trial, ZeroLoss};
+use crate::records::{DriverPaths, Results, Took, Trial};
 use crate::usage::{Reading, Usage};
 use crate::window::{Window, disturbance};
 
@@ -22,40 +20,7 @@ pub const SETTLE: Duration = Duration::from_millis(50);
 const ATTEMPTS: u32 = 3;
 
 /// Entries of the rings where the maximum is measured, those of DPDK's driver as well.
-const MAXIMUM_RING: u16 = 256;
-
-/// Trials of the maximum before a search for zero loss, and after it.
-const MAXIMA: usize = 3;
-
-/// Searches until one is decided, up to about the maximum, on a machine that was as fast after it as before.
-const SEARCHES: u32 = 3;
-
-/// A rate over the same rate a moment before, on a machine that has not changed.
-const STEADY: std::ops::RangeInclusive<f64> = 0.75..=1.33;
-
-/// A generator that keeps less than this share of the maximum was disturbed, or says little about the system.
-const KEPT_ENOUGH: f64 = 0.9;
-
-/// Rounds of a cell that are done again because the machine changed in them.
-const ROUND_REPEATS: u32 = 3;
-
-/// The rounds of one cell, and how it stands with the one that is being measured.
-struct Rounds {
-    next: u32,
-    count: u32,
-    repeats: u32,
-    /// What the bound was before it.
-    bound_fps: f64,
-    /// Its first trial, by its place among the results.
-    first_trial: usize,
-}
-
-impl Rounds {
-    /// The one to measure; it stays so until it is ended.
-    fn current(&self) -> Option<u32> {
-        (self.next < self.count).then_some(self.next)
-    }
-}
+pub const MAXIMUM_RING: u16 = 256;
 
 /// What is to be done.
 pub struct Order {
@@ -114,15 +79,15 @@ pub struct Place {
 
 impl Place {
     /// The driver's, the switch's.
-    fn cpus(&self) -> (usize, usize) {
+    pub fn cpus(&self) -> (usize, usize) {
         (self.driver_cpu, self.switch_cpu)
     }
 }
 
 /// A system with the driver at its other end.
-struct Pair {
-    device: Device,
-    driver: Option<Driver>,
+pub struct Pair {
+    pub device: Device,
+    pub driver: Option<Driver>,
 }
 
 pub struct Bench<'a> {
@@ -327,7 +292,8 @@ impl<'a> Bench<'a> {
             }
         }
         let mut rounds = self.rounds(cell)?;
-        while let Some(round) = rounds.current() {
+        while rounds.number < self.order.rounds {
+            let round = rounds.number;
             if self.is_late() {
                 let line = format!("{cell}: {} of {} rounds for lack of time", round, self.order.rounds);
                 self.results.left_out.push(line);
@@ -358,33 +324,6 @@ impl<'a> Bench<'a> {
         }
         // A system that failed may be in any state; one that only was too slow goes on.
         pairs.retain(|pair| !(fits(pair) && broken.contains(&pair.device.system)));
-        Ok(())
-    }
-
-    /// The rounds of a cell, which begin with what the machine allows now.
-    fn rounds(&mut self, cell: &Cell) -> anyhow::Result<Rounds> {
-        let bound_fps = bounds::measure(cell, 0, self.place.cpus())?.frames_per_second;
-        let first_trial = self.results.trials.len();
-        Ok(Rounds { next: 0, count: self.order.rounds, repeats: ROUND_REPEATS, bound_fps, first_trial })
-    }
-
-    /// The bound has its turn while the systems rest. Where it is another than before the round, what was measured
-    /// first and what was measured last are not to be held against each other: the round is thrown away.
-    fn end_round(&mut self, cell: &Cell, rounds: &mut Rounds) -> anyhow::Result<()> {
-        let bound = bounds::measure(cell, rounds.next, self.place.cpus())?;
-        let steady = STEADY.contains(&(bound.frames_per_second / rounds.bound_fps));
-        rounds.bound_fps = bound.frames_per_second;
-        if steady || rounds.repeats == 0 || !self.order.noise_limits {
-            self.results.bounds.push(bound);
-            rounds.next += 1;
-        } else {
-            for trial in &mut self.results.trials[rounds.first_trial..] {
-                trial.verdict =
-                    Verdict::Discarded("a line's way between the cores changed its cost".to_owned());
-            }
-            rounds.repeats -= 1;
-        }
-        rounds.first_trial = self.results.trials.len();
         Ok(())
     }
 
@@ -487,213 +426,6 @@ impl<'a> Bench<'a> {
         let usage = |i: usize| before[i].until(&after[i], device.empty_poll_ns, mhz);
         Ok(Measured { frames_per_second, window, noise, device: usage(0), driver: usage(1) })
     }
-
-    /// Our generator: maximum in turns, then the search.
-    fn generate(&mut self, path: RingPath, pairs: &mut [Pair]) -> anyhow::Result<()> {
-        if self.is_late() {
-            self.results.left_out.push(format!("{}: our own generator, for lack of time", path.name()));
-            return Ok(());
-        }
-        let sizes = self.order.generator_sizes.clone();
-        let ways = self.order.topologies.iter().copied();
-        for topology in ways.filter(|t| matches!(t, Topology::Vm2vm | Topology::Loop)) {
-            let link = Link::Ring(path);
-            let cell = |frame_bytes| Cell { driver: DriverKind::Tautline, topology, link, frame_bytes };
-            let mut ends = self.connect(topology, path, MAXIMUM_RING, pairs, |_| true)?;
-            for &frame_bytes in &sizes {
-                self.generator_cell(&cell(frame_bytes), pairs, &mut ends)?;
-            }
-            drop(ends);
-            // The incumbent and one of ours are enough: a search is many trials.
-            let searched = |system| system != System::TautlineLearning;
-            let mut ends = self.connect(topology, path, self.order.search_ring, pairs, searched)?;
-            for &frame_bytes in &sizes {
-                self.zero_loss_cell(&cell(frame_bytes), pairs, &mut ends)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Our generator at each of these systems that has the ports for it, with the index of its pair.
-    fn connect(
-        &mut self,
-        topology: Topology,
-        path: RingPath,
-        entries: u16,
-        pairs: &[Pair],
-        wanted: impl Fn(System) -> bool,
-    ) -> anyhow::Result<Vec<(usize, Generator)>> {
-        let mut ends = Vec::new();
-        for (at, pair) in pairs.iter().enumerate() {
-            let system = pair.device.system;
-            if pair.device.sockets.len() != topology.ports() || !wanted(system) {
-                continue;
-            }
-            match Generator::connect(&pair.device, path, entries) {
-                Ok(generator) => ends.push((at, generator)),
-                Err(error) => {
-                    let what = format!("{}, own generator, {}", system.name(), path.name());
-                    self.leave_out(&what, &error)?;
-                }
-            }
-        }
-        Ok(ends)
-    }
-
-    fn generator_cell(
-        &mut self,
-        cell: &Cell,
-        pairs: &mut [Pair],
-        ends: &mut Vec<(usize, Generator)>,
-    ) -> anyhow::Result<()> {
-        let mut lost: Vec<usize> = Vec::new();
-        let mut rounds = self.rounds(cell)?;
-        while let Some(round) = rounds.current() {
-            if self.is_late() {
-                let line = format!(
-                    "{cell}, own generator: {round} of {} rounds for lack of time",
-                    self.order.rounds
-                );
-                self.results.left_out.push(line);
-                return Ok(());
-            }
-            let mut turn: Vec<usize> = (0..ends.len()).collect();
-            if round % 2 == 1 {
-                turn.reverse();
-            }
-            for i in turn {
-                let (at, generator) = &mut ends[i];
-                let device = &mut pairs[*at].device;
-                if lost.contains(at) {
-                    continue;
-                }
-                let system = device.system;
-                self.progress.doing(&format!("{cell}: {}, own generator", system.name()));
-                let first = round == 0;
-                let done = self.until_quiet(cell, system, round, |bench| {
-                    bench.generator_trial(cell, device, generator, first)
-                });
-                if let Err(error) = done {
-                    self.leave_out(&format!("{}, {cell}, own generator", system.name()), &error)?;
-                    lost.push(*at);
-                }
-            }
-            self.end_round(cell, &mut rounds)?;
-        }
-        ends.retain(|(at, _)| !lost.contains(at));
-        Ok(())
-    }
-
-    /// The search for zero loss, system after system.
-    fn zero_loss_cell(
-        &mut self,
-        cell: &Cell,
-        pairs: &mut [Pair],
-        ends: &mut Vec<(usize, Generator)>,
-    ) -> anyhow::Result<()> {
-        let mut lost: Vec<usize> = Vec::new();
-        for (at, generator) in ends.iter_mut() {
-            let device = &mut pairs[*at].device;
-            let system = device.system;
-            if self.is_late() {
-                self.results.left_out.push(format!("{}, {cell}: zero loss for lack of time", system.name()));
-                continue;
-            }
-            self.progress.doing(&format!("{cell}: {}, zero loss", system.name()));
-            let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
-            let found = device.begin(cell.topology, cell.frame_bytes).and_then(|()| {
-                generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
-                let found = self.search(cell, system, generator)?;
-                device.end()?;
-                Ok(found)
-            });
-            match found {
-                Ok(found) => self.results.zero_loss.push(found),
-                Err(error) => {
-                    self.leave_out(&format!("{}, {cell}, zero loss", system.name()), &error)?;
-                    lost.push(*at);
-                }
-            }
-        }
-        ends.retain(|(at, _)| !lost.contains(at));
-        Ok(())
-    }
-
-    fn generator_trial(
-        &self,
-        cell: &Cell,
-        device: &mut Device,
-        generator: &mut Generator,
-        first: bool,
-    ) -> anyhow::Result<Measured> {
-        device.begin(cell.topology, cell.frame_bytes)?;
-        let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
-        if first {
-            generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
-        }
-        generator.maximum(SETTLE)?;
-        let before = device.read(cell.topology)?;
-        let window = Window::start([device.id()]);
-        let passed = generator.maximum(self.order.trial)?;
-        let (window, noise) = window.finish();
-        let after = device.read(cell.topology)?;
-        device.learn_empty_polls(cell.topology)?;
-        device.end()?;
-        let usage = before.until(&after, device.empty_poll_ns, clock(&[after]));
-        Ok(Measured {
-            frames_per_second: passed.frames_per_second,
-            window,
-            noise,
-            device: usage,
-            driver: passed.usage,
-        })
-    }
-
-    /// The highest rate without loss of a system that moves frames, beside its maximum with the same rings. For
-    /// a thread that is on the driver's CPU.
-    pub(crate) fn search(
-        &self,
-        cell: &Cell,
-        system: System,
-        generator: &mut Generator,
-    ) -> anyhow::Result<ZeroLoss> {
-        let lanes = cell.topology.ports() as u32;
-        let (trial, check) = (self.order.search_trial, || self.place.interrupt.check());
-        let mut searches = 0;
-        let (maximum_fps, search) = loop {
-            let mut before = self.maxima(generator)?;
-            let most_fps = before.iter().copied().fold(0.0, f64::max);
-            // Above the maximum, so that it is seen to lose; lower where the generator does not keep its rate.
-            let most = generator.kept(most_fps * 1.05 / f64::from(lanes), trial, check)?;
-            let search = generator.zero_loss(most, trial, check)?;
-            let after = self.maxima(generator)?;
-            searches += 1;
-            // Beside a maximum of another time, of which the machine allowed more or less, a rate says nothing.
-            let changed = !(STEADY.contains(&(median(&after) / median(&before))));
-            let undecided = search.finding.decided_lower().is_none();
-            let kept_little = most * f64::from(lanes) < KEPT_ENOUGH * most_fps;
-            if searches == SEARCHES || !(changed || undecided || kept_little) {
-                before.extend(after);
-                break (median(&before), search);
-            }
-        };
-        let found = search.finding.decided_lower().map(|load| load.frames_per_second() as f64);
-        let latency_ns = match found {
-            Some(fps) => generator.latency(fps, self.order.search_trial)?,
-            None => None,
-        };
-        Ok(ZeroLoss { cell: *cell, system, maximum_fps, lanes, latency_ns, searches, search })
-    }
-
-    /// The maximum, some times.
-    fn maxima(&self, generator: &mut Generator) -> anyhow::Result<Vec<f64>> {
-        let maximum = |_| Ok(generator.maximum(self.order.search_trial)?.frames_per_second);
-        (0..MAXIMA).map(maximum).collect()
-    }
-}
-
-fn median(rates: &[f64]) -> f64 {
-    measure::statistics::median(rates).unwrap_or_default()
 }
 
 /// A trial of a system that is there and moved nothing.
@@ -717,7 +449,7 @@ pub struct Measured {
     pub driver: Usage,
 }
 
-fn clock(readings: &[Reading]) -> Option<f64> {
+pub fn clock(readings: &[Reading]) -> Option<f64> {
     readings.iter().find_map(|reading| match reading.spent {
         crate::usage::Spent::Cycles { mhz, .. } => mhz,
         _ => None,

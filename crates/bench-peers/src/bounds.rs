@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use traffic::bound::{LinesPerFrame, Ring, frames_per_second};
+use traffic::bound::{self, LinesPerFrame, Ring};
 
 use crate::cell::{Cell, Link, Topology};
 use crate::records::BoundRecord;
@@ -23,23 +23,24 @@ pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
 
 /// Measures the bound of a cell between rings once: a turn of its own beside the systems', for what a line
 /// costs changes from one moment to the next.
-pub fn measure(
-    cell: &Cell,
-    round: u32,
-    (driver_cpu, switch_cpu): (usize, usize),
-) -> anyhow::Result<BoundRecord> {
+pub fn frames_per_second(cell: &Cell, (driver_cpu, switch_cpu): (usize, usize)) -> anyhow::Result<f64> {
     let Link::Ring(path) = cell.link else { bail!("{cell}: the bound is one of rings") };
     let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
     let lines = lines(cell.topology, cell.frame_bytes);
     // In a thread of its own: it is pinned.
-    let run = || frames_per_second(ring, lines, driver_cpu, switch_cpu, TIME);
+    let run = || bound::frames_per_second(ring, lines, driver_cpu, switch_cpu, TIME);
     let rate = std::thread::scope(|scope| scope.spawn(run).join());
-    let rate = rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??;
-    Ok(BoundRecord {
+    Ok(rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??)
+}
+
+/// What was measured, for the results.
+pub fn record(cell: &Cell, round: u32, frames_per_second: f64) -> BoundRecord {
+    let lines = lines(cell.topology, cell.frame_bytes);
+    BoundRecord {
         cell: *cell,
         round,
         lines_to_switch: lines.to_switch,
         lines_to_driver: lines.to_driver,
-        frames_per_second: rate,
-    })
+        frames_per_second,
+    }
 }

@@ -12,7 +12,7 @@ use port::virtio_user::VirtioUser;
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
 use traffic::path::judge;
 use traffic::rig::TestRig;
-use traffic::search::{Budget, Load, SearchRange, Share, Verification, kept, tst009};
+use traffic::search::{Budget, Load, Measured, SearchRange, Share, Verification, kept, tst009};
 use traffic::trial::{Lane, Load as Offered, Plan, TrialOutcome, run, warm_up};
 
 use crate::cell::{RingPath, Topology};
@@ -121,25 +121,19 @@ impl Generator {
         most_fps: f64,
         trial: Duration,
         check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
-    ) -> anyhow::Result<f64> {
+    ) -> anyhow::Result<Load> {
         let most = Load::new((most_fps as u64).max(2000)).context("a load")?;
-        let kept = kept(most, |load| {
-            check()?;
-            let offered = Offered::FramesPerSecond(load.frames_per_second() as f64);
-            anyhow::Ok(judge(&self.run(offered, trial, false)?))
-        });
-        Ok(kept?.unwrap_or(most).frames_per_second() as f64)
+        Ok(kept(most, |load| self.at_load(load, trial, &check))?.unwrap_or(most))
     }
 
     /// The highest rate of each lane that passes without loss (ETSI NFV-TST 009), up to `most`.
     pub fn zero_loss(
         &mut self,
-        most_fps: f64,
+        most: Load,
         trial: Duration,
         check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
     ) -> anyhow::Result<tst009::Outcome> {
         let least = Load::new(1000).context("a load")?;
-        let most = Load::new((most_fps as u64).max(2000)).context("a load")?;
         let plan = tst009::Plan {
             range: SearchRange::new(least, most).context("a range")?,
             width: Share::from_percent(3.0).context("a share")?,
@@ -151,12 +145,18 @@ impl Generator {
         };
         let budget =
             Budget { trials: 96, attempts: NonZeroU32::new(12).context("not zero")?, ..Budget::default() };
-        let measure = |load: Load, duration| {
-            check()?;
-            let offered = Offered::FramesPerSecond(load.frames_per_second() as f64);
-            Ok(judge(&self.run(offered, duration, false)?))
-        };
-        tst009::search(plan, &budget, measure, |_| {})
+        tst009::search(plan, &budget, |load, duration| self.at_load(load, duration, &check), |_| {})
+    }
+
+    /// One trial, as searches ask for it.
+    fn at_load(
+        &mut self,
+        load: Load,
+        duration: Duration,
+        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+    ) -> anyhow::Result<Measured> {
+        check()?;
+        Ok(judge(&self.run(Offered::FramesPerSecond(load.frames_per_second() as f64), duration, false)?))
     }
 
     /// Median and 99th centile of the latency at this rate of each lane.

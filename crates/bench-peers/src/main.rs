@@ -13,12 +13,15 @@ mod endpoint;
 mod floor;
 mod generator;
 mod interrupt;
+mod own;
 mod progress;
 mod records;
+mod rounds;
 mod summary;
 mod table;
 mod usage;
 mod window;
+mod zero_loss;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -160,31 +160,28 @@ impl Lending {
         made_bytes
     }
 
-    /// Makes a frame, with a net header in front, of each piece from `first` on that was lent to
-    /// [`Lending::lent_mut`]; `refused` hears of each that holds none.
-    #[inline]
-    pub fn push_each(&mut self, first: u32, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
-        let Arena::Own(lent) = &self.arena else { return };
-        for at in first..lent.len() {
-            let pieces = lent.slices(at..at + 1);
-            let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
-            let meta = next(&mut self.metas, self.len);
-            match meta.look(pieces, bytes, layout) {
-                Ok(()) => {
-                    (meta.first, meta.end) = (at, at + 1);
-                    self.len += 1;
-                }
-                Err(reason) => refused(reason),
-            }
-        }
-    }
-
     /// Makes a frame, with a net header in front, of the pieces from `first` on that were lent to
     /// [`Lending::lent_mut`].
     #[inline]
     pub fn push(&mut self, first: u32, layout: HeaderLayout) -> Result<(), DropReason> {
         let Arena::Own(lent) = &self.arena else { return Err(DropReason::NotConnected) };
-        let end = lent.len();
+        self.push_pieces((first, lent.len()), layout)
+    }
+
+    /// As [`Lending::push`], but one of each piece; `refused` hears of each that holds none.
+    #[inline]
+    pub fn push_each(&mut self, first: u32, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
+        let Arena::Own(lent) = &self.arena else { return };
+        for at in first..lent.len() {
+            if let Err(reason) = self.push_pieces((at, at + 1), layout) {
+                refused(reason);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn push_pieces(&mut self, (first, end): (u32, u32), layout: HeaderLayout) -> Result<(), DropReason> {
+        let Arena::Own(lent) = &self.arena else { return Err(DropReason::NotConnected) };
         let pieces = lent.slices(first..end);
         let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
         let meta = next(&mut self.metas, self.len);

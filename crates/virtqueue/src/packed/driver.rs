@@ -198,10 +198,10 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         found.then_some(count)
     }
 
-    /// Used buffers of one descriptor, up to `max`; returns how many came before one that takes more than this,
-    /// or is wrong, or is not used yet.
+    /// Used buffers of one descriptor, up to `max`, before one that takes more than this, or is wrong, or is not
+    /// used yet.
     #[inline(always)]
-    fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) -> usize {
+    fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) {
         let (ring, size) = (self.ring.descriptors(), self.size.get());
         let most = max.min((size - self.free).into());
         let (mut at, mut free_id) = (self.next_used, self.free_id);
@@ -227,7 +227,6 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         }
         (self.next_used, self.free_id) = (at, free_id);
         self.free += done as u16;
-        done
     }
 }
 
