@@ -97,6 +97,21 @@ impl<'a> SharedSlice<'a> {
         true
     }
 
+    /// The first two bytes, read once; `None` if there are fewer. In a register, where an array would lie on
+    /// the stack.
+    #[inline(always)]
+    pub fn first_two(&self) -> Option<[u8; 2]> {
+        // SAFETY: two bytes are here.
+        (self.len >= 2).then(|| unsafe { u16::load::<0>(self.start.as_ptr()) }.to_ne_bytes())
+    }
+
+    /// Whether these bytes stand at the beginning, each read once.
+    #[inline(always)]
+    pub fn begins_with<const N: usize>(&self, bytes: &[u8; N]) -> bool {
+        // SAFETY: `N` bytes are here.
+        self.len >= N && unsafe { equal_volatile(self.start.as_ptr(), bytes) }
+    }
+
     /// Writes all of `from` at `offset`, each target byte written once; false, and nothing is written, if
     /// there is less room.
     #[inline(always)]
@@ -273,6 +288,34 @@ unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Compares `N` bytes, reading each byte at `at` once.
+///
+/// # Safety
+/// `at` must be valid for reading `N` bytes.
+#[inline(always)]
+unsafe fn equal_volatile<const N: usize>(at: *const u8, bytes: &[u8; N]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (halves, rest) = rest.as_chunks::<4>();
+    let mut odd = 0;
+    let mut from = at;
+    // SAFETY: together the pieces are `N` bytes long.
+    unsafe {
+        for word in words {
+            odd |= u64::load::<0>(from) ^ u64::from_ne_bytes(*word);
+            from = from.add(word.len());
+        }
+        for half in halves {
+            odd |= u64::from(u32::load::<0>(from) ^ u32::from_ne_bytes(*half));
+            from = from.add(half.len());
+        }
+        for byte in rest {
+            odd |= u64::from(u8::load::<0>(from) ^ byte);
+            from = from.add(1);
+        }
+    }
+    odd == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,6 +366,22 @@ mod tests {
         assert_eq!(into, [1; 12]);
         assert!(small.read_array(8, &mut into));
         assert_eq!(into, [7; 12]);
+    }
+
+    #[test]
+    fn beginnings_are_compared_to_the_last_byte() {
+        let memory = mapping();
+        let all = SharedSlice::of_mapping(&memory);
+        let bytes: [u8; 15] = std::array::from_fn(|i| i as u8 + 1);
+        all.slice(101, 15).write(&bytes);
+        assert!(all.slice(101, 15).begins_with(&bytes) && !all.slice(101, 14).begins_with(&bytes));
+        for i in 0..bytes.len() {
+            let mut other = bytes;
+            other[i] ^= 0x80;
+            assert!(!all.slice(101, 20).begins_with(&other), "{i}");
+        }
+        assert_eq!(all.slice(102, 2).first_two(), Some([2, 3]));
+        assert_eq!(all.slice(102, 1).first_two(), None);
     }
 
     #[test]

@@ -42,5 +42,5 @@ pub use lent::Lent;
 pub use mapping::{MapError, Mapping, Shrinkable, sealed_memfd};
 pub use region::{Region, RegionError};
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
-pub use translate::{Access, Fault, Lender, Translator};
+pub use translate::{Access, Fault, Lender, Near, Translator};
 pub use truncate::{TruncationGuard, truncated_pages};

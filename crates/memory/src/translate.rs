@@ -4,6 +4,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::lent::Run;
 use crate::{AddressSpace, DirtyLog, Lent, LogTooSmall, SharedSlice};
 
 /// What the device is about to do.
@@ -164,30 +165,20 @@ impl Lender<'_> {
     /// fault, slices before it may have been appended.
     #[inline(always)]
     pub fn push(&mut self, address: u64, len: u32, access: Access) -> Result<(), Fault> {
-        if self.push_near(address, len, access).is_some() {
+        if self.near(access, 1).push(address, len).is_some() {
             return Ok(());
         }
         self.push_through_table(address, len, access)
     }
 
-    /// Appends one slice if these bytes lie where the last ones did, and shows it; nothing is appended if
-    /// they do not, or `len` is 0.
+    /// Begins a run of at most `max` slices that all lie where the last ones of this access did.
     #[inline(always)]
-    pub fn push_near(&mut self, address: u64, len: u32, access: Access) -> Option<SharedSlice<'_>> {
+    pub fn near(&mut self, access: Access, max: usize) -> Near<'_> {
         let window = match access {
-            Access::Read => &self.translator.read,
-            Access::Write => &self.translator.write,
+            Access::Read => self.translator.read,
+            Access::Write => self.translator.write,
         };
-        let offset = address.wrapping_sub(window.start);
-        if len == 0 || offset >= window.size || u64::from(len) > window.size - offset {
-            return None;
-        }
-        // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
-        unsafe {
-            let start = window.host.add(offset as usize);
-            self.lent.append(start, len as usize);
-            Some(SharedSlice::new(start, len as usize))
-        }
+        Near { window, run: self.lent.run(max) }
     }
 
     #[cold]
@@ -213,5 +204,33 @@ impl Lender<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A run of slices in the making, all in one window, which it copied: a slice is a few comparisons and two
+/// stores, and none of them goes through the translator. What was pushed is appended when this is dropped.
+#[derive(Debug)]
+pub struct Near<'a> {
+    window: Window,
+    run: Run<'a>,
+}
+
+impl Near<'_> {
+    /// Appends one slice and shows it; `None`, and nothing is appended, if the bytes lie elsewhere, `len` is 0
+    /// or the run is full.
+    #[inline(always)]
+    pub fn push(&mut self, address: u64, len: u32) -> Option<SharedSlice<'_>> {
+        let Window { start, size, host } = self.window;
+        let offset = address.wrapping_sub(start);
+        if len == 0 || offset >= size || u64::from(len) > size - offset {
+            return None;
+        }
+        // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
+        unsafe { self.run.push(host.add(offset as usize), len as usize) }
+    }
+
+    /// Takes back the last `count` slices.
+    pub fn take_back(&mut self, count: usize) {
+        self.run.take_back(count);
     }
 }

@@ -142,20 +142,28 @@ impl Lending {
     ) -> u64 {
         let mut made_bytes = 0;
         let Arena::Queue(burst) = &self.arena else { return made_bytes };
-        for chain in burst.chains().skip(from) {
-            let (first, end) = chain.readable_range();
-            let bytes = chain.readable_bytes();
-            let meta = next(&mut self.metas, self.len);
-            match meta.look(burst.lent().slices(first..end), bytes, layout) {
-                Ok(()) => {
-                    // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
-                    meta.offload.verified = false;
-                    (meta.first, meta.end) = (first, end);
-                    made_bytes += u64::from(meta.len);
-                    self.len += 1;
+        let chains = burst.chains().skip(from);
+        let unused = self.metas.get_mut(self.len..).unwrap_or_default();
+        let mut unused = unused.iter_mut();
+        // There is one for each chain of the burst; see `of_queue`.
+        let mut next = unused.next();
+        for chain in chains {
+            let Some(meta) = &mut next else { break };
+            let plain = chain.only_readable().is_some_and(|whole| meta.look_plain(whole, layout));
+            if !plain {
+                let (first, end) = chain.readable_range();
+                let pieces = burst.lent().slices(first..end);
+                if let Err(reason) = meta.look(pieces, chain.readable_bytes(), layout) {
+                    refused(reason);
+                    continue;
                 }
-                Err(reason) => refused(reason),
+                // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
+                meta.offload.verified = false;
             }
+            (meta.first, meta.end) = chain.readable_range();
+            made_bytes += u64::from(meta.len);
+            self.len += 1;
+            next = unused.next();
         }
         made_bytes
     }
@@ -211,6 +219,21 @@ fn next(metas: &mut Vec<Meta>, len: usize) -> &mut Meta {
 }
 
 impl Meta {
+    /// As [`Meta::look`], of a frame of one piece, no shorter than a head, whose net header leaves nothing to be
+    /// done: nearly all are. False, and nothing is to be believed of this, for others.
+    #[inline(always)]
+    fn look_plain(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
+        let skip = layout.bytes();
+        // Of a header that says nothing the other fields mean nothing.
+        let Some([0, NetHeader::GSO_NONE]) = whole.first_two() else { return false };
+        if !whole.read_array(skip, &mut self.head) {
+            return false;
+        }
+        self.offload = Offload::NONE;
+        (self.skip, self.len) = (skip as u32, (whole.len_bytes() - skip) as u32);
+        true
+    }
+
     /// Reads net header and head, once, and checks them.
     #[inline(always)]
     fn look(

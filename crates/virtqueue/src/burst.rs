@@ -1,12 +1,14 @@
 //! A burst of chains taken from a queue, lent where they lie.
 
-use memory::{Access, Lender, Lent, SharedSlice, copy_between};
+use std::ops::{Deref, DerefMut};
+
+use memory::{Access, Lender, Lent, Near, SharedSlice, copy_between};
 
 use crate::error::{Malformed, Place, TakeError};
 use crate::tuning;
 
 /// One chain of a burst: a buffer of the driver, in one or more pieces.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chain {
     /// First of its slices in the arena; readable ones come before writable ones.
     pub first: u32,
@@ -25,6 +27,74 @@ pub(crate) struct Chain {
     pub done: bool,
 }
 
+impl Chain {
+    /// Where its piece lies, if it has but one, in this direction.
+    #[inline(always)]
+    fn only_piece(&self, writable: bool) -> Option<u32> {
+        let begins_other = if writable { self.first } else { self.end };
+        (self.end == self.first + 1 && self.first_writable == begins_other).then_some(self.first)
+    }
+}
+
+/// The chains of a burst. All slots are there from the beginning and written over, so that a loop that fills
+/// them never asks whether there is room for the next.
+#[derive(Debug)]
+pub(crate) struct Chains {
+    slots: Box<[Chain]>,
+    len: usize,
+}
+
+impl Chains {
+    fn new(limit: usize) -> Self {
+        Chains { slots: vec![Chain::default(); limit].into(), len: 0 }
+    }
+
+    /// Most chains that fit.
+    pub fn limit(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slots behind the last chain, to be written before they are [added](Chains::add).
+    #[inline(always)]
+    pub fn spare(&mut self) -> &mut [Chain] {
+        &mut self.slots[self.len..]
+    }
+
+    /// The first `count` spare slots are chains now.
+    #[inline(always)]
+    pub fn add(&mut self, count: usize) {
+        debug_assert!(count <= self.slots.len() - self.len);
+        self.len = self.slots.len().min(self.len + count);
+    }
+
+    /// One more, of which there is room for.
+    #[inline(always)]
+    pub fn push(&mut self, chain: Chain) {
+        self.spare()[0] = chain;
+        self.len += 1;
+    }
+
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl Deref for Chains {
+    type Target = [Chain];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Chain] {
+        &self.slots[..self.len]
+    }
+}
+
+impl DerefMut for Chains {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Chain] {
+        &mut self.slots[..self.len]
+    }
+}
+
 /// A reusable arena for the chains of one burst.
 ///
 /// `take` appends chains, the worker reads and writes their buffers in place, `complete` gives them back.
@@ -33,29 +103,22 @@ pub(crate) struct Chain {
 #[derive(Debug)]
 pub struct Burst {
     pub(crate) lent: Lent,
-    pub(crate) chains: Vec<Chain>,
+    pub(crate) chains: Chains,
     /// The queue that the chains came from.
     pub(crate) owner: u64,
     /// Chains that are not yet completed.
     pub(crate) open: usize,
-    limit: usize,
 }
 
 impl Burst {
     /// An arena for at most `chains` chains at a time.
     pub fn new(chains: usize) -> Self {
-        Burst {
-            lent: Lent::with_capacity(chains * 2),
-            chains: Vec::with_capacity(chains),
-            owner: 0,
-            open: 0,
-            limit: chains,
-        }
+        Burst { lent: Lent::with_capacity(chains * 2), chains: Chains::new(chains), owner: 0, open: 0 }
     }
 
     /// Most chains that fit.
     pub fn capacity(&self) -> usize {
-        self.limit
+        self.chains.limit()
     }
 
     /// Number of chains, completed ones included.
@@ -98,9 +161,27 @@ impl Burst {
         chain.written = bytes.min(chain.writable_bytes);
     }
 
+    /// Lets `fill` write to each chain from `from` on, as long as the chain is nothing but one piece that the
+    /// device may write and `fill` says how many bytes it has written. Returns how many chains were filled.
+    #[inline(always)]
+    pub fn fill_singles(
+        &mut self,
+        from: usize,
+        mut fill: impl FnMut(SharedSlice<'_>) -> Option<u32>,
+    ) -> usize {
+        let mut filled = 0;
+        for chain in &mut self.chains[from..] {
+            let Some(piece) = chain.only_piece(true).and_then(|at| self.lent.slice(at)) else { break };
+            let Some(written) = fill(piece) else { break };
+            chain.written = written.min(chain.writable_bytes);
+            filled += 1;
+        }
+        filled
+    }
+
     /// Forgets all chains, completed or not: for a queue that has been reset.
     pub fn clear(&mut self) {
-        self.chains.clear();
+        self.chains.truncate(0);
         self.lent.clear();
         self.open = 0;
     }
@@ -122,7 +203,7 @@ impl Burst {
 
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
-        self.limit - self.chains.len()
+        self.chains.limit() - self.chains.len()
     }
 
     /// Whether there are chains from `from` on and none of them is completed.
@@ -171,14 +252,10 @@ impl<'a> ChainRef<'a> {
         self.burst.lent.slices(self.chain.first_writable..self.chain.end)
     }
 
-    /// The piece that the device may write, if the chain is nothing but one such piece.
+    /// The piece that the driver wrote, if the chain is nothing but one such piece.
     #[inline(always)]
-    pub fn only_writable(&self) -> Option<SharedSlice<'a>> {
-        let Chain { first, first_writable, end, .. } = *self.chain;
-        match self.burst.lent.slices(first..end) {
-            [whole] if first == first_writable => Some(*whole),
-            _ => None,
-        }
+    pub fn only_readable(&self) -> Option<SharedSlice<'a>> {
+        self.chain.only_piece(false).and_then(|at| self.burst.lent.slice(at))
     }
 
     /// Bytes in the readable pieces.
@@ -233,39 +310,54 @@ impl<'a> ChainRef<'a> {
     }
 }
 
-/// A chain of one descriptor whose buffer lies where the last one did: most are. `None`, and nothing is
-/// lent, for all others.
-#[inline(always)]
-pub(crate) fn single(
-    lender: &mut Lender<'_>,
-    (address, len): (u64, u32),
-    writable: bool,
-    id: u16,
-    taken_at: u16,
-) -> Option<Chain> {
-    let first = lender.len();
-    let access = if writable { Access::Write } else { Access::Read };
-    let buffer = lender.push_near(address, len, access)?;
-    if tuning::PREFETCH {
-        // Used when the whole burst has been taken: meanwhile all its lines are on their way.
-        buffer.prefetch(access);
+/// Chains of one descriptor each in the making, all of one direction and all with buffers that lie where the
+/// last one did: most are. What a chain needs beside its descriptor is in registers meanwhile.
+pub(crate) struct Singles<'a, const WRITABLE: bool> {
+    near: Near<'a>,
+    first: u32,
+}
+
+impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
+    const ACCESS: Access = if WRITABLE { Access::Write } else { Access::Read };
+
+    /// At most `max` chains.
+    #[inline(always)]
+    pub fn new(lender: &'a mut Lender<'_>, max: usize) -> Self {
+        let first = lender.len();
+        Singles { near: lender.near(Self::ACCESS, max), first }
     }
-    let (readable_bytes, writable_bytes) = if writable { (0, len) } else { (len, 0) };
-    let first_writable = first + u32::from(!writable);
-    let end = first + 1;
-    let written = 0;
-    Some(Chain {
-        first,
-        first_writable,
-        end,
-        readable_bytes,
-        writable_bytes,
-        written,
-        id,
-        slots: 1,
-        taken_at,
-        done: false,
-    })
+
+    /// Lends a buffer and writes its chain; false, and nothing is lent, for all that is not so simple.
+    #[inline(always)]
+    pub fn push(&mut self, (address, len): (u64, u32), id: u16, taken_at: u16, to: &mut Chain) -> bool {
+        let Some(buffer) = self.near.push(address, len) else { return false };
+        if tuning::PREFETCH {
+            // Used when the whole burst has been taken: meanwhile all its lines are on their way.
+            buffer.prefetch(Self::ACCESS);
+        }
+        let first = self.first;
+        let end = first + 1;
+        *to = Chain {
+            first,
+            first_writable: if WRITABLE { first } else { end },
+            end,
+            readable_bytes: if WRITABLE { 0 } else { len },
+            writable_bytes: if WRITABLE { len } else { 0 },
+            written: 0,
+            id,
+            slots: 1,
+            taken_at,
+            done: false,
+        };
+        self.first = end;
+        true
+    }
+
+    /// Takes back the last `count` chains' buffers.
+    pub fn take_back(&mut self, count: usize) {
+        self.near.take_back(count);
+        self.first -= count as u32;
+    }
 }
 
 /// Adds up a chain's descriptors and checks the rules that all layouts share.

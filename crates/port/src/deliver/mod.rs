@@ -252,8 +252,7 @@ pub(crate) fn write_front(
 /// which then need not travel between the cores. A peer that changes it at this moment changes its own.
 #[inline(always)]
 fn write_if_other<const N: usize>(to: SharedSlice<'_>, header: &[u8; N]) {
-    let mut there = [0; N];
-    if !(to.read_array(0, &mut there) && there == *header) {
+    if !to.begins_with(header) {
         to.write_array(0, header);
     }
 }

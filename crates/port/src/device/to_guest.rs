@@ -116,22 +116,27 @@ impl ToGuest {
         self.burst.release();
     }
 
-    /// A frame that goes into the next chain as it is, as nearly all do. False, and nothing has happened, if
-    /// it takes more than that.
+    /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
+    /// one that takes more than this, or there are no more chains at hand.
     #[inline(always)]
-    fn deliver_plain(&mut self, frame: Frame<'_>, tally: &mut Tally) -> bool {
-        let too_long = self.options.max_frame_bytes.is_some_and(|max| frame.len_bytes() > max as usize);
-        if too_long || self.filter.is_some() || self.next == self.burst.len() {
-            return false;
+    fn deliver_plain(&mut self, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
+        if self.filter.is_some() {
+            return 0;
         }
-        let chain = self.burst.chain(self.next);
-        let Some(to) = chain.only_writable() else { return false };
-        let Some(written) = write_plain(&frame, to, self.options.layout, 1) else { return false };
-        self.burst.set_written(self.next, written as u32);
-        self.next += 1;
-        tally.frames += 1;
-        tally.bytes += frame.len_bytes() as u64;
-        true
+        let max = self.options.max_frame_bytes.map_or(usize::MAX, |max| max as usize);
+        let layout = self.options.layout;
+        let mut frames = which.iter().map(|index| lending.frame(usize::from(*index)));
+        let mut bytes = 0;
+        let delivered = self.burst.fill_singles(self.next, |to| {
+            let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
+            let written = write_plain(&frame, to, layout, 1)?;
+            bytes += frame.len_bytes() as u64;
+            Some(written as u32)
+        });
+        self.next += delivered;
+        tally.frames += delivered as u64;
+        tally.bytes += bytes;
+        delivered
     }
 
     /// One frame, or what it becomes.
@@ -320,11 +325,13 @@ impl Sink for ToGuest {
         }
         (self.dry, self.unusable) = (None, 0);
         let mut tally = Tally::default();
-        for (i, &index) in which.iter().enumerate() {
-            let frame = lending.frame(index.into());
-            if !self.deliver_plain(frame, &mut tally) {
-                self.deliver(frame, which.len() - i, &mut tally);
-            }
+        let mut left = which;
+        loop {
+            left = &left[self.deliver_plain(lending, left, &mut tally)..];
+            // The next one is no plain frame, or chains are to be had first.
+            let Some((&index, rest)) = left.split_first() else { break };
+            self.deliver(lending.frame(index.into()), left.len(), &mut tally);
+            left = rest;
         }
         self.give_back();
         self.counters.passed(tally.frames, tally.bytes);

@@ -10,7 +10,7 @@ use memory::{AddressSpace, Lender, Translator, prefetch};
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::{PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, batches, single};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::PackedInFlight;
@@ -30,6 +30,9 @@ pub struct PackedDevice<R, F> {
     next_used: Cursor,
     /// Slots that are taken and not yet used.
     outstanding: u16,
+    /// Whether the last chain that was taken by itself was only to be written: those of a queue mostly all
+    /// are, or none.
+    writable: bool,
     /// Used cursor at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<Cursor>,
     broken: Option<RingError>,
@@ -70,6 +73,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             next_available,
             next_used,
             outstanding: ahead,
+            writable: false,
             called_at: fresh.then_some(Cursor::START),
             broken: None,
             log,
@@ -207,31 +211,22 @@ where
         let mut taken = 0;
         let mut stopped = None;
         while taken < max {
-            if tuning::PREFETCH {
-                // Wrapping round is not worth a branch: past the end it is a hint that misses.
-                prefetch(ring.as_ptr().wrapping_add(usize::from(at.slot) + 2 * usize::from(LINE)));
+            if tuning::UNROLL && at.slot.is_multiple_of(LINE) {
+                let room = (max - taken).min((size - outstanding).into()) as u16;
+                let lines = if self.writable {
+                    take_lines::<R::Atomics, true>
+                } else {
+                    take_lines::<R::Atomics, false>
+                };
+                let slots = lines(&mut lender, &mut burst.chains, ring, at, room);
+                if slots > 0 {
+                    at = at.forward(slots, size);
+                    outstanding += slots;
+                    taken += usize::from(slots);
+                    continue;
+                }
             }
-            let line = usize::from(at.slot);
-            let whole = tuning::UNROLL
-                && at.slot % LINE == 0
-                && at.slot + LINE < size
-                && max - taken >= usize::from(LINE)
-                && outstanding + LINE <= size;
-            if whole
-                && take_line::<R::Atomics>(
-                    &mut lender,
-                    &mut burst.chains,
-                    ring[line..line + usize::from(LINE)].try_into().expect("a line has four slots"),
-                    at,
-                    size,
-                )
-            {
-                at.slot += LINE;
-                outstanding += LINE;
-                taken += usize::from(LINE);
-                continue;
-            }
-            let slot = &ring[line];
+            let slot = &ring[usize::from(at.slot)];
             // Acquire: pairs with the driver's release of the head's flags; the rest of the chain is
             // visible after it (§2.8.21.1).
             let head = R::Atomics::observe(&slot.flags);
@@ -241,6 +236,7 @@ where
             let first = lender.len();
             match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, size - outstanding, self.tables) {
                 Ok(chain) => {
+                    self.writable = chain.readable_bytes == 0;
                     burst.chains.push(chain);
                     at = at.forward(chain.slots, size);
                     outstanding += chain.slots;
@@ -367,39 +363,52 @@ fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
     }
 }
 
-/// Takes four slots of one cache line, if all are available and each is a whole chain of one ordinary
-/// descriptor; else nothing is taken, and the slots are taken one by one.
-#[cfg_attr(not(feature = "ablate-inline"), inline(always))]
-#[cfg_attr(feature = "ablate-inline", inline(never))]
-fn take_line<A: Atomics>(
+/// Takes whole cache lines from `at` on, up to `room` slots and the end of the ring, as long as all four slots
+/// of a line are available and each is a whole chain of one ordinary descriptor in this direction. Returns how
+/// many slots; the rest is for the way that goes one by one.
+#[inline(never)] // registers of its own: inlined, much of the loop's state lives on the stack
+fn take_lines<A: Atomics, const WRITABLE: bool>(
     lender: &mut Lender<'_>,
-    chains: &mut Vec<Chain>,
-    line: &[PackedDescriptor<A>; LINE as usize],
+    chains: &mut Chains,
+    ring: &[PackedDescriptor<A>],
     at: Cursor,
-    size: u16,
-) -> bool {
-    // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
-    let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
-    let expected = flags::available(at.wrap);
-    let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));
-    if odd & (WRAP_BITS | NEXT | INDIRECT) != 0 {
-        return false;
-    }
-    let (slices, count) = (lender.len(), chains.len());
-    for (i, descriptor) in line.iter().enumerate() {
-        let id = descriptor.id.load(Relaxed);
-        let buffer = (descriptor.address.load(Relaxed), descriptor.len.load(Relaxed));
-        match single(lender, buffer, flags[i] & WRITE != 0, id, at.slot + i as u16) {
-            Some(chain) if id < size => chains.push(chain),
-            // The one-by-one path finds it, or says what is wrong, after the slots before it.
-            _ => {
-                lender.truncate(slices);
-                chains.truncate(count);
-                return false;
-            }
+    room: u16,
+) -> u16 {
+    let expected = flags::available(at.wrap) | if WRITABLE { WRITE } else { 0 };
+    let size = ring.len() as u16;
+    let (lines, _) = ring[usize::from(at.slot)..].as_chunks::<{ LINE as usize }>();
+    let spare = chains.spare().as_chunks_mut::<{ LINE as usize }>().0;
+    let mut singles = Singles::<WRITABLE>::new(lender, room.into());
+    let mut slot = at.slot;
+    for (line, chains) in lines.iter().zip(spare).take((room / LINE).into()) {
+        if tuning::PREFETCH {
+            // Wrapping round is not worth a branch: past the end it is a hint that misses.
+            prefetch(line.as_ptr().wrapping_add(2 * usize::from(LINE)));
         }
+        // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
+        let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
+        let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));
+        if odd & (WRAP_BITS | NEXT | INDIRECT | WRITE) != 0 {
+            break;
+        }
+        let mut taken = 0;
+        for (descriptor, chain) in line.iter().zip(chains) {
+            let id = descriptor.id.load(Relaxed);
+            let buffer = (descriptor.address.load(Relaxed), descriptor.len.load(Relaxed));
+            if id >= size || !singles.push(buffer, id, slot + taken as u16, chain) {
+                break;
+            }
+            taken += 1;
+        }
+        if taken < line.len() {
+            singles.take_back(taken);
+            break;
+        }
+        slot += LINE;
     }
-    true
+    drop(singles);
+    chains.add((slot - at.slot).into());
+    slot - at.slot
 }
 
 /// Follows a chain from its first slot and lends its buffers; `room` slots may still become outstanding.

@@ -11,7 +11,7 @@ use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, batches, single};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::SplitInFlight;
@@ -32,6 +32,9 @@ pub struct SplitDevice<R, F> {
     next_used: u16,
     /// Used index at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<u16>,
+    /// Whether the last chain that was looked at closely was only to be written: those of a queue mostly all are, or
+    /// none.
+    writable: bool,
     broken: Option<RingError>,
     log: Option<UsedLog>,
     in_flight: Option<SplitInFlight>,
@@ -69,6 +72,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             available_seen: next_available,
             next_used,
             called_at: fresh.then_some(0),
+            writable: false,
             broken: None,
             log,
             in_flight,
@@ -236,17 +240,25 @@ where
         let mut i = 0;
         while i < count {
             let at = self.next_available.wrapping_add(i);
-            i += take_singles::<R::Atomics>(&mut lender, &mut burst.chains, table, entries, (at, count - i));
+            let singles = if self.writable {
+                take_singles::<R::Atomics, true>
+            } else {
+                take_singles::<R::Atomics, false>
+            };
+            i += singles(&mut lender, &mut burst.chains, table, entries, (at, count - i));
             if i == count {
                 break;
             }
-            // One that is no simple chain, or not a chain at all.
+            // One that is no simple chain, goes the other way, or is not a chain at all.
             let at = self.next_available.wrapping_add(i);
             let entry = at & mask;
             let head = entries[usize::from(entry)].load(Relaxed);
             let first = lender.len();
             match walk::<R::Atomics, F>(&mut lender, table, head, Place::Available(entry), at) {
-                Ok(chain) => burst.chains.push(chain),
+                Ok(chain) => {
+                    self.writable = chain.readable_bytes == 0;
+                    burst.chains.push(chain);
+                }
                 Err(error) => {
                     lender.truncate(first);
                     stopped = Some((i, error));
@@ -365,40 +377,43 @@ where
     }
 }
 
-/// Takes chains of one ordinary descriptor, up to `count` from available index `at` on; returns how many
-/// came before one that takes more than this, or is wrong.
+/// Takes chains of one ordinary descriptor in one direction, up to `count` from available index `at` on;
+/// returns how many came before one that takes more than this, or is wrong.
 #[inline(never)] // registers of its own: inlined, much of the loop's state lives on the stack
-fn take_singles<A: Atomics>(
+fn take_singles<A: Atomics, const WRITABLE: bool>(
     lender: &mut Lender<'_>,
-    chains: &mut Vec<Chain>,
+    chains: &mut Chains,
     table: &[SplitDescriptor<A>],
     entries: &[A::U16],
     (at, count): (u16, u16),
 ) -> u16 {
-    let mask = table.len() as u16 - 1;
+    let mask = table.len() - 1;
+    let entries = &entries[..=mask];
     if tuning::PREFETCH {
         // All at once, so that their ways overlap. Heads mostly follow each other, and four descriptors are
         // a line.
         for i in (0..count).step_by(4) {
-            let head = entries[usize::from(at.wrapping_add(i) & mask)].load(Relaxed) & mask;
-            prefetch(&table[usize::from(head)]);
+            let head = entries[usize::from(at.wrapping_add(i)) & mask].load(Relaxed);
+            prefetch(&table[usize::from(head) & mask]);
         }
     }
-    for i in 0..count {
-        let index = at.wrapping_add(i);
-        let head = entries[usize::from(index & mask)].load(Relaxed);
-        let Some(descriptor) = table.get(usize::from(head)) else { return i };
-        let descriptor = descriptor.read();
-        if descriptor.flags & (NEXT | INDIRECT) != 0 {
-            return i;
+    let expected = if WRITABLE { WRITE } else { 0 };
+    let mut taken = 0;
+    let mut singles = Singles::<WRITABLE>::new(lender, count.into());
+    for chain in chains.spare().iter_mut().take(count.into()) {
+        let index = at.wrapping_add(taken);
+        let head = entries[usize::from(index) & mask].load(Relaxed);
+        let Some(descriptor) = table.get(usize::from(head)) else { break };
+        let (address, len, flags) = descriptor.read_unlinked();
+        if flags & (NEXT | INDIRECT | WRITE) != expected || !singles.push((address, len), head, index, chain)
+        {
+            break;
         }
-        let buffer = (descriptor.address, descriptor.len);
-        match single(lender, buffer, descriptor.flags & WRITE != 0, head, index) {
-            Some(chain) => chains.push(chain),
-            None => return i,
-        }
+        taken += 1;
     }
-    count
+    drop(singles);
+    chains.add(taken.into());
+    taken
 }
 
 /// Follows a chain from its head and lends its buffers.

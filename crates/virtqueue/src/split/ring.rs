@@ -178,6 +178,12 @@ impl<A: Atomics> SplitDescriptor<A> {
         }
     }
 
+    /// Address, length and flags of a descriptor that is meant to have no next one. Relaxed, as [`Self::read`].
+    #[inline(always)]
+    pub(crate) fn read_unlinked(&self) -> (u64, u32, u16) {
+        (self.address.load(Relaxed), self.len.load(Relaxed), self.flags.load(Relaxed))
+    }
+
     /// Relaxed: the available index that leads here is published with release.
     #[inline(always)]
     pub(crate) fn write(&self, address: u64, len: u32, flags: u16, next: u16) {
