@@ -222,7 +222,8 @@ impl Near<'_> {
     pub fn push(&mut self, address: u64, len: u32) -> Option<SharedSlice<'_>> {
         let Window { start, size, host } = self.window;
         let offset = address.wrapping_sub(start);
-        if len == 0 || offset >= size || u64::from(len) > size - offset {
+        // A length of 0 is the largest of all when 1 is taken off.
+        if offset >= size || u64::from(len).wrapping_sub(1) >= size - offset {
             return None;
         }
         // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.

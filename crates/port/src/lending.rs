@@ -91,6 +91,16 @@ impl Lending {
         Frame { meta, pieces: self.pieces(meta.first, meta.end) }
     }
 
+    /// How many frames, from the one at `index` on, follow each other from the same address to the same: a burst is
+    /// mostly one conversation.
+    #[inline]
+    pub fn conversation(&self, index: usize) -> usize {
+        let addresses = |meta: &Meta| meta.head.first_chunk::<{ 2 * 6 }>().copied();
+        let metas = &self.metas[..self.len][index..];
+        let first = metas.first().and_then(addresses);
+        metas.iter().take_while(|meta| addresses(meta) == first).count()
+    }
+
     /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
     #[inline(always)]
     pub fn head_mut(&mut self, index: usize) -> &mut Head {

@@ -1,4 +1,5 @@
 //! The sinks that one worker uses, by the port they lead to.
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use port::{Lending, QueueError, Sink};
@@ -119,20 +120,27 @@ impl Exits {
         Some(exits.remove(at).outlet)
     }
 
-    /// Gives frame `index`, with this head, to a port. False if it has no queue running here.
+    /// Gives frames to a port, each to the queue of its flow. False if the port has no queue running here.
     #[inline(always)]
-    pub fn push(&mut self, to: PortId, index: u16, head: &[u8], key: &Key) -> bool {
+    pub fn push(&mut self, to: PortId, frames: Range<u16>, lending: &Lending, key: &Key) -> bool {
         let exits = &mut self.ports[usize::from(to.0)];
-        let at = match exits.len() {
-            0 => return false,
-            1 => 0,
-            n => ((u128::from(flow::hash(head, key)) * n as u128) >> 64) as usize,
+        let mut push = |exits: &mut [Exit], at: usize, frames: Range<u16>| {
+            let which = &mut exits[at].which;
+            if which.is_empty() && !frames.is_empty() {
+                self.touched.push((to.0, at as u16));
+            }
+            which.extend(frames);
         };
-        let which = &mut exits[at].which;
-        if which.is_empty() {
-            self.touched.push((to.0, at as u16));
+        match exits.len() {
+            0 => return false,
+            1 => push(exits, 0, frames),
+            n => {
+                for index in frames {
+                    let hash = flow::hash(lending.frame(index.into()).head(), key);
+                    push(exits, ((u128::from(hash) * n as u128) >> 64) as usize, index..index + 1);
+                }
+            }
         }
-        which.push(index);
         true
     }
 

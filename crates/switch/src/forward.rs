@@ -1,4 +1,6 @@
 //! Where the frames of a burst go.
+use std::ops::Range;
+
 use port::{DropReason, Frame, Lending, QueueCounters};
 use virtio::net::MacAddress;
 
@@ -109,47 +111,53 @@ impl Forwarder<'_> {
 
     fn forward_each(&mut self, lending: &Lending) -> Outcome {
         let (mut flooded, mut flood_copies) = (0, 0);
-        // A burst is mostly one conversation.
         let mut heard = None;
-        let mut target = (MacAddress::default(), Target::Nobody, false);
-        for (index, frame) in (0..).zip(lending.frames()) {
-            if !(matches!(self.rules.route, Route::Wire(_)) && self.rules.is_plain())
-                && let Err(reason) = self.rules.admit(&frame)
-            {
-                self.counters.dropped(reason, 1);
-                continue;
-            }
-            let destination = frame.destination();
-            let to = match &self.rules.route {
-                Route::Wire(to) => Target::Port(*to),
-                Route::Learn(_) => {
-                    if heard != Some(frame.source()) {
-                        if !self.table.learn(frame.source(), self.rules.port) {
-                            self.counters.dropped(DropReason::Spoofed, 1);
-                            continue;
-                        }
-                        heard = Some(frame.source());
-                        target.2 = false; // it may be the station that was just looked up
-                    }
-                    if !(target.2 && target.0 == destination) {
-                        target = (destination, self.target(destination), true);
-                    }
-                    target.1
+        let mut at = 0;
+        while at < lending.len() {
+            let frame = lending.frame(at);
+            // What differs from frame to frame of a conversation is their length.
+            let run = if self.rules.max_frame_bytes.is_some() { 1 } else { lending.conversation(at) };
+            let frames = at as u16..(at + run) as u16;
+            at += run;
+            let dropped = |reason| self.counters.dropped(reason, run as u64);
+            match self.decide(&frame, &mut heard) {
+                Ok(Target::Port(port)) if self.exits.push(port, frames.clone(), lending, self.key) => {}
+                Ok(Target::Port(_)) => dropped(DropReason::NotConnected),
+                Ok(Target::Nobody) => dropped(DropReason::NowhereToGo),
+                Ok(Target::Everybody) => {
+                    let receivers = self.flood(frames, lending);
+                    flooded += if receivers > 0 { run as u64 } else { 0 };
+                    flood_copies += receivers * run as u64;
                 }
-            };
-            match to {
-                Target::Port(port) if self.exits.push(port, index, frame.head(), self.key) => {}
-                Target::Port(_) => self.counters.dropped(DropReason::NotConnected, 1),
-                Target::Nobody => self.counters.dropped(DropReason::NowhereToGo, 1),
-                Target::Everybody => {
-                    let copies = self.flood(index, &frame);
-                    flooded += u64::from(copies > 0);
-                    flood_copies += copies;
-                }
+                Err(reason) => dropped(reason),
             }
         }
         let handed = self.exits.hand_over(lending);
         self.outcome(handed, flooded, flood_copies)
+    }
+
+    /// Where a frame goes, and all with the same addresses. `heard` is the last source that was learned of
+    /// this burst.
+    #[inline(always)]
+    fn decide(&self, frame: &Frame<'_>, heard: &mut Option<MacAddress>) -> Result<Target, DropReason> {
+        match &self.rules.route {
+            Route::Wire(to) => {
+                if !self.rules.is_plain() {
+                    self.rules.admit(frame)?;
+                }
+                Ok(Target::Port(*to))
+            }
+            Route::Learn(_) => {
+                self.rules.admit(frame)?;
+                if *heard != Some(frame.source()) {
+                    if !self.table.learn(frame.source(), self.rules.port) {
+                        return Err(DropReason::Spoofed);
+                    }
+                    *heard = Some(frame.source());
+                }
+                Ok(self.target(frame.destination()))
+            }
+        }
     }
 
     #[inline]
@@ -168,16 +176,16 @@ impl Forwarder<'_> {
     }
 
     /// To all others that have a queue running, and how many these are; counted if there is none.
-    fn flood(&mut self, index: u16, frame: &Frame<'_>) -> u64 {
+    fn flood(&mut self, frames: Range<u16>, lending: &Lending) -> u64 {
         let Route::Learn(others) = &self.rules.route else { return 0 };
         let mut receivers = 0;
         for port in others {
-            receivers += u64::from(self.exits.push(*port, index, frame.head(), self.key));
+            receivers += u64::from(self.exits.push(*port, frames.clone(), lending, self.key));
         }
         if receivers == 0 {
             let none = others.is_empty();
             let reason = if none { DropReason::NowhereToGo } else { DropReason::NotConnected };
-            self.counters.dropped(reason, 1);
+            self.counters.dropped(reason, frames.len() as u64);
         }
         receivers
     }

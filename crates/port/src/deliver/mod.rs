@@ -242,7 +242,9 @@ pub(crate) fn write_front(
         HeaderLayout::Full => write_if_other(to, &header),
         HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
     };
-    if !to.slice(0, bytes).write_array(header_bytes, frame.whole_head()) {
+    if len >= HEAD_BYTES {
+        to.write_array(header_bytes, frame.whole_head());
+    } else {
         to.slice(header_bytes, len).write(frame.head());
     }
     Some(bytes)
@@ -253,8 +255,13 @@ pub(crate) fn write_front(
 #[inline(always)]
 fn write_if_other<const N: usize>(to: SharedSlice<'_>, header: &[u8; N]) {
     if !to.begins_with(header) {
-        to.write_array(0, header);
+        write_header(to, *header);
     }
+}
+
+#[cold]
+fn write_header<const N: usize>(to: SharedSlice<'_>, header: [u8; N]) {
+    to.write_array(0, &header);
 }
 
 /// Where a piece goes.

@@ -123,19 +123,19 @@ impl ToGuest {
         if self.filter.is_some() {
             return 0;
         }
-        let max = self.options.max_frame_bytes.map_or(usize::MAX, |max| max as usize);
+        let max = self.options.max_frame_bytes.unwrap_or(u32::MAX) as usize;
         let layout = self.options.layout;
         let mut frames = which.iter().map(|index| lending.frame(usize::from(*index)));
         let mut bytes = 0;
         let delivered = self.burst.fill_singles(self.next, |to| {
             let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
             let written = write_plain(&frame, to, layout, 1)?;
-            bytes += frame.len_bytes() as u64;
+            bytes += written;
             Some(written as u32)
         });
         self.next += delivered;
         tally.frames += delivered as u64;
-        tally.bytes += bytes;
+        tally.bytes += (bytes - delivered * layout.bytes()) as u64;
         delivered
     }
 
@@ -357,14 +357,13 @@ impl Sink for ToGuest {
             return usize::MAX;
         }
         // The next call of `accept` goes on with these.
-        let bytes = |chain: ChainRef<'_>| match self.usable(chain) {
-            true => chain.writable_bytes() as usize,
-            false => 0,
-        };
-        let chains = self.burst.chains().map(bytes).filter(|bytes| *bytes > 0);
-        let usual = self.options.layout.bytes() + USUAL_FRAME_BYTES;
-        let (count, total) = chains.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
-        if self.options.mergeable { count.min(total / usual) } else { count }
+        if !self.options.mergeable {
+            return self.burst.chains().filter(|chain| self.usable(*chain)).count();
+        }
+        let usable = self.burst.chains().filter(|chain| self.usable(*chain));
+        let bytes = usable.map(|chain| chain.writable_bytes() as usize);
+        let (count, total) = bytes.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
+        count.min(total / (self.options.layout.bytes() + USUAL_FRAME_BYTES))
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

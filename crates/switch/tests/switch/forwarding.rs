@@ -79,6 +79,28 @@ fn what_a_burst_teaches_holds_for_the_rest_of_it() {
 }
 
 #[test]
+fn conversations_of_one_burst_go_their_own_ways_in_order() {
+    let (switch, hands) = with_ports(&[1, 1, 1], Options::default(), |_| PortOptions::default());
+    let mut hands: Hands = hands.into_iter().flatten().collect();
+    let bench = Bench::run(switch);
+    for here in [1, 2] {
+        send(&mut hands[here].0, &frame(BROADCAST, station(here as u8), 100 + here as u64));
+    }
+    settled(&bench, 2);
+    // Runs of 3, 1, 2 and 1 to two stations and one that nobody knows, from two sources.
+    let to = [1, 1, 1, 2, 1, 1, 9].map(station);
+    for (number, to) in (0..).zip(to) {
+        send(&mut hands[0].0, &frame(to, station(if number < 5 { 7 } else { 8 }), number));
+    }
+    settled(&bench, 9);
+    let snapshot = bench.stop();
+    let known = |frames: Vec<u64>| frames.into_iter().filter(|number| *number < 100).collect::<Vec<_>>();
+    assert_eq!(known(rest(&mut hands, 1)), [0, 1, 2, 4, 5, 6], "{snapshot}");
+    assert_eq!(known(rest(&mut hands, 2)), [3, 6]);
+    assert_eq!((snapshot.table.learned, snapshot.dropped()), (4, 0));
+}
+
+#[test]
 fn a_single_port_has_nowhere_to_send() {
     let (bench, mut hands) = Bench::learning(1, Options::default());
     send(&mut hands[0].0, &frame(BROADCAST, station(1), 1));

@@ -151,7 +151,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         let ring = self.ring.descriptors();
         let size = self.size.get();
         let first = self.next_used;
-        let mut first_flags = 0;
+        let mut first_flags = None;
         let mut at = first;
         let mut slots = 0;
         batches(&mut burst.chains[range.clone()], F::IN_ORDER, |batch| {
@@ -159,11 +159,10 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             slot.id.store(batch.id, Relaxed);
             slot.len.store(batch.written, Relaxed);
             let flags = flags::used(at.wrap) | if batch.writable { WRITE } else { 0 };
-            if slots == 0 {
-                first_flags = flags;
-            } else {
+            match first_flags {
+                None => first_flags = Some(flags),
                 // Relaxed: the driver gets here only through the first slot's flags, published below.
-                slot.flags.store(flags, Relaxed);
+                Some(_) => slot.flags.store(flags, Relaxed),
             }
             at = at.forward(batch.slots, size);
             slots += batch.slots;
@@ -176,7 +175,9 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         }
         // Release: pairs with the driver's acquire of these flags; ids, lengths and the other flags of the
         // burst are visible before them (§2.8.9). One publishing store for the whole burst.
-        R::Atomics::publish(&ring[usize::from(first.slot)].flags, first_flags);
+        if let Some(flags) = first_flags {
+            R::Atomics::publish(&ring[usize::from(first.slot)].flags, flags);
+        }
         self.next_used = at;
         self.outstanding -= slots;
         burst.open -= count;
