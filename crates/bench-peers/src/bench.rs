@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use measure::Verdict;
 
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
-use crate::device::{self, Device};
+use crate::device::Device;
 use crate::driver::Driver;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -210,7 +210,6 @@ impl<'a> Bench<'a> {
             let words = driver.paths();
             self.results.driver_paths.push(DriverPaths { path, words });
         }
-        self.learn_empty_polls(path, folder, &mut pairs);
         Ok(pairs)
     }
 
@@ -236,39 +235,6 @@ impl<'a> Bench<'a> {
         let driver = Driver::start(path, &device, *driver_cpu)?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
-    }
-
-    /// The switch itself sleeps when nothing comes, so one like it that polls on is asked what an empty poll
-    /// costs. Without an answer its busy time has the polls in vain in it.
-    fn learn_empty_polls(&self, path: RingPath, folder: &Path, pairs: &mut [Pair]) {
-        let switches =
-            |pair: &&mut Pair| matches!(pair.device.system, System::TautlineWire | System::TautlineLearning);
-        for pair in pairs.iter_mut().filter(switches) {
-            if let Ok(Some(cost)) = self.empty_poll_ns(path, folder, pair.device.system) {
-                pair.device.empty_poll_ns = cost;
-            }
-        }
-    }
-
-    fn empty_poll_ns(&self, path: RingPath, folder: &Path, system: System) -> anyhow::Result<Option<f64>> {
-        let sockets = ["empty-a", "empty-b"].map(|name| folder.join(format!("{name}-{system:?}")));
-        let Place { program, switch_cpu, .. } = self.place;
-        let mut child = device::switch(system, &sockets, program, *switch_cpu, Some(1_000_000))?;
-        for socket in &sockets {
-            peers::socket::wait_for_listener(socket, crate::PATIENCE)?;
-        }
-        let mut rig = traffic::rig::TestRig::new();
-        for socket in &sockets {
-            rig.plug(
-                "empty",
-                Box::new(port::virtio_user::VirtioUser::new(path.options(socket, MAXIMUM_RING))?),
-            )?;
-        }
-        rig.wait_until_up(crate::PATIENCE)?;
-        // It has been woken by the queues that came, and polls for a second.
-        let before = device::read_switch(&mut child)?;
-        self.place.interrupt.pause(Duration::from_millis(20))?;
-        Ok(device::empty_poll_ns(&before, &device::read_switch(&mut child)?))
     }
 
     /// All rounds of one cell.
@@ -419,11 +385,10 @@ impl<'a> Bench<'a> {
         let (window, noise) = window.finish();
         let after = [device.read(topology)?, driver.read(topology)?];
         driver.end()?;
-        device.learn_empty_polls(topology)?;
         device.end()?;
         // The clock of cycles is the same for all: testpmd names it.
         let mhz = clock(&after);
-        let usage = |i: usize| before[i].until(&after[i], device.empty_poll_ns, mhz);
+        let usage = |i: usize| before[i].until(&after[i], mhz);
         Ok(Measured { frames_per_second, window, noise, device: usage(0), driver: usage(1) })
     }
 }

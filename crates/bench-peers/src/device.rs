@@ -26,8 +26,6 @@ pub struct Device {
     pub sockets: Vec<PathBuf>,
     kind: Kind,
     begin: Instant,
-    /// What a poll in vain costs, where that has to be known; infinite until then.
-    pub empty_poll_ns: f64,
 }
 
 enum Kind {
@@ -54,7 +52,7 @@ impl Device {
         let doing = || format!("starting {}", system.name());
         let kind = match system {
             System::TautlineWire | System::TautlineLearning => {
-                Kind::Switch(switch(system, &sockets, program, cpu, None)?)
+                Kind::Switch(switch(system, &sockets, program, cpu)?)
             }
             System::TautlinePort => {
                 let own = std::env::current_exe().context("finding this program")?;
@@ -80,7 +78,7 @@ impl Device {
             }
             System::KernelBridge => bail!("{} has no rings: floor.rs measures it", system.name()),
         };
-        let device = Device { system, sockets, kind, begin: Instant::now(), empty_poll_ns: f64::INFINITY };
+        let device = Device { system, sockets, kind, begin: Instant::now() };
         if device.listener() == Listener::Device {
             for socket in &device.sockets {
                 peers::socket::wait_for_listener(socket, crate::PATIENCE).with_context(doing)?;
@@ -195,31 +193,6 @@ impl Device {
             }
         }
     }
-
-    /// While the driver is quiet and this system still polls: what a poll in vain costs.
-    pub fn learn_empty_polls(&mut self, topology: Topology) -> anyhow::Result<()> {
-        if !matches!(self.kind, Kind::Port(_)) {
-            return Ok(());
-        }
-        let before = self.read(topology)?;
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        let after = self.read(topology)?;
-        if let Some(cost) = empty_poll_ns(&before, &after) {
-            // The least that was seen: what comes between makes it longer, nothing makes it shorter.
-            self.empty_poll_ns = self.empty_poll_ns.min(cost);
-        }
-        Ok(())
-    }
-}
-
-/// The time of a poll in vain, from a stretch in which nothing came.
-pub fn empty_poll_ns(before: &Reading, after: &Reading) -> Option<f64> {
-    let Spent::Polling { polling_ns, polls_empty } = before.spent else { return None };
-    let Spent::Polling { polling_ns: polling_after, polls_empty: empty_after } = after.spent else {
-        return None;
-    };
-    let polls = empty_after - polls_empty;
-    (polls > 1000.0 && after.frames == before.frames).then(|| (polling_after - polling_ns) / polls)
 }
 
 impl Drop for Device {
@@ -234,13 +207,7 @@ fn stop(id: u32, signal: Signal) -> anyhow::Result<()> {
 }
 
 /// `tautline switch` as a user starts it.
-pub fn switch(
-    system: System,
-    sockets: &[PathBuf],
-    program: &Path,
-    cpu: usize,
-    spin_us: Option<u64>,
-) -> anyhow::Result<LineChild> {
+fn switch(system: System, sockets: &[PathBuf], program: &Path, cpu: usize) -> anyhow::Result<LineChild> {
     let mut arguments = vec!["switch".to_owned(), "--json".into(), "--workers".into(), cpu.to_string()];
     for (name, socket) in ["a", "b"].iter().zip(sockets) {
         arguments.extend(["--port".into(), format!("{name}=vhost-user:{}", socket.display())]);
@@ -248,27 +215,30 @@ pub fn switch(
     if system == System::TautlineWire {
         arguments.extend(["--connect".into(), "a=b".into()]);
     }
-    if let Some(spin_us) = spin_us {
-        arguments.extend(["--spin-us".into(), spin_us.to_string()]);
-    }
     LineChild::start(system.name(), program, &arguments)
 }
 
 /// What the switch prints on SIGUSR1.
-pub fn read_switch(child: &mut LineChild) -> anyhow::Result<Reading> {
+fn read_switch(child: &mut LineChild) -> anyhow::Result<Reading> {
     child.signal(Signal::SIGUSR1)?;
     let snapshot = child.answer()?;
     let worker = &snapshot["workers"][0];
     let (busy, spinning, asleep) =
         (number(worker, "busy_ns")?, number(worker, "spinning_ns")?, number(worker, "asleep_ns")?);
-    let spent = Spent::Polling { polling_ns: busy + spinning, polls_empty: number(worker, "passes_empty")? };
-    Ok(Reading { elapsed_ns: busy + spinning + asleep, frames: number(worker, "frames")?, spent })
+    Ok(Reading {
+        elapsed_ns: busy + spinning + asleep,
+        frames: number(worker, "frames")?,
+        spent: timed(worker)?,
+    })
 }
 
 fn read_port(counts: &Value) -> anyhow::Result<Reading> {
-    let elapsed_ns = number(counts, "elapsed_ns")?;
-    let spent = Spent::Polling { polling_ns: elapsed_ns, polls_empty: number(counts, "polls_empty")? };
-    Ok(Reading { elapsed_ns, frames: number(counts, "frames")?, spent })
+    let (elapsed_ns, frames) = (number(counts, "elapsed_ns")?, number(counts, "frames")?);
+    Ok(Reading { elapsed_ns, frames, spent: timed(counts)? })
+}
+
+fn timed(counts: &Value) -> anyhow::Result<Spent> {
+    Ok(Spent::Timed { busy_ns: number(counts, "timed_ns")?, frames: number(counts, "timed_frames")? })
 }
 
 fn number(value: &Value, name: &str) -> anyhow::Result<f64> {

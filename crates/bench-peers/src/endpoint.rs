@@ -29,11 +29,15 @@ enum Role {
     Reflect,
 }
 
+/// Of so many rounds one is timed, as the switch's worker does it.
+const ROUNDS_PER_TIMED: u64 = 16;
+
 #[derive(Default)]
 struct Counts {
     frames: u64,
-    polls_moved: u64,
-    polls_empty: u64,
+    /// Nanoseconds of timed rounds that moved something, and their frames.
+    timed_ns: u64,
+    timed_frames: u64,
 }
 
 /// Runs until the input ends.
@@ -56,7 +60,8 @@ pub fn run(socket: &Path, cpu: usize) -> anyhow::Result<()> {
     let begin = Instant::now();
     let (mut role, mut counts, mut rounds) = (Role::Paused, Counts::default(), 0u64);
     loop {
-        if pending.swap(false, Ordering::Acquire) {
+        // Looked at before it is taken back: taking it is a barrier, which waits for all that was stored.
+        if pending.load(Ordering::Relaxed) && pending.swap(false, Ordering::Acquire) {
             match next_role(&commands, &counts, begin)? {
                 Next::End => return Ok(()),
                 Next::Same => {}
@@ -71,11 +76,15 @@ pub fn run(socket: &Path, cpu: usize) -> anyhow::Result<()> {
         if rounds.is_multiple_of(ATTEND_ROUNDS) {
             rig.attend(Duration::ZERO)?;
         }
+        let begun = rounds.is_multiple_of(ROUNDS_PER_TIMED).then(Instant::now);
         match turn(&mut rig, &mut role) {
-            Ok(0) => counts.polls_empty += 1,
+            Ok(0) => {}
             Ok(frames) => {
-                counts.polls_moved += 1;
                 counts.frames += frames as u64;
+                if let Some(begun) = begun {
+                    counts.timed_ns += begun.elapsed().as_nanos() as u64;
+                    counts.timed_frames += frames as u64;
+                }
             }
             // The driver may have ended in the middle of something: its port hears of it and listens again.
             Err((side, why)) => drop(rig.stopped(0, 0, side, why)),
@@ -115,8 +124,8 @@ fn next_role(commands: &Receiver<String>, counts: &Counts, begin: Instant) -> an
         let answer = json!({
             "elapsed_ns": begin.elapsed().as_nanos() as u64,
             "frames": counts.frames,
-            "polls_moved": counts.polls_moved,
-            "polls_empty": counts.polls_empty,
+            "timed_ns": counts.timed_ns,
+            "timed_frames": counts.timed_frames,
         });
         let mut out = std::io::stdout().lock();
         writeln!(out, "{answer}")?;

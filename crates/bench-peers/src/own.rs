@@ -121,9 +121,8 @@ impl Bench<'_> {
         let passed = generator.maximum(self.order.trial)?;
         let (window, noise) = window.finish();
         let after = device.read(cell.topology)?;
-        device.learn_empty_polls(cell.topology)?;
         device.end()?;
-        let usage = before.until(&after, device.empty_poll_ns, clock(&[after]));
+        let usage = before.until(&after, clock(&[after]));
         Ok(Measured {
             frames_per_second: passed.frames_per_second,
             window,

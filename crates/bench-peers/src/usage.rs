@@ -1,9 +1,7 @@
 //! How much of its time a side of the rings was at work.
 //!
-//! Only polls that moved something count as work. DPDK and Open vSwitch count the cycles of those polls. Our
-//! ends do not read a clock for each poll; they count polls that moved nothing, and the time of these, as
-//! measured while nothing comes, is taken off. A poll in vain costs more while the other side writes to the
-//! ring, so this is on the high side for ours.
+//! Only polls that moved something count as work. DPDK and Open vSwitch count the cycles of those polls; our
+//! ends time one of 16.
 
 /// One look at a thread's counters, all since some beginning.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +15,8 @@ pub struct Reading {
 /// Where the time went.
 #[derive(Clone, Copy, Debug)]
 pub enum Spent {
-    /// Polling in all, and polls in vain among it.
-    Polling { polling_ns: f64, polls_empty: f64 },
+    /// A sample of the polls that moved something: their time and their frames.
+    Timed { busy_ns: f64, frames: f64 },
     /// Cycles of polls that moved something, and the clock where it is known already.
     Cycles { busy: f64, mhz: Option<f64> },
     /// A sender whose cycles say nothing: bursts that found no room are counted as its idle time.
@@ -35,20 +33,17 @@ pub struct Usage {
 }
 
 impl Reading {
-    /// `empty_poll_ns` is what a poll in vain costs (infinite where that is not known), `mhz` the clock of
-    /// cycles.
-    pub fn until(&self, after: &Reading, empty_poll_ns: f64, mhz: Option<f64>) -> Usage {
+    /// `mhz` is the clock of cycles.
+    pub fn until(&self, after: &Reading, mhz: Option<f64>) -> Usage {
         let elapsed_ns = after.elapsed_ns - self.elapsed_ns;
         let frames = after.frames - self.frames;
         let busy_ns = match (self.spent, after.spent) {
             (
-                Spent::Polling { polling_ns, polls_empty },
-                Spent::Polling { polling_ns: polling_after, polls_empty: empty_after },
+                Spent::Timed { busy_ns, frames: timed },
+                Spent::Timed { busy_ns: busy_after, frames: timed_after },
             ) => {
-                let in_vain = empty_after - polls_empty;
-                let vain_ns = if in_vain > 0.0 { in_vain * empty_poll_ns } else { 0.0 };
-                // More than all: the machine took the thread away while the cost was measured.
-                Some(polling_after - polling_ns - vain_ns).filter(|busy_ns| *busy_ns >= 0.0)
+                let timed = timed_after - timed;
+                (timed > 0.0).then(|| (busy_after - busy_ns) / timed * frames)
             }
             (Spent::Cycles { busy, .. }, Spent::Cycles { busy: busy_after, mhz: own }) => {
                 own.or(mhz).map(|mhz| (busy_after - busy).max(0.0) * 1e3 / mhz)
@@ -106,16 +101,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn polls_in_vain_are_taken_off() {
-        let reading = |elapsed_ns, frames, polls_empty| Reading {
+    fn a_sample_stands_for_all_frames() {
+        let reading = |elapsed_ns, frames, busy_ns, timed| Reading {
             elapsed_ns,
             frames,
-            spent: Spent::Polling { polling_ns: elapsed_ns, polls_empty },
+            spent: Spent::Timed { busy_ns, frames: timed },
         };
-        let usage = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 50.0), 10.0, None);
+        let before = reading(100.0, 10.0, 7.0, 3.0);
+        let usage = before.until(&reading(1100.0, 50.0, 57.0, 7.0), None);
         assert_eq!(usage, Usage { idle_share: Some(0.5), busy_ns_per_frame: Some(12.5) });
-        let unknown = reading(0.0, 0.0, 0.0).until(&reading(1000.0, 40.0, 20.0), f64::INFINITY, None);
-        assert_eq!(unknown, Usage::default());
+        assert_eq!(before.until(&reading(1100.0, 10.0, 7.0, 3.0), None), Usage::default());
     }
 
     #[test]
@@ -127,12 +122,12 @@ mod tests {
                     CPU cycles/packet=20.00 (total cycles=20000 / total RX packets=1000) at 2000 MHz Clock\n";
         let before =
             of_testpmd("Accumulated forward statistics RX-packets: 0 RX-dropped: 0", false, 0.0).unwrap();
-        let usage = before.until(&of_testpmd(text, false, 20_000.0).unwrap(), 0.0, None);
+        let usage = before.until(&of_testpmd(text, false, 20_000.0).unwrap(), None);
         assert_eq!(usage, Usage { idle_share: Some(0.5), busy_ns_per_frame: Some(10.0) });
         let sender = of_testpmd(text, true, 1.0).unwrap();
         let nothing =
             Reading { elapsed_ns: 0.0, frames: 0.0, spent: Spent::Sending { offered: 0.0, refused: 0.0 } };
-        assert_eq!(nothing.until(&sender, 0.0, None).idle_share, Some(0.1));
+        assert_eq!(nothing.until(&sender, None).idle_share, Some(0.1));
         assert_eq!(sender.frames, 900.0);
     }
 

@@ -3,7 +3,7 @@
 //! # The loop
 //!
 //! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
-//! mailbox is empty, and no clock is read. After [`QUIET_PASSES`] empty passes in a row the worker is
+//! mailbox is empty, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row the worker is
 //! *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget is used
 //! up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless it was
 //! woken by a letter: what the sources have to do to go on polling can wait, the frame has waited long enough.
@@ -172,8 +172,9 @@ impl Running {
             if self.mailbox.any() && !self.read_mail()? {
                 return Ok(());
             }
+            let pass = self.counters.begin_pass();
             let moved = self.pass();
-            self.counters.pass(moved);
+            self.counters.end_pass(pass, moved);
             if moved {
                 empty_passes = 0;
                 if idle.take().is_some() {
@@ -348,8 +349,9 @@ impl Running {
         let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
         self.spin.slept(self.counters.woken(ready > 0) - since);
         // Letters first: a frame may have come after the sink it is for.
+        let pass = self.counters.begin_pass();
         let moved = !self.mailbox.any() && self.pass();
-        self.counters.pass(moved);
+        self.counters.end_pass(pass, moved);
         // Of these, the pass may have dropped some; they need no more notifications.
         self.entrances.iter_mut().for_each(|entrance| entrance.source.wake());
         Ok(Slept::Woken { moved })

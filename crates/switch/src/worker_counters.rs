@@ -1,8 +1,12 @@
-//! How a worker spends its time. The clock is read where a phase ends and nowhere else.
+//! How a worker spends its time. The clock is read where a phase ends, and around one pass of
+//! [`PASSES_PER_TIMED`].
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::forward::Outcome;
+
+/// Of so many passes one is timed: enough of them to know what a frame costs, too few to cost anything.
+const PASSES_PER_TIMED: u64 = 16;
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,10 @@ pub struct WorkerCounts {
     pub spinning_ns: u64,
     /// Nanoseconds asleep.
     pub asleep_ns: u64,
+    /// Nanoseconds of passes that found something, of those that were timed: one in 16.
+    pub timed_ns: u64,
+    /// Frames that these moved.
+    pub timed_frames: u64,
 }
 
 /// One thread writes, any may read.
@@ -57,6 +65,14 @@ pub(crate) struct WorkerCounters {
     copies: AtomicU64,
     sleeps: AtomicU64,
     wakes: AtomicU64,
+    timed_ns: AtomicU64,
+    timed_frames: AtomicU64,
+}
+
+/// A pass that has begun.
+pub(crate) struct Pass {
+    /// Where it is timed: when it began, and how many frames there were before.
+    timed: Option<(Instant, u64)>,
 }
 
 #[inline(always)]
@@ -78,6 +94,8 @@ impl WorkerCounters {
             copies: AtomicU64::default(),
             sleeps: AtomicU64::default(),
             wakes: AtomicU64::default(),
+            timed_ns: AtomicU64::default(),
+            timed_frames: AtomicU64::default(),
         }
     }
 
@@ -105,8 +123,21 @@ impl WorkerCounters {
     }
 
     #[inline(always)]
-    pub fn pass(&self, moved: bool) {
+    pub fn begin_pass(&self) -> Pass {
+        let passes = self.passes.iter().fold(0, |sum, passes| sum + passes.load(Ordering::Relaxed));
+        let timed = passes.is_multiple_of(PASSES_PER_TIMED);
+        Pass { timed: timed.then(|| (Instant::now(), self.frames.load(Ordering::Relaxed))) }
+    }
+
+    #[inline(always)]
+    pub fn end_pass(&self, pass: Pass, moved: bool) {
         add(&self.passes[usize::from(moved)], 1);
+        if let Some((begin, frames_before)) = pass.timed
+            && moved
+        {
+            add(&self.timed_ns, nanoseconds(begin.elapsed()));
+            add(&self.timed_frames, self.frames.load(Ordering::Relaxed) - frames_before);
+        }
     }
 
     #[inline(always)]
@@ -138,6 +169,8 @@ impl WorkerCounters {
             busy_ns,
             spinning_ns,
             asleep_ns,
+            timed_ns: read(&self.timed_ns),
+            timed_frames: read(&self.timed_frames),
         }
     }
 }

@@ -161,3 +161,19 @@ fn the_phases_of_a_worker_add_up() {
     assert!(spent <= before.elapsed().as_nanos() as u64);
     assert!(spent >= 50_000_000 && worker.asleep_ns >= 40_000_000, "{worker:?}");
 }
+
+#[test]
+fn some_of_the_passes_that_move_frames_are_timed() {
+    let (bench, mut hands) = Bench::learning(2, Options::default());
+    let mut sent = 0;
+    until("a pass was timed", || {
+        send(&mut hands[0].0, &frame(BROADCAST, station(1), sent));
+        sent += 1;
+        number(&receive(&mut hands[1].1)) == sent - 1 && bench.snapshot().workers[0].timed_frames > 0
+    });
+    settled(&bench, sent);
+    let worker = bench.snapshot().workers[0];
+    assert!(worker.timed_frames <= worker.frames && worker.frames == sent, "{worker:?}");
+    let polled = worker.busy_ns + worker.spinning_ns;
+    assert!(worker.timed_ns > 0 && worker.timed_ns <= polled, "{worker:?}");
+}
