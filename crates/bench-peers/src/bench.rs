@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use measure::Verdict;
+use peers::testpmd::Buffers;
 
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::Device;
@@ -39,10 +40,17 @@ pub struct Order {
     pub search_trial: Duration,
     pub search_ring: u16,
     pub noise_limits: bool,
+    /// DPDK's packet buffers lie side by side, and not each in a page of its own.
+    pub packed_buffers: bool,
     pub deadline: Instant,
 }
 
 impl Order {
+    /// Where DPDK's packet buffers lie, at both ends of the rings.
+    pub fn buffers(&self) -> Buffers {
+        if self.packed_buffers { Buffers::SideBySide } else { Buffers::OneToAPage }
+    }
+
     /// Vector paths of the split ring differ from it in one direction: two sizes are enough.
     fn sizes_of(&self, path: RingPath) -> Vec<u16> {
         let few = path == RingPath::SplitVectorised;
@@ -229,10 +237,10 @@ impl<'a> Bench<'a> {
             }
             None => {
                 let folder = if system.is_ovs() { self.folder.path() } else { folder };
-                Device::start(system, topology, folder, program, *switch_cpu)?
+                Device::start(system, topology, folder, program, *switch_cpu, self.order.buffers())?
             }
         };
-        let driver = Driver::start(path, &device, *driver_cpu)?;
+        let driver = Driver::start(path, &device, *driver_cpu, self.order.buffers())?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
     }

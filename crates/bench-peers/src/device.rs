@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use peers::testpmd::{Forward, Settings, Vdev};
+use peers::testpmd::{Buffers, Forward, Settings, Vdev};
 use peers::{OvsDpdk, Testpmd};
 use serde_json::Value;
 
@@ -45,6 +45,7 @@ impl Device {
         folder: &Path,
         program: &Path,
         cpu: usize,
+        buffers: Buffers,
     ) -> anyhow::Result<Self> {
         let name = format!("{system:?}-{}", topology.ports());
         let sockets: Vec<PathBuf> =
@@ -61,7 +62,8 @@ impl Device {
                 Kind::Port(LineChild::start(system.name(), &own, &arguments)?)
             }
             System::Testpmd => {
-                let settings = Settings::default().forwarding_cpu(cpu).arguments(["--record-core-cycles"]);
+                let settings = Settings::default().forwarding_cpu(cpu).buffers(buffers);
+                let settings = settings.arguments(["--record-core-cycles"]);
                 let settings = sockets.iter().fold(settings, |s, socket| s.port(Vdev::vhost(socket)));
                 Kind::Testpmd { testpmd: settings.start().with_context(doing)?, forward: None, bytes: 0 }
             }

@@ -26,6 +26,8 @@ pub struct Plan {
     pub limit_s: u64,
     /// Steal or other load made a trial invalid; false where that was switched off.
     pub noise_limits: bool,
+    /// DPDK's packet buffers lay side by side, and not each in a page of its own.
+    pub packed_buffers: bool,
 }
 
 /// One trial of one system.

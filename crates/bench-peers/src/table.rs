@@ -51,7 +51,7 @@ pub fn markdown(results: &Results) -> String {
     let mut text = format!(
         "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians of {} × {} ms; \
          ratios with 95 % intervals. One switch core (CPU {}), one driver core (CPU {}), rings of 256, \
-         no huge pages.\n",
+         no huge pages, {}.\n",
         results.started.split('T').next().unwrap_or_default(),
         host.cpu_model,
         host.cpus_online,
@@ -61,6 +61,10 @@ pub fn markdown(results: &Results) -> String {
         results.plan.trial_ms,
         results.plan.switch_cpu,
         results.plan.driver_cpu,
+        match results.plan.packed_buffers {
+            true => "DPDK's buffers side by side",
+            false => "each of DPDK's buffers in a page of its own",
+        },
     );
     for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
         for topology in Topology::ALL {
@@ -340,6 +344,7 @@ mod tests {
                 switch_cpu: 1,
                 limit_s: 60,
                 noise_limits: true,
+                packed_buffers: false,
             },
             driver_paths: Vec::new(),
             bounds: vec![BoundRecord {

@@ -21,8 +21,9 @@ pub struct LinesPerFrame {
 }
 
 const LINE_WORDS: usize = 8;
-/// Lines from one slot to the next: packet buffers lie 2 to 2.5 KiB apart, and no prefetcher runs from one on
-/// to the next. Odd, as DPDK spaces its own, so that they do not share a few sets of the caches.
+/// Lines from one slot to the next: packet buffers lie 2 to 2.5 KiB apart. Odd, as DPDK spaces its own, so that
+/// they do not share a few sets of the caches. In this order prefetchers find them; rings whose buffers
+/// were shuffled, or lie a page apart, cost up to half as much again, so the bound is on the hard side.
 const SLOT_LINES: usize = 37;
 const SLOTS: u64 = 256;
 const BURST: u64 = 32;

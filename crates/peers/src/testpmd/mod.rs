@@ -47,9 +47,22 @@ impl Forward {
     }
 }
 
+/// Where DPDK puts its packet buffers when it has no huge pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Buffers {
+    /// Each in a page of its own, as it does by itself: the same part of every buffer falls into the same few
+    /// sets of the caches, and each buffer has its own entry in the TLB.
+    #[default]
+    OneToAPage,
+    /// One behind the other, an odd number of cache lines apart, as in huge pages. (They are *external* buffers
+    /// then: their headers lie apart.)
+    SideBySide,
+}
+
 /// What testpmd is to be.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    buffers: Buffers,
     vdevs: Vec<Vdev>,
     queue_pairs: Option<u16>,
     simd_bits: Option<u16>,
@@ -81,6 +94,12 @@ impl Settings {
     /// packet threads share one CPU starve each other: give each its own.
     pub fn forwarding_cpu(mut self, cpu: usize) -> Self {
         self.forwarding_cpu = Some(cpu);
+        self
+    }
+
+    /// Where its packet buffers lie.
+    pub fn buffers(mut self, buffers: Buffers) -> Self {
+        self.buffers = buffers;
         self
     }
 
@@ -150,7 +169,12 @@ impl Testpmd {
         }
         let pairs = settings.queue_pairs.unwrap_or(1).to_string();
         command.args(&settings.eal).args(["--", "-i", "--rxq", &pairs, "--txq", &pairs]);
-        command.args(["--total-num-mbufs=8192"]).args(&settings.arguments);
+        command.arg("--total-num-mbufs=8192");
+        if settings.buffers == Buffers::SideBySide {
+            // 35 cache lines, 128 bytes of headroom among them.
+            command.args(["--mp-alloc=xbuf", "--mbuf-size=2240"]);
+        }
+        command.args(&settings.arguments);
         let process = Process::start("testpmd", &mut command)?;
         process.wait_for("the prompt", 0, LIMIT, |said| said.contains(PROMPT).then_some(()))?;
         let drivers = settings.vdevs.iter().filter(|vdev| vdev.is_driver()).count();
