@@ -1,5 +1,5 @@
 //! One frame of a burst, where its sender put it.
-use memory::SharedSlice;
+use memory::{Lent, SharedSlice};
 use virtio::net::{MacAddress, Offload};
 
 /// Bytes at a frame's start that are copied when it is lent: what decisions are made on.
@@ -27,18 +27,27 @@ pub(crate) struct Meta {
     pub skip: u32,
     /// Length of the frame.
     pub len: u32,
+    /// It has one piece, and its sender left nothing to be done: nearly all are so.
+    pub simple: bool,
 }
 
 impl Meta {
-    pub const EMPTY: Meta =
-        Meta { head: [0; HEAD_BYTES], offload: Offload::NONE, first: 0, end: 0, skip: 0, len: 0 };
+    pub const EMPTY: Meta = Meta {
+        head: [0; HEAD_BYTES],
+        offload: Offload::NONE,
+        first: 0,
+        end: 0,
+        skip: 0,
+        len: 0,
+        simple: false,
+    };
 }
 
 /// A frame that is lent: a copy of its first bytes, and where the rest lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     pub(crate) meta: &'a Meta,
-    pub(crate) pieces: &'a [SharedSlice<'a>],
+    pub(crate) lent: &'a Lent,
 }
 
 impl<'a> Frame<'a> {
@@ -81,16 +90,16 @@ impl<'a> Frame<'a> {
         &self.meta.offload
     }
 
-    /// Whether its sender left nothing to be done.
+    /// Whether it has one piece, and its sender left nothing to be done.
     #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.meta.offload == Offload::NONE
+    pub(crate) fn is_simple(&self) -> bool {
+        self.meta.simple
     }
 
     /// The sender's memory, and how many bytes of it come before the frame. Read nothing of the first
     /// [`HEAD_BYTES`] of the frame from here: they were read already, and may have changed.
     #[inline(always)]
     pub fn pieces(&self) -> (&'a [SharedSlice<'a>], usize) {
-        (self.pieces, self.meta.skip as usize)
+        (self.lent.slices(self.meta.first..self.meta.end), self.meta.skip as usize)
     }
 }

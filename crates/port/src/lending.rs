@@ -87,8 +87,7 @@ impl Lending {
     /// One frame.
     #[inline(always)]
     pub fn frame(&self, index: usize) -> Frame<'_> {
-        let meta = &self.metas[..self.len][index];
-        Frame { meta, pieces: self.pieces(meta.first, meta.end) }
+        Frame { meta: &self.metas[..self.len][index], lent: self.lent() }
     }
 
     /// How many frames, from the one at `index` on, follow each other from the same address to the same: a burst is
@@ -110,14 +109,15 @@ impl Lending {
     /// All frames.
     #[inline(always)]
     pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame<'_>> {
-        self.metas[..self.len].iter().map(|meta| Frame { meta, pieces: self.pieces(meta.first, meta.end) })
+        let lent = self.lent();
+        self.metas[..self.len].iter().map(move |meta| Frame { meta, lent })
     }
 
     #[inline(always)]
-    fn pieces(&self, first: u32, end: u32) -> &[SharedSlice<'_>] {
+    fn lent(&self) -> &Lent {
         match &self.arena {
-            Arena::Queue(burst) => burst.lent().slices(first..end),
-            Arena::Own(lent) => lent.slices(first..end),
+            Arena::Queue(burst) => burst.lent(),
+            Arena::Own(lent) => lent,
         }
     }
 
@@ -159,8 +159,8 @@ impl Lending {
         let mut next = unused.next();
         for chain in chains {
             let Some(meta) = &mut next else { break };
-            let plain = chain.only_readable().is_some_and(|whole| meta.look_plain(whole, layout));
-            if !plain {
+            let simple = chain.only_readable().is_some_and(|whole| meta.look_simple(whole, layout));
+            if !simple {
                 let (first, end) = chain.readable_range();
                 let pieces = burst.lent().slices(first..end);
                 if let Err(reason) = meta.look(pieces, chain.readable_bytes(), layout) {
@@ -201,9 +201,12 @@ impl Lending {
     fn push_pieces(&mut self, (first, end): (u32, u32), layout: HeaderLayout) -> Result<(), DropReason> {
         let Arena::Own(lent) = &self.arena else { return Err(DropReason::NotConnected) };
         let pieces = lent.slices(first..end);
-        let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
         let meta = next(&mut self.metas, self.len);
-        meta.look(pieces, bytes, layout)?;
+        let simple = matches!(pieces, [whole] if meta.look_simple(*whole, layout));
+        if !simple {
+            let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
+            meta.look(pieces, bytes, layout)?;
+        }
         (meta.first, meta.end) = (first, end);
         self.len += 1;
         Ok(())
@@ -229,17 +232,17 @@ fn next(metas: &mut Vec<Meta>, len: usize) -> &mut Meta {
 }
 
 impl Meta {
-    /// As [`Meta::look`], of a frame of one piece, no shorter than a head, whose net header leaves nothing to be
-    /// done: nearly all are. False, and nothing is to be believed of this, for others.
+    /// As [`Meta::look`], of a simple frame no shorter than a head. False, and nothing is to be believed of this,
+    /// for others.
     #[inline(always)]
-    fn look_plain(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
+    fn look_simple(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
         let skip = layout.bytes();
         // Of a header that says nothing the other fields mean nothing.
         let Some([0, NetHeader::GSO_NONE]) = whole.first_two() else { return false };
         if !whole.read_array(skip, &mut self.head) {
             return false;
         }
-        self.offload = Offload::NONE;
+        (self.offload, self.simple) = (Offload::NONE, true);
         (self.skip, self.len) = (skip as u32, (whole.len_bytes() - skip) as u32);
         true
     }
@@ -266,6 +269,7 @@ impl Meta {
         }
         let header = NetHeader::from_bytes(&header, layout);
         self.offload = Offload::parse(header, len).map_err(|_| DropReason::MalformedHeader)?;
+        self.simple = pieces.len() == 1 && self.offload == Offload::NONE;
         (self.skip, self.len) = (skip, len);
         Ok(())
     }

@@ -8,22 +8,26 @@ use crate::error::{Malformed, Place, TakeError};
 use crate::tuning;
 
 /// One chain of a burst: a buffer of the driver, in one or more pieces.
+///
+/// The order of the fields is kept: what is the same for all simple chains of a queue lies together, and is
+/// written with few stores.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Chain {
     /// First of its slices in the arena; readable ones come before writable ones.
     pub first: u32,
-    pub first_writable: u32,
-    pub end: u32,
-    pub readable_bytes: u32,
-    pub writable_bytes: u32,
-    /// What will be reported as written.
-    pub written: u32,
     /// Head (split) or buffer id (packed).
     pub id: u16,
-    /// Ring slots that it occupies (packed).
-    pub slots: u16,
     /// Where it was taken: available index (split) or slot (packed).
     pub taken_at: u16,
+    pub readable_pieces: u32,
+    pub writable_pieces: u32,
+    pub readable_bytes: u32,
+    /// What will be reported as written.
+    pub written: u32,
+    pub writable_bytes: u32,
+    /// Ring slots that it occupies (packed).
+    pub slots: u16,
     pub done: bool,
 }
 
@@ -31,8 +35,18 @@ impl Chain {
     /// Where its piece lies, if it has but one, in this direction.
     #[inline(always)]
     fn only_piece(&self, writable: bool) -> Option<u32> {
-        let begins_other = if writable { self.first } else { self.end };
-        (self.end == self.first + 1 && self.first_writable == begins_other).then_some(self.first)
+        let pieces = if writable { (0, 1) } else { (1, 0) };
+        ((self.readable_pieces, self.writable_pieces) == pieces).then_some(self.first)
+    }
+
+    #[inline(always)]
+    fn first_writable(&self) -> u32 {
+        self.first + self.readable_pieces
+    }
+
+    #[inline(always)]
+    fn end(&self) -> u32 {
+        self.first_writable() + self.writable_pieces
     }
 }
 
@@ -222,7 +236,7 @@ impl Burst {
 
     /// The writable slices of a chain, for the dirty log.
     pub(crate) fn writable(&self, chain: &Chain) -> &[SharedSlice<'_>] {
-        self.lent.slices(chain.first_writable..chain.end)
+        self.lent.slices(chain.first_writable()..chain.end())
     }
 }
 
@@ -237,19 +251,19 @@ impl<'a> ChainRef<'a> {
     /// The pieces that the driver wrote for the device, in order.
     #[inline(always)]
     pub fn readable(&self) -> &'a [SharedSlice<'a>] {
-        self.burst.lent.slices(self.chain.first..self.chain.first_writable)
+        self.burst.lent.slices(self.chain.first..self.chain.first_writable())
     }
 
     /// First and end of the readable pieces in [`Burst::lent`].
     #[inline(always)]
     pub fn readable_range(&self) -> (u32, u32) {
-        (self.chain.first, self.chain.first_writable)
+        (self.chain.first, self.chain.first_writable())
     }
 
     /// The pieces that the device may write, in order.
     #[inline(always)]
     pub fn writable(&self) -> &'a [SharedSlice<'a>] {
-        self.burst.lent.slices(self.chain.first_writable..self.chain.end)
+        self.burst.lent.slices(self.chain.first_writable()..self.chain.end())
     }
 
     /// The piece that the driver wrote, if the chain is nothing but one such piece.
@@ -335,21 +349,19 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
             // Used when the whole burst has been taken: meanwhile all its lines are on their way.
             buffer.prefetch(Self::ACCESS);
         }
-        let first = self.first;
-        let end = first + 1;
         *to = Chain {
-            first,
-            first_writable: if WRITABLE { first } else { end },
-            end,
-            readable_bytes: if WRITABLE { 0 } else { len },
-            writable_bytes: if WRITABLE { len } else { 0 },
-            written: 0,
+            first: self.first,
             id,
-            slots: 1,
             taken_at,
+            readable_pieces: u32::from(!WRITABLE),
+            writable_pieces: u32::from(WRITABLE),
+            readable_bytes: if WRITABLE { 0 } else { len },
+            written: 0,
+            writable_bytes: if WRITABLE { len } else { 0 },
+            slots: 1,
             done: false,
         };
-        self.first = end;
+        self.first += 1;
         true
     }
 
@@ -401,17 +413,17 @@ impl ChainBuilder {
 
     #[inline(always)]
     pub fn finish(self, lender: &Lender<'_>, id: u16, slots: u16, taken_at: u16) -> Chain {
-        let end = lender.len();
+        let first_writable = self.first_writable.unwrap_or(lender.len());
         Chain {
             first: self.first,
-            first_writable: self.first_writable.unwrap_or(end),
-            end,
-            readable_bytes: self.readable_bytes,
-            writable_bytes: self.writable_bytes,
-            written: 0,
             id,
-            slots,
             taken_at,
+            readable_pieces: first_writable - self.first,
+            writable_pieces: lender.len() - first_writable,
+            readable_bytes: self.readable_bytes,
+            written: 0,
+            writable_bytes: self.writable_bytes,
+            slots,
             done: false,
         }
     }

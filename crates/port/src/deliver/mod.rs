@@ -214,10 +214,11 @@ pub(crate) fn write_plain(
     layout: HeaderLayout,
     buffers: u16,
 ) -> Option<usize> {
-    let ([piece], skip) = frame.pieces() else { return None };
     let bytes = write_front(frame, to, layout, buffers)?;
     let (front, len) = (layout.bytes() + HEAD_BYTES, frame.len_bytes());
-    if len > HEAD_BYTES {
+    if len > HEAD_BYTES
+        && let ([piece], skip) = frame.pieces()
+    {
         let rest = len - HEAD_BYTES;
         piece.slice(skip + HEAD_BYTES, rest).copy_to(to.slice(front, rest));
     }
@@ -234,7 +235,7 @@ pub(crate) fn write_front(
 ) -> Option<usize> {
     let (header_bytes, len) = (layout.bytes(), frame.len_bytes());
     let bytes = header_bytes + len;
-    if to.len_bytes() < bytes || !frame.is_plain() {
+    if to.len_bytes() < bytes || !frame.is_simple() {
         return None;
     }
     let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
