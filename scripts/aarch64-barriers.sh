@@ -16,6 +16,8 @@ objdump=${OBJDUMP:-aarch64-linux-gnu-objdump}
         else if (!platform && method ~ /^(needs_call|needs_kick|enable_kicks|enable_calls)$/) kind = "notify"
         key = layout " " half " " ((kind == "hot") ? ((method ~ /^(take|reclaim|reclaim_entry)$/) ? "observes" : "publishes") : "notifies")
         if (kind != "") functions[key]++
+    } else if (name ~ /virtqueue::packed::device::take_lines/) {
+        kind = "hot"; key = "packed device observes"; functions[key]++
     }
     next }
 kind == "" { next }

@@ -152,13 +152,11 @@ impl Lending {
     ) -> u64 {
         let mut made_bytes = 0;
         let Arena::Queue(burst) = &self.arena else { return made_bytes };
-        let chains = burst.chains().skip(from);
         let unused = self.metas.get_mut(self.len..).unwrap_or_default();
-        let mut unused = unused.iter_mut();
-        // There is one for each chain of the burst; see `of_queue`.
-        let mut next = unused.next();
-        for chain in chains {
-            let Some(meta) = &mut next else { break };
+        let mut made = 0;
+        for chain in burst.chains().skip(from) {
+            // There is one for each chain of the burst; see `of_queue`.
+            let Some(meta) = unused.get_mut(made) else { break };
             let simple = chain.only_readable().is_some_and(|whole| meta.look_simple(whole, layout));
             if !simple {
                 let (first, end) = chain.readable_range();
@@ -172,9 +170,9 @@ impl Lending {
             }
             (meta.first, meta.end) = chain.readable_range();
             made_bytes += u64::from(meta.len);
-            self.len += 1;
-            next = unused.next();
+            made += 1;
         }
+        self.len += made;
         made_bytes
     }
 
@@ -248,7 +246,7 @@ impl Meta {
     }
 
     /// Reads net header and head, once, and checks them.
-    #[inline(always)]
+    #[inline(never)] // the loops around it keep their registers for the simple frames
     fn look(
         &mut self,
         pieces: &[SharedSlice<'_>],
