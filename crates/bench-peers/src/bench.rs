@@ -42,8 +42,12 @@ pub struct Order {
     pub noise_limits: bool,
     /// DPDK's packet buffers lie side by side, and not each in a page of its own.
     pub packed_buffers: bool,
+    pub begin: Instant,
     pub deadline: Instant,
 }
+
+/// What our own generator does on a ring path takes as long as so many cells with DPDK's driver.
+const CELLS_OF_GENERATOR: usize = 7;
 
 impl Order {
     /// Where DPDK's packet buffers lie, at both ends of the rings.
@@ -62,6 +66,19 @@ impl Order {
         let few = |system: System| system.is_ovs() || system == System::TautlineLearning;
         let wanted = move |system: &System| (learning || !few(*system)) && (ovs || !system.is_ovs());
         System::of(topology).iter().copied().filter(wanted)
+    }
+
+    fn generates(&self, path: RingPath) -> bool {
+        !path.is_vectorised() && !self.generator_sizes.is_empty()
+    }
+
+    /// How much there is to do, in cells with DPDK's driver.
+    pub fn cells(&self) -> usize {
+        let of_path = |path: &RingPath| {
+            let generator = if self.generates(*path) { CELLS_OF_GENERATOR } else { 0 };
+            self.sizes_of(*path).len() * self.topologies.len() + generator
+        };
+        self.paths.iter().map(of_path).sum()
     }
 
     /// Trials with DPDK's driver, without repeats.
@@ -107,6 +124,8 @@ pub struct Bench<'a> {
     pub place: &'a Place,
     pub results: &'a mut Results,
     pub progress: &'a Progress,
+    /// Of [`Order::cells`].
+    cells_done: usize,
 }
 
 impl<'a> Bench<'a> {
@@ -116,7 +135,15 @@ impl<'a> Bench<'a> {
         results: &'a mut Results,
         progress: &'a Progress,
     ) -> anyhow::Result<Self> {
-        Ok(Bench { kept: Vec::new(), folder: tempfile::tempdir()?, order, place, results, progress })
+        Ok(Bench {
+            kept: Vec::new(),
+            folder: tempfile::tempdir()?,
+            order,
+            place,
+            results,
+            progress,
+            cells_done: 0,
+        })
     }
 
     /// The floor and all paths; what fails is left out with its reason, and the others go on.
@@ -139,6 +166,14 @@ impl<'a> Bench<'a> {
         Instant::now() > self.order.deadline
     }
 
+    /// Whether more of the time is gone than of the work is done: what could be repeated is not, so that the
+    /// last cells have their turn.
+    pub(crate) fn is_behind(&self) -> bool {
+        let Order { begin, deadline, .. } = self.order;
+        let gone = begin.elapsed().as_secs_f64() / (*deadline - *begin).as_secs_f64();
+        gone > self.cells_done as f64 / self.order.cells() as f64
+    }
+
     fn path(&mut self, path: RingPath) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let sizes = self.order.sizes_of(path);
@@ -154,6 +189,7 @@ impl<'a> Bench<'a> {
                         frame_bytes: size,
                     };
                     bench.cell(&cell, &mut pairs)?;
+                    bench.cells_done += 1;
                 }
             }
             Ok(())
@@ -165,10 +201,12 @@ impl<'a> Bench<'a> {
         let (kept, mut pairs): (Vec<Pair>, Vec<Pair>) =
             pairs.into_iter().partition(|pair| pair.device.system.is_ovs());
         self.kept.extend(kept.into_iter().map(|pair| pair.device));
-        if path.is_vectorised() || self.order.generator_sizes.is_empty() {
+        if !self.order.generates(path) {
             return Ok(());
         }
-        self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))
+        self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))?;
+        self.cells_done += CELLS_OF_GENERATOR;
+        Ok(())
     }
 
     /// Runs a part, and notes how long it took.

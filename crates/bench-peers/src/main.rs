@@ -259,6 +259,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         search_ring: arguments.search_ring,
         noise_limits: !arguments.accept_noise,
         packed_buffers: arguments.packed_buffers,
+        begin,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })
 }
