@@ -319,4 +319,19 @@ mod tests {
         assert!(bridge_sizes("--topologies loop").is_empty());
         assert!(bridge_sizes("--no-bridge").is_empty());
     }
+
+    #[test]
+    fn a_whole_run_is_counted_in_cells() {
+        let cells = |words: &[&str]| {
+            let words = ["bench-peers"].iter().chain(words);
+            order(&Arguments::parse_from(words), Instant::now()).unwrap().cells()
+        };
+        // Six paths with our generator, and two vectorised ones without; of split vectorised, two sizes.
+        assert_eq!(cells(&[]), 6 * (6 * 4 + 7) + 6 * 4 + 2 * 4);
+        assert_eq!(cells(&["--quick"]), 2 * (2 * 4 + 7));
+        assert_eq!(
+            cells(&["--no-generator", "--paths", "split", "--sizes", "64", "--topologies", "loop"]),
+            1
+        );
+    }
 }
