@@ -40,8 +40,8 @@ pub struct Order {
     pub search_trial: Duration,
     pub search_ring: u16,
     pub noise_limits: bool,
-    /// DPDK's packet buffers lie side by side, and not each in a page of its own.
-    pub packed_buffers: bool,
+    /// Where DPDK's packet buffers lie, at both ends of the rings.
+    pub buffers: Buffers,
     pub begin: Instant,
     pub deadline: Instant,
 }
@@ -50,11 +50,6 @@ pub struct Order {
 const CELLS_OF_GENERATOR: usize = 7;
 
 impl Order {
-    /// Where DPDK's packet buffers lie, at both ends of the rings.
-    pub fn buffers(&self) -> Buffers {
-        if self.packed_buffers { Buffers::SideBySide } else { Buffers::OneToAPage }
-    }
-
     /// Vector paths of the split ring differ from it in one direction: two sizes are enough.
     fn sizes_of(&self, path: RingPath) -> Vec<u16> {
         let few = path == RingPath::SplitVectorised;
@@ -275,10 +270,10 @@ impl<'a> Bench<'a> {
             }
             None => {
                 let folder = if system.is_ovs() { self.folder.path() } else { folder };
-                Device::start(system, topology, folder, program, *switch_cpu, self.order.buffers())?
+                Device::start(system, topology, folder, program, *switch_cpu, self.order.buffers)?
             }
         };
-        let driver = Driver::start(path, &device, *driver_cpu, self.order.buffers())?;
+        let driver = Driver::start(path, &device, *driver_cpu, self.order.buffers)?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
     }

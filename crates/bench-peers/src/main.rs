@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use measure::host_facts::HostFacts;
+use peers::testpmd::Buffers;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -174,7 +175,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
             switch_cpu,
             limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
             noise_limits: order.noise_limits,
-            packed_buffers: order.packed_buffers,
+            packed_buffers: arguments.packed_buffers,
         },
         driver_paths: Vec::new(),
         bounds: Vec::new(),
@@ -258,7 +259,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         search_trial: Duration::from_millis(arguments.search_trial_ms),
         search_ring: arguments.search_ring,
         noise_limits: !arguments.accept_noise,
-        packed_buffers: arguments.packed_buffers,
+        buffers: if arguments.packed_buffers { Buffers::SideBySide } else { Buffers::OneToAPage },
         begin,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })

@@ -5,6 +5,9 @@ use crate::device::Device;
 use crate::generator::Generator;
 use crate::window::Window;
 
+/// Our generators, each with the index of the pair whose system it drives.
+pub type Ends = Vec<(usize, Generator)>;
+
 impl Bench<'_> {
     /// Our generator: maximum in turns, then the search.
     pub fn generate(&mut self, path: RingPath, pairs: &mut [Pair]) -> anyhow::Result<()> {
@@ -32,7 +35,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Our generator at each of these systems that has the ports for it, with the index of its pair.
+    /// Our generator at each of these systems that has the ports for it.
     fn connect(
         &mut self,
         topology: Topology,
@@ -40,7 +43,7 @@ impl Bench<'_> {
         entries: u16,
         pairs: &[Pair],
         wanted: impl Fn(System) -> bool,
-    ) -> anyhow::Result<Vec<(usize, Generator)>> {
+    ) -> anyhow::Result<Ends> {
         let mut ends = Vec::new();
         for (at, pair) in pairs.iter().enumerate() {
             let system = pair.device.system;
@@ -58,12 +61,7 @@ impl Bench<'_> {
         Ok(ends)
     }
 
-    fn generator_cell(
-        &mut self,
-        cell: &Cell,
-        pairs: &mut [Pair],
-        ends: &mut Vec<(usize, Generator)>,
-    ) -> anyhow::Result<()> {
+    fn generator_cell(&mut self, cell: &Cell, pairs: &mut [Pair], ends: &mut Ends) -> anyhow::Result<()> {
         let mut lost: Vec<usize> = Vec::new();
         let mut rounds = self.rounds(cell)?;
         while rounds.number < self.order.rounds {

@@ -2,6 +2,7 @@
 use crate::bench::{Bench, Pair};
 use crate::cell::{Cell, System};
 use crate::generator::Generator;
+use crate::own::Ends;
 use crate::records::ZeroLoss;
 use crate::rounds::STEADY;
 
@@ -16,12 +17,7 @@ const KEPT_ENOUGH: f64 = 0.9;
 
 impl Bench<'_> {
     /// The search for zero loss, system after system.
-    pub fn zero_loss_cell(
-        &mut self,
-        cell: &Cell,
-        pairs: &mut [Pair],
-        ends: &mut Vec<(usize, Generator)>,
-    ) -> anyhow::Result<()> {
+    pub fn zero_loss_cell(&mut self, cell: &Cell, pairs: &mut [Pair], ends: &mut Ends) -> anyhow::Result<()> {
         let mut lost: Vec<usize> = Vec::new();
         for (at, generator) in ends.iter_mut() {
             let device = &mut pairs[*at].device;

@@ -97,15 +97,8 @@ impl<'a> SharedSlice<'a> {
         true
     }
 
-    /// The first two bytes, read once; `None` if there are fewer. In a register, where an array would lie on
-    /// the stack.
-    #[inline(always)]
-    pub fn first_two(&self) -> Option<[u8; 2]> {
-        // SAFETY: two bytes are here.
-        (self.len >= 2).then(|| unsafe { u16::load::<0>(self.start.as_ptr()) }.to_ne_bytes())
-    }
-
-    /// Whether these bytes stand at the beginning, each read once.
+    /// Whether these bytes stand at the beginning, each read once. In registers, where an array would lie on the
+    /// stack.
     #[inline(always)]
     pub fn begins_with<const N: usize>(&self, bytes: &[u8; N]) -> bool {
         // SAFETY: `N` bytes are here.
@@ -296,6 +289,7 @@ unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
 unsafe fn equal_volatile<const N: usize>(at: *const u8, bytes: &[u8; N]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     let (halves, rest) = rest.as_chunks::<4>();
+    let (pairs, rest) = rest.as_chunks::<2>();
     let mut odd = 0;
     let mut from = at;
     // SAFETY: together the pieces are `N` bytes long.
@@ -307,6 +301,10 @@ unsafe fn equal_volatile<const N: usize>(at: *const u8, bytes: &[u8; N]) -> bool
         for half in halves {
             odd |= u64::from(u32::load::<0>(from) ^ u32::from_ne_bytes(*half));
             from = from.add(half.len());
+        }
+        for pair in pairs {
+            odd |= u64::from(u16::load::<0>(from) ^ u16::from_ne_bytes(*pair));
+            from = from.add(pair.len());
         }
         for byte in rest {
             odd |= u64::from(u8::load::<0>(from) ^ byte);
@@ -380,8 +378,7 @@ mod tests {
             other[i] ^= 0x80;
             assert!(!all.slice(101, 20).begins_with(&other), "{i}");
         }
-        assert_eq!(all.slice(102, 2).first_two(), Some([2, 3]));
-        assert_eq!(all.slice(102, 1).first_two(), None);
+        assert!(all.slice(102, 2).begins_with(&[2, 3]) && !all.slice(102, 1).begins_with(&[2, 3]));
     }
 
     #[test]

@@ -91,14 +91,6 @@ impl Lent {
         self.spaces.push(Arc::clone(space));
     }
 
-    /// # Safety
-    /// `start .. start + len` must lie in one mapping of the snapshot that was last given to `keep`.
-    #[inline(always)]
-    pub(crate) unsafe fn append(&mut self, start: NonNull<u8>, len: usize) {
-        // SAFETY: the caller's promise, and `spaces` outlives every slice that is handed out.
-        self.slices.push(unsafe { SharedSlice::new(start, len) });
-    }
-
     /// Room for `max` slices more, to be appended one after the other.
     #[inline(always)]
     pub(crate) fn run(&mut self, max: usize) -> Run<'_> {
@@ -123,7 +115,7 @@ impl Run<'_> {
     /// Appends a slice and shows it, if there is room.
     ///
     /// # Safety
-    /// As for [`Lent::append`].
+    /// `start .. start + len` must lie in one mapping of the snapshot that was last given to [`Lent::keep`].
     #[inline(always)]
     pub unsafe fn push(&mut self, start: NonNull<u8>, len: usize) -> Option<SharedSlice<'_>> {
         if self.next == self.end {

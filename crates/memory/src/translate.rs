@@ -192,7 +192,7 @@ impl Lender<'_> {
             let offset = address - window.start;
             let here = left.min(window.size - offset);
             // SAFETY: `offset + here` lies in the window, which came from the snapshot that `lend` kept.
-            unsafe { self.lent.append(window.host.add(offset as usize), here as usize) };
+            unsafe { self.lent.run(1).push(window.host.add(offset as usize), here as usize) };
             match access {
                 Access::Read => self.translator.read = window,
                 Access::Write => self.translator.write = window,

@@ -90,8 +90,8 @@ impl Lending {
         Frame { meta: &self.metas[..self.len][index], lent: self.lent() }
     }
 
-    /// How many frames, from the one at `index` on, follow each other from the same address to the same: a burst is
-    /// mostly one conversation.
+    /// How many frames, from the one at `index` on, follow each other from the same address to the same: a burst
+    /// is mostly one conversation.
     #[inline]
     pub fn conversation(&self, index: usize) -> usize {
         let addresses = |meta: &Meta| meta.head.first_chunk::<{ 2 * 6 }>().copied();
@@ -236,8 +236,7 @@ impl Meta {
     fn look_simple(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
         let skip = layout.bytes();
         // Of a header that says nothing the other fields mean nothing.
-        let Some([0, NetHeader::GSO_NONE]) = whole.first_two() else { return false };
-        if !whole.read_array(skip, &mut self.head) {
+        if !whole.begins_with(&[0, NetHeader::GSO_NONE]) || !whole.read_array(skip, &mut self.head) {
             return false;
         }
         (self.offload, self.simple) = (Offload::NONE, true);

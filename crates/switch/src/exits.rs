@@ -126,7 +126,7 @@ impl Exits {
         let exits = &mut self.ports[usize::from(to.0)];
         let mut push = |exits: &mut [Exit], at: usize, frames: Range<u16>| {
             let which = &mut exits[at].which;
-            if which.is_empty() && !frames.is_empty() {
+            if which.is_empty() {
                 self.touched.push((to.0, at as u16));
             }
             which.extend(frames);

@@ -3,10 +3,11 @@
 //! # The loop
 //!
 //! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
-//! mailbox is empty, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row the worker is
-//! *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget is used
-//! up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless it was
-//! woken by a letter: what the sources have to do to go on polling can wait, the frame has waited long enough.
+//! mailbox is empty, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row
+//! the worker is *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget
+//! is used up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless
+//! it was woken by a letter: what the sources have to do to go on polling can wait, the frame has waited long
+//! enough.
 //!
 //! # No lost wake-up
 //!

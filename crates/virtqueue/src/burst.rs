@@ -48,6 +48,11 @@ impl Chain {
     fn end(&self) -> u32 {
         self.first_writable() + self.writable_pieces
     }
+
+    #[inline(always)]
+    fn set_written(&mut self, bytes: u32) {
+        self.written = bytes.min(self.writable_bytes);
+    }
 }
 
 /// The chains of a burst. All slots are there from the beginning and written over, so that a loop that fills
@@ -171,8 +176,7 @@ impl Burst {
     /// Says how many bytes were written to a chain's writable part; more than it holds is cut to that.
     #[inline(always)]
     pub fn set_written(&mut self, index: usize, bytes: u32) {
-        let chain = &mut self.chains[index];
-        chain.written = bytes.min(chain.writable_bytes);
+        self.chains[index].set_written(bytes);
     }
 
     /// Lets `fill` write to each chain from `from` on, as long as the chain is nothing but one piece that the
@@ -187,7 +191,7 @@ impl Burst {
         for chain in &mut self.chains[from..] {
             let Some(piece) = chain.only_piece(true).and_then(|at| self.lent.slice(at)) else { break };
             let Some(written) = fill(piece) else { break };
-            chain.written = written.min(chain.writable_bytes);
+            chain.set_written(written);
             filled += 1;
         }
         filled

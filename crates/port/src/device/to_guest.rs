@@ -357,10 +357,10 @@ impl Sink for ToGuest {
             return usize::MAX;
         }
         // The next call of `accept` goes on with these.
-        if !self.options.mergeable {
-            return self.burst.chains().filter(|chain| self.usable(*chain)).count();
-        }
         let usable = self.burst.chains().filter(|chain| self.usable(*chain));
+        if !self.options.mergeable {
+            return usable.count();
+        }
         let bytes = usable.map(|chain| chain.writable_bytes() as usize);
         let (count, total) = bytes.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
         count.min(total / (self.options.layout.bytes() + USUAL_FRAME_BYTES))

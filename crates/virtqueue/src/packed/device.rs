@@ -30,8 +30,7 @@ pub struct PackedDevice<R, F> {
     next_used: Cursor,
     /// Slots that are taken and not yet used.
     outstanding: u16,
-    /// Whether the last chain that was taken by itself was only to be written: those of a queue mostly all
-    /// are, or none.
+    /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
     writable: bool,
     /// Used cursor at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<Cursor>,
@@ -228,6 +227,7 @@ where
                 }
             }
             let slot = &ring[usize::from(at.slot)];
+            prefetch_ahead(slot);
             // Acquire: pairs with the driver's release of the head's flags; the rest of the chain is
             // visible after it (§2.8.21.1).
             let head = R::Atomics::observe(&slot.flags);
@@ -364,6 +364,15 @@ fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
     }
 }
 
+/// Asks for the second line from this slot on.
+#[inline(always)]
+fn prefetch_ahead<A: Atomics>(slot: &PackedDescriptor<A>) {
+    if tuning::PREFETCH {
+        // Wrapping round is not worth a branch: past the end it is a hint that misses.
+        prefetch(std::ptr::from_ref(slot).wrapping_add(2 * usize::from(LINE)));
+    }
+}
+
 /// Takes whole cache lines from `at` on, up to `room` slots and the end of the ring, as long as all four slots
 /// of a line are available and each is a whole chain of one ordinary descriptor in this direction. Returns how
 /// many slots; the rest is for the way that goes one by one.
@@ -382,10 +391,7 @@ fn take_lines<A: Atomics, const WRITABLE: bool>(
     let mut singles = Singles::<WRITABLE>::new(lender, room.into());
     let mut slot = at.slot;
     for (line, chains) in lines.iter().zip(spare).take((room / LINE).into()) {
-        if tuning::PREFETCH {
-            // Wrapping round is not worth a branch: past the end it is a hint that misses.
-            prefetch(line.as_ptr().wrapping_add(2 * usize::from(LINE)));
-        }
+        prefetch_ahead(&line[0]);
         // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
         let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
         let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));

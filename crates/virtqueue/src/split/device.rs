@@ -32,8 +32,7 @@ pub struct SplitDevice<R, F> {
     next_used: u16,
     /// Used index at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<u16>,
-    /// Whether the last chain that was looked at closely was only to be written: those of a queue mostly all are, or
-    /// none.
+    /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
     writable: bool,
     broken: Option<RingError>,
     log: Option<UsedLog>,
