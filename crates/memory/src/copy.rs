@@ -4,10 +4,9 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::lines::{LINE_BYTES, prefetch, prefetch_write};
 use crate::word::{Chunk, Word};
 use crate::{Access, Mapping};
-
-const LINE_BYTES: usize = 64;
 
 /// The net header in front of a frame (VIRTIO 1.3 §5.1.6): what is behind it is written.
 const HEADER_BYTES: usize = 12;
@@ -197,45 +196,6 @@ pub(crate) fn skip<'a>(
         offset -= slice.len - rest.len;
         (!rest.is_empty()).then_some(rest)
     })
-}
-
-/// Asks for the cache line at `at`; never faults, whatever the address.
-#[inline(always)]
-pub fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint and never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch is a hint and never faults; it changes no register or flag.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at,
-            options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = at;
-}
-
-/// As [`prefetch`], for a line `AT` bytes behind `at` that is to be written.
-#[inline(always)]
-fn prefetch_write<const AT: usize>(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint and never faults; it changes no register or flag, and processors without
-    // the instruction take it for a no-op (AMD64 Architecture Programmer's Manual 3, PREFETCHW).
-    unsafe {
-        std::arch::asm!("prefetchw [{at} + {offset}]", at = in(reg) at, offset = const AT,
-            options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch is a hint and never faults; it changes no register or flag.
-    unsafe {
-        std::arch::asm!("prfm pstl1keep, [{at}]", at = in(reg) at.wrapping_add(AT),
-            options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = at;
 }
 
 /// Copies `len` bytes, reading each source byte once and writing each target byte once, without telling

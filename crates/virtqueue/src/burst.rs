@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use memory::{Access, Lender, Lent, Near, SharedSlice, copy_between};
+use memory::{Access, Evict, Lender, Lent, Near, SharedSlice, copy_between};
 
 use crate::error::{Malformed, Place, TakeError};
 use crate::tuning;
@@ -195,6 +195,14 @@ impl Burst {
             filled += 1;
         }
         filled
+    }
+
+    /// Sends to memory, of each chain that the driver wrote in one piece, the line `offset` bytes in.
+    #[inline(never)]
+    pub fn evict(&self, evict: Evict, offset: usize) {
+        for piece in self.chains().filter_map(|chain| chain.only_readable()) {
+            evict.slice(piece, offset);
+        }
     }
 
     /// Forgets all chains, completed or not: for a queue that has been reset.

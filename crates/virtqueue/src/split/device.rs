@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{AddressSpace, Lender, Translator, prefetch};
+use memory::{AddressSpace, Evict, Lender, Translator, prefetch};
 
 use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
@@ -13,10 +13,14 @@ use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
 use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
+use crate::distance::Distance;
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::SplitInFlight;
 use crate::position::event_passed;
 use crate::{FeatureSet, Position, QueueSize, tuning};
+
+/// Descriptors per cache line.
+const LINE: u16 = 4;
 
 /// A running split ring as the device sees it.
 pub struct SplitDevice<R, F> {
@@ -34,6 +38,7 @@ pub struct SplitDevice<R, F> {
     called_at: Option<u16>,
     /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
     writable: bool,
+    distance: Distance,
     broken: Option<RingError>,
     log: Option<UsedLog>,
     in_flight: Option<SplitInFlight>,
@@ -72,6 +77,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             next_used,
             called_at: fresh.then_some(0),
             writable: false,
+            distance: Distance::new(),
             broken: None,
             log,
             in_flight,
@@ -203,6 +209,9 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             });
             return;
         }
+        if let Some(evict) = self.distance.evict() {
+            evict_descriptors(evict, self.ring.descriptors(), &burst.chains[range]);
+        }
         // Release: pairs with the driver's acquire of the index; the entries above are visible before it
         // (§2.7.8.2). One store for the whole burst.
         R::Atomics::publish(&self.ring.used_header()[USED_INDEX], self.next_used);
@@ -226,6 +235,10 @@ where
         let max = max.min(burst.room());
         if self.in_flight.as_ref().is_some_and(|f| f.peek_resubmit().is_some()) {
             return self.take_resubmitted(burst, max);
+        }
+        if self.distance.is_due() {
+            let index = &self.ring.available()[AVAILABLE_INDEX];
+            self.distance.look(|| R::Atomics::observe(index) != self.available_seen);
         }
         let count = match self.available(max) {
             Ok(count) => max.min(usize::from(count)) as u16,
@@ -272,6 +285,7 @@ where
             in_flight.take(burst.chains[from..].iter().map(|chain| chain.id));
         }
         self.next_available = self.next_available.wrapping_add(taken);
+        self.distance.polled(taken > 0);
         burst.open += usize::from(taken);
         match stopped {
             // What came before the bad chain is good; the error comes with the next call.
@@ -359,6 +373,11 @@ where
         }
     }
 
+    #[inline]
+    fn evict(&self) -> Option<Evict> {
+        self.distance.evict()
+    }
+
     fn position(&self) -> Position {
         Position::Split { next_available: self.next_available, next_used: self.next_used }
     }
@@ -376,6 +395,22 @@ where
     }
 }
 
+/// Sends the lines of these chains' descriptors to memory: the driver writes them anew. The last line stays if
+/// there are more descriptors behind the last chain's: they come with the next burst.
+#[inline(never)]
+fn evict_descriptors<A: Atomics>(evict: Evict, table: &[SplitDescriptor<A>], chains: &[Chain]) {
+    let line = |chain: &Chain| chain.id / LINE;
+    for (at, chain) in chains.iter().enumerate() {
+        let leaves = match chains.get(at + 1) {
+            Some(next) => line(next) != line(chain),
+            None => chain.id % LINE == LINE - 1,
+        };
+        if leaves && let Some(head) = table.get(usize::from(chain.id)) {
+            evict.value(head);
+        }
+    }
+}
+
 /// Takes chains of one ordinary descriptor in one direction, up to `count` from available index `at` on;
 /// returns how many came before one that takes more than this, or is wrong.
 #[inline(never)] // registers of its own: inlined, much of the loop's state lives on the stack
@@ -389,9 +424,8 @@ fn take_singles<A: Atomics, const WRITABLE: bool>(
     let mask = table.len() - 1;
     let entries = &entries[..=mask];
     if tuning::PREFETCH {
-        // All at once, so that their ways overlap. Heads mostly follow each other, and four descriptors are
-        // a line.
-        for i in (0..count).step_by(4) {
+        // All at once, so that their ways overlap. Heads mostly follow each other.
+        for i in (0..count).step_by(LINE.into()) {
             let head = entries[usize::from(at.wrapping_add(i)) & mask].load(Relaxed);
             prefetch(&table[usize::from(head) & mask]);
         }
