@@ -2,9 +2,10 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use traffic::bound::{self, LinesPerFrame, Ring};
+use peers::testpmd::Buffers;
+use traffic::bound::{self, LinesPerFrame, Ring, Spacing};
 
-use crate::cell::{Cell, Link, Topology};
+use crate::cell::{Cell, DriverKind, Link, Topology};
 use crate::records::BoundRecord;
 
 /// Length of a turn.
@@ -21,26 +22,40 @@ pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
     }
 }
 
+/// The buffers are the driver's, so it says where they lie: the same lines are to be moved.
+fn spacing(driver: DriverKind, dpdk: Buffers) -> Spacing {
+    match (driver, dpdk) {
+        (DriverKind::Dpdk, Buffers::OneToAPage) => Spacing::Pages,
+        (DriverKind::Dpdk, Buffers::SideBySide) | (DriverKind::Tautline, _) => Spacing::OddLines,
+    }
+}
+
 /// Measures the bound of a cell between rings once: a turn of its own beside the systems', for what a line
 /// costs changes from one moment to the next.
-pub fn frames_per_second(cell: &Cell, (driver_cpu, switch_cpu): (usize, usize)) -> anyhow::Result<f64> {
+pub fn frames_per_second(
+    cell: &Cell,
+    dpdk: Buffers,
+    (driver_cpu, switch_cpu): (usize, usize),
+) -> anyhow::Result<f64> {
     let Link::Ring(path) = cell.link else { bail!("{cell}: the bound is one of rings") };
     let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
     let lines = lines(cell.topology, cell.frame_bytes);
+    let spacing = spacing(cell.driver, dpdk);
     // In a thread of its own: it is pinned.
-    let run = || bound::frames_per_second(ring, lines, driver_cpu, switch_cpu, TIME);
+    let run = || bound::frames_per_second(ring, lines, spacing, driver_cpu, switch_cpu, TIME);
     let rate = std::thread::scope(|scope| scope.spawn(run).join());
     Ok(rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??)
 }
 
 /// What was measured, for the results.
-pub fn record(cell: &Cell, round: u32, frames_per_second: f64) -> BoundRecord {
+pub fn record(cell: &Cell, dpdk: Buffers, round: u32, frames_per_second: f64) -> BoundRecord {
     let lines = lines(cell.topology, cell.frame_bytes);
     BoundRecord {
         cell: *cell,
         round,
         lines_to_switch: lines.to_switch,
         lines_to_driver: lines.to_driver,
+        lines_apart: spacing(cell.driver, dpdk).lines(),
         frames_per_second,
     }
 }

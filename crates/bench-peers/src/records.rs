@@ -88,6 +88,8 @@ pub struct BoundRecord {
     pub round: u32,
     pub lines_to_switch: usize,
     pub lines_to_driver: usize,
+    /// From one buffer to the next.
+    pub lines_apart: usize,
     pub frames_per_second: f64,
 }
 

@@ -352,6 +352,7 @@ mod tests {
                 round: 0,
                 lines_to_switch: lines.to_switch,
                 lines_to_driver: lines.to_driver,
+                lines_apart: 64,
                 frames_per_second: 20e6,
             }],
             trials: vec![

@@ -20,11 +20,29 @@ pub struct LinesPerFrame {
     pub to_driver: usize,
 }
 
+/// Where a driver's buffers lie. They are used in turn, where prefetchers find them, and no more of them than the
+/// ring has slots: a driver that shuffles its buffers, or has more of them, moves lines that cost more, so the
+/// bound is on the hard side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// An odd number of lines apart, 2 to 2.5 KiB, so that they do not share a few sets of the caches.
+    OddLines,
+    /// One to a page, each at the same place of it.
+    Pages,
+}
+
+impl Spacing {
+    /// Cache lines from one buffer to the next.
+    pub fn lines(self) -> usize {
+        match self {
+            Spacing::OddLines => 37,
+            Spacing::Pages => PAGE_BYTES / (LINE_WORDS * size_of::<u64>()),
+        }
+    }
+}
+
+const PAGE_BYTES: usize = 4096;
 const LINE_WORDS: usize = 8;
-/// Lines from one slot to the next: packet buffers lie 2 to 2.5 KiB apart. Odd, as DPDK spaces its own, so that
-/// they do not share a few sets of the caches. In this order prefetchers find them; rings whose buffers
-/// were shuffled, or lie a page apart, cost up to half as much again, so the bound is on the hard side.
-const SLOT_LINES: usize = 37;
 const SLOTS: u64 = 256;
 const BURST: u64 = 32;
 
@@ -50,16 +68,32 @@ const DESCRIPTOR_WORDS: usize = 2;
 struct Way {
     ring: Ring,
     lines: usize,
-    buffers: Vec<AtomicU64>,
-    descriptors: Vec<AtomicU64>,
+    spacing_lines: usize,
+    buffers: Words,
+    descriptors: Words,
     /// Of a split ring.
-    used: Vec<AtomicU64>,
+    used: Words,
     offered: Index,
     done: Index,
 }
 
-fn words(count: usize) -> Vec<AtomicU64> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
+/// Words that begin with a page, as a ring's parts and a driver's buffers do at least with a line.
+struct Words {
+    words: Vec<AtomicU64>,
+    first: usize,
+}
+
+impl Words {
+    fn new(count: usize) -> Self {
+        let spare = PAGE_BYTES / size_of::<u64>();
+        let words: Vec<_> = (0..count + spare).map(|_| AtomicU64::new(0)).collect();
+        let first = words.as_ptr().align_offset(PAGE_BYTES);
+        Words { words, first }
+    }
+
+    fn slice(&self, first: usize, count: usize) -> &[AtomicU64] {
+        &self.words[self.first + first..][..count]
+    }
 }
 
 fn store(words: &[AtomicU64], value: u64) {
@@ -72,33 +106,33 @@ fn load(words: &[AtomicU64]) -> u64 {
 }
 
 impl Way {
-    fn new(ring: Ring, lines: usize) -> Self {
+    fn new(ring: Ring, lines: usize, spacing: Spacing) -> Self {
         let slots = SLOTS as usize;
+        let spacing_lines = spacing.lines().max(lines);
         Way {
             ring,
             lines,
-            buffers: words(slots * SLOT_LINES.max(lines) * LINE_WORDS),
-            descriptors: words(slots * DESCRIPTOR_WORDS),
-            used: words(slots),
+            spacing_lines,
+            buffers: Words::new(slots * spacing_lines * LINE_WORDS),
+            descriptors: Words::new(slots * DESCRIPTOR_WORDS),
+            used: Words::new(slots),
             offered: Index::default(),
             done: Index::default(),
         }
     }
 
     fn buffer(&self, at: u64) -> &[AtomicU64] {
-        let first = (at % SLOTS) as usize * SLOT_LINES.max(self.lines) * LINE_WORDS;
-        &self.buffers[first..first + self.lines * LINE_WORDS]
+        let slot = (at % SLOTS) as usize;
+        self.buffers.slice(slot * self.spacing_lines * LINE_WORDS, self.lines * LINE_WORDS)
     }
 
     fn descriptor(&self, at: u64) -> &[AtomicU64] {
-        let first = (at % SLOTS) as usize * DESCRIPTOR_WORDS;
-        &self.descriptors[first..first + DESCRIPTOR_WORDS]
+        self.descriptors.slice((at % SLOTS) as usize * DESCRIPTOR_WORDS, DESCRIPTOR_WORDS)
     }
 
     /// Where the device says that a slot is done.
     fn completion(&self, at: u64) -> &[AtomicU64] {
-        let slot = (at % SLOTS) as usize;
-        if self.ring.packed { self.descriptor(at) } else { &self.used[slot..=slot] }
+        if self.ring.packed { self.descriptor(at) } else { self.used.slice((at % SLOTS) as usize, 1) }
     }
 
     /// The slots of a burst whose completions are written and read.
@@ -178,11 +212,12 @@ struct Device {
 pub fn frames_per_second(
     ring: Ring,
     lines: LinesPerFrame,
+    spacing: Spacing,
     driver_cpu: usize,
     switch_cpu: usize,
     duration: Duration,
 ) -> std::io::Result<f64> {
-    let way = |lines: usize| (lines > 0).then(|| Way::new(ring, lines));
+    let way = |lines: usize| (lines > 0).then(|| Way::new(ring, lines, spacing));
     let (there, back) = (way(lines.to_switch), way(lines.to_driver));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -249,17 +284,18 @@ mod tests {
         Ring { packed: true, in_order: false },
         Ring { packed: true, in_order: true },
     ];
+    const SPACINGS: [Spacing; 2] = [Spacing::OddLines, Spacing::Pages];
 
     #[test]
     fn frames_pass_each_way_and_both() {
         let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
         let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
         let (one, other) = (cpus[0], cpus[cpus.len() - 1]);
-        for ring in RINGS {
+        for (ring, spacing) in RINGS.into_iter().zip(SPACINGS.into_iter().cycle()) {
             for (to_switch, to_driver) in [(2, 0), (0, 2), (24, 24)] {
                 let lines = LinesPerFrame { to_switch, to_driver };
                 let rate = std::thread::spawn(move || {
-                    frames_per_second(ring, lines, one, other, Duration::from_millis(50)).unwrap()
+                    frames_per_second(ring, lines, spacing, one, other, Duration::from_millis(50)).unwrap()
                 });
                 assert!(rate.join().unwrap() > 0.0, "{ring:?} {lines:?}");
             }
@@ -271,7 +307,7 @@ mod tests {
     fn every_slot_goes_round() {
         for ring in RINGS {
             for put in [false, true] {
-                let way = Way::new(ring, 2);
+                let way = Way::new(ring, 2, Spacing::OddLines);
                 let (mut driver, mut device) = (Driver::default(), Device::default());
                 for _ in 0..50 {
                     way.offer(&mut driver, !put);
@@ -294,9 +330,21 @@ mod tests {
         }
     }
 
+    /// A buffer of one line is one line, and no two share one.
+    #[test]
+    fn buffers_are_whole_lines() {
+        for spacing in SPACINGS {
+            let way = Way::new(RINGS[0], 1, spacing);
+            let at = |slot| way.buffer(slot).as_ptr().addr();
+            assert!((0..SLOTS).all(|slot| at(slot).is_multiple_of(64)));
+            assert!((1..SLOTS).all(|slot| at(slot) - at(slot - 1) == spacing.lines() * 64), "{spacing:?}");
+        }
+        assert_eq!((Spacing::OddLines.lines(), Spacing::Pages.lines()), (37, 64));
+    }
+
     #[test]
     fn a_driver_offers_no_more_than_the_ring_holds() {
-        let way = Way::new(RINGS[0], 1);
+        let way = Way::new(RINGS[0], 1, Spacing::OddLines);
         let (mut driver, mut device) = (Driver::default(), Device::default());
         (0..20).for_each(|_| way.offer(&mut driver, true));
         assert_eq!(driver.offered, SLOTS);
