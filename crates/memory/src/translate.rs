@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::lent::Run;
+use crate::lines::prefetch;
 use crate::{AddressSpace, DirtyLog, Lent, LogTooSmall, SharedSlice};
 
 /// What the device is about to do.
@@ -137,14 +138,43 @@ impl Lender<'_> {
         self.lent.is_empty()
     }
 
+    /// The slice that was appended last.
+    #[inline(always)]
+    pub fn last(&self) -> Option<SharedSlice<'_>> {
+        self.lent.slice(self.len().checked_sub(1)?)
+    }
+
     /// Gives back everything after the first `len` slices.
     pub fn truncate(&mut self, len: u32) {
         self.lent.truncate(len);
     }
 
     /// Copies bytes from memory now: a table of descriptors that must be read once before it is believed.
-    #[inline]
-    pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+    #[inline(always)]
+    pub fn read<const N: usize>(&mut self, address: u64, into: &mut [u8; N]) -> Result<(), Fault> {
+        let mut near = Near { window: self.translator.table, run: self.lent.run(1) };
+        if let Some(bytes) = near.push(address, N as u32) {
+            bytes.read_array(0, into);
+            near.take_back(1);
+            return Ok(());
+        }
+        drop(near);
+        self.read_through_table(address, into)
+    }
+
+    /// Asks for the line at an address that is to be [read](Lender::read) soon, if it lies where the last one did.
+    #[inline(always)]
+    pub fn prefetch(&self, address: u64) {
+        let Window { start, size, host } = self.translator.table;
+        let offset = address.wrapping_sub(start);
+        if offset < size {
+            prefetch(host.as_ptr().wrapping_add(offset as usize));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_through_table(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let first = self.len();
         let windows = &mut *self.translator;
         std::mem::swap(&mut windows.read, &mut windows.table);

@@ -262,11 +262,16 @@ impl Meta {
                 if len >= HEAD_BYTES as u32
                     && whole.read_array(0, &mut header)
                     && whole.read_array(skip as usize, &mut self.head) => {}
+            // The header in a piece of its own, as drivers do it that cannot write in front of the data.
+            [front, whole, ..]
+                if front.len_bytes() == skip as usize
+                    && front.read_array(0, &mut header)
+                    && whole.read_array(0, &mut self.head) => {}
             _ => read_head(pieces, &mut header, layout, &mut self.head),
         }
         let header = NetHeader::from_bytes(&header, layout);
         self.offload = Offload::parse(header, len).map_err(|_| DropReason::MalformedHeader)?;
-        self.simple = pieces.len() == 1 && self.offload == Offload::NONE;
+        self.simple = self.offload == Offload::NONE;
         (self.skip, self.len) = (skip, len);
         Ok(())
     }

@@ -49,6 +49,12 @@ impl Chain {
         self.first_writable() + self.writable_pieces
     }
 
+    /// Whether it has but one piece, in either direction.
+    #[inline(always)]
+    pub fn is_single(&self) -> bool {
+        self.readable_pieces + self.writable_pieces == 1
+    }
+
     #[inline(always)]
     fn set_written(&mut self, bytes: u32) {
         self.written = bytes.min(self.writable_bytes);
@@ -420,7 +426,13 @@ impl ChainBuilder {
         };
         let total = bytes.checked_add(len);
         *bytes = total.ok_or_else(|| TakeError::malformed(Malformed::LengthOverflow, place, len.into()))?;
-        lender.push(address, len, access).map_err(|fault| TakeError::fault(fault, place))
+        lender.push(address, len, access).map_err(|fault| TakeError::fault(fault, place))?;
+        if tuning::PREFETCH
+            && let Some(buffer) = lender.last()
+        {
+            buffer.prefetch(access);
+        }
+        Ok(())
     }
 
     #[inline(always)]

@@ -205,8 +205,8 @@ fn write_summed(
     front + summed.bytes
 }
 
-/// The usual case: a frame of one piece that has nothing left to be done, to one buffer. Returns the bytes
-/// written, net header included; `None`, and nothing is written, where it is another case.
+/// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
+/// header included; `None`, and nothing is written, where it is another case.
 #[inline(always)]
 pub(crate) fn write_plain(
     frame: &Frame<'_>,
@@ -216,13 +216,20 @@ pub(crate) fn write_plain(
 ) -> Option<usize> {
     let bytes = write_front(frame, to, layout, buffers)?;
     let (front, len) = (layout.bytes() + HEAD_BYTES, frame.len_bytes());
-    if len > HEAD_BYTES
-        && let ([piece], skip) = frame.pieces()
-    {
-        let rest = len - HEAD_BYTES;
-        piece.slice(skip + HEAD_BYTES, rest).copy_to(to.slice(front, rest));
+    if len > HEAD_BYTES {
+        let to = to.slice(front, len - HEAD_BYTES);
+        let (pieces, skip) = frame.pieces();
+        match pieces {
+            [piece] => piece.slice(skip + HEAD_BYTES, to.len_bytes()).copy_to(to),
+            _ => copy_pieces(pieces, skip + HEAD_BYTES, to),
+        };
     }
     Some(bytes)
+}
+
+#[inline(never)] // the loop around it keeps its registers for frames of one piece
+fn copy_pieces(pieces: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
+    copy_between(pieces.iter().copied(), from, [to], 0, to.len_bytes())
 }
 
 /// As [`write_plain`] but for the bytes behind the head, which are left as they stand in the buffer.

@@ -218,9 +218,12 @@ fn plain_frames_are_written_to_their_last_byte_and_no_further() {
     for layout in [HeaderLayout::Full, HeaderLayout::Legacy] {
         for len in (14..=140).chain([1514, 9014]) {
             let frame: Vec<u8> = (0..len).map(|i| (i * 7) as u8 | 1).collect();
-            let lending = lend(NetHeader::default(), &frame, &[]).unwrap();
             let frame_at = layout.bytes();
-            for spare in [0, 1, 100] {
+            // In one piece, with the header in one of its own, and cut elsewhere.
+            let cuts: [&[usize]; 5] = [&[], &[12], &[5], &[90], &[12, 13, 80]];
+            for (cuts, spare) in cuts.into_iter().zip([0, 1, 100].into_iter().cycle()) {
+                let cuts: Vec<usize> = cuts.iter().copied().filter(|cut| *cut < 12 + len).collect();
+                let lending = lend(NetHeader::default(), &frame, &cuts).unwrap();
                 let file = sealed_memfd(c"room", AREA).unwrap();
                 let mapping = Mapping::shared(&file, 0, AREA).unwrap();
                 let all = SharedSlice::of_mapping(&mapping);
@@ -251,6 +254,6 @@ fn frames_with_something_to_be_done_are_not_plain() {
     let (header, frame) = tcp(false, &[7; 100]);
     let partial = lend(header, &frame, &[]).unwrap();
     assert_eq!(write_plain(&partial.frame(0), room, HeaderLayout::Full, 1), None);
-    let in_pieces = lend(NetHeader::default(), &frame, &[80]).unwrap();
+    let in_pieces = lend(header, &frame, &[80]).unwrap();
     assert_eq!(write_plain(&in_pieces.frame(0), room, HeaderLayout::Full, 1), None);
 }

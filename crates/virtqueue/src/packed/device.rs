@@ -218,8 +218,10 @@ where
         let (mut at, mut outstanding) = (self.next_available, self.outstanding);
         let mut taken = 0;
         let mut stopped = None;
+        // Chains mostly are what the last one was: behind a longer one singles are not looked for at once.
+        let mut single = true;
         while taken < max {
-            if tuning::UNROLL && at.slot.is_multiple_of(LINE) {
+            if tuning::UNROLL && single && at.slot.is_multiple_of(LINE) {
                 let room = (max - taken).min((size - outstanding).into()) as u16;
                 let lines = if self.writable {
                     take_lines::<R::Atomics, true>
@@ -246,6 +248,10 @@ where
             match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, size - outstanding, self.tables) {
                 Ok(chain) => {
                     self.writable = chain.readable_bytes == 0;
+                    if single && !chain.is_single() {
+                        prefetch_tables(&lender, ring, at, max - taken);
+                    }
+                    single = chain.is_single();
                     burst.chains.push(chain);
                     at = at.forward(chain.slots, size);
                     outstanding += chain.slots;
@@ -384,6 +390,25 @@ fn prefetch_ahead<A: Atomics>(slot: &PackedDescriptor<A>) {
     if tuning::PREFETCH {
         // Wrapping round is not worth a branch: past the end it is a hint that misses.
         prefetch(std::ptr::from_ref(slot).wrapping_add(2 * usize::from(LINE)));
+    }
+}
+
+/// Asks for the indirect tables of the next `count` slots, up to the end of what is available or of the ring,
+/// all at once so that their ways overlap.
+#[inline(never)]
+fn prefetch_tables<A: Atomics>(lender: &Lender<'_>, ring: &[PackedDescriptor<A>], at: Cursor, count: usize) {
+    if !tuning::PREFETCH {
+        return;
+    }
+    for slot in ring[usize::from(at.slot)..].iter().take(count) {
+        // A hint: what is believed is observed again.
+        let flags = slot.flags.load(Relaxed);
+        if flags & WRAP_BITS != flags::available(at.wrap) {
+            break;
+        }
+        if flags & INDIRECT != 0 {
+            lender.prefetch(slot.address.load(Relaxed));
+        }
     }
 }
 

@@ -249,17 +249,21 @@ where
         let mask = self.size.get() - 1;
         let mut lender = self.translator.lend(&mut burst.lent);
         let mut stopped = None;
+        // Chains mostly are what the last one was: behind a longer one singles are not looked for at once.
+        let mut single = true;
         let mut i = 0;
         while i < count {
             let at = self.next_available.wrapping_add(i);
-            let singles = if self.writable {
-                take_singles::<R::Atomics, true>
-            } else {
-                take_singles::<R::Atomics, false>
-            };
-            i += singles(&mut lender, &mut burst.chains, table, entries, (at, count - i));
-            if i == count {
-                break;
+            if single {
+                let singles = if self.writable {
+                    take_singles::<R::Atomics, true>
+                } else {
+                    take_singles::<R::Atomics, false>
+                };
+                i += singles(&mut lender, &mut burst.chains, table, entries, (at, count - i));
+                if i == count {
+                    break;
+                }
             }
             // One that is no simple chain, goes the other way, or is not a chain at all.
             let at = self.next_available.wrapping_add(i);
@@ -269,6 +273,10 @@ where
             match walk::<R::Atomics, F>(&mut lender, table, head, Place::Available(entry), at) {
                 Ok(chain) => {
                     self.writable = chain.readable_bytes == 0;
+                    if single && !chain.is_single() {
+                        prefetch_tables(&lender, table, entries, (at, count - i));
+                    }
+                    single = chain.is_single();
                     burst.chains.push(chain);
                 }
                 Err(error) => {
@@ -447,6 +455,29 @@ fn take_singles<A: Atomics, const WRITABLE: bool>(
     drop(singles);
     chains.add(taken.into());
     taken
+}
+
+/// Asks for the indirect tables of the next `count` chains, all at once so that their ways overlap.
+#[inline(never)]
+fn prefetch_tables<A: Atomics>(
+    lender: &Lender<'_>,
+    table: &[SplitDescriptor<A>],
+    entries: &[A::U16],
+    (at, count): (u16, u16),
+) {
+    if !tuning::PREFETCH {
+        return;
+    }
+    let mask = table.len() - 1;
+    for i in 0..count {
+        let head = entries[usize::from(at.wrapping_add(i)) & mask].load(Relaxed);
+        // A hint: what is believed is read again.
+        if let Some(descriptor) = table.get(usize::from(head)).map(SplitDescriptor::read)
+            && descriptor.flags & INDIRECT != 0
+        {
+            lender.prefetch(descriptor.address);
+        }
+    }
 }
 
 /// Follows a chain from its head and lends its buffers.
