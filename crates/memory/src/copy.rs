@@ -205,7 +205,7 @@ pub(crate) fn skip<'a>(
 /// # Safety
 /// Both pointers must be valid for `len` bytes, for reading and writing respectively.
 #[inline(always)]
-unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the loop conditions keep each word inside `len`.
     unsafe {
         let word = |at| (from.add(at), to.add(at));

@@ -3,6 +3,8 @@
 //! A sink asks [`Parcels::of`] what a frame becomes for its receiver (usually itself; several frames if it
 //! has to be cut), finds room for each, and lets [`Parcels::write`] copy. Sums are made in the course of
 //! that copy.
+mod manner;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory::{SharedSlice, copy_between, copy_between_summed, read_between};
@@ -12,6 +14,7 @@ use virtio::net::{
 };
 
 use crate::{DropReason, Frame, HEAD_BYTES};
+pub(crate) use manner::{Cached, Choice, Manner, timed};
 
 /// Room for the headers of a frame that is changed on its way; to be used again for the next.
 #[derive(Debug)]
@@ -209,18 +212,19 @@ fn write_summed(
 /// header included; `None`, and nothing is written, where it is another case.
 #[inline(always)]
 pub(crate) fn write_plain(
+    manner: impl Manner,
     frame: &Frame<'_>,
     to: SharedSlice<'_>,
     layout: HeaderLayout,
     buffers: u16,
 ) -> Option<usize> {
-    let bytes = write_front(frame, to, layout, buffers)?;
+    let bytes = write_front(manner, frame, to, layout, buffers)?;
     let (front, len) = (layout.bytes() + HEAD_BYTES, frame.len_bytes());
     if len > HEAD_BYTES {
         let to = to.slice(front, len - HEAD_BYTES);
         let (pieces, skip) = frame.pieces();
         match pieces {
-            [piece] => piece.slice(skip + HEAD_BYTES, to.len_bytes()).copy_to(to),
+            [piece] => manner.copy(piece.slice(skip + HEAD_BYTES, to.len_bytes()), to),
             _ => copy_pieces(pieces, skip + HEAD_BYTES, to),
         };
     }
@@ -235,6 +239,7 @@ fn copy_pieces(pieces: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> 
 /// As [`write_plain`] but for the bytes behind the head, which are left as they stand in the buffer.
 #[inline(always)]
 pub(crate) fn write_front(
+    manner: impl Manner,
     frame: &Frame<'_>,
     to: SharedSlice<'_>,
     layout: HeaderLayout,
@@ -251,7 +256,7 @@ pub(crate) fn write_front(
         HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
     };
     if len >= HEAD_BYTES {
-        to.write_array(header_bytes, frame.whole_head());
+        manner.write(frame.whole_head(), to, header_bytes);
     } else {
         to.slice(header_bytes, len).write(frame.head());
     }

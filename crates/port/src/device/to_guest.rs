@@ -1,11 +1,12 @@
 //! What a guest receives: the device half of a receiveq.
 use std::sync::Arc;
 
+use memory::Stream;
 use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
 
-use crate::deliver::{Parcels, Scratch, write_plain};
+use crate::deliver::{Cached, Choice, Manner, Parcels, Scratch, timed, write_plain};
 use crate::device::EventFd;
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
@@ -47,6 +48,7 @@ pub struct ToGuest {
     broken: Option<RingError>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
+    choice: Choice,
     call: Option<EventFd>,
     counters: Arc<QueueCounters>,
 }
@@ -73,6 +75,7 @@ impl ToGuest {
             broken: None,
             enabled,
             filter: None,
+            choice: Choice::new(),
             call,
             counters,
         }
@@ -116,23 +119,76 @@ impl ToGuest {
         self.burst.release();
     }
 
+    #[cfg(test)]
+    pub(crate) fn stream_at_first(&mut self) {
+        self.choice = Choice::streaming();
+    }
+
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
     /// one that takes more than this, or there are no more chains at hand.
     #[inline(always)]
     fn deliver_plain(&mut self, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
-        if self.filter.is_some() {
+        if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
+        let compared = if self.choice.is_due() { self.compare(lending, which, tally) } else { 0 };
+        let which = &which[compared..];
+        compared
+            + match self.choice.stream() {
+                None => self.fill_plain(Cached, lending, which, tally),
+                Some(stream) => self.stream_plain(stream, lending, which, tally),
+            }
+    }
+
+    /// Delivers some in each manner, to know which one suits this driver; how many.
+    #[cold]
+    fn compare(&mut self, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
+        let Some((stream, count)) = self.choice.trial(lending, which) else { return 0 };
+        let (first, second) = which[..2 * count].split_at(count);
+        let before = self.next;
+        let mut timed = |which, stream| {
+            timed(|| {
+                let before = tally.bytes;
+                let delivered = match stream {
+                    None => self.fill_plain(Cached, lending, which, tally),
+                    Some(stream) => self.stream_plain(stream, lending, which, tally),
+                };
+                (delivered == count).then_some(tally.bytes - before)
+            })
+        };
+        // Where there was no room for all of the first, there is none for the second.
+        if let Some(cached) = timed(first, None)
+            && let Some(streamed) = timed(second, Some(stream))
+        {
+            self.choice.judge(cached, streamed);
+        }
+        self.next - before
+    }
+
+    #[inline(never)] // the way of nearly all frames is not to be longer for it
+    fn stream_plain(&mut self, stream: Stream, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
+        self.fill_plain(stream, lending, which, tally)
+    }
+
+    #[inline(always)]
+    fn fill_plain(
+        &mut self,
+        manner: impl Manner,
+        lending: &Lending,
+        which: &[u16],
+        tally: &mut Tally,
+    ) -> usize {
         let max = self.options.max_frame_bytes.unwrap_or(u32::MAX) as usize;
         let layout = self.options.layout;
         let mut frames = which.iter().map(|index| lending.frame(usize::from(*index)));
         let mut bytes = 0;
         let delivered = self.burst.fill_singles(self.next, |to| {
             let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
-            let written = write_plain(&frame, to, layout, 1)?;
+            let written = write_plain(manner, &frame, to, layout, 1)?;
             bytes += written;
             Some(written as u32)
         });
+        manner.finish();
         self.next += delivered;
         tally.frames += delivered as u64;
         tally.bytes += (bytes - delivered * layout.bytes()) as u64;
