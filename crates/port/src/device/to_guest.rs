@@ -6,7 +6,7 @@ use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
 
-use crate::deliver::{Cached, Choice, Manner, Parcels, Scratch, timed, write_plain};
+use crate::deliver::{Cached, Choice, Manner, Nanos, Parcels, Scratch, Trial, timed, write_plain};
 use crate::device::EventFd;
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
@@ -143,26 +143,30 @@ impl ToGuest {
     /// Delivers some in each manner, to know which one suits this driver; how many.
     #[cold]
     fn compare(&mut self, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
-        let Some((stream, count)) = self.choice.trial(lending, which) else { return 0 };
-        let (first, second) = which[..2 * count].split_at(count);
+        let Some(Trial { stream, cached, streamed }) = self.choice.trial(lending, which) else { return 0 };
         let before = self.next;
-        let mut timed = |which, stream| {
-            timed(|| {
-                let before = tally.bytes;
-                let delivered = match stream {
-                    None => self.fill_plain(Cached, lending, which, tally),
-                    Some(stream) => self.stream_plain(stream, lending, which, tally),
-                };
-                (delivered == count).then_some(tally.bytes - before)
-            })
-        };
         // Where there was no room for all of the first, there is none for the second.
-        if let Some(cached) = timed(first, None)
-            && let Some(streamed) = timed(second, Some(stream))
+        if let Some(cached) = self.time_plain(Cached, lending, cached, tally)
+            && let Some(streamed) = self.time_plain(stream, lending, streamed, tally)
         {
             self.choice.judge(cached, streamed);
         }
         self.next - before
+    }
+
+    /// As [`ToGuest::fill_plain`]; what a line took, if all of them were plain and had room.
+    fn time_plain(
+        &mut self,
+        manner: impl Manner,
+        lending: &Lending,
+        which: &[u16],
+        tally: &mut Tally,
+    ) -> Option<Nanos> {
+        let before = tally.bytes;
+        timed(|| {
+            let delivered = self.fill_plain(manner, lending, which, tally);
+            (delivered == which.len()).then_some(tally.bytes - before)
+        })
     }
 
     #[inline(never)] // the way of nearly all frames is not to be longer for it

@@ -219,12 +219,14 @@ fn the_manner_of_writing_is_not_to_be_seen() {
             let frames: Vec<_> = (0..BURST).map(|i| frame(i as u8, 256 + 25 * i)).collect();
             let lengths = [60, 1076, 3000, 64, 700, 65];
             let mixed: Vec<_> = lengths.iter().map(|len| frame(9, *len)).collect();
-            let (long, mixed) = (lending(&frames), (lending(&mixed), mixed));
+            let fit = |frames: &[Vec<u8>]| -> Vec<_> {
+                frames.iter().filter(|frame| frame.len() < 1077).cloned().collect()
+            };
+            let bursts = [&frames, &mixed].map(|frames| (lending(frames), fit(frames)));
             for round in 0..300 {
-                let (lending, frames) = if round % 40 > 0 { (&long, &frames) } else { (&mixed.0, &mixed.1) };
+                let (lending, fit) = &bursts[usize::from(round % 40 == 0)];
                 fills.accept(lending, &all(lending)).unwrap();
-                let fit: Vec<_> = frames.iter().filter(|f| f.len() < 1077).cloned().collect();
-                assert!(rig.received(64) == fit, "round {round}, {features:?}, {streams}");
+                assert!(rig.received(64) == *fit, "round {round}, {features:?}, {streams}");
             }
         }
     }
