@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{AddressSpace, Evict, Lender, Translator, prefetch};
+use memory::{AddressSpace, Evict, Lender, Translator};
 
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
+use super::ring::LINE;
 use super::{PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
 use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
@@ -17,9 +18,6 @@ use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::PackedInFlight;
 use crate::position::Cursor;
 use crate::{FeatureSet, Position, QueueSize, TableFlags, tuning};
-
-/// Descriptors per cache line.
-const LINE: u16 = 4;
 
 /// A running packed ring as the device sees it.
 pub struct PackedDevice<R, F> {
@@ -153,22 +151,20 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         let ring = self.ring.descriptors();
         let size = self.size.get();
         let first = self.next_used;
-        let mut first_flags = None;
-        let mut at = first;
-        let mut slots = 0;
-        batches(&mut burst.chains[range.clone()], F::IN_ORDER, |batch| {
-            let slot = &ring[usize::from(at.slot)];
-            slot.id.store(batch.id, Relaxed);
-            slot.len.store(batch.written, Relaxed);
-            let flags = flags::used(at.wrap) | if batch.writable { WRITE } else { 0 };
-            match first_flags {
-                None => first_flags = Some(flags),
-                // Relaxed: the driver gets here only through the first slot's flags, published below.
-                Some(_) => slot.flags.store(flags, Relaxed),
-            }
-            at = at.forward(batch.slots, size);
-            slots += batch.slots;
-        });
+        // The driver polls the first slot's line. It is written last, so that the driver does not come and take it
+        // while it is being written. (In order there is mostly one used descriptor for all.)
+        let chains = &mut burst.chains[range];
+        let polled = if F::IN_ORDER { count } else { begin_in_line(chains, LINE - first.slot % LINE) };
+        let (polled, rest) = chains.split_at_mut(polled);
+        let polled_slots = polled.iter().map(|chain| chain.slots).sum();
+        let after = first.forward(polled_slots, size);
+        let (rest_slots, flags) = self.write_used(rest, after);
+        if let Some(flags) = flags {
+            // Relaxed: the driver gets here only through the first slot's flags, published below.
+            ring[usize::from(after.slot)].flags.store(flags, Relaxed);
+        }
+        let (_, flags) = self.write_used(polled, first);
+        let slots = polled_slots + rest_slots;
         if self.log.is_some() {
             let marked = self.log.as_ref().map(|log| log.mark_packed_used(first.slot, slots, self.size));
             if let Some(Err(error)) = marked {
@@ -177,15 +173,37 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         }
         // Release: pairs with the driver's acquire of these flags; ids, lengths and the other flags of the
         // burst are visible before them (§2.8.9). One publishing store for the whole burst.
-        if let Some(flags) = first_flags {
+        if let Some(flags) = flags {
             R::Atomics::publish(&ring[usize::from(first.slot)].flags, flags);
         }
-        self.next_used = at;
+        self.next_used = first.forward(slots, size);
         self.outstanding -= slots;
         burst.open -= count;
         if let Some(in_flight) = &mut self.in_flight {
             in_flight.completed();
         }
+    }
+
+    /// Writes what says that these chains are used, from a slot on; how many slots, and the flags of the first,
+    /// which are not stored.
+    #[inline(always)]
+    fn write_used(&self, chains: &mut [Chain], from: Cursor) -> (u16, Option<u16>) {
+        let (ring, size) = (self.ring.descriptors(), self.size.get());
+        let (mut at, mut slots, mut first_flags) = (from, 0, None);
+        batches(chains, F::IN_ORDER, |batch| {
+            let slot = &ring[usize::from(at.slot)];
+            slot.id.store(batch.id, Relaxed);
+            slot.len.store(batch.written, Relaxed);
+            let flags = flags::used(at.wrap) | if batch.writable { WRITE } else { 0 };
+            match first_flags {
+                None => first_flags = Some(flags),
+                // Relaxed: the driver gets here only through flags that are stored later, with release.
+                Some(_) => slot.flags.store(flags, Relaxed),
+            }
+            at = at.forward(batch.slots, size);
+            slots += batch.slots;
+        });
+        (slots, first_flags)
     }
 }
 
@@ -237,7 +255,7 @@ where
                 }
             }
             let slot = &ring[usize::from(at.slot)];
-            prefetch_ahead(slot);
+            slot.prefetch_ahead();
             // Acquire: pairs with the driver's release of the head's flags; the rest of the chain is
             // visible after it (§2.8.21.1).
             let head = R::Atomics::observe(&slot.flags);
@@ -375,21 +393,27 @@ where
     }
 }
 
+/// How many of these chains, one behind the other, begin within so many slots.
+#[inline(always)]
+fn begin_in_line(chains: &[Chain], slots: u16) -> usize {
+    let mut begin = 0;
+    let mut counts = 0;
+    for chain in chains.iter().take(LINE.into()) {
+        if begin >= slots {
+            break;
+        }
+        begin += chain.slots;
+        counts += 1;
+    }
+    counts
+}
+
 /// Slots from `from` to `to`; a full lap counts as one.
 fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
     if from.wrap == to.wrap {
         to.slot.saturating_sub(from.slot)
     } else {
         (u32::from(to.slot) + u32::from(size) - u32::from(from.slot)).min(size.into()) as u16
-    }
-}
-
-/// Asks for the second line from this slot on.
-#[inline(always)]
-fn prefetch_ahead<A: Atomics>(slot: &PackedDescriptor<A>) {
-    if tuning::PREFETCH {
-        // Wrapping round is not worth a branch: past the end it is a hint that misses.
-        prefetch(std::ptr::from_ref(slot).wrapping_add(2 * usize::from(LINE)));
     }
 }
 
@@ -430,7 +454,7 @@ fn take_lines<A: Atomics, const WRITABLE: bool>(
     let mut singles = Singles::<WRITABLE>::new(lender, room.into());
     let mut slot = at.slot;
     for (line, chains) in lines.iter().zip(spare).take((room / LINE).into()) {
-        prefetch_ahead(&line[0]);
+        line[0].prefetch_ahead();
         // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
         let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
         let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));

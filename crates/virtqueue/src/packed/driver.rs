@@ -251,8 +251,12 @@ where
         let (ring, size) = (self.ring.descriptors(), self.size.get());
         let (write, mask) = if direction == Direction::FromDevice { (WRITE, u32::MAX) } else { (0, 0) };
         let first = self.next_available;
-        let mut at = first;
-        for (i, buffer) in buffers[..count].iter().enumerate() {
+        // From the last to the first: the device polls the first one's line, and so does not come and take it while
+        // it is being written.
+        let next = first.forward(count as u16, size);
+        let mut at = next;
+        for (i, buffer) in buffers[..count].iter().enumerate().rev() {
+            at = at.back(1, size);
             let writable = buffer.len & mask;
             let id = Self::claim(&mut self.slots, &mut self.free_id, at, buffer.cookie, writable, 1);
             let slot = &ring[usize::from(at.slot)];
@@ -261,9 +265,8 @@ where
                 // Relaxed: the device gets here only through the first slot's flags, published last.
                 slot.flags.store(write | flags::available(at.wrap), Relaxed);
             }
-            at = at.forward(1, size);
         }
-        self.next_available = at;
+        self.next_available = next;
         self.free -= count as u16;
         self.publish((first.slot, write | flags::available(first.wrap)));
         count
