@@ -1,11 +1,9 @@
 //! The two ways in which bytes get to a receiver, and which of them suits it.
-use std::hint::black_box;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-use memory::{LINE_BYTES, SharedSlice, Stream, read_between};
+use memory::{LINE_BYTES, SharedSlice, Stream};
 
-use crate::Lending;
+use crate::HEAD_BYTES;
 
 /// How bytes get to a receiver.
 pub(crate) trait Manner: Copy {
@@ -56,136 +54,195 @@ impl Manner for Stream {
 }
 
 /// Bursts from one comparison to the next.
-const BURSTS: u16 = 128;
-/// Frames that are written in each manner to compare them.
-const FRAMES: usize = 8;
-/// Shorter frames are not compared: there is little to be gained, and too little to be seen.
-const LEAST_BYTES: usize = 256;
+const BURSTS: u16 = 2048;
+/// Bursts that are written in each manner to compare them.
+const STRETCH: u16 = 16;
+/// The first ones of a stretch do not count: they wait for stores that the other manner has left behind.
+const LEFT_BEHIND: u16 = 2;
+/// Frames of a burst that counts; of fewer the clock and the ring are most of what is seen.
+const LEAST_FRAMES: u64 = 16;
+/// Bursts that count in a stretch that says something.
+const LEAST_BURSTS: u16 = STRETCH / 2;
 /// So much must be saved with each line: somewhat more than it costs a receiver that shares a cache with this core
-/// to fetch the line from memory instead. Measured in the running switch: nearly always 16 to 36 ns saved if the
-/// receiver reads its frames on another die, 8 at most if it does so where a cache is shared; nothing if it does
-/// not read them.
-const SAVED_NANOS: u64 = 13;
+/// to fetch the line from memory instead (`docs/decisions/past-the-caches.md`).
+const SAVED_NANOS: u64 = 8;
 /// The majority of so many of the latest comparisons decides.
 const VOTES: i8 = 4;
 
-/// What suits one receiver: found out by doing both now and then.
+/// What suits one receiver: found out by doing both now and then, some bursts in one manner and some in the other.
+///
+/// A burst is timed as a whole. What it stores is not waited for: under load the stores of one burst wait for those
+/// of the one before, and that is what they cost. (One by one they cost half of it, on cores far from each other.)
 #[derive(Debug)]
 pub(crate) struct Choice {
-    stream: Option<Stream>,
-    /// Until the next comparison.
+    able: Option<Stream>,
+    /// What to do with the next burst.
+    current: Option<Stream>,
+    /// Until the end of the next comparison: it takes the last ones.
     bursts: u16,
+    cached: Spent,
+    streamed: Spent,
     /// Comparisons that spoke for streaming less those against it, within limits.
     votes: i8,
+}
+
+/// What one manner has taken in a comparison.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    bursts: u16,
+    ns: u64,
+    bytes: u64,
+}
+
+impl Spent {
+    /// For a line; none if too little was seen.
+    fn line_ns(self) -> Option<u64> {
+        (self.bursts >= LEAST_BURSTS).then(|| self.ns * LINE_BYTES as u64 / self.bytes.max(1))
+    }
 }
 
 impl Choice {
     /// Through the caches until something else is found to be better.
     pub fn new() -> Self {
-        Choice { stream: Stream::detect(), bursts: BURSTS, votes: -VOTES }
+        Choice {
+            able: Stream::detect(),
+            current: None,
+            bursts: BURSTS,
+            cached: Spent::default(),
+            streamed: Spent::default(),
+            votes: -VOTES,
+        }
     }
 
-    /// Streams, whatever the comparisons say at first.
+    /// Compares soon; until then it streams or does not, whatever is better.
     #[cfg(test)]
-    pub fn streaming() -> Self {
-        Choice { votes: VOTES, ..Choice::new() }
+    pub fn for_test(streams: bool) -> Self {
+        let stream = Stream::detect().filter(|_| streams);
+        Choice { current: stream, bursts: 3 * STRETCH, ..Choice::new() }
     }
 
-    /// To stream with, where that is better.
+    /// To be called before each burst; the time, if this one is compared.
+    #[inline(always)]
+    pub fn begin(&mut self) -> Option<Instant> {
+        self.bursts -= 1;
+        if self.bursts >= 2 * STRETCH { None } else { self.compare() }
+    }
+
+    #[cold]
+    fn compare(&mut self) -> Option<Instant> {
+        let Some(stream) = self.able else {
+            self.bursts = BURSTS;
+            return None;
+        };
+        self.current = Some(stream).filter(|_| self.bursts < STRETCH);
+        Some(Instant::now())
+    }
+
+    /// To stream the burst with, if it is to be streamed.
     #[inline(always)]
     pub fn stream(&self) -> Option<Stream> {
-        if self.votes > 0 { self.stream } else { None }
+        self.current
     }
 
-    /// To be told of each burst: whether it should be used to compare, if it is fit for that.
-    #[inline(always)]
-    pub fn is_due(&mut self) -> bool {
-        self.bursts -= 1;
-        if self.bursts > 0 {
-            return false;
+    /// To be called after a burst that is compared, with what was delivered of it.
+    #[cold]
+    pub fn end(&mut self, begun: Instant, frames: u64, bytes: u64) {
+        let ns = begun.elapsed().as_nanos() as u64;
+        let counts = self.bursts % STRETCH < STRETCH - LEFT_BEHIND
+            && frames >= LEAST_FRAMES
+            // Shorter ones fill no line, so they never go past the caches.
+            && bytes >= frames * HEAD_BYTES as u64;
+        if counts {
+            let spent = if self.bursts < STRETCH { &mut self.streamed } else { &mut self.cached };
+            spent.bursts += 1;
+            spent.ns += ns;
+            spent.bytes += bytes;
+        }
+        if self.bursts == 0 {
+            self.judge();
+        }
+    }
+
+    fn judge(&mut self) {
+        let (cached, streamed) = (std::mem::take(&mut self.cached), std::mem::take(&mut self.streamed));
+        if let Some((cached_ns, streamed_ns)) = cached.line_ns().zip(streamed.line_ns()) {
+            let better = cached_ns > streamed_ns + SAVED_NANOS;
+            self.votes = (self.votes + if better { 1 } else { -1 }).clamp(-VOTES, VOTES);
         }
         self.bursts = BURSTS;
-        true
+        self.current = self.able.filter(|_| self.votes > 0);
     }
-
-    /// Which frames to compare with, if these are fit for it.
-    pub fn trial<'a>(&self, lending: &Lending, which: &'a [u16]) -> Option<Trial<'a>> {
-        let stream = self.stream?;
-        let (cached, streamed) = which.get(..2 * FRAMES)?.split_at(FRAMES);
-        let frames = || cached.iter().chain(streamed).map(|index| lending.frame(usize::from(*index)));
-        if frames().any(|frame| frame.len_bytes() < LEAST_BYTES) {
-            return None;
-        }
-        // They come from their sender now, so that the way from there is in neither time. (Of longer ones it is in
-        // both.)
-        let mut bytes = [0; 2048];
-        for frame in frames() {
-            let (pieces, skip) = frame.pieces();
-            black_box(read_between(pieces.iter().copied(), skip, &mut bytes));
-        }
-        Some(Trial { stream, cached, streamed })
-    }
-
-    /// Compares what a line took.
-    pub fn judge(&mut self, Nanos(cached): Nanos, Nanos(streamed): Nanos) {
-        let better = cached > streamed + SAVED_NANOS;
-        self.votes = (self.votes + if better { 1 } else { -1 }).clamp(-VOTES, VOTES);
-    }
-}
-
-/// As many frames for each manner.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Trial<'a> {
-    pub stream: Stream,
-    pub cached: &'a [u16],
-    pub streamed: &'a [u16],
-}
-
-/// Time for one cache line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Nanos(u64);
-
-/// How long a line takes until it is there; nothing if `deliver` does not say how many bytes it was.
-pub(crate) fn timed(deliver: impl FnOnce() -> Option<u64>) -> Option<Nanos> {
-    // Neither what was stored before nor what still is to be stored counts.
-    fence(Ordering::SeqCst);
-    let begin = Instant::now();
-    let bytes = deliver()?;
-    fence(Ordering::SeqCst);
-    Some(Nanos(begin.elapsed().as_nanos() as u64 * LINE_BYTES as u64 / bytes.max(1)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STREAMED: Nanos = Nanos(5);
+    const STREAMED: u64 = 5;
+
+    /// One comparison in which a line took so long.
+    fn found(choice: &mut Choice, cached_ns: u64) {
+        let spent = |ns| Spent { bursts: STRETCH, ns: ns * 100, bytes: 100 * LINE_BYTES as u64 };
+        (choice.cached, choice.streamed) = (spent(cached_ns), spent(STREAMED));
+        choice.judge();
+    }
 
     #[test]
     fn the_latest_comparisons_decide() {
         let mut choice = Choice::new();
-        if choice.stream.is_none() {
+        if choice.able.is_none() {
             println!("this processor has no stores that go past the caches: nothing to choose");
             return;
         }
-        let far = Nanos(25);
+        let (near, far) = (12, 25);
         assert!(choice.stream().is_none());
-        (0..VOTES).for_each(|_| choice.judge(far, STREAMED));
+        (0..VOTES).for_each(|_| found(&mut choice, far));
         assert!(choice.stream().is_none(), "as many against it as for it");
-        choice.judge(far, STREAMED);
+        found(&mut choice, far);
         assert!(choice.stream().is_some());
-        (0..100).for_each(|_| choice.judge(far, STREAMED));
-        let near = Nanos(12);
-        (1..VOTES).for_each(|_| choice.judge(near, STREAMED));
+        (0..100).for_each(|_| found(&mut choice, far));
+        (1..VOTES).for_each(|_| found(&mut choice, near));
         assert!(choice.stream().is_some(), "the receiver was interrupted, not moved");
-        choice.judge(near, STREAMED);
+        found(&mut choice, near);
         assert!(choice.stream().is_none());
+        // Nothing was seen: nothing changes.
+        (0..100).for_each(|_| choice.judge());
+        assert_eq!(choice.votes, 0);
     }
 
     #[test]
-    fn comparisons_are_rare() {
+    fn comparisons_are_rare_and_both_manners_have_as_many_bursts() {
         let mut choice = Choice::new();
-        let due = (0..10 * usize::from(BURSTS)).filter(|_| choice.is_due()).count();
-        assert_eq!(due, 10);
+        if choice.able.is_none() {
+            println!("this processor has no stores that go past the caches: nothing to compare");
+            return;
+        }
+        let (mut compared, mut counted) = ([0, 0], [0, 0]);
+        for _ in 0..10 * u32::from(BURSTS) {
+            let Some(begun) = choice.begin() else { continue };
+            compared[usize::from(choice.stream().is_some())] += 1;
+            let before = [choice.cached.bursts, choice.streamed.bursts];
+            choice.end(begun, 32, 32 * 64);
+            let after = [choice.cached.bursts, choice.streamed.bursts];
+            (0..2).for_each(|i| counted[i] += u32::from(after[i].saturating_sub(before[i])));
+        }
+        let each = 10 * u32::from(STRETCH);
+        assert_eq!(compared, [each; 2]);
+        // The last of each comparison is judged at once.
+        let left_behind = 10 * u32::from(LEFT_BEHIND);
+        assert_eq!(counted, [each - left_behind, each - left_behind - 10]);
+    }
+
+    #[test]
+    fn few_frames_and_short_ones_say_nothing() {
+        for (frames, bytes) in [(LEAST_FRAMES - 1, 1 << 20), (32, 32 * 60)] {
+            let mut choice = Choice { votes: 1, ..Choice::new() };
+            for _ in 0..BURSTS {
+                if let Some(begun) = choice.begin() {
+                    choice.end(begun, frames, bytes);
+                }
+            }
+            assert_eq!(choice.votes, 1);
+        }
     }
 }

@@ -14,7 +14,7 @@ use virtio::net::{
 };
 
 use crate::{DropReason, Frame, HEAD_BYTES};
-pub(crate) use manner::{Cached, Choice, Manner, Nanos, Trial, timed};
+pub(crate) use manner::{Cached, Choice, Manner};
 
 /// Room for the headers of a frame that is changed on its way; to be used again for the next.
 #[derive(Debug)]

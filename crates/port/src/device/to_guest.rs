@@ -6,7 +6,7 @@ use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
 
-use crate::deliver::{Cached, Choice, Manner, Nanos, Parcels, Scratch, Trial, timed, write_plain};
+use crate::deliver::{Cached, Choice, Manner, Parcels, Scratch, write_plain};
 use crate::device::EventFd;
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
@@ -120,8 +120,8 @@ impl ToGuest {
     }
 
     #[cfg(test)]
-    pub(crate) fn stream_at_first(&mut self) {
-        self.choice = Choice::streaming();
+    pub(crate) fn set_choice(&mut self, choice: Choice) {
+        self.choice = choice;
     }
 
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
@@ -131,42 +131,10 @@ impl ToGuest {
         if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
-        let compared = if self.choice.is_due() { self.compare(lending, which, tally) } else { 0 };
-        let which = &which[compared..];
-        compared
-            + match self.choice.stream() {
-                None => self.fill_plain(Cached, lending, which, tally),
-                Some(stream) => self.stream_plain(stream, lending, which, tally),
-            }
-    }
-
-    /// Delivers some in each manner, to know which one suits this driver; how many.
-    #[cold]
-    fn compare(&mut self, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
-        let Some(Trial { stream, cached, streamed }) = self.choice.trial(lending, which) else { return 0 };
-        let before = self.next;
-        // Where there was no room for all of the first, there is none for the second.
-        if let Some(cached) = self.time_plain(Cached, lending, cached, tally)
-            && let Some(streamed) = self.time_plain(stream, lending, streamed, tally)
-        {
-            self.choice.judge(cached, streamed);
+        match self.choice.stream() {
+            None => self.fill_plain(Cached, lending, which, tally),
+            Some(stream) => self.stream_plain(stream, lending, which, tally),
         }
-        self.next - before
-    }
-
-    /// As [`ToGuest::fill_plain`]; what a line took, if all of them were plain and had room.
-    fn time_plain(
-        &mut self,
-        manner: impl Manner,
-        lending: &Lending,
-        which: &[u16],
-        tally: &mut Tally,
-    ) -> Option<Nanos> {
-        let before = tally.bytes;
-        timed(|| {
-            let delivered = self.fill_plain(manner, lending, which, tally);
-            (delivered == which.len()).then_some(tally.bytes - before)
-        })
     }
 
     #[inline(never)] // the way of nearly all frames is not to be longer for it
@@ -384,6 +352,7 @@ impl Sink for ToGuest {
             return Ok(());
         }
         (self.dry, self.unusable) = (None, 0);
+        let compared = self.choice.begin();
         let mut tally = Tally::default();
         let mut left = which;
         loop {
@@ -395,9 +364,11 @@ impl Sink for ToGuest {
         }
         self.give_back();
         self.counters.passed(tally.frames, tally.bytes);
-        if let Some(call) = &self.call
-            && self.queue.needs_call()
-        {
+        let needs_call = self.call.is_some() && self.queue.needs_call();
+        if let Some(begun) = compared {
+            self.choice.end(begun, tally.frames, tally.bytes);
+        }
+        if let Some(call) = self.call.as_ref().filter(|_| needs_call) {
             call.notify();
             self.counters.notified();
         }

@@ -6,6 +6,7 @@ use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, Layout, RingFeatures};
 
 use super::*;
+use crate::deliver::Choice;
 use crate::device::{ToGuest, ToGuestOptions};
 use crate::event_fd::EventFd;
 use crate::{DropReason, HEAD_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
@@ -212,9 +213,7 @@ fn the_manner_of_writing_is_not_to_be_seen() {
                 max_frame_bytes: None,
             };
             let mut fills = ToGuest::new(device, options, None, true, Arc::default());
-            if streams {
-                fills.stream_at_first();
-            }
+            fills.set_choice(Choice::for_test(streams));
             // One of them fits no buffer.
             let frames: Vec<_> = (0..BURST).map(|i| frame(i as u8, 256 + 25 * i)).collect();
             let lengths = [60, 1076, 3000, 64, 700, 65];
