@@ -222,6 +222,13 @@ pub enum DriverKind {
 }
 
 impl DriverKind {
+    pub fn short_name(self) -> &'static str {
+        match self {
+            DriverKind::Dpdk => "DPDK",
+            DriverKind::Tautline => "Tautline",
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             DriverKind::Dpdk => "DPDK driver, payload not touched",

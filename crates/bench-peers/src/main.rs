@@ -8,11 +8,13 @@ mod cell;
 mod child;
 mod cpus;
 mod device;
+mod distance;
 mod driver;
 mod endpoint;
 mod floor;
 mod generator;
 mod interrupt;
+mod overview;
 mod own;
 mod progress;
 mod records;
@@ -73,11 +75,11 @@ struct Arguments {
     topologies: Vec<Topology>,
 
     /// Turns of each system in each cell; six or more for intervals.
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
     /// Length of a trial, ms.
-    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(50..))]
+    #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u64).range(50..))]
     trial_ms: u64,
 
     /// Length of a trial of the search for zero loss, ms.

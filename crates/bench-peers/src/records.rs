@@ -91,6 +91,8 @@ pub struct BoundRecord {
     /// From one buffer to the next.
     pub lines_apart: usize,
     pub frames_per_second: f64,
+    /// Until the driver's core had a line that the switch's had just written, before the round and after it.
+    pub line_ns: [f64; 2],
 }
 
 /// What DPDK's driver says that it uses, by path of the ring.
@@ -130,5 +132,64 @@ impl Results {
         let new = path.with_extension("new");
         std::fs::write(&new, serde_json::to_vec(self)?)?;
         Ok(std::fs::rename(&new, path)?)
+    }
+}
+
+/// A trial of a round that was not disturbed.
+#[cfg(test)]
+pub fn trial_for_tests(link: crate::cell::Link, system: System, frames_per_second: f64) -> Trial {
+    use crate::cell::{DriverKind, Link, Topology};
+    let cell = Cell { driver: DriverKind::Dpdk, topology: Topology::Vm2vm, link, frame_bytes: 64 };
+    let usage = match link {
+        Link::Ring(_) => UsageRecord { idle_share: Some(0.25), busy_ns_per_frame: Some(50.0) },
+        Link::Tap(_) => UsageRecord::default(),
+    };
+    Trial {
+        cell,
+        system,
+        round: 0,
+        attempt: 0,
+        frames_per_second,
+        window_ns: 1,
+        device: usage,
+        driver: usage,
+        steal_ns: 0,
+        other_load_ns: 0,
+        clock_jump_ns: 0,
+        verdict: Verdict::Accepted,
+    }
+}
+
+/// A run in which nothing was measured.
+#[cfg(test)]
+pub fn results_for_tests() -> Results {
+    Results {
+        schema: SCHEMA,
+        started: "2026-01-02T03:04:05Z".to_owned(),
+        host: HostFacts {
+            cpu_model: "Some CPU".to_owned(),
+            cpus_online: 2,
+            kernel: "6.1.0 #1 SMP".to_owned(),
+            ..HostFacts::default()
+        },
+        versions: ["tautline 0.1.0", "DPDK 22.11", "Open vSwitch 3.1"].map(str::to_owned).to_vec(),
+        plan: Plan {
+            quick: false,
+            rounds: 1,
+            trial_ms: 300,
+            search_trial_ms: 200,
+            search_ring: 1024,
+            driver_cpu: 0,
+            switch_cpu: 1,
+            limit_s: 60,
+            noise_limits: true,
+            packed_buffers: false,
+        },
+        driver_paths: Vec::new(),
+        bounds: Vec::new(),
+        trials: Vec::new(),
+        zero_loss: Vec::new(),
+        left_out: Vec::new(),
+        took: Vec::new(),
     }
 }

@@ -5,7 +5,10 @@ use measure::bootstrap::{Block, RatioEstimate, ratio};
 use measure::statistics::median;
 use traffic::search::Finding;
 
-use crate::cell::{BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, System, Topology, ZERO_LOSS_GOAL, goal};
+use crate::cell::{
+    BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, goal,
+};
+use crate::distance::{Distance, Distances};
 use crate::records::{Results, Trial, UsageRecord, ZeroLoss};
 
 /// Idle shares closer than this say that both sides were at their limit.
@@ -72,11 +75,13 @@ impl Reached {
     }
 }
 
-/// One system in one cell.
+/// One system in one cell, in the rounds of one distance.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub cell: Cell,
+    pub distance: Distance,
     pub system: System,
+    pub rounds: usize,
     /// Median over the rounds.
     pub frames_per_second: f64,
     /// To testpmd; none of testpmd itself.
@@ -131,31 +136,32 @@ impl Row {
 /// All rows of a topology and a driver, what matters first: small and large frames before those between.
 pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Row> {
     let of_table = |trial: &&Trial| trial.cell.driver == driver && trial.cell.topology == topology;
-    let trials: Vec<&Trial> =
-        results.trials.iter().filter(of_table).filter(|trial| trial.verdict.counts()).collect();
-    let mut cells: Vec<Cell> =
-        trials.iter().map(|trial| trial.cell).collect::<BTreeSet<_>>().into_iter().collect();
-    cells.sort_by_key(|cell| (!matches!(cell.frame_bytes, 64 | 1518), cell.frame_bytes, cell.link));
-    let mut rows = Vec::new();
-    for cell in cells {
-        let mut of_system: BTreeMap<System, Vec<&Trial>> = BTreeMap::new();
-        for trial in trials.iter().filter(|trial| trial.cell == cell) {
-            of_system.entry(trial.system).or_default().push(trial);
-        }
-        for (system, own) in &of_system {
-            rows.push(row(results, cell, *system, own, &of_system));
-        }
+    let trials = results.trials.iter().filter(of_table).filter(|trial| trial.verdict.counts());
+    let distances = Distances::of(results);
+    let mut groups: BTreeMap<(Cell, Distance), BySystem<'_>> = BTreeMap::new();
+    for trial in trials {
+        // Where there are no rings, nothing travels.
+        let distance = match trial.cell.link {
+            Link::Ring(_) => distances.in_round(results, &trial.cell, trial.round),
+            Link::Tap(_) => Some(Distance::Same),
+        };
+        let Some(distance) = distance else { continue };
+        groups.entry((trial.cell, distance)).or_default().entry(trial.system).or_default().push(trial);
     }
-    rows
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((cell, distance), _)| {
+        (!matches!(cell.frame_bytes, 64 | 1518), cell.frame_bytes, cell.link, *distance)
+    });
+    let of_group = |((cell, distance), of_system): &((Cell, Distance), BySystem<'_>)| -> Vec<Row> {
+        of_system.keys().map(|system| row(results, *cell, *distance, *system, of_system)).collect()
+    };
+    groups.iter().flat_map(of_group).collect()
 }
 
-fn row(
-    results: &Results,
-    cell: Cell,
-    system: System,
-    own: &[&Trial],
-    of_system: &BTreeMap<System, Vec<&Trial>>,
-) -> Row {
+type BySystem<'a> = BTreeMap<System, Vec<&'a Trial>>;
+
+fn row(results: &Results, cell: Cell, distance: Distance, system: System, of_system: &BySystem<'_>) -> Row {
+    let own = &of_system[&system];
     let to = |base: System| {
         let base = of_system.get(&base).filter(|_| base != system)?;
         ratio(&blocks(base, own))
@@ -188,7 +194,9 @@ fn row(
     let ovs = (system == System::TautlineLearning).then_some(System::OvsLearning);
     Row {
         cell,
+        distance,
         system,
+        rounds: own.len(),
         frames_per_second,
         ratio: to(System::Testpmd),
         goal: goal(&cell, system, System::Testpmd),

@@ -5,8 +5,10 @@ use comfy_table::{LineStyle, TableStyle};
 use measure::bootstrap::RatioEstimate;
 
 use crate::cell::{Cell, DriverKind, Link, System, Topology, ZERO_LOSS_GOAL};
+use crate::distance::{Distance, Distances};
+use crate::overview::{self, Group};
 use crate::records::Results;
-use crate::summary::{Row, floor, repeats, rows, zero_loss};
+use crate::summary::{Reached, Row, floor, repeats, rows, zero_loss};
 
 struct Table {
     title: String,
@@ -14,9 +16,12 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
-const HEADER: [&str; 10] = [
+const CORES: &str = "cores (rounds)";
+
+const HEADER: [&str; 11] = [
     "bytes",
     "ring",
+    CORES,
     "system",
     "Mpps",
     "over testpmd",
@@ -66,22 +71,24 @@ pub fn markdown(results: &Results) -> String {
             false => "each of DPDK's buffers in a page of its own",
         },
     );
-    for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
-        for topology in Topology::ALL {
-            pivot(&mut text, &rows(results, driver, topology));
-        }
-    }
-    for table in [floor_table(results), zero_loss_table(results)].into_iter().flatten() {
+    let mut add = |table: Table| {
         let _ = writeln!(text, "\n### {}\n", table.title);
         lines(&mut text, &table.header, &table.rows);
+    };
+    overview_table(results).into_iter().for_each(&mut add);
+    for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
+        for topology in Topology::ALL {
+            pivot(&rows(results, driver, topology)).into_iter().for_each(&mut add);
+        }
     }
+    [floor_table(results), zero_loss_table(results)].into_iter().flatten().for_each(add);
     text + "\n" + &remarks(results)
 }
 
 /// One table of a page.
-fn pivot(text: &mut String, rows: &[Row]) {
+fn pivot(rows: &[Row]) -> Option<Table> {
     let rows: Vec<&Row> = rows.iter().filter(|row| matches!(row.cell.link, Link::Ring(_))).collect();
-    let Some(first) = rows.first() else { return };
+    let first = rows.first()?;
     let (topology, driver) = (first.cell.topology, first.cell.driver);
     let systems: Vec<System> = System::of(topology)
         .iter()
@@ -89,17 +96,23 @@ fn pivot(text: &mut String, rows: &[Row]) {
         .filter(|system| rows.iter().any(|row| row.system == *system))
         .collect();
     let ours = systems.iter().copied().find(|system| system.is_ours());
-    let mut header = vec!["bytes", "ring"];
+    let mut header = vec!["bytes", "ring", CORES];
     header.extend(systems.iter().map(|system| system.name()));
-    let over =
-        ours.map(|ours| format!("{} over testpmd", ours.name().trim_start_matches("tautline switch, ")));
-    header.extend([over.as_deref().unwrap_or("over testpmd"), "floor / target", "limited by"]);
-    let mut cells: Vec<Cell> = rows.iter().map(|row| row.cell).collect();
-    cells.retain(|cell| matches!(cell.frame_bytes, 64 | 1518));
-    cells.dedup();
-    let line = |cell: &Cell| {
-        let row = |system: System| rows.iter().find(|row| row.cell == *cell && row.system == system);
+    let over = match ours {
+        Some(System::TautlineWire) => "wire over testpmd",
+        _ => "over testpmd",
+    };
+    header.extend([over, "floor / target", "limited by"]);
+    let mut groups: Vec<(Cell, Distance)> = rows.iter().map(|row| (row.cell, row.distance)).collect();
+    groups.retain(|(cell, _)| matches!(cell.frame_bytes, 64 | 1518));
+    groups.dedup();
+    let line = |(cell, distance): &(Cell, Distance)| {
+        let row = |system: System| {
+            rows.iter().find(|row| row.cell == *cell && row.distance == *distance && row.system == system)
+        };
         let mut line = vec![cell.frame_bytes.to_string(), cell.link_name().to_owned()];
+        let rounds = systems.iter().filter_map(|system| Some(row(*system)?.rounds)).max();
+        line.push(cores(*distance, rounds.unwrap_or(0)));
         line.extend(systems.iter().map(|system| {
             row(*system).map_or("–".to_owned(), |row| format!("{:.2}", row.frames_per_second / 1e6))
         }));
@@ -112,9 +125,46 @@ fn pivot(text: &mut String, rows: &[Row]) {
         line.push(own.map_or("–", |row| row.bottleneck().name()).to_owned());
         line
     };
-    let drawn: Vec<Vec<String>> = cells.iter().map(line).collect();
-    let _ = writeln!(text, "\n### {}, Mpps: {}\n", topology.name(), driver.name());
-    lines(text, &header, &drawn);
+    let rows: Vec<Vec<String>> = groups.iter().map(line).collect();
+    let title = format!("{}, Mpps: {}", topology.name(), driver.name());
+    (!rows.is_empty()).then_some(Table { title, header, rows })
+}
+
+/// Near or far, and in how many rounds.
+fn cores(distance: Distance, rounds: usize) -> String {
+    format!("{} ({rounds})", distance.name()).trim_start().to_owned()
+}
+
+/// What was found, in a few lines.
+fn overview_table(results: &Results) -> Option<Table> {
+    let found = overview::lines(results);
+    let distances: Vec<Distance> = found.first()?.ratios.iter().map(|(distance, _)| *distance).collect();
+    let mut header = vec!["driver", "way", "bytes", "rings", "figure"];
+    header.extend(distances.iter().map(|distance| match distance {
+        Distance::Same => "ratio (rounds)",
+        Distance::Near => "near cores (rounds)",
+        Distance::Far => "far cores (rounds)",
+    }));
+    header.push("floor / target");
+    let rows = found.iter().map(|line| {
+        let Group { driver, figure, topology, frame_bytes, packed } = line.group;
+        let mut cells = vec![
+            driver.short_name().to_owned(),
+            topology.name().to_owned(),
+            frame_bytes.to_string(),
+            if packed { "packed" } else { "split" }.to_owned(),
+            figure.name().to_owned(),
+        ];
+        cells.extend(line.ratios.iter().map(|(_, ratio)| {
+            let Some(ratio) = ratio else { return "–".to_owned() };
+            let reached = line.goal.map(|goal| format!(": {}", Reached::of(ratio.ratio, goal).name()));
+            format!("{} ({}){}", estimate(*ratio), ratio.blocks, reached.unwrap_or_default())
+        }));
+        cells.push(line.goal.map_or("–".to_owned(), |goal| format!("{} / {}", goal.floor, goal.target)));
+        cells
+    });
+    let (title, rows) = ("Ratios, all ring paths of a layout together".to_owned(), rows.collect());
+    Some(Table { title, header, rows })
 }
 
 fn lines(text: &mut String, header: &[&str], rows: &[Vec<String>]) {
@@ -131,7 +181,7 @@ fn lines(text: &mut String, header: &[&str], rows: &[Vec<String>]) {
 }
 
 fn tables(results: &Results) -> Vec<Table> {
-    let mut tables = Vec::new();
+    let mut tables: Vec<Table> = overview_table(results).into_iter().collect();
     for driver in [DriverKind::Dpdk, DriverKind::Tautline] {
         for topology in Topology::ALL {
             let rows = rows(results, driver, topology);
@@ -174,6 +224,7 @@ fn cells(row: &Row) -> Vec<String> {
     vec![
         row.cell.frame_bytes.to_string(),
         row.cell.link_name().to_owned(),
+        of_sides(cores(row.distance, row.rounds)),
         row.system.name().to_owned() + if row.noisy > 0 { " *" } else { "" },
         format!("{:.2}", row.frames_per_second / 1e6),
         row.ratio.map_or_else(none, estimate),
@@ -271,11 +322,29 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { title, header, rows })
 }
 
+/// What was near and what was far, if there was both.
+fn distances(results: &Results) -> String {
+    let distances = Distances::of(results);
+    let Distances::Two { limit_ns } = distances else { return String::new() };
+    let mut text = format!(
+        "The host moved the two CPUs: a line that one has just written took the other less than {limit_ns:.0} ns \
+         in some rounds and more in others."
+    );
+    for distance in distances.all() {
+        if let Some((line_ns, rounds)) = distances.line_ns(results, *distance) {
+            let _ = write!(text, " {}: {line_ns:.0} ns, {rounds} rounds.", distance.name());
+        }
+    }
+    text + " Rounds in which it changed are in no figure.\n"
+}
+
 fn remarks(results: &Results) -> String {
     let (discarded, noisy) = repeats(results);
-    let mut text = format!(
+    let mut text = distances(results);
+    let _ = writeln!(
+        text,
         "{discarded} trials were thrown away and repeated because of stolen time or other load; {noisy} count \
-         though they were disturbed (*).\n"
+         though they were disturbed (*)."
     );
     if !results.plan.noise_limits {
         text += "Noise limits were off: these figures show that it works, not how fast it is.\n";
@@ -291,62 +360,14 @@ fn remarks(results: &Results) -> String {
 
 #[cfg(test)]
 mod tests {
-    use measure::Verdict;
-    use measure::host_facts::HostFacts;
-
     use super::*;
     use crate::cell::{RingPath, Tap};
-    use crate::records::{BoundRecord, Plan, SCHEMA, Trial, UsageRecord};
-
-    fn trial(link: Link, system: System, frames_per_second: f64) -> Trial {
-        let cell = Cell { driver: DriverKind::Dpdk, topology: Topology::Vm2vm, link, frame_bytes: 64 };
-        let usage = match link {
-            Link::Ring(_) => UsageRecord { idle_share: Some(0.25), busy_ns_per_frame: Some(50.0) },
-            Link::Tap(_) => UsageRecord::default(),
-        };
-        Trial {
-            cell,
-            system,
-            round: 0,
-            attempt: 0,
-            frames_per_second,
-            window_ns: 1,
-            device: usage,
-            driver: usage,
-            steal_ns: 0,
-            other_load_ns: 0,
-            clock_jump_ns: 0,
-            verdict: Verdict::Accepted,
-        }
-    }
+    use crate::records::{BoundRecord, results_for_tests, trial_for_tests as trial};
 
     fn results() -> Results {
-        let host = HostFacts {
-            cpu_model: "Some CPU".to_owned(),
-            cpus_online: 2,
-            kernel: "6.1.0 #1 SMP".to_owned(),
-            ..HostFacts::default()
-        };
-        let lines = crate::bounds::lines(Topology::Vm2vm, 64);
         let (split, packed) = (Link::Ring(RingPath::Split), Link::Ring(RingPath::Packed));
+        let lines = crate::bounds::lines(Topology::Vm2vm, 64);
         Results {
-            schema: SCHEMA,
-            started: "2026-01-02T03:04:05Z".to_owned(),
-            host,
-            versions: ["tautline 0.1.0", "DPDK 22.11", "Open vSwitch 3.1"].map(str::to_owned).to_vec(),
-            plan: Plan {
-                quick: false,
-                rounds: 1,
-                trial_ms: 300,
-                search_trial_ms: 200,
-                search_ring: 1024,
-                driver_cpu: 0,
-                switch_cpu: 1,
-                limit_s: 60,
-                noise_limits: true,
-                packed_buffers: false,
-            },
-            driver_paths: Vec::new(),
             bounds: vec![BoundRecord {
                 cell: trial(split, System::Testpmd, 0.0).cell,
                 round: 0,
@@ -354,6 +375,7 @@ mod tests {
                 lines_to_driver: lines.to_driver,
                 lines_apart: 64,
                 frames_per_second: 20e6,
+                line_ns: [30.0; 2],
             }],
             trials: vec![
                 trial(split, System::TautlineWire, 10e6),
@@ -362,9 +384,7 @@ mod tests {
                 trial(packed, System::Testpmd, 5e6),
                 trial(Link::Tap(Tap::SystemCalls), System::KernelBridge, 0.5e6),
             ],
-            zero_loss: Vec::new(),
-            left_out: Vec::new(),
-            took: Vec::new(),
+            ..results_for_tests()
         }
     }
 
@@ -378,11 +398,11 @@ mod tests {
         let line = |name: &str| words(text.lines().find(|line| line.contains(name)).unwrap());
         assert_eq!(
             line("kernel bridge"),
-            ["64", "TAP,", "net_tap", "kernel", "bridge", "0.50", "–", "–", "–", "–", "–", "–"]
+            ["64", "TAP,", "net_tap", "–", "kernel", "bridge", "0.50", "–", "–", "–", "–", "–", "–"]
         );
         let testpmd = line("DPDK testpmd");
         assert_eq!(
-            testpmd[4..],
+            testpmd[5..],
             ["5.00", "–", "–", "50.0", "0.25", "(1.00)", "25", "%", "/", "25", "%", "both"]
         );
     }
@@ -399,14 +419,14 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| 64 | split | 10.00 | 5.00 | 2.00 | 1 / 1.5: target | both |",
-                "| 64 | packed | 8.00 | 5.00 | 1.60 | 1 / 1.5: target | both |",
+                "| 64 | split | (1) | 10.00 | 5.00 | 2.00 | 1 / 1.5: target | both |",
+                "| 64 | packed | (1) | 8.00 | 5.00 | 1.60 | 1 / 1.5: target | both |",
                 // Beside the slowest ring.
                 "| 64 | DPDK driver, payload not touched | TAP, net_tap | 0.50 | 8.00 | 16.0 |",
             ]
         );
         // Figures to the right, words to the left.
-        assert!(text.contains("\n|---:|---|---:|---:|---:|---|---|\n"), "{text}");
+        assert!(text.contains("\n|---:|---|---|---:|---:|---:|---|---|\n"), "{text}");
         let mut without = results();
         without.trials.retain(|trial| trial.system != System::KernelBridge);
         assert!(!markdown(&without).contains("bridge"));

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
+pub mod distance;
 pub mod frames;
 pub mod path;
 pub mod results;

@@ -1,0 +1,97 @@
+//! How far two cores are from each other: what a cache line costs that the other one has just written.
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use measure::statistics::median;
+
+use crate::bound::pin;
+
+const LINES: usize = 64;
+/// The median of so many counts: any of them may have been interrupted.
+const TURNS: u64 = 15;
+/// From one line that is used to the next, in lines of 128 bytes: they share neither a prefetcher's region nor a
+/// few sets of the caches.
+const SPACING: usize = 19;
+
+/// Two cache lines, as some prefetchers fetch them.
+#[repr(align(128))]
+#[derive(Default)]
+struct Line(AtomicU64);
+
+/// Nanoseconds until one CPU has a line that the other has just written, one after the other: each says where the
+/// next is. Takes less than a millisecond.
+pub fn line_ns(reader_cpu: usize, writer_cpu: usize) -> std::io::Result<f64> {
+    let lines: Vec<Line> = (0..LINES * SPACING).map(|_| Line::default()).collect();
+    let line = |at: u64| &lines[at as usize * SPACING].0;
+    // Odd while the writer has its turn.
+    let turn = Line::default();
+    let wait = |parity: u64| {
+        loop {
+            let now = turn.0.load(Ordering::Acquire);
+            if now >= 2 * TURNS || now % 2 == parity {
+                break now;
+            }
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let pinned = pin(writer_cpu);
+            loop {
+                let now = wait(1);
+                if now >= 2 * TURNS {
+                    return pinned;
+                }
+                (0..LINES as u64).for_each(|at| line(at).store(next(at), Ordering::Relaxed));
+                turn.0.store(now + 1, Ordering::Release);
+            }
+        });
+        let pinned = pin(reader_cpu);
+        let times: Vec<f64> = (0..TURNS)
+            .map(|_| {
+                turn.0.fetch_add(1, Ordering::Release);
+                wait(0);
+                let begin = Instant::now();
+                let last = (0..LINES).fold(0, |at, _| line(at).load(Ordering::Relaxed));
+                let elapsed = begin.elapsed();
+                std::hint::black_box(last);
+                elapsed.as_nanos() as f64 / LINES as f64
+            })
+            .collect();
+        let joined =
+            writer.join().unwrap_or_else(|_| Err(std::io::Error::other("the other core's thread failed")));
+        pinned.and(joined)?;
+        Ok(median(&times).unwrap_or_default())
+    })
+}
+
+/// Goes through all lines in an order that no prefetcher expects (Hull and Dobell, 1962: every number once).
+fn next(at: u64) -> u64 {
+    (at * 37 + 29) % LINES as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_read_once() {
+        let mut seen = [false; LINES];
+        let last = (0..LINES).fold(0, |at, _| {
+            assert!(!std::mem::replace(&mut seen[at as usize], true));
+            next(at)
+        });
+        assert_eq!(last, 0);
+    }
+
+    #[test]
+    fn a_line_takes_some_time() {
+        let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let cpus: Vec<usize> =
+            (0..nix::sched::CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
+        let (one, other) = (cpus[0], cpus[cpus.len() - 1]);
+        let measured = std::thread::spawn(move || line_ns(one, other).unwrap()).join().unwrap();
+        assert!(measured > 0.0);
+        assert!(std::thread::spawn(move || line_ns(one, 1 << 20)).join().unwrap().is_err());
+    }
+}
