@@ -8,6 +8,7 @@ use peers::testpmd::Buffers;
 
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::Device;
+use crate::distance;
 use crate::driver::Driver;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -375,7 +376,11 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<()> {
         for attempt in 0..ATTEMPTS {
             self.place.interrupt.check()?;
+            // The systems rest.
+            let line_ns = || distance::line_ns(self.place.cpus());
+            let before_ns = line_ns()?;
             let measured = trial(self)?;
+            let line_ns = [before_ns, line_ns()?];
             let noisy = disturbance(measured.window, &measured.noise).filter(|_| self.order.noise_limits);
             let nothing = measured.frames_per_second == 0.0;
             if nothing && attempt + 1 == ATTEMPTS {
@@ -396,6 +401,7 @@ impl<'a> Bench<'a> {
                 attempt,
                 frames_per_second: measured.frames_per_second,
                 window_ns: measured.window.as_nanos() as u64,
+                line_ns,
                 device: measured.device.into(),
                 driver: measured.driver.into(),
                 steal_ns: measured.noise.steal_ns,

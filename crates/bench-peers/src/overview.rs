@@ -86,7 +86,7 @@ pub fn lines(results: &Results) -> Vec<Line> {
         else {
             continue;
         };
-        let Some(distance) = distances.in_round(results, &trial.cell, trial.round) else { continue };
+        let Some(distance) = distances.in_trial(trial) else { continue };
         for figure in Figure::ALL {
             let (own, base) = figure.systems(topology);
             let Some(value) = figure.of(trial).filter(|_| trial.system == own || trial.system == base) else {
@@ -115,7 +115,7 @@ pub fn lines(results: &Results) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::cell::RingPath;
-    use crate::records::{BoundRecord, results_for_tests, trial_for_tests};
+    use crate::records::{results_for_tests, trial_for_tests};
 
     #[test]
     fn rounds_of_one_distance_and_one_layout_stand_together() {
@@ -131,18 +131,10 @@ mod tests {
                 results.trials.push(Trial {
                     cell,
                     round,
+                    line_ns: [line_ns; 2],
                     ..trial_for_tests(cell.link, system, frames_per_second)
                 });
             }
-            results.bounds.push(BoundRecord {
-                cell,
-                round,
-                lines_to_switch: 1,
-                lines_to_driver: 1,
-                lines_apart: 64,
-                frames_per_second: 1e7,
-                line_ns: [line_ns; 2],
-            });
         };
         for number in 0..4 {
             round(RingPath::Packed, number, 28.0, 30e6, 15e6);

@@ -41,6 +41,8 @@ pub struct Trial {
     pub attempt: u32,
     pub frames_per_second: f64,
     pub window_ns: u64,
+    /// Until the driver's core had a line that the switch's had just written, before the trial and after it.
+    pub line_ns: [f64; 2],
     /// The switch's side.
     pub device: UsageRecord,
     /// The guest's side.
@@ -91,8 +93,6 @@ pub struct BoundRecord {
     /// From one buffer to the next.
     pub lines_apart: usize,
     pub frames_per_second: f64,
-    /// Until the driver's core had a line that the switch's had just written, before the round and after it.
-    pub line_ns: [f64; 2],
 }
 
 /// What DPDK's driver says that it uses, by path of the ring.
@@ -151,6 +151,7 @@ pub fn trial_for_tests(link: crate::cell::Link, system: System, frames_per_secon
         attempt: 0,
         frames_per_second,
         window_ns: 1,
+        line_ns: [30.0; 2],
         device: usage,
         driver: usage,
         steal_ns: 0,

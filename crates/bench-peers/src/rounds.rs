@@ -2,8 +2,11 @@
 use measure::Verdict;
 
 use crate::bench::Bench;
-use crate::bounds::{self, Allowed};
+use crate::bounds;
 use crate::cell::Cell;
+
+/// A rate over the same rate a moment before, on a machine that has not changed.
+pub const STEADY: std::ops::RangeInclusive<f64> = 0.75..=1.33;
 
 /// Rounds of a cell that are done again because the machine changed in them.
 const REPEATS: u32 = 3;
@@ -14,8 +17,8 @@ pub struct Rounds {
     pub number: u32,
     /// Rounds that may still be thrown away.
     repeats: u32,
-    /// What the machine allowed before it.
-    before: Allowed,
+    /// What the bound was before it.
+    bound_fps: f64,
     /// Its first trial, by its place among the results.
     first_trial: usize,
 }
@@ -23,25 +26,20 @@ pub struct Rounds {
 impl Bench<'_> {
     /// Begins with what the machine allows now.
     pub fn rounds(&self, cell: &Cell) -> anyhow::Result<Rounds> {
-        let before = bounds::measure(cell, self.order.buffers, self.place.cpus())?;
+        let bound_fps = bounds::frames_per_second(cell, self.order.buffers, self.place.cpus())?;
         let first_trial = self.results.trials.len();
-        Ok(Rounds { number: 0, repeats: REPEATS, before, first_trial })
+        Ok(Rounds { number: 0, repeats: REPEATS, bound_fps, first_trial })
     }
 
     /// The bound has its turn while the systems rest. Where it is another than before the round, what was measured
     /// first and what was measured last are not to be held against each other: the round is thrown away.
     pub fn end_round(&mut self, cell: &Cell, rounds: &mut Rounds) -> anyhow::Result<()> {
-        let after = bounds::measure(cell, self.order.buffers, self.place.cpus())?;
-        let before = std::mem::replace(&mut rounds.before, after);
+        let bound_fps = bounds::frames_per_second(cell, self.order.buffers, self.place.cpus())?;
+        let steady = STEADY.contains(&(bound_fps / rounds.bound_fps));
+        rounds.bound_fps = bound_fps;
         let final_try = rounds.repeats == 0 || self.is_behind();
-        if after.is_steady(&before) || final_try || !self.order.noise_limits {
-            self.results.bounds.push(bounds::record(
-                cell,
-                self.order.buffers,
-                rounds.number,
-                &before,
-                &after,
-            ));
+        if steady || final_try || !self.order.noise_limits {
+            self.results.bounds.push(bounds::record(cell, self.order.buffers, rounds.number, bound_fps));
             rounds.number += 1;
         } else {
             for trial in &mut self.results.trials[rounds.first_trial..] {

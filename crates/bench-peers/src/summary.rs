@@ -142,7 +142,7 @@ pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Ro
     for trial in trials {
         // Where there are no rings, nothing travels.
         let distance = match trial.cell.link {
-            Link::Ring(_) => distances.in_round(results, &trial.cell, trial.round),
+            Link::Ring(_) => distances.in_trial(trial),
             Link::Tap(_) => Some(Distance::Same),
         };
         let Some(distance) = distance else { continue };
@@ -226,8 +226,12 @@ fn blocks(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
 pub fn floor(results: &Results) -> Vec<(Row, Option<f64>)> {
     let of_driver = |driver| {
         let rows = rows(results, driver, Topology::Vm2vm);
+        // The bridge has no second core that could be far.
+        let nearest =
+            rows.iter().filter(|row| row.system == System::TautlineWire).map(|row| row.distance).min();
         let wire_fps = |frame_bytes: u16| {
             let same = rows.iter().filter(|row| row.cell.frame_bytes == frame_bytes);
+            let same = same.filter(|row| Some(row.distance) == nearest);
             same.filter(|row| row.system == System::TautlineWire)
                 .map(|row| row.frames_per_second)
                 .reduce(f64::min)

@@ -54,7 +54,7 @@ pub fn markdown(results: &Results) -> String {
         hypervisor => format!(", itself a guest of {hypervisor}"),
     };
     let mut text = format!(
-        "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians of {} × {} ms; \
+        "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians over the rounds ({} in each cell) of {} ms; \
          ratios with 95 % intervals. One switch core (CPU {}), one driver core (CPU {}), rings of 256, \
          no huge pages, {}.\n",
         results.started.split('T').next().unwrap_or_default(),
@@ -328,14 +328,14 @@ fn distances(results: &Results) -> String {
     let Distances::Two { limit_ns } = distances else { return String::new() };
     let mut text = format!(
         "The host moved the two CPUs: a line that one has just written took the other less than {limit_ns:.0} ns \
-         in some rounds and more in others."
+         in some trials and more in others."
     );
     for distance in distances.all() {
-        if let Some((line_ns, rounds)) = distances.line_ns(results, *distance) {
-            let _ = write!(text, " {}: {line_ns:.0} ns, {rounds} rounds.", distance.name());
+        if let Some((line_ns, trials)) = distances.line_ns(results, *distance) {
+            let _ = write!(text, " {}: {line_ns:.0} ns, {trials} trials.", distance.name());
         }
     }
-    text + " Rounds in which it changed are in no figure.\n"
+    text + " Trials in which it changed are in no figure.\n"
 }
 
 fn remarks(results: &Results) -> String {
@@ -343,15 +343,13 @@ fn remarks(results: &Results) -> String {
     let mut text = distances(results);
     let _ = writeln!(
         text,
-        "{discarded} trials were thrown away and repeated because of stolen time or other load; {noisy} count \
+        "{discarded} trials were thrown away and repeated, because time was stolen, something else ran, or the bound changed; {noisy} count \
          though they were disturbed (*)."
     );
     if !results.plan.noise_limits {
         text += "Noise limits were off: these figures show that it works, not how fast it is.\n";
     }
-    if results.plan.rounds < measure::bootstrap::MIN_BLOCKS as u32 {
-        let _ = writeln!(text, "Fewer than {} rounds carry no interval.", measure::bootstrap::MIN_BLOCKS);
-    }
+    let _ = writeln!(text, "Fewer than {} rounds carry no interval.", measure::bootstrap::MIN_BLOCKS);
     for line in &results.left_out {
         let _ = writeln!(text, "Not measured: {line}");
     }
@@ -375,7 +373,6 @@ mod tests {
                 lines_to_driver: lines.to_driver,
                 lines_apart: 64,
                 frames_per_second: 20e6,
-                line_ns: [30.0; 2],
             }],
             trials: vec![
                 trial(split, System::TautlineWire, 10e6),

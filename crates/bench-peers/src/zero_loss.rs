@@ -1,10 +1,10 @@
 //! The highest rate without loss, beside the maximum of the same moment.
 use crate::bench::{Bench, Pair};
-use crate::bounds::STEADY;
 use crate::cell::{Cell, System};
 use crate::generator::Generator;
 use crate::own::Ends;
 use crate::records::ZeroLoss;
+use crate::rounds::STEADY;
 
 /// Trials of the maximum before a search for zero loss, and after it.
 const MAXIMA: usize = 3;

@@ -158,9 +158,26 @@ fn packed<A, const EVENT_IDX: bool, const IN_ORDER: bool>() -> Halves
 where
     A: Atomics<U16 = W16, U32 = W32, U64 = W64> + Send + Sync,
 {
+    packed_of::<A, EVENT_IDX, IN_ORDER>(SIZE)
+}
+
+/// With a burst of two in two cache lines: the device writes the second first.
+fn packed_in_two_lines<A, const EVENT_IDX: bool, const IN_ORDER: bool>() -> Halves
+where
+    A: Atomics<U16 = W16, U32 = W32, U64 = W64> + Send + Sync,
+{
+    let (mut driver, mut device) = packed_of::<A, EVENT_IDX, IN_ORDER>(4);
+    (0..3).for_each(|_| one_round(&mut *driver, &mut *device));
+    (driver, device)
+}
+
+fn packed_of<A, const EVENT_IDX: bool, const IN_ORDER: bool>(size: u16) -> Halves
+where
+    A: Atomics<U16 = W16, U32 = W32, U64 = W64> + Send + Sync,
+{
     let event = || Event::from_words(W16::default(), W16::default());
     let ring = Arc::new(Packed::<A> {
-        descriptors: (0..SIZE)
+        descriptors: (0..size)
             .map(|_| {
                 PackedDescriptor::from_words(W64::default(), W32::default(), W16::default(), W16::default())
             })
@@ -168,7 +185,7 @@ where
         driver_event: event(),
         device_event: event(),
     });
-    let size = QueueSize::new(Layout::Packed, SIZE.into()).unwrap();
+    let size = QueueSize::new(Layout::Packed, size.into()).unwrap();
     let translator = Translator::new(space());
     let driver =
         PackedDriver::<_, With<EVENT_IDX, false, IN_ORDER>>::new(Shared(Arc::clone(&ring)), size, None);
@@ -297,11 +314,13 @@ fn split_in_order_publishes_whole_buffers() {
 #[test]
 fn packed_publishes_whole_buffers() {
     check(publish_and_consume(packed::<Sound, false, false>));
+    check(publish_and_consume(packed_in_two_lines::<Sound, false, false>));
 }
 
 #[test]
 fn packed_in_order_publishes_whole_buffers() {
     check(publish_and_consume(packed::<Sound, false, true>));
+    check(publish_and_consume(packed_in_two_lines::<Sound, false, true>));
 }
 
 #[test]
@@ -326,6 +345,7 @@ fn broken_orderings_are_noticed() {
     must_fail(publish_and_consume(split::<RelaxedPublish, false, false>));
     must_fail(publish_and_consume(split::<RelaxedObserve, false, false>));
     must_fail(publish_and_consume(packed::<RelaxedPublish, false, false>));
+    must_fail(publish_and_consume(packed_in_two_lines::<RelaxedPublish, false, false>));
     must_fail(publish_and_consume(packed::<RelaxedObserve, false, false>));
     for halves in [split::<NoFullBarrier, false, false>, split::<NoFullBarrier, true, false>] {
         must_fail(no_lost_kick(halves));

@@ -53,8 +53,9 @@ impl Manner for Stream {
     }
 }
 
-/// Bursts from one comparison to the next.
-const BURSTS: u16 = 2048;
+/// Bursts from one comparison to the next, where the latest all said the same, and where they did not.
+const SETTLED: u16 = 1024;
+const UNSETTLED: u16 = 128;
 /// Bursts that are written in each manner to compare them.
 const STRETCH: u16 = 16;
 /// The first ones of a stretch do not count: they wait for stores that the other manner has left behind.
@@ -65,14 +66,15 @@ const LEAST_FRAMES: u64 = 16;
 const LEAST_BURSTS: u16 = STRETCH / 2;
 /// So much must be saved with each line: somewhat more than it costs a receiver that shares a cache with this core
 /// to fetch the line from memory instead (`docs/decisions/past-the-caches.md`).
-const SAVED_NANOS: u64 = 8;
+const SAVED_NANOS: u64 = 10;
 /// The majority of so many of the latest comparisons decides.
 const VOTES: i8 = 4;
 
 /// What suits one receiver: found out by doing both now and then, some bursts in one manner and some in the other.
 ///
-/// A burst is timed as a whole. What it stores is not waited for: under load the stores of one burst wait for those
-/// of the one before, and that is what they cost. (One by one they cost half of it, on cores far from each other.)
+/// Bursts are timed as a whole and under load, with the barrier that the look for a driver that waits takes at their
+/// end: stores then wait for those before them, and that is what they cost. (A few alone cost half of it, on cores far
+/// from each other.)
 #[derive(Debug)]
 pub(crate) struct Choice {
     able: Option<Stream>,
@@ -91,13 +93,24 @@ pub(crate) struct Choice {
 struct Spent {
     bursts: u16,
     ns: u64,
+    frames: u64,
     bytes: u64,
 }
 
 impl Spent {
-    /// For a line; none if too little was seen.
-    fn line_ns(self) -> Option<u64> {
-        (self.bursts >= LEAST_BURSTS).then(|| self.ns * LINE_BYTES as u64 / self.bytes.max(1))
+    fn line_ns(self) -> u64 {
+        self.ns * LINE_BYTES as u64 / self.bytes.max(1)
+    }
+
+    fn frame_bytes(self) -> u64 {
+        self.bytes / self.frames.max(1)
+    }
+
+    /// Whether both have seen enough, and the same: a line of a small frame takes longer than one of a large.
+    fn is_like(self, other: Spent) -> bool {
+        let (short, long) =
+            (self.frame_bytes().min(other.frame_bytes()), self.frame_bytes().max(other.frame_bytes()));
+        self.bursts.min(other.bursts) >= LEAST_BURSTS && long - short <= short / 4
     }
 }
 
@@ -107,7 +120,7 @@ impl Choice {
         Choice {
             able: Stream::detect(),
             current: None,
-            bursts: BURSTS,
+            bursts: SETTLED,
             cached: Spent::default(),
             streamed: Spent::default(),
             votes: -VOTES,
@@ -118,7 +131,8 @@ impl Choice {
     #[cfg(test)]
     pub fn for_test(streams: bool) -> Self {
         let stream = Stream::detect().filter(|_| streams);
-        Choice { current: stream, bursts: 3 * STRETCH, ..Choice::new() }
+        let votes = if streams { VOTES } else { -VOTES };
+        Choice { current: stream, bursts: 3 * STRETCH, votes, ..Choice::new() }
     }
 
     /// To be called before each burst; the time, if this one is compared.
@@ -131,10 +145,10 @@ impl Choice {
     #[cold]
     fn compare(&mut self) -> Option<Instant> {
         let Some(stream) = self.able else {
-            self.bursts = BURSTS;
+            self.bursts = SETTLED;
             return None;
         };
-        self.current = Some(stream).filter(|_| self.bursts < STRETCH);
+        self.current = (self.bursts < STRETCH).then_some(stream);
         Some(Instant::now())
     }
 
@@ -156,6 +170,7 @@ impl Choice {
             let spent = if self.bursts < STRETCH { &mut self.streamed } else { &mut self.cached };
             spent.bursts += 1;
             spent.ns += ns;
+            spent.frames += frames;
             spent.bytes += bytes;
         }
         if self.bursts == 0 {
@@ -165,24 +180,27 @@ impl Choice {
 
     fn judge(&mut self) {
         let (cached, streamed) = (std::mem::take(&mut self.cached), std::mem::take(&mut self.streamed));
-        if let Some((cached_ns, streamed_ns)) = cached.line_ns().zip(streamed.line_ns()) {
-            let better = cached_ns > streamed_ns + SAVED_NANOS;
+        if cached.is_like(streamed) {
+            let better = cached.line_ns() > streamed.line_ns() + SAVED_NANOS;
             self.votes = (self.votes + if better { 1 } else { -1 }).clamp(-VOTES, VOTES);
         }
-        self.bursts = BURSTS;
+        self.bursts = if self.votes.abs() == VOTES { SETTLED } else { UNSETTLED };
         self.current = self.able.filter(|_| self.votes > 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const STREAMED: u64 = 5;
+    const HOUR: Duration = Duration::from_secs(3600);
 
     /// One comparison in which a line took so long.
     fn found(choice: &mut Choice, cached_ns: u64) {
-        let spent = |ns| Spent { bursts: STRETCH, ns: ns * 100, bytes: 100 * LINE_BYTES as u64 };
+        let spent = |ns| Spent { bursts: STRETCH, ns: ns * 100, frames: 100, bytes: 100 * LINE_BYTES as u64 };
         (choice.cached, choice.streamed) = (spent(cached_ns), spent(STREAMED));
         choice.judge();
     }
@@ -218,11 +236,12 @@ mod tests {
             return;
         }
         let (mut compared, mut counted) = ([0, 0], [0, 0]);
-        for _ in 0..10 * u32::from(BURSTS) {
+        for _ in 0..10 * u32::from(SETTLED) {
             let Some(begun) = choice.begin() else { continue };
             compared[usize::from(choice.stream().is_some())] += 1;
             let before = [choice.cached.bursts, choice.streamed.bursts];
-            choice.end(begun, 32, 32 * 64);
+            // No time has passed, whoever was interrupted.
+            choice.end(begun + HOUR, 32, 32 * 64);
             let after = [choice.cached.bursts, choice.streamed.bursts];
             (0..2).for_each(|i| counted[i] += u32::from(after[i].saturating_sub(before[i])));
         }
@@ -234,10 +253,20 @@ mod tests {
     }
 
     #[test]
+    fn other_frames_are_not_held_against_each_other() {
+        let spent = |frames, bytes| Spent { bursts: STRETCH, ns: 1, frames, bytes };
+        assert!(spent(400, 400 * 64).is_like(spent(450, 450 * 64)));
+        assert!(spent(400, 400 * 1518).is_like(spent(400, 400 * 1300)));
+        assert!(!spent(400, 400 * 64).is_like(spent(400, 400 * 128)));
+        assert!(!spent(400, 400 * 1518).is_like(spent(400, 400 * 64)));
+        assert!(!spent(400, 400 * 64).is_like(Spent::default()));
+    }
+
+    #[test]
     fn few_frames_and_short_ones_say_nothing() {
         for (frames, bytes) in [(LEAST_FRAMES - 1, 1 << 20), (32, 32 * 60)] {
             let mut choice = Choice { votes: 1, ..Choice::new() };
-            for _ in 0..BURSTS {
+            for _ in 0..SETTLED {
                 if let Some(begun) = choice.begin() {
                     choice.end(begun, frames, bytes);
                 }

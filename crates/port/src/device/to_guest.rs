@@ -364,11 +364,11 @@ impl Sink for ToGuest {
         }
         self.give_back();
         self.counters.passed(tally.frames, tally.bytes);
-        let needs_call = self.call.is_some() && self.queue.needs_call();
+        let call = self.call.as_ref().filter(|_| self.queue.needs_call());
         if let Some(begun) = compared {
             self.choice.end(begun, tally.frames, tally.bytes);
         }
-        if let Some(call) = self.call.as_ref().filter(|_| needs_call) {
+        if let Some(call) = call {
             call.notify();
             self.counters.notified();
         }

@@ -5,10 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{AddressSpace, Evict, Lender, Translator};
+use memory::{AddressSpace, Evict, Lender, Translator, prefetch};
 
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
-use super::ring::LINE;
 use super::{PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
 use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
@@ -18,6 +17,9 @@ use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::inflight::PackedInFlight;
 use crate::position::Cursor;
 use crate::{FeatureSet, Position, QueueSize, TableFlags, tuning};
+
+/// Descriptors per cache line.
+const LINE: u16 = 4;
 
 /// A running packed ring as the device sees it.
 pub struct PackedDevice<R, F> {
@@ -152,18 +154,14 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         let size = self.size.get();
         let first = self.next_used;
         // The driver polls the first slot's line. It is written last, so that the driver does not come and take it
-        // while it is being written. (In order there is mostly one used descriptor for all.)
+        // while it is being written. Chains that it only reads from are one used descriptor if they are in order.
         let chains = &mut burst.chains[range];
-        let polled = if F::IN_ORDER { count } else { begin_in_line(chains, LINE - first.slot % LINE) };
+        let is_one = F::IN_ORDER && chains.first().is_some_and(|chain| chain.writable_bytes == 0);
+        let polled = if is_one { count } else { begin_in_line(chains, LINE - first.slot % LINE) };
         let (polled, rest) = chains.split_at_mut(polled);
         let polled_slots = polled.iter().map(|chain| chain.slots).sum();
-        let after = first.forward(polled_slots, size);
-        let (rest_slots, flags) = self.write_used(rest, after);
-        if let Some(flags) = flags {
-            // Relaxed: the driver gets here only through the first slot's flags, published below.
-            ring[usize::from(after.slot)].flags.store(flags, Relaxed);
-        }
-        let (_, flags) = self.write_used(polled, first);
+        let (rest_slots, _) = self.write_used(rest, first.forward(polled_slots, size), false);
+        let (_, flags) = self.write_used(polled, first, true);
         let slots = polled_slots + rest_slots;
         if self.log.is_some() {
             let marked = self.log.as_ref().map(|log| log.mark_packed_used(first.slot, slots, self.size));
@@ -184,26 +182,27 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         }
     }
 
-    /// Writes what says that these chains are used, from a slot on; how many slots, and the flags of the first,
-    /// which are not stored.
+    /// Writes what says that these chains are used, from a slot on; how many slots, and the first one's flags if
+    /// they are withheld.
     #[inline(always)]
-    fn write_used(&self, chains: &mut [Chain], from: Cursor) -> (u16, Option<u16>) {
+    fn write_used(&self, chains: &mut [Chain], from: Cursor, mut withhold: bool) -> (u16, Option<u16>) {
         let (ring, size) = (self.ring.descriptors(), self.size.get());
-        let (mut at, mut slots, mut first_flags) = (from, 0, None);
+        let (mut at, mut slots, mut withheld) = (from, 0, None);
         batches(chains, F::IN_ORDER, |batch| {
             let slot = &ring[usize::from(at.slot)];
             slot.id.store(batch.id, Relaxed);
             slot.len.store(batch.written, Relaxed);
             let flags = flags::used(at.wrap) | if batch.writable { WRITE } else { 0 };
-            match first_flags {
-                None => first_flags = Some(flags),
+            if std::mem::take(&mut withhold) {
+                withheld = Some(flags);
+            } else {
                 // Relaxed: the driver gets here only through flags that are stored later, with release.
-                Some(_) => slot.flags.store(flags, Relaxed),
+                slot.flags.store(flags, Relaxed);
             }
             at = at.forward(batch.slots, size);
             slots += batch.slots;
         });
-        (slots, first_flags)
+        (slots, withheld)
     }
 }
 
@@ -255,7 +254,7 @@ where
                 }
             }
             let slot = &ring[usize::from(at.slot)];
-            slot.prefetch_ahead();
+            prefetch_ahead(slot);
             // Acquire: pairs with the driver's release of the head's flags; the rest of the chain is
             // visible after it (§2.8.21.1).
             let head = R::Atomics::observe(&slot.flags);
@@ -417,6 +416,15 @@ fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
     }
 }
 
+/// Asks for the second line from this slot on.
+#[inline(always)]
+fn prefetch_ahead<A: Atomics>(slot: &PackedDescriptor<A>) {
+    if tuning::PREFETCH {
+        // Wrapping round is not worth a branch: past the end it is a hint that misses.
+        prefetch(std::ptr::from_ref(slot).wrapping_add(2 * usize::from(LINE)));
+    }
+}
+
 /// Asks for the indirect tables of the next `count` slots, up to the end of what is available or of the ring,
 /// all at once so that their ways overlap.
 #[inline(never)]
@@ -454,7 +462,7 @@ fn take_lines<A: Atomics, const WRITABLE: bool>(
     let mut singles = Singles::<WRITABLE>::new(lender, room.into());
     let mut slot = at.slot;
     for (line, chains) in lines.iter().zip(spare).take((room / LINE).into()) {
-        line[0].prefetch_ahead();
+        prefetch_ahead(&line[0]);
         // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
         let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
         let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));

@@ -4,12 +4,12 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{Address, AddressSpace, BindError, Cell, Cells, prefetch};
+use memory::{Address, AddressSpace, BindError, Cell, Cells};
 
 use super::event;
+use crate::QueueSize;
 use crate::atomics::{Atomics, Platform, Smp, Word};
 use crate::position::{Cursor, event_passed};
-use crate::{QueueSize, tuning};
 
 /// A descriptor (§2.8.13).
 #[repr(C, align(16))]
@@ -106,19 +106,7 @@ where
     }
 }
 
-/// Descriptors per cache line.
-pub(super) const LINE: u16 = 4;
-
 impl<A: Atomics> PackedDescriptor<A> {
-    /// Asks for the second line from this slot on.
-    #[inline(always)]
-    pub(super) fn prefetch_ahead(&self) {
-        if tuning::PREFETCH {
-            // Wrapping round is not worth a branch: past the end it is a hint that misses.
-            prefetch(std::ptr::from_ref(self).wrapping_add(2 * usize::from(LINE)));
-        }
-    }
-
     /// For rings that do not lie in mapped memory.
     pub fn from_words(address: A::U64, len: A::U32, id: A::U16, flags: A::U16) -> Self {
         PackedDescriptor { address, len, id, flags }
