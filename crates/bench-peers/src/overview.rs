@@ -26,7 +26,7 @@ impl Figure {
         match self {
             Figure::Rate => "rate, over testpmd",
             Figure::Learning => "rate, learning over OVS-DPDK",
-            Figure::Busy => "busy time, over testpmd",
+            Figure::Busy => "busy time, over testpmd (less is better)",
         }
     }
 
