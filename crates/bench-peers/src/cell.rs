@@ -304,6 +304,14 @@ pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
     }
 }
 
+/// The goal of the switch core's time for a frame over testpmd's, where there is one.
+pub fn busy_goal(cell: &Cell, system: System) -> Option<Goal> {
+    let has_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
+        && matches!(cell.frame_bytes, 64 | 1518)
+        && matches!(system, System::TautlineWire | System::TautlinePort);
+    has_goal.then_some(BUSY_GOAL)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,9 @@
 //! Trials by how far the cores were from each other. A host that moves virtual CPUs puts them now beside each other
 //! and now on two dies: two machines in one run, of which no median and no ratio says anything together.
+use anyhow::Context;
 use measure::statistics::median;
 
+use crate::cpus::Pinned;
 use crate::records::{Results, Trial};
 
 /// What a line costs on far cores over what it costs on near ones, at the least.
@@ -11,10 +13,9 @@ const FEW: usize = 20;
 
 /// What a line costs now between the driver's CPU and the switch's, which have nothing else to do.
 pub fn line_ns((driver_cpu, switch_cpu): (usize, usize)) -> anyhow::Result<f64> {
-    // In a thread of its own: it is pinned.
-    let run = || traffic::distance::line_ns(driver_cpu, switch_cpu);
-    let found = std::thread::scope(|scope| scope.spawn(run).join());
-    Ok(found.map_err(|_| anyhow::anyhow!("the thread that measures the cores' distance failed"))??)
+    // It stays on the driver's CPU otherwise.
+    let _pinned = Pinned::to(driver_cpu)?;
+    traffic::distance::line_ns(driver_cpu, switch_cpu).context("measuring the cores' distance")
 }
 
 /// How far the cores were from each other, beside the rest of the run.

@@ -39,7 +39,7 @@ use time::format_description::well_known::Rfc3339;
 use bench::{Bench, Order, Place};
 use cell::{RingPath, System, Topology};
 use interrupt::{Interrupt, Interrupted};
-use records::{Plan, Results, SCHEMA};
+use records::{Plan, Results};
 
 /// How long something that was started may take to come up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -162,30 +162,19 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let folder = arguments.results.join(started.replace(':', ""));
     let program = program(arguments)?;
     let place = Place { program, driver_cpu, switch_cpu, file: folder.join("results.json"), interrupt };
-    let mut results = Results {
-        schema: SCHEMA,
-        started,
-        host: HostFacts::gather(),
-        versions: versions(&place.program),
-        plan: Plan {
-            quick: arguments.quick,
-            rounds: order.rounds,
-            trial_ms: arguments.trial_ms,
-            search_trial_ms: order.search_trial.as_millis() as u64,
-            search_ring: order.search_ring,
-            driver_cpu,
-            switch_cpu,
-            limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
-            noise_limits: order.noise_limits,
-            packed_buffers: arguments.packed_buffers,
-        },
-        driver_paths: Vec::new(),
-        bounds: Vec::new(),
-        trials: Vec::new(),
-        zero_loss: Vec::new(),
-        left_out: Vec::new(),
-        took: Vec::new(),
+    let plan = Plan {
+        quick: arguments.quick,
+        rounds: order.rounds,
+        trial_ms: arguments.trial_ms,
+        search_trial_ms: order.search_trial.as_millis() as u64,
+        search_ring: order.search_ring,
+        driver_cpu,
+        switch_cpu,
+        limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
+        noise_limits: order.noise_limits,
+        packed_buffers: arguments.packed_buffers,
     };
+    let mut results = Results::new(started, HostFacts::gather(), versions(&place.program), plan);
     let progress = progress::Progress::new(order.steps());
     if let Some(system) = arguments.hold {
         return Bench::new(&order, &place, &mut results, &progress)?.hold(system);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::bootstrap::{Block, RatioEstimate, ratio};
 
-use crate::cell::{BUSY_GOAL, Cell, DriverKind, Goal, Link, System, Topology, goal};
+use crate::cell::{Cell, DriverKind, Goal, Link, System, Topology, busy_goal, goal};
 use crate::distance::{Distance, Distances};
 use crate::records::{Results, Trial};
 
@@ -50,7 +50,7 @@ impl Figure {
         let (own, base) = self.systems(cell.topology);
         match self {
             Figure::Rate | Figure::Learning => goal(cell, own, base),
-            Figure::Busy => matches!(cell.topology, Topology::Vm2vm | Topology::Loop).then_some(BUSY_GOAL),
+            Figure::Busy => busy_goal(cell, own),
         }
     }
 }

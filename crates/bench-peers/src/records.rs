@@ -10,7 +10,7 @@ use crate::cell::{Cell, System};
 use crate::usage::Usage;
 
 /// Format of the file.
-pub const SCHEMA: &str = "tautline-bench-peers-1";
+const SCHEMA: &str = "tautline-bench-peers-1";
 
 /// How it was to be measured.
 #[derive(Clone, Debug, Serialize)]
@@ -127,6 +127,23 @@ pub struct Results {
 }
 
 impl Results {
+    /// Nothing is measured yet.
+    pub fn new(started: String, host: HostFacts, versions: Vec<String>, plan: Plan) -> Self {
+        Results {
+            schema: SCHEMA,
+            started,
+            host,
+            versions,
+            plan,
+            driver_paths: Vec::new(),
+            bounds: Vec::new(),
+            trials: Vec::new(),
+            zero_loss: Vec::new(),
+            left_out: Vec::new(),
+            took: Vec::new(),
+        }
+    }
+
     /// Writes the file whole or not at all.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
         let new = path.with_extension("new");
@@ -164,33 +181,24 @@ pub fn trial_for_tests(link: crate::cell::Link, system: System, frames_per_secon
 /// A run in which nothing was measured.
 #[cfg(test)]
 pub fn results_for_tests() -> Results {
-    Results {
-        schema: SCHEMA,
-        started: "2026-01-02T03:04:05Z".to_owned(),
-        host: HostFacts {
-            cpu_model: "Some CPU".to_owned(),
-            cpus_online: 2,
-            kernel: "6.1.0 #1 SMP".to_owned(),
-            ..HostFacts::default()
-        },
-        versions: ["tautline 0.1.0", "DPDK 22.11", "Open vSwitch 3.1"].map(str::to_owned).to_vec(),
-        plan: Plan {
-            quick: false,
-            rounds: 1,
-            trial_ms: 300,
-            search_trial_ms: 200,
-            search_ring: 1024,
-            driver_cpu: 0,
-            switch_cpu: 1,
-            limit_s: 60,
-            noise_limits: true,
-            packed_buffers: false,
-        },
-        driver_paths: Vec::new(),
-        bounds: Vec::new(),
-        trials: Vec::new(),
-        zero_loss: Vec::new(),
-        left_out: Vec::new(),
-        took: Vec::new(),
-    }
+    let host = HostFacts {
+        cpu_model: "Some CPU".to_owned(),
+        cpus_online: 2,
+        kernel: "6.1.0 #1 SMP".to_owned(),
+        ..HostFacts::default()
+    };
+    let versions = ["tautline 0.1.0", "DPDK 22.11", "Open vSwitch 3.1"].map(str::to_owned).to_vec();
+    let plan = Plan {
+        quick: false,
+        rounds: 1,
+        trial_ms: 300,
+        search_trial_ms: 200,
+        search_ring: 1024,
+        driver_cpu: 0,
+        switch_cpu: 1,
+        limit_s: 60,
+        noise_limits: true,
+        packed_buffers: false,
+    };
+    Results::new("2026-01-02T03:04:05Z".to_owned(), host, versions, plan)
 }

@@ -6,7 +6,7 @@ use measure::statistics::median;
 use traffic::search::Finding;
 
 use crate::cell::{
-    BOUND_GOAL, BUSY_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, goal,
+    BOUND_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, busy_goal, goal,
 };
 use crate::distance::{Distance, Distances};
 use crate::records::{Results, Trial, UsageRecord, ZeroLoss};
@@ -188,9 +188,6 @@ fn row(results: &Results, cell: Cell, distance: Distance, system: System, of_sys
         };
         middle(own, &|trial| of(trial, bound_of(trial)?))
     };
-    let has_busy_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
-        && matches!(cell.frame_bytes, 64 | 1518)
-        && matches!(system, System::TautlineWire | System::TautlinePort);
     let ovs = (system == System::TautlineLearning).then_some(System::OvsLearning);
     Row {
         cell,
@@ -203,7 +200,7 @@ fn row(results: &Results, cell: Cell, distance: Distance, system: System, of_sys
         to_ovs: ovs.and_then(|base| Some((to(base)?, goal(&cell, system, base)))),
         busy_ns_per_frame,
         busy_ratio,
-        busy_goal: has_busy_goal.then_some(BUSY_GOAL),
+        busy_goal: busy_goal(&cell, system),
         device_idle: idle(|t| t.device),
         driver_idle: idle(|t| t.driver),
         of_bound: to_bound(&|trial, bound| Some(trial.frames_per_second / bound)),
@@ -230,8 +227,8 @@ pub fn floor(results: &Results) -> Vec<(Row, Option<f64>)> {
         let nearest =
             rows.iter().filter(|row| row.system == System::TautlineWire).map(|row| row.distance).min();
         let wire_fps = |frame_bytes: u16| {
-            let same = rows.iter().filter(|row| row.cell.frame_bytes == frame_bytes);
-            let same = same.filter(|row| Some(row.distance) == nearest);
+            let is_same = |row: &&Row| row.cell.frame_bytes == frame_bytes && Some(row.distance) == nearest;
+            let same = rows.iter().filter(is_same);
             same.filter(|row| row.system == System::TautlineWire)
                 .map(|row| row.frames_per_second)
                 .reduce(f64::min)
@@ -293,6 +290,7 @@ pub fn repeats(results: &Results) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::BUSY_GOAL;
 
     #[test]
     fn the_side_that_waits_less_is_the_bottleneck() {

@@ -54,8 +54,8 @@ pub fn markdown(results: &Results) -> String {
         hypervisor => format!(", itself a guest of {hypervisor}"),
     };
     let mut text = format!(
-        "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians over the rounds ({} in each cell) of {} ms; \
-         ratios with 95 % intervals. One switch core (CPU {}), one driver core (CPU {}), rings of 256, \
+        "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians over the \
+         rounds ({} in each cell) of {} ms; ratios with 95 % intervals. One switch core (CPU {}), one driver core (CPU {}), rings of 256, \
          no huge pages, {}.\n",
         results.started.split('T').next().unwrap_or_default(),
         host.cpu_model,

@@ -108,9 +108,8 @@ impl Spent {
 
     /// Whether both have seen enough, and the same: a line of a small frame takes longer than one of a large.
     fn is_like(self, other: Spent) -> bool {
-        let (short, long) =
-            (self.frame_bytes().min(other.frame_bytes()), self.frame_bytes().max(other.frame_bytes()));
-        self.bursts.min(other.bursts) >= LEAST_BURSTS && long - short <= short / 4
+        let (own, others) = (self.frame_bytes(), other.frame_bytes());
+        self.bursts.min(other.bursts) >= LEAST_BURSTS && own.abs_diff(others) <= own.min(others) / 4
     }
 }
 
