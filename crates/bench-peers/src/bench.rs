@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use measure::Verdict;
-use peers::testpmd::Buffers;
+use peers::Pages;
 
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::Device;
@@ -41,8 +41,8 @@ pub struct Order {
     pub search_trial: Duration,
     pub search_ring: u16,
     pub noise_limits: bool,
-    /// Where DPDK's packet buffers lie, at both ends of the rings.
-    pub buffers: Buffers,
+    /// What the memory of DPDK, at both ends of the rings, and of our generator is made of.
+    pub pages: Pages,
     pub begin: Instant,
     pub deadline: Instant,
 }
@@ -271,10 +271,10 @@ impl<'a> Bench<'a> {
             }
             None => {
                 let folder = if system.is_ovs() { self.folder.path() } else { folder };
-                Device::start(system, topology, folder, program, *switch_cpu, self.order.buffers)?
+                Device::start(system, topology, folder, program, *switch_cpu, self.order.pages)?
             }
         };
-        let driver = Driver::start(path, &device, *driver_cpu, self.order.buffers)?;
+        let driver = Driver::start(path, &device, *driver_cpu, self.order.pages)?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
     }

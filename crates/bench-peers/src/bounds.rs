@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use peers::testpmd::Buffers;
+use peers::Pages;
 use traffic::bound::{self, LinesPerFrame, Ring, Spacing};
 
 use crate::cell::{Cell, DriverKind, Link, Topology};
@@ -23,10 +23,10 @@ pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
 }
 
 /// The buffers are the driver's, so it says where they lie: the same lines are to be moved.
-fn spacing(driver: DriverKind, dpdk: Buffers) -> Spacing {
+fn spacing(driver: DriverKind, dpdk: Pages) -> Spacing {
     match (driver, dpdk) {
-        (DriverKind::Dpdk, Buffers::OneToAPage) => Spacing::Pages,
-        (DriverKind::Dpdk, Buffers::SideBySide) | (DriverKind::Tautline, _) => Spacing::OddLines,
+        (DriverKind::Dpdk, Pages::Small) => Spacing::Pages,
+        (DriverKind::Dpdk, Pages::Huge) | (DriverKind::Tautline, _) => Spacing::OddLines,
     }
 }
 
@@ -34,7 +34,7 @@ fn spacing(driver: DriverKind, dpdk: Buffers) -> Spacing {
 /// costs changes from one moment to the next.
 pub fn frames_per_second(
     cell: &Cell,
-    dpdk: Buffers,
+    dpdk: Pages,
     (driver_cpu, switch_cpu): (usize, usize),
 ) -> anyhow::Result<f64> {
     let Link::Ring(path) = cell.link else { bail!("{cell}: the bound is one of rings") };
@@ -48,7 +48,7 @@ pub fn frames_per_second(
 }
 
 /// What was measured, for the results.
-pub fn record(cell: &Cell, dpdk: Buffers, round: u32, frames_per_second: f64) -> BoundRecord {
+pub fn record(cell: &Cell, dpdk: Pages, round: u32, frames_per_second: f64) -> BoundRecord {
     let lines = lines(cell.topology, cell.frame_bytes);
     BoundRecord {
         cell: *cell,

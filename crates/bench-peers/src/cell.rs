@@ -1,6 +1,7 @@
 //! What is measured: ring paths, ways of the frames, systems, and what the figures are to reach.
 use std::fmt;
 
+use peers::Pages;
 use peers::testpmd::Vdev;
 use port::virtio_user::VirtioUserOptions;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ impl RingPath {
     }
 
     /// Our own driver with these features, and rings of so many entries.
-    pub fn options(self, socket: &std::path::Path, entries: u16) -> VirtioUserOptions {
+    pub fn options(self, socket: &std::path::Path, entries: u16, pages: Pages) -> VirtioUserOptions {
         VirtioUserOptions {
             queue_size: entries,
             buffers: entries,
@@ -77,6 +78,10 @@ impl RingPath {
             in_order: self.is_in_order(),
             // As DPDK's driver has it.
             offloads: false,
+            pages: match pages {
+                Pages::Small => port::virtio_user::Pages::Small,
+                Pages::Huge => port::virtio_user::Pages::Huge2M,
+            },
             ..VirtioUserOptions::new(socket)
         }
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use peers::testpmd::{Buffers, Forward, Settings, Vdev};
-use peers::{OvsDpdk, Testpmd};
+use peers::testpmd::{Forward, Settings, Vdev};
+use peers::{OvsDpdk, Pages, Testpmd, ovs};
 use serde_json::Value;
 
 use crate::cell::{System, Topology};
@@ -45,7 +45,7 @@ impl Device {
         folder: &Path,
         program: &Path,
         cpu: usize,
-        buffers: Buffers,
+        pages: Pages,
     ) -> anyhow::Result<Self> {
         let name = format!("{system:?}-{}", topology.ports());
         let sockets: Vec<PathBuf> =
@@ -62,14 +62,14 @@ impl Device {
                 Kind::Port(LineChild::start(system.name(), &own, &arguments)?)
             }
             System::Testpmd => {
-                let settings = Settings::default().forwarding_cpu(cpu).buffers(buffers);
+                let settings = Settings::default().forwarding_cpu(cpu).pages(pages);
                 let settings = settings.arguments(["--record-core-cycles"]);
                 let settings = sockets.iter().fold(settings, |s, socket| s.port(Vdev::vhost(socket)));
                 Kind::Testpmd { testpmd: settings.start().with_context(doing)?, forward: None, bytes: 0 }
             }
             System::OvsLearning | System::OvsPortFlow => {
                 // Its packet thread takes the last CPU, which is the switch's.
-                let ovs = OvsDpdk::new().with_context(doing)?;
+                let ovs = ovs::Settings::default().pages(pages).start().with_context(doing)?;
                 for (name, socket) in ["a", "b"].iter().zip(&sockets) {
                     ovs.add_port(name, socket).with_context(doing)?;
                 }

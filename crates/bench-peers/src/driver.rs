@@ -3,8 +3,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use peers::netns::TapQueues;
-use peers::testpmd::{Buffers, Forward, Settings, Vdev};
-use peers::{Bridge, Testpmd};
+use peers::testpmd::{Forward, Settings, Vdev};
+use peers::{Bridge, Pages, Testpmd};
 
 use crate::cell::{RingPath, Tap, Topology};
 use crate::device::{ADDRESSES, Device, Listener};
@@ -25,8 +25,8 @@ pub struct Driver {
 
 impl Driver {
     /// A driver for every port of the device.
-    pub fn start(path: RingPath, device: &Device, cpu: usize, buffers: Buffers) -> anyhow::Result<Self> {
-        let mut settings = settings(cpu, device.sockets.len()).buffers(buffers);
+    pub fn start(path: RingPath, device: &Device, cpu: usize, pages: Pages) -> anyhow::Result<Self> {
+        let mut settings = settings(cpu, device.sockets.len()).pages(pages);
         for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
             let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
             if device.listener() == Listener::Driver {

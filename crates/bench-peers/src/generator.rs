@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, ensure};
 use nix::sched::{CloneFlags, setns};
 use peers::netns::TapQueues;
-use peers::{Bridge, Netns};
+use peers::{Bridge, Netns, Pages};
 use port::tap::{Tap, TapOptions};
 use port::virtio_user::VirtioUser;
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
@@ -40,10 +40,10 @@ pub struct Passed {
 
 impl Generator {
     /// Connects to all ports of the device, and waits until frames come through: the device moves frames.
-    pub fn connect(device: &Device, path: RingPath, entries: u16) -> anyhow::Result<Self> {
+    pub fn connect(device: &Device, path: RingPath, entries: u16, pages: Pages) -> anyhow::Result<Self> {
         let mut rig = TestRig::new();
         for socket in &device.sockets {
-            rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket, entries))?))?;
+            rig.plug(device.system.name(), Box::new(VirtioUser::new(path.options(socket, entries, pages))?))?;
         }
         rig.wait_until_up(crate::PATIENCE)?;
         Ok(Generator { rig, lanes: Vec::new(), idle_poll_ns: f64::INFINITY })

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use measure::host_facts::HostFacts;
-use peers::testpmd::Buffers;
+use peers::{Pages, pages};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -43,6 +43,9 @@ use records::{Plan, Results};
 
 /// How long something that was started may take to come up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What nine of DPDK's testpmd, two Open vSwitches and our generators take of the system's huge pages.
+const HUGE_PAGES_MIB: u64 = 1400;
 
 const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
 
@@ -91,10 +94,10 @@ struct Arguments {
     #[arg(long, default_value_t = 1024, value_name = "ENTRIES")]
     search_ring: u16,
 
-    /// Lay DPDK's packet buffers side by side, as huge pages would, and not each in a page of its own. DPDK is
-    /// faster so, at either end of the rings; Open vSwitch cannot be told.
+    /// Take the memory of all drivers and of DPDK's switches from the system's huge pages of 2 MiB, as DPDK is
+    /// meant to run; it is faster so, at either end of the rings. What the pool lacks is added to it for the run.
     #[arg(long)]
-    packed_buffers: bool,
+    huge_pages: bool,
 
     /// Leave out Open vSwitch.
     #[arg(long)]
@@ -156,6 +159,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let begin = Instant::now();
     let interrupt = Interrupt::catch().context("catching signals")?;
     let (driver_cpu, switch_cpu) = cpus::pick()?;
+    let missing_mib = if arguments.huge_pages { HUGE_PAGES_MIB.saturating_sub(pages::free_mib()) } else { 0 };
+    let _grown = (missing_mib > 0)
+        .then(|| pages::Grown::by(missing_mib))
+        .transpose()
+        .with_context(|| format!("--huge-pages takes {HUGE_PAGES_MIB} MiB of them"))?;
     let order = order(arguments, begin)?;
     let now = OffsetDateTime::now_utc();
     let started = now.format(&Rfc3339).context("the time")?;
@@ -172,7 +180,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         switch_cpu,
         limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
         noise_limits: order.noise_limits,
-        packed_buffers: arguments.packed_buffers,
+        huge_pages: arguments.huge_pages,
     };
     let mut results = Results::new(started, HostFacts::gather(), versions(&place.program), plan);
     let progress = progress::Progress::new(order.steps());
@@ -250,7 +258,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         search_trial: Duration::from_millis(arguments.search_trial_ms),
         search_ring: arguments.search_ring,
         noise_limits: !arguments.accept_noise,
-        buffers: if arguments.packed_buffers { Buffers::SideBySide } else { Buffers::OneToAPage },
+        pages: if arguments.huge_pages { Pages::Huge } else { Pages::Small },
         begin,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })

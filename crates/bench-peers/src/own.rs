@@ -50,7 +50,7 @@ impl Bench<'_> {
             if pair.device.sockets.len() != topology.ports() || !wanted(system) {
                 continue;
             }
-            match Generator::connect(&pair.device, path, entries) {
+            match Generator::connect(&pair.device, path, entries, self.order.pages) {
                 Ok(generator) => ends.push((at, generator)),
                 Err(error) => {
                     let what = format!("{}, own generator, {}", system.name(), path.name());

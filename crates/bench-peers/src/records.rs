@@ -26,8 +26,8 @@ pub struct Plan {
     pub limit_s: u64,
     /// Steal or other load made a trial invalid; false where that was switched off.
     pub noise_limits: bool,
-    /// DPDK's packet buffers lay side by side, and not each in a page of its own.
-    pub packed_buffers: bool,
+    /// Drivers and DPDK's switches had memory of huge pages.
+    pub huge_pages: bool,
 }
 
 /// One trial of one system.
@@ -198,7 +198,7 @@ pub fn results_for_tests() -> Results {
         switch_cpu: 1,
         limit_s: 60,
         noise_limits: true,
-        packed_buffers: false,
+        huge_pages: false,
     };
     Results::new("2026-01-02T03:04:05Z".to_owned(), host, versions, plan)
 }

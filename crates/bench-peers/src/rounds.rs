@@ -26,7 +26,7 @@ pub struct Rounds {
 impl Bench<'_> {
     /// Begins with what the machine allows now.
     pub fn rounds(&self, cell: &Cell) -> anyhow::Result<Rounds> {
-        let bound_fps = bounds::frames_per_second(cell, self.order.buffers, self.place.cpus())?;
+        let bound_fps = bounds::frames_per_second(cell, self.order.pages, self.place.cpus())?;
         let first_trial = self.results.trials.len();
         Ok(Rounds { number: 0, repeats: REPEATS, bound_fps, first_trial })
     }
@@ -34,12 +34,12 @@ impl Bench<'_> {
     /// The bound has its turn while the systems rest. Where it is another than before the round, what was measured
     /// first and what was measured last are not to be held against each other: the round is thrown away.
     pub fn end_round(&mut self, cell: &Cell, rounds: &mut Rounds) -> anyhow::Result<()> {
-        let bound_fps = bounds::frames_per_second(cell, self.order.buffers, self.place.cpus())?;
+        let bound_fps = bounds::frames_per_second(cell, self.order.pages, self.place.cpus())?;
         let steady = STEADY.contains(&(bound_fps / rounds.bound_fps));
         rounds.bound_fps = bound_fps;
         let final_try = rounds.repeats == 0 || self.is_behind();
         if steady || final_try || !self.order.noise_limits {
-            self.results.bounds.push(bounds::record(cell, self.order.buffers, rounds.number, bound_fps));
+            self.results.bounds.push(bounds::record(cell, self.order.pages, rounds.number, bound_fps));
             rounds.number += 1;
         } else {
             for trial in &mut self.results.trials[rounds.first_trial..] {

@@ -56,7 +56,7 @@ pub fn markdown(results: &Results) -> String {
     let mut text = format!(
         "## {}: {}, {} CPUs{guest}, Linux {}, {}\n\nMpps: millions of frames per second, medians over the \
          rounds ({} in each cell) of {} ms; ratios with 95 % intervals. One switch core (CPU {}), one driver core (CPU {}), rings of 256, \
-         no huge pages, {}.\n",
+         {}.\n",
         results.started.split('T').next().unwrap_or_default(),
         host.cpu_model,
         host.cpus_online,
@@ -66,9 +66,9 @@ pub fn markdown(results: &Results) -> String {
         results.plan.trial_ms,
         results.plan.switch_cpu,
         results.plan.driver_cpu,
-        match results.plan.packed_buffers {
-            true => "DPDK's buffers side by side",
-            false => "each of DPDK's buffers in a page of its own",
+        match results.plan.huge_pages {
+            true => "huge pages",
+            false => "no huge pages, each of DPDK's buffers in a page of its own",
         },
     );
     let mut add = |table: Table| {

@@ -12,15 +12,18 @@ use std::time::Duration;
 use crate::netns::Netns;
 use crate::process::{self, Process, tail};
 use crate::requirements::Requirements;
-use crate::{Error, Output, cpus};
+use crate::{Error, Output, Pages, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 const BRIDGE: &str = "peer0";
+/// Memory that it takes.
+const MEMORY_MIB: u64 = 384;
 
 /// What Open vSwitch is to be.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    pages: Pages,
     options: Vec<(String, String)>,
 }
 
@@ -29,6 +32,12 @@ impl Settings {
     /// `pmd-cpu-mask` is the highest CPU alone otherwise.
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// What its memory is made of; small pages otherwise.
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.pages = pages;
         self
     }
 
@@ -120,6 +129,7 @@ impl OvsDpdk {
         needs.root();
         let tools = Tools::find(&mut needs);
         let setpriv = needs.program("setpriv", "util-linux");
+        settings.pages.require(MEMORY_MIB, &mut needs);
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for Open vSwitch"))?;
         let namespace = Netns::new()?;
@@ -148,11 +158,15 @@ impl OvsDpdk {
 
         let cpus = cpus::allowed();
         let (first, last) = (cpus.first().copied().unwrap_or(0), cpus.last().copied().unwrap_or(0));
+        let memory = match settings.pages {
+            Pages::Small => "--no-huge --legacy-mem",
+            Pages::Huge => "--in-memory",
+        };
         let mut options = BTreeMap::from([
             ("dpdk-init".to_owned(), "true".to_owned()),
             (
                 "dpdk-extra".into(),
-                "--no-huge --legacy-mem -m 384 --no-pci --no-telemetry --no-shconf --file-prefix=peer".into(),
+                format!("{memory} -m {MEMORY_MIB} --no-pci --no-telemetry --no-shconf --file-prefix=peer"),
             ),
             // The one pool that ports share otherwise is of 262144 buffers, 800 MB.
             ("per-port-memory".into(), "true".into()),

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use peers::Testpmd;
+use peers::pages::Grown;
 use peers::testpmd::{Forward, Settings, Vdev};
+use peers::{Pages, Testpmd};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -40,6 +41,18 @@ fn path(vdev: impl Fn(Vdev) -> Vdev, transmit: &str, receive: &str) {
 #[test]
 fn split_standard() {
     path(|vdev| vdev.mergeable(false).in_order(false), "standard", "standard");
+}
+
+/// Driver and device, as DPDK is meant to run.
+#[test]
+fn huge_pages() {
+    let _grown = Grown::by(128).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vhost");
+    let start = |vdev| Settings::default().pages(Pages::Huge).port(vdev).start().unwrap();
+    let mut device = start(Vdev::vhost(&socket));
+    let mut driver = start(Vdev::virtio_user(&socket));
+    exchange(&mut device, &mut driver);
 }
 
 #[test]

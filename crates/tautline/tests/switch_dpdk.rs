@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use peers::pages::Grown;
 use peers::testpmd::{Forward, Settings, Vdev};
-use peers::{OvsDpdk, Testpmd};
+use peers::{OvsDpdk, Pages, Testpmd};
 use switch_process::wires::{Ends, STATIONS, Shape};
 use switch_process::{
     Sockets, SwitchProcess, connect, cpus, dropped, drops, listens, passed, wait_for, workers,
@@ -70,6 +71,7 @@ struct DriverPath {
     vdev: fn(Vdev) -> Vdev,
     transmit: &'static str,
     receive: &'static str,
+    pages: Pages,
 }
 
 fn through_drivers(path: &DriverPath, shape: &Shape<'_>, arguments: &[&str]) {
@@ -77,7 +79,8 @@ fn through_drivers(path: &DriverPath, shape: &Shape<'_>, arguments: &[&str]) {
     let sockets = Sockets::new();
     let switch = wired(&sockets, "", &[]);
     let port = |name| (path.vdev)(Vdev::virtio_user(&sockets.path(name)));
-    let mut settings = Settings::default().simd_bits(512).port(port("p0")).port(port("p1"));
+    let settings = Settings::default().simd_bits(512).pages(path.pages);
+    let mut settings = settings.port(port("p0")).port(port("p1"));
     for argument in arguments.iter().chain(&["--disable-link-check"]) {
         settings = settings.arguments([argument]);
     }
@@ -99,7 +102,7 @@ fn through_drivers(path: &DriverPath, shape: &Shape<'_>, arguments: &[&str]) {
 
 /// Usual lengths through the path, then long ones too: without mergeable buffers each holds a whole frame.
 fn path(vdev: fn(Vdev) -> Vdev, transmit: &'static str, receive: &'static str) {
-    let path = DriverPath { vdev, transmit, receive };
+    let path = DriverPath { vdev, transmit, receive, pages: Pages::Small };
     through_drivers(&path, &Shape::default(), &[]);
     let shape = Shape { mixes: JUMBO, mtu_bytes: Some(9000), ..Shape::default() };
     let long = ["--tx-offloads=0x8000", "--max-pkt-len=9018"];
@@ -143,6 +146,20 @@ fn drivers_packed_mergeable() {
 fn drivers_packed_in_order() {
     let name = "packed ring standard";
     path(|vdev| vdev.packed(true).mergeable(false), name, name);
+}
+
+/// Both layouts, each as DPDK is meant to run: the guest's memory is one file of pages of 2 MiB.
+#[test]
+fn drivers_with_huge_pages() {
+    let _grown = Grown::by(64).unwrap();
+    for (packed, name) in [(false, "standard"), (true, "packed ring standard")] {
+        let vdev = match packed {
+            false => |vdev: Vdev| vdev.mergeable(false).in_order(false),
+            true => |vdev: Vdev| vdev.packed(true).mergeable(false).in_order(false),
+        };
+        let path = DriverPath { vdev, transmit: name, receive: name, pages: Pages::Huge };
+        through_drivers(&path, &Shape::default(), &[]);
+    }
 }
 
 /// AVX-512 is needed on the way of vectors; DPDK takes the standard path without it.

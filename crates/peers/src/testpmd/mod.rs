@@ -1,4 +1,4 @@
-//! DPDK's testpmd: forwards, answers or makes packets on virtio-user and vhost ports, without huge pages.
+//! DPDK's testpmd: forwards, answers or makes packets on virtio-user and vhost ports.
 
 mod stats;
 mod vdev;
@@ -11,7 +11,7 @@ pub use vdev::{VHOST_NET, Vdev};
 use crate::process::{PAUSE, Process, tied};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Netns, Output, cpus};
+use crate::{Error, Netns, Output, Pages, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -47,22 +47,18 @@ impl Forward {
     }
 }
 
-/// Where DPDK puts its packet buffers when it has no huge pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Buffers {
-    /// Each in a page of its own, as it does by itself: the same part of every buffer falls into the same few
-    /// sets of the caches, and each buffer has its own entry in the TLB.
-    #[default]
-    OneToAPage,
-    /// One behind the other, an odd number of cache lines apart, as in huge pages. (They are *external* buffers
-    /// then: their headers lie apart.)
-    SideBySide,
+/// Memory that it takes, all of its buffers and rings among it. Of small pages each buffer takes one and more.
+fn memory_mib(pages: Pages) -> u64 {
+    match pages {
+        Pages::Small => 192,
+        Pages::Huge => 64,
+    }
 }
 
 /// What testpmd is to be.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    buffers: Buffers,
+    pages: Pages,
     vdevs: Vec<Vdev>,
     queue_pairs: Option<u16>,
     simd_bits: Option<u16>,
@@ -97,9 +93,9 @@ impl Settings {
         self
     }
 
-    /// Where its packet buffers lie.
-    pub fn buffers(mut self, buffers: Buffers) -> Self {
-        self.buffers = buffers;
+    /// What its memory is made of; small pages otherwise.
+    pub fn pages(mut self, pages: Pages) -> Self {
+        self.pages = pages;
         self
     }
 
@@ -145,6 +141,8 @@ impl Testpmd {
         needs.root();
         needs.program("dpdk-testpmd", "dpdk-dev librte-net-virtio23 librte-net-vhost23");
         let stdbuf = needs.program("stdbuf", "coreutils");
+        let memory_mib = memory_mib(settings.pages);
+        settings.pages.require(memory_mib, &mut needs);
         let mut command =
             namespace.map_or_else(|| tied(&stdbuf, &mut needs), |namespace| namespace.tied(&stdbuf));
         needs.met()?;
@@ -153,7 +151,12 @@ impl Testpmd {
         // two processes that DPDK pins by itself would share one CPU and leave the other idle.
         let cpus = cpus::allowed_list();
         let forwarding = settings.forwarding_cpu.map_or_else(|| cpus.clone(), |cpu| cpu.to_string());
-        command.args(["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry"]);
+        command.args(["-oL", "dpdk-testpmd", "-m", &memory_mib.to_string(), "--no-pci", "--no-telemetry"]);
+        match settings.pages {
+            Pages::Small => command.arg("--no-huge"),
+            // Without a file system for huge pages, and in one file: a vhost-user device takes eight at the most.
+            Pages::Huge => command.args(["--in-memory", "--single-file-segments"]),
+        };
         command.args(["--no-shconf", "--file-prefix", "peer"]);
         command.args(["--lcores", &format!("0@({cpus}),1@({forwarding})")]);
         command.args(["--log-level=lib.vhost.config:warning", "--log-level=pmd.net.virtio.*:info"]);
@@ -170,10 +173,6 @@ impl Testpmd {
         let pairs = settings.queue_pairs.unwrap_or(1).to_string();
         command.args(&settings.eal).args(["--", "-i", "--rxq", &pairs, "--txq", &pairs]);
         command.arg("--total-num-mbufs=8192");
-        if settings.buffers == Buffers::SideBySide {
-            // 35 cache lines, 128 bytes of headroom among them.
-            command.args(["--mp-alloc=xbuf", "--mbuf-size=2240"]);
-        }
         command.args(&settings.arguments);
         let process = Process::start("testpmd", &mut command)?;
         process.wait_for("the prompt", 0, LIMIT, |said| said.contains(PROMPT).then_some(()))?;

@@ -1,0 +1,105 @@
+//! The pages that DPDK's memory is made of, and the system's pool of huge ones.
+use std::fs::{File, OpenOptions};
+use std::io::{Error as IoError, Read, Seek, Write};
+
+use crate::Error;
+use crate::requirements::Requirements;
+
+/// What DPDK takes its packet buffers and rings from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pages {
+    /// The system's small ones (`--no-huge`). DPDK then puts each packet buffer into a page of its own: the same
+    /// part of every buffer falls into the same few sets of the caches, and each has its own entry in the TLB.
+    #[default]
+    Small,
+    /// Huge ones of 2 MiB from the system's pool, as DPDK is meant to run. Buffers lie one behind the other.
+    Huge,
+}
+
+impl Pages {
+    /// The pool must have so much that is free, if these are huge.
+    pub(crate) fn require(self, mib: u64, needs: &mut Requirements) {
+        let free = free_mib();
+        if self == Pages::Huge && free < mib {
+            needs.missing(format!(
+                "{mib} MiB of free 2 MiB pages, of which there are {free} (vm.nr_hugepages)"
+            ));
+        }
+    }
+}
+
+const PAGE_MIB: u64 = 2;
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+/// MiB of the pool that nobody has taken.
+pub fn free_mib() -> u64 {
+    let count = |name: &str| -> u64 {
+        let text = std::fs::read_to_string(format!("{POOL}/{name}")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    count("free_hugepages").saturating_sub(count("resv_hugepages")) * PAGE_MIB
+}
+
+/// Huge pages that were added to the system's pool, and are taken out of it when this is dropped.
+#[derive(Debug)]
+pub struct Grown(u64);
+
+impl Grown {
+    /// Adds so much to the pool. Takes root, and memory that is not fragmented.
+    pub fn by(mib: u64) -> Result<Self, Error> {
+        let pages = mib.div_ceil(PAGE_MIB);
+        let doing = || format!("adding {pages} pages of 2 MiB to the system's pool ({POOL}/nr_hugepages)");
+        let given = change(|there| there + pages).map_err(Error::system(doing()))?;
+        // What was given is taken back if it is too little.
+        let grown = Grown(given.1.saturating_sub(given.0));
+        if grown.0 < pages {
+            let answer = format!("the kernel gave {}: there is not so much memory in one piece", grown.0);
+            return Err(Error::refused(doing(), answer));
+        }
+        Ok(grown)
+    }
+}
+
+impl Drop for Grown {
+    fn drop(&mut self) {
+        // Nobody is left to be told of an error; the pool is as it was, or larger.
+        let _ = change(|there| there.saturating_sub(self.0));
+    }
+}
+
+/// Changes the pool's size while no other process of ours does; what it was, and what it then is.
+fn change(to: impl FnOnce(u64) -> u64) -> Result<(u64, u64), IoError> {
+    let mut file = OpenOptions::new().read(true).write(true).open(format!("{POOL}/nr_hugepages"))?;
+    file.lock()?;
+    let before = pages(&mut file)?;
+    file.rewind()?;
+    file.write_all(to(before).to_string().as_bytes())?;
+    Ok((before, pages(&mut file)?))
+}
+
+fn pages(file: &mut File) -> Result<u64, IoError> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text)?;
+    text.trim().parse().map_err(IoError::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_grows_and_is_given_back() {
+        let before = free_mib();
+        match Grown::by(3) {
+            Ok(grown) => {
+                assert_eq!(grown.0, 2);
+                assert!(free_mib() >= 4, "{} MiB after {before}", free_mib());
+            }
+            Err(error) if !crate::requirements::is_root() => return println!("not run: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+        let error = Grown::by(1 << 40).unwrap_err().to_string();
+        assert!(error.contains("adding 549755813888 pages"), "{error}");
+    }
+}
