@@ -136,7 +136,7 @@ impl Mapping {
                 _ => Shrinkable::Possible,
             },
         };
-        crate::truncate::register(mapping.base.as_ptr() as usize, mapping.mapped);
+        crate::truncate::register(mapping.base.as_ptr() as usize, mapping.mapped, page as usize);
         Ok(mapping)
     }
 

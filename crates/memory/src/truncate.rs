@@ -3,8 +3,8 @@
 //! Touching a page past the end of a shared file raises SIGBUS, which by default ends the process: one
 //! hostile guest could take the switch and all other guests with it. Sealed memfds (`F_SEAL_SHRINK`)
 //! cannot do that; plain files, hugetlbfs and unsealed memfds can. While a [`TruncationGuard`] is
-//! installed, such a fault inside one of our mappings puts an anonymous page of zeros in its place and the
-//! access continues; the peer reads its own loss as zeros, and everybody else goes on. SIGBUS anywhere
+//! installed, such a fault inside one of our mappings puts an anonymous page of zeros in its place, as large as the
+//! file's pages are, and the access continues; the peer reads its own loss as zeros, and everybody else goes on. SIGBUS anywhere
 //! else keeps its old meaning.
 #![allow(unsafe_code)]
 
@@ -16,25 +16,29 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 /// Mappings that the handler knows. More than this stay unguarded (their SIGBUS ends the process).
 const SLOTS: usize = 4096;
 
-/// A registered mapping: `len` is written before `start`, and 0 in `start` marks a free slot.
+/// A registered mapping: `len` and `page` are written before `start`, and 0 in `start` marks a free slot.
 struct Slot {
     start: AtomicUsize,
     len: AtomicUsize,
+    /// Bytes of a page of its file. A huge page cannot be replaced in part.
+    page: AtomicUsize,
 }
 
 static MAPPINGS: [Slot; SLOTS] =
-    [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; SLOTS];
+    [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0), page: AtomicUsize::new(0) } };
+        SLOTS];
 static REPLACED: AtomicU64 = AtomicU64::new(0);
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A slot being filled: not free, and matched by no address.
 const CLAIMED: usize = 1;
 
-pub(crate) fn register(start: usize, len: usize) {
+pub(crate) fn register(start: usize, len: usize, page: usize) {
     for slot in &MAPPINGS {
         if slot.start.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             slot.len.store(len, Ordering::Relaxed);
-            // Pairs with the handler's acquire load: whoever sees the start sees the length.
+            slot.page.store(page, Ordering::Relaxed);
+            // Pairs with the handler's acquire load: whoever sees the start sees the rest.
             slot.start.store(start, Ordering::Release);
             return;
         }
@@ -79,18 +83,18 @@ impl TruncationGuard {
 extern "C" fn on_sigbus(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo; `si_addr` is defined for SIGBUS.
     let address = unsafe { (*info).si_addr() } as usize;
-    let ours = MAPPINGS.iter().any(|slot| {
+    let ours = MAPPINGS.iter().find(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         start > CLAIMED && address.wrapping_sub(start) < slot.len.load(Ordering::Relaxed)
     });
     // SAFETY: async-signal-safe calls only. The replaced page lies inside a mapping that this process
-    // owns and that the faulting thread was using, so nothing else can live there. Hugetlb mappings
-    // refuse a 4 KiB hole; then the old action decides.
+    // owns and that the faulting thread was using, so nothing else can live there: mappings begin and end with
+    // pages of their file.
     unsafe {
-        if ours {
-            let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+        if let Some(slot) = ours {
+            let page = slot.page.load(Ordering::Relaxed);
             let at = (address & !(page - 1)) as *mut libc::c_void;
-            let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             let replaced = libc::mmap(at, page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             if replaced == at {
                 REPLACED.fetch_add(1, Ordering::Relaxed);

@@ -11,7 +11,10 @@ use common::guest::{
     DATA, DATA_BYTES, Guest, HEADER, Host, RINGS, RINGS_BYTES, USER, event_fd, is_readable, region, ring_at,
 };
 use memory::{TruncationGuard, sealed_memfd, truncated_pages};
+use peers::pages::Grown;
+use peers::requirements::is_root;
 use port::{DropReason, Port, Side};
+use rustix::fs::MemfdFlags;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{
     Inflight, LogArea, MemoryRegion, MemoryTable, VringAddress, VringFd, VringState,
@@ -463,24 +466,38 @@ fn malformed_rings() {
 /// A file that its owner shortens while it is mapped reads as zeros; nobody dies of it.
 #[test]
 fn memory_that_is_truncated_under_the_mapping() {
+    truncated(MemfdFlags::CLOEXEC, 0x8000);
+}
+
+/// Huge pages go as a whole.
+#[test]
+fn huge_pages_that_are_truncated_under_the_mapping() {
+    match Grown::by(6) {
+        Ok(_grown) => truncated(MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB, 2 << 20),
+        Err(error) if !is_root() => println!("not run: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A file of three parts, each of whole pages, of which the last two go.
+fn truncated(flags: MemfdFlags, part: u64) {
     let _alone = alone();
     let _guard = TruncationGuard::install().unwrap();
     for features in layouts() {
         attacked(features, |host, mut guest, others| {
-            let file =
-                File::from(rustix::fs::memfd_create("truncated", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
-            file.set_len(DATA_BYTES / 2).unwrap();
+            let file = File::from(rustix::fs::memfd_create("truncated", flags).unwrap());
+            file.set_len(3 * part).unwrap();
             let at = DATA + 2 * DATA_BYTES;
             guest.share_memory(host);
-            guest.add_region(host, region(at, DATA_BYTES / 2), &file);
+            guest.add_region(host, region(at, 3 * part), &file);
             guest.start_ring(host, 0);
             guest.start_ring(host, 1);
             let cookie = guest.queues[&1].next;
-            guest.add(1, &[Buffer { address: at + 0x8000, len: 1012, cookie }], Direction::ToDevice);
+            guest.add(1, &[Buffer { address: at + part, len: 1012, cookie }], Direction::ToDevice);
             let cookie = guest.queues[&0].next;
-            guest.add(0, &[Buffer { address: at + 0x10000, len: 1600, cookie }], Direction::FromDevice);
+            guest.add(0, &[Buffer { address: at + 2 * part, len: 1600, cookie }], Direction::FromDevice);
             let before = truncated_pages();
-            file.set_len(4096).unwrap();
+            file.set_len(part).unwrap();
             others.bob.post(0, 1, 1600);
             assert_eq!(host.forward(0, &mut others.right, 0), 1);
             assert_eq!(others.bob.received(0)[0].1, vec![0; 1000]);
