@@ -41,7 +41,7 @@ pub use copy_sum::{Summed, copy_between_summed};
 pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
 pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
 pub use lent::Lent;
-pub use lines::{Evict, LINE_BYTES, prefetch};
+pub use lines::{Flush, LINE_BYTES, prefetch};
 pub use mapping::{MapError, Mapping, Shrinkable, sealed_memfd};
 pub use region::{Region, RegionError};
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};

@@ -1,4 +1,4 @@
-//! Cache lines: asked for ahead of their use, and sent away after it.
+//! Cache lines: asked for ahead of their use, and given up after it.
 #![allow(unsafe_code)]
 
 use crate::SharedSlice;
@@ -45,75 +45,102 @@ pub(crate) fn prefetch_write<const AT: usize>(at: *const u8) {
     let _ = at;
 }
 
-/// Proof that this processor can send single lines from all caches to memory, without waiting for each.
-#[derive(Clone, Copy, Debug)]
-pub struct Evict(());
+/// A way to give up single lines that were read, without waiting for each. The bytes stay what they are, whoever
+/// writes to them. Whoever has one has a processor that can do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush(Kind);
 
-impl Evict {
-    /// `None` where the processor has no such instruction for us.
-    pub fn detect() -> Option<Evict> {
-        #[cfg(target_arch = "x86_64")]
-        let able = {
-            use std::arch::x86_64::{__cpuid, __cpuid_count};
-            const FEATURES: u32 = 7;
-            const CLFLUSHOPT: u32 = 1 << 23;
-            #[allow(unused_unsafe)] // safe since Rust 1.93 only
-            // SAFETY: every x86-64 processor has CPUID, and the leaf is asked for only if it is there.
-            unsafe {
-                __cpuid(0).eax >= FEATURES && __cpuid_count(FEATURES, 0).ebx & CLFLUSHOPT != 0
-            }
-        };
-        // Linux lets user space do it (SCTLR_EL1.UCI).
-        #[cfg(not(target_arch = "x86_64"))]
-        let able = cfg!(target_arch = "aarch64");
-        able.then_some(Evict(()))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    WriteBack,
+    Evict,
+}
+
+impl Flush {
+    /// Writes changed lines to memory; caches may keep them.
+    pub fn write_back() -> Option<Flush> {
+        // Bit 24 is CLWB (AMD64 Architecture Programmer's Manual 3, appendix D.4).
+        able(1 << 24).then_some(Flush(Kind::WriteBack))
     }
 
-    /// Sends the line in which a value begins to memory. Its bytes stay what they are, whoever writes to it.
+    /// Sends lines from all caches to memory.
+    pub fn evict() -> Option<Flush> {
+        // Bit 23 is CLFLUSHOPT.
+        able(1 << 23).then_some(Flush(Kind::Evict))
+    }
+
+    /// Whether no cache keeps them.
+    #[inline(always)]
+    pub fn evicts(self) -> bool {
+        self.0 == Kind::Evict
+    }
+
+    /// Gives up the line in which a value begins.
     #[inline(always)]
     pub fn value<T>(self, value: &T) {
         // SAFETY: a reference is mapped, and this processor has the instruction: `self` says so.
-        unsafe { evict(std::ptr::from_ref(value).cast()) }
+        unsafe { self.line(std::ptr::from_ref(value).cast()) }
     }
 
-    /// As [`Evict::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
+    /// As [`Flush::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
     #[inline(always)]
     pub fn slice(self, slice: SharedSlice<'_>, offset: usize) {
         if offset < slice.len_bytes() {
             // SAFETY: the slice's bytes are mapped for as long as it lives, and a page that its file has lost
             // is dealt with as when it is read (`truncate`). This processor has the instruction.
-            unsafe { evict(slice.as_ptr().wrapping_add(offset)) }
+            unsafe { self.line(slice.as_ptr().wrapping_add(offset)) }
         }
     }
 
-    /// Waits until what was sent has arrived.
-    #[inline]
-    pub fn wait(self) {
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: a barrier; it changes no register or flag.
+    /// # Safety
+    /// `at` must be mapped and readable, and the processor one that has the instruction.
+    #[inline(always)]
+    unsafe fn line(self, at: *const u8) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: faults like a load of the byte, for which the caller vouches; memory and flags stay as they are.
         unsafe {
-            std::arch::asm!("dsb ish", options(nostack, preserves_flags));
+            match self.0 {
+                Kind::WriteBack => {
+                    std::arch::asm!("clwb [{at}]", at = in(reg) at, options(nostack, preserves_flags));
+                }
+                Kind::Evict => {
+                    std::arch::asm!("clflushopt [{at}]", at = in(reg) at, options(nostack, preserves_flags));
+                }
+            }
         }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: faults like a load of the byte, for which the caller vouches; memory and flags stay as they are.
+        unsafe {
+            match self.0 {
+                Kind::WriteBack => {
+                    std::arch::asm!("dc cvac, {at}", at = in(reg) at, options(nostack, preserves_flags));
+                }
+                Kind::Evict => {
+                    std::arch::asm!("dc civac, {at}", at = in(reg) at, options(nostack, preserves_flags));
+                }
+            }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = at;
     }
 }
 
-/// # Safety
-/// `at` must be mapped and readable, and the processor one for which [`Evict`] exists.
-#[inline(always)]
-unsafe fn evict(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: faults like a load of the byte, for which the caller vouches; memory and flags stay as they are.
+/// Whether the processor has the feature of this bit in EBX of CPUID's leaf 7.
+#[cfg(target_arch = "x86_64")]
+fn able(feature: u32) -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const FEATURES: u32 = 7;
+    #[allow(unused_unsafe)] // safe since Rust 1.93 only
+    // SAFETY: every x86-64 processor has CPUID, and the leaf is asked for only if it is there.
     unsafe {
-        std::arch::asm!("clflushopt [{at}]", at = in(reg) at, options(nostack, preserves_flags));
+        __cpuid(0).eax >= FEATURES && __cpuid_count(FEATURES, 0).ebx & feature != 0
     }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: faults like a load of the byte, for which the caller vouches; memory and flags stay as they are.
-    unsafe {
-        std::arch::asm!("dc civac, {at}", at = in(reg) at, options(nostack, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = at;
+}
+
+/// Linux lets user space do both on aarch64 (SCTLR_EL1.UCI).
+#[cfg(not(target_arch = "x86_64"))]
+fn able(_: u32) -> bool {
+    cfg!(target_arch = "aarch64")
 }
 
 #[cfg(test)]
@@ -124,27 +151,28 @@ mod tests {
     use crate::{Mapping, sealed_memfd};
 
     #[test]
-    fn evicted_bytes_stay_what_they_are() {
-        let Some(evict) = Evict::detect() else {
-            println!("this processor cannot send single lines to memory: nothing to test");
-            return;
-        };
-        let file = sealed_memfd(c"evicted", 4096).unwrap();
+    fn bytes_stay_what_they_are() {
+        let file = sealed_memfd(c"flushed", 4096).unwrap();
         let mapping = Arc::new(Mapping::shared(&file, 0, 4096).unwrap());
         let all = SharedSlice::of_mapping(&mapping);
-        let bytes: [u8; 200] = std::array::from_fn(|i| i as u8);
-        all.write(&bytes);
-        for offset in [0, 63, 64, 100, 4095, 4096, usize::MAX] {
-            evict.slice(all, offset);
+        for flush in [Flush::write_back(), Flush::evict()] {
+            let Some(flush) = flush else {
+                println!("this processor cannot give up single lines so: nothing to test");
+                continue;
+            };
+            let bytes: [u8; 200] = std::array::from_fn(|i| i as u8);
+            all.write(&bytes);
+            for offset in [0, 63, 64, 100, 4095, 4096, usize::MAX] {
+                flush.slice(all, offset);
+            }
+            let number = Box::new(7u64);
+            flush.value(&*number);
+            let mut back = [0; 200];
+            all.read(&mut back);
+            assert_eq!((back, *number), (bytes, 7));
+            // The second is empty.
+            flush.slice(all.slice(64, 1), 0);
+            flush.slice(all.slice(64, 0), 0);
         }
-        let number = Box::new(7u64);
-        evict.value(&*number);
-        evict.wait();
-        let mut back = [0; 200];
-        all.read(&mut back);
-        assert_eq!((back, *number), (bytes, 7));
-        // The second is empty.
-        evict.slice(all.slice(64, 1), 0);
-        evict.slice(all.slice(64, 0), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use memory::{Access, Evict, Lender, Lent, Near, SharedSlice, copy_between};
+use memory::{Access, Flush, Lender, Lent, Near, SharedSlice, copy_between};
 
 use crate::error::{Malformed, Place, TakeError};
 use crate::tuning;
@@ -203,11 +203,11 @@ impl Burst {
         filled
     }
 
-    /// Sends to memory, of each chain that the driver wrote in one piece, the line `offset` bytes in.
+    /// Gives up, of each chain that the driver wrote in one piece, the line `offset` bytes in.
     #[inline(never)]
-    pub fn evict(&self, evict: Evict, offset: usize) {
+    pub fn flush(&self, flush: Flush, offset: usize) {
         for piece in self.chains().filter_map(|chain| chain.only_readable()) {
-            evict.slice(piece, offset);
+            flush.slice(piece, offset);
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory::{AddressSpace, DirtyLog, Evict, SharedSlice, Translator};
+use memory::{AddressSpace, DirtyLog, Flush, SharedSlice, Translator};
 
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::{Burst, Position, QueueSize};
@@ -53,9 +53,9 @@ pub trait DeviceQueue: Send {
     /// Tells the driver that no kick is needed.
     fn disable_kicks(&mut self);
 
-    /// The way to send to memory what was read of the burst that was taken last, if that is good for a driver
-    /// that is waited for and far away (see `distance`). The ring's own lines are seen to.
-    fn evict(&self) -> Option<Evict>;
+    /// The way to give up the lines that were read of the burst that was taken last, if that is good for its
+    /// driver (see `flush`). The ring's own lines are seen to.
+    fn flush(&self) -> Option<Flush>;
 
     /// Where the ring stands.
     fn position(&self) -> Position;

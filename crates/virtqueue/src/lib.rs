@@ -79,7 +79,7 @@
 //! `split`, `packed`: each a `device`, a `driver`, and a `ring` that says where the words lie. `burst`: the
 //! arena of lent chains. `inflight`: recovery after a crash. `position`: cursors and wrap counters.
 //! `atomics`: what the models swap.
-//! `distance`: what is done for drivers on far cores. `config`: from untrusted configuration to running queue. `mock` (feature
+//! `flush`: what is done with lines that the driver writes next. `config`: from untrusted configuration to running queue. `mock` (feature
 //! `mock`): the one mock peer for tests, benches and fuzzing.
 #![deny(unsafe_code)]
 
@@ -87,10 +87,10 @@ mod atomics;
 mod burst;
 mod config;
 mod device;
-mod distance;
 mod driver;
 mod error;
 mod features;
+mod flush;
 mod inflight;
 mod packed;
 mod platform;

@@ -139,10 +139,10 @@ impl Source for FromGuest {
         self.lending.clear();
         self.lent = false;
         let Some(burst) = self.lending.burst_mut() else { return };
-        if let Some(evict) = self.queue.evict() {
+        if let Some(flush) = self.queue.flush() {
             // Only where the frame begins: its addresses are written anew for each frame, but not always what
             // follows, and net headers mostly stay as they are.
-            burst.evict(evict, self.layout.bytes());
+            burst.flush(flush, self.layout.bytes());
         }
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.complete_all(burst);

@@ -5,15 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{AddressSpace, Evict, Lender, Translator, prefetch};
+use memory::{AddressSpace, Flush, Lender, Translator, prefetch};
 
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::{PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
 use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
-use crate::distance::Distance;
 use crate::error::{Malformed, Place, RingError, TakeError};
+use crate::flush::FlushChoice;
 use crate::inflight::PackedInFlight;
 use crate::position::Cursor;
 use crate::{FeatureSet, Position, QueueSize, TableFlags, tuning};
@@ -35,7 +35,7 @@ pub struct PackedDevice<R, F> {
     writable: bool,
     /// Used cursor at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<Cursor>,
-    distance: Distance,
+    flush: FlushChoice,
     broken: Option<RingError>,
     log: Option<UsedLog>,
     in_flight: Option<PackedInFlight>,
@@ -76,7 +76,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             outstanding: ahead,
             writable: false,
             called_at: fresh.then_some(Cursor::START),
-            distance: Distance::new(),
+            flush: FlushChoice::new(size),
             broken: None,
             log,
             in_flight,
@@ -226,11 +226,6 @@ where
         }
         let size = self.size.get();
         let ring = self.ring.descriptors();
-        if self.distance.is_due() {
-            let Cursor { slot, wrap } = self.next_available;
-            let head = &ring[usize::from(slot)].flags;
-            self.distance.look(|| R::Atomics::observe(head) & WRAP_BITS == flags::available(wrap));
-        }
         let mut lender = self.translator.lend(&mut burst.lent);
         let (mut at, mut outstanding) = (self.next_available, self.outstanding);
         let mut taken = 0;
@@ -283,7 +278,7 @@ where
         }
         self.next_available = at;
         self.outstanding = outstanding;
-        self.distance.polled(taken > 0);
+        self.flush.polled(taken);
         burst.open += taken;
         if let Some(in_flight) = &mut self.in_flight {
             let from = burst.chains.len() - taken;
@@ -371,8 +366,8 @@ where
     }
 
     #[inline]
-    fn evict(&self) -> Option<Evict> {
-        self.distance.evict()
+    fn flush(&self) -> Option<Flush> {
+        self.flush.now()
     }
 
     fn position(&self) -> Position {

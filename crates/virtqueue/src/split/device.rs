@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{AddressSpace, Evict, Lender, Translator, prefetch};
+use memory::{AddressSpace, Flush, Lender, Translator, prefetch};
 
 use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
@@ -13,8 +13,8 @@ use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
 use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
-use crate::distance::Distance;
 use crate::error::{Malformed, Place, RingError, TakeError};
+use crate::flush::FlushChoice;
 use crate::inflight::SplitInFlight;
 use crate::position::event_passed;
 use crate::{FeatureSet, Position, QueueSize, tuning};
@@ -38,7 +38,7 @@ pub struct SplitDevice<R, F> {
     called_at: Option<u16>,
     /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
     writable: bool,
-    distance: Distance,
+    flush: FlushChoice,
     broken: Option<RingError>,
     log: Option<UsedLog>,
     in_flight: Option<SplitInFlight>,
@@ -77,7 +77,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             next_used,
             called_at: fresh.then_some(0),
             writable: false,
-            distance: Distance::new(),
+            flush: FlushChoice::new(size),
             broken: None,
             log,
             in_flight,
@@ -209,7 +209,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             });
             return;
         }
-        if let Some(evict) = self.distance.evict() {
+        if let Some(evict) = self.flush.now().filter(|flush| flush.evicts()) {
             evict_descriptors(evict, self.ring.descriptors(), &burst.chains[range]);
         }
         // Release: pairs with the driver's acquire of the index; the entries above are visible before it
@@ -235,10 +235,6 @@ where
         let max = max.min(burst.room());
         if self.in_flight.as_ref().is_some_and(|f| f.peek_resubmit().is_some()) {
             return self.take_resubmitted(burst, max);
-        }
-        if self.distance.is_due() {
-            let index = &self.ring.available()[AVAILABLE_INDEX];
-            self.distance.look(|| R::Atomics::observe(index) != self.available_seen);
         }
         let count = match self.available(max) {
             Ok(count) => max.min(usize::from(count)) as u16,
@@ -293,7 +289,7 @@ where
             in_flight.take(burst.chains[from..].iter().map(|chain| chain.id));
         }
         self.next_available = self.next_available.wrapping_add(taken);
-        self.distance.polled(taken > 0);
+        self.flush.polled(taken.into());
         burst.open += usize::from(taken);
         match stopped {
             // What came before the bad chain is good; the error comes with the next call.
@@ -382,8 +378,8 @@ where
     }
 
     #[inline]
-    fn evict(&self) -> Option<Evict> {
-        self.distance.evict()
+    fn flush(&self) -> Option<Flush> {
+        self.flush.now()
     }
 
     fn position(&self) -> Position {
@@ -406,7 +402,7 @@ where
 /// Sends the lines of these chains' descriptors to memory: the driver writes them anew. The last line stays if
 /// there are more descriptors behind the last chain's: they come with the next burst.
 #[inline(never)]
-fn evict_descriptors<A: Atomics>(evict: Evict, table: &[SplitDescriptor<A>], chains: &[Chain]) {
+fn evict_descriptors<A: Atomics>(evict: Flush, table: &[SplitDescriptor<A>], chains: &[Chain]) {
     let line = |chain: &Chain| chain.id / LINE;
     for (at, chain) in chains.iter().enumerate() {
         let leaves = match chains.get(at + 1) {
