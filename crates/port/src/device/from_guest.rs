@@ -139,11 +139,6 @@ impl Source for FromGuest {
         self.lending.clear();
         self.lent = false;
         let Some(burst) = self.lending.burst_mut() else { return };
-        if let Some(flush) = self.queue.flush() {
-            // Only where the frame begins: its addresses are written anew for each frame, but not always what
-            // follows, and net headers mostly stay as they are.
-            burst.flush(flush, self.layout.bytes());
-        }
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.complete_all(burst);
         if let Some(call) = &self.call
@@ -151,6 +146,14 @@ impl Source for FromGuest {
         {
             call.notify();
             self.counters.notified();
+        }
+        // Behind the barrier that the look for a driver that waits takes: it would wait for all of these.
+        if let Some(flush) = self.queue.flush()
+            && let Some(burst) = self.lending.burst_mut()
+        {
+            // Only where the frame begins: its addresses are written anew for each frame, but not always what
+            // follows, and net headers mostly stay as they are.
+            burst.flush(flush, self.layout.bytes());
         }
     }
 
