@@ -1,11 +1,12 @@
 //! The bound of a cell: the cache lines of its frames between the two cores, and nothing else.
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use peers::Pages;
 use traffic::bound::{self, LinesPerFrame, Ring, Spacing};
 
 use crate::cell::{Cell, DriverKind, Link, Topology};
+use crate::cpus::Pinned;
 use crate::records::BoundRecord;
 
 /// Length of a turn.
@@ -41,10 +42,10 @@ pub fn frames_per_second(
     let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
     let lines = lines(cell.topology, cell.frame_bytes);
     let spacing = spacing(cell.driver, dpdk);
-    // In a thread of its own: it is pinned.
-    let run = || bound::frames_per_second(ring, lines, spacing, driver_cpu, switch_cpu, TIME);
-    let rate = std::thread::scope(|scope| scope.spawn(run).join());
-    Ok(rate.map_err(|_| anyhow::anyhow!("the thread that measures the bound failed"))??)
+    // It stays on the driver's CPU otherwise.
+    let _pinned = Pinned::to(driver_cpu)?;
+    bound::frames_per_second(ring, lines, spacing, driver_cpu, switch_cpu, TIME)
+        .context("measuring the bound")
 }
 
 /// What was measured, for the results.
