@@ -36,8 +36,9 @@ const CLAIMED: usize = 1;
 pub(crate) fn register(start: usize, len: usize, page: usize) {
     for slot in &MAPPINGS {
         if slot.start.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            slot.len.store(len, Ordering::Relaxed);
-            slot.page.store(page, Ordering::Relaxed);
+            // Whoever sees one of these sees that the former mapping has gone.
+            slot.len.store(len, Ordering::Release);
+            slot.page.store(page, Ordering::Release);
             // Pairs with the handler's acquire load: whoever sees the start sees the rest.
             slot.start.store(start, Ordering::Release);
             return;
@@ -83,16 +84,18 @@ impl TruncationGuard {
 extern "C" fn on_sigbus(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo; `si_addr` is defined for SIGBUS.
     let address = unsafe { (*info).si_addr() } as usize;
-    let ours = MAPPINGS.iter().find(|slot| {
+    let ours = MAPPINGS.iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
-        start > CLAIMED && address.wrapping_sub(start) < slot.len.load(Ordering::Relaxed)
+        let (len, page) = (slot.len.load(Ordering::Acquire), slot.page.load(Ordering::Acquire));
+        // The slot may have gone to another mapping in between.
+        let is_one = start > CLAIMED && start == slot.start.load(Ordering::Relaxed);
+        (is_one && address.wrapping_sub(start) < len).then_some(page)
     });
     // SAFETY: async-signal-safe calls only. The replaced page lies inside a mapping that this process
     // owns and that the faulting thread was using, so nothing else can live there: mappings begin and end with
     // pages of their file.
     unsafe {
-        if let Some(slot) = ours {
-            let page = slot.page.load(Ordering::Relaxed);
+        if let Some(page) = ours {
             let at = (address & !(page - 1)) as *mut libc::c_void;
             let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             let replaced = libc::mmap(at, page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

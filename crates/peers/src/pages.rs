@@ -33,14 +33,18 @@ const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// MiB of the pool that nobody has taken.
 pub fn free_mib() -> u64 {
-    let count = |name: &str| -> u64 {
-        let text = std::fs::read_to_string(format!("{POOL}/{name}")).unwrap_or_default();
-        text.trim().parse().unwrap_or(0)
-    };
     count("free_hugepages").saturating_sub(count("resv_hugepages")) * PAGE_MIB
 }
 
-/// Huge pages that were added to the system's pool, and are taken out of it when this is dropped.
+/// KiB of huge pages that a process has mapped (`HugetlbPages`, proc_pid_status(5)).
+pub fn held_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:"));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Huge pages that were added to the system's pool, and are taken out of it when this is dropped. A process that is
+/// killed leaves them there (`sysctl vm.nr_hugepages`).
 #[derive(Debug)]
 pub struct Grown(u64);
 
@@ -49,14 +53,19 @@ impl Grown {
     pub fn by(mib: u64) -> Result<Self, Error> {
         let pages = mib.div_ceil(PAGE_MIB);
         let doing = || format!("adding {pages} pages of 2 MiB to the system's pool ({POOL}/nr_hugepages)");
-        let given = change(|there| there + pages).map_err(Error::system(doing()))?;
-        // What was given is taken back if it is too little.
-        let grown = Grown(given.1.saturating_sub(given.0));
-        if grown.0 < pages {
-            let answer = format!("the kernel gave {}: there is not so much memory in one piece", grown.0);
-            return Err(Error::refused(doing(), answer));
+        let (before, now) = change(|there| there + pages).map_err(Error::system(doing()))?;
+        Grown(now.saturating_sub(before)).if_all(pages).map_err(|answer| Error::refused(doing(), answer))
+    }
+
+    /// What was given goes back if it is too little.
+    fn if_all(self, pages: u64) -> Result<Self, String> {
+        let given = self.0;
+        if given < pages {
+            return Err(format!(
+                "the kernel gave {given}: there is not so much memory in pieces of that size"
+            ));
         }
-        Ok(grown)
+        Ok(self)
     }
 }
 
@@ -77,11 +86,18 @@ fn change(to: impl FnOnce(u64) -> u64) -> Result<(u64, u64), IoError> {
     Ok((before, pages(&mut file)?))
 }
 
+/// Pages that stay. Those that somebody has beyond them, by overcommitment, are read with them, but not written.
 fn pages(file: &mut File) -> Result<u64, IoError> {
     let mut text = String::new();
     file.rewind()?;
     file.read_to_string(&mut text)?;
-    text.trim().parse().map_err(IoError::other)
+    let all: u64 = text.trim().parse().map_err(IoError::other)?;
+    Ok(all.saturating_sub(count("surplus_hugepages")))
+}
+
+fn count(name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("{POOL}/{name}")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -99,7 +115,13 @@ mod tests {
             Err(error) if !crate::requirements::is_root() => return println!("not run: {error}"),
             Err(error) => panic!("{error}"),
         }
-        let error = Grown::by(1 << 40).unwrap_err().to_string();
-        assert!(error.contains("adding 549755813888 pages"), "{error}");
+    }
+
+    #[test]
+    fn too_few_are_an_error() {
+        // None were given, so none go back.
+        let error = Grown(0).if_all(1).unwrap_err();
+        assert!(error.contains("gave 0"), "{error}");
+        assert!(Grown(0).if_all(0).is_ok());
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use peers::guest::Port;
+use peers::pages::{Grown, held_kib};
 use peers::testpmd::{Forward, Vdev};
-use peers::{Guest, OvsDpdk, Testpmd};
+use peers::{Guest, OvsDpdk, Pages, Testpmd, ovs};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -69,4 +70,12 @@ fn a_guest_talks_to_itself_through_the_switch() {
     let address = guest.must("cat /sys/class/net/eth0/address");
     assert!(known.contains(address.trim()), "{address} in {known}");
     assert!(switch.stats("b").unwrap().tx_packets >= 3);
+}
+
+#[test]
+fn the_switch_runs_on_huge_pages() {
+    let _grown = Grown::by(384).unwrap();
+    let switch = ovs::Settings::default().pages(Pages::Huge).start().unwrap();
+    assert!(held_kib(switch.id()) > 0);
+    assert_eq!(switch.addresses().unwrap().lines().count(), 1, "its heading alone");
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use peers::pages::Grown;
+use peers::pages::{Grown, held_kib};
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::{Pages, Testpmd};
 
@@ -52,6 +52,7 @@ fn huge_pages() {
     let start = |vdev| Settings::default().pages(Pages::Huge).port(vdev).start().unwrap();
     let mut device = start(Vdev::vhost(&socket));
     let mut driver = start(Vdev::virtio_user(&socket));
+    assert!(held_kib(device.id()) > 0 && held_kib(driver.id()) > 0);
     exchange(&mut device, &mut driver);
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use peers::pages::Grown;
+use peers::pages::{Grown, held_kib};
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::{OvsDpdk, Pages, Testpmd};
 use switch_process::wires::{Ends, STATIONS, Shape};
@@ -85,6 +85,7 @@ fn through_drivers(path: &DriverPath, shape: &Shape<'_>, arguments: &[&str]) {
         settings = settings.arguments([argument]);
     }
     let mut testpmd = settings.start().unwrap();
+    assert_eq!(held_kib(testpmd.id()) > 0, path.pages == Pages::Huge);
     let paths = [0, 1].map(|port| {
         [
             format!("{} Tx path on port {port}", path.transmit),
