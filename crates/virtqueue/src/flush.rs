@@ -6,7 +6,8 @@
 //! does, depends on the processor and on how far the driver's core is (`docs/decisions/given-up-lines.md`), so it is
 //! found out by doing: now and then some rounds of the ring are served in each way, and timed.
 //!
-//! It costs this core time, so it is done only while the driver is *waited for*: the poll before a burst was in vain.
+//! It costs this core time, so it is done only while the driver is *waited for*: a poll was in vain just before the
+//! burst, or a few bursts earlier.
 use std::time::Instant;
 
 use memory::Flush;
@@ -28,6 +29,9 @@ const SLOW_PS: u64 = 1_000_000;
 /// The majority of so many of the latest comparisons decides.
 const VOTES: i8 = 4;
 
+/// Bursts behind a poll in vain that are waited for. A driver publishes more than one at a time.
+const BURSTS_PER_WAIT: u8 = 4;
+
 /// What is compared: nothing is done, and the two ways of giving up.
 const WAYS: usize = 3;
 
@@ -40,9 +44,9 @@ pub(crate) struct FlushChoice {
     /// Chains until the phase ends; less than 0 when its last burst went beyond.
     left: i64,
     size: u32,
-    /// The last poll was in vain.
-    vain: bool,
-    /// The last poll found a burst, and the one before was in vain.
+    /// Bursts that the last poll in vain still counts for.
+    ahead: u8,
+    /// The last poll found a burst that was waited for.
     waited: bool,
     /// Bursts of this phase, and those that were waited for.
     bursts: u32,
@@ -76,7 +80,7 @@ impl FlushChoice {
             phase: Phase::Using,
             left: i64::from(UNSETTLED * size),
             size,
-            vain: false,
+            ahead: 0,
             waited: false,
             bursts: 0,
             waits: 0,
@@ -92,8 +96,8 @@ impl FlushChoice {
     #[inline(always)]
     pub fn polled(&mut self, chains: usize) {
         let found = chains > 0;
-        self.waited = found && self.vain;
-        self.vain = !found;
+        self.waited = found && self.ahead > 0;
+        self.ahead = if found { self.ahead.saturating_sub(1) } else { BURSTS_PER_WAIT };
         self.bursts += u32::from(found);
         self.waits += u32::from(self.waited);
         self.left -= chains as i64;
@@ -274,7 +278,7 @@ mod tests {
     fn nothing_is_compared_where_the_driver_is_ahead() {
         let mut choice = choice();
         for i in 0..8 * 10 * SETTLED {
-            burst(&mut choice, i % 2 == 0);
+            burst(&mut choice, i % (2 * u32::from(BURSTS_PER_WAIT)) == 0);
             assert!(matches!(choice.phase, Phase::Using));
         }
     }
@@ -300,8 +304,10 @@ mod tests {
         choice.polled(1);
         assert_eq!(choice.now(), None, "the driver was ahead");
         choice.polled(0);
-        choice.polled(1);
-        assert_eq!(choice.now(), Flush::write_back());
+        for _ in 0..BURSTS_PER_WAIT {
+            choice.polled(1);
+            assert_eq!(choice.now(), Flush::write_back());
+        }
         choice.polled(1);
         assert_eq!(choice.now(), None);
     }
