@@ -159,9 +159,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let begin = Instant::now();
     let interrupt = Interrupt::catch().context("catching signals")?;
     let (driver_cpu, switch_cpu) = cpus::pick()?;
-    let missing_mib = if arguments.huge_pages { HUGE_PAGES_MIB.saturating_sub(pages::free_mib()) } else { 0 };
-    let _grown = (missing_mib > 0)
-        .then(|| pages::Grown::by(missing_mib))
+    let _grown = arguments
+        .huge_pages
+        .then(|| pages::Grown::by(HUGE_PAGES_MIB.saturating_sub(pages::free_mib())))
         .transpose()
         .with_context(|| format!("--huge-pages takes {HUGE_PAGES_MIB} MiB of them"))?;
     let order = order(arguments, begin)?;

@@ -3,9 +3,9 @@
 //! Touching a page past the end of a shared file raises SIGBUS, which by default ends the process: one
 //! hostile guest could take the switch and all other guests with it. Sealed memfds (`F_SEAL_SHRINK`)
 //! cannot do that; plain files, hugetlbfs and unsealed memfds can. While a [`TruncationGuard`] is
-//! installed, such a fault inside one of our mappings puts an anonymous page of zeros in its place, as large as the
-//! file's pages are, and the access continues; the peer reads its own loss as zeros, and everybody else goes on. SIGBUS anywhere
-//! else keeps its old meaning.
+//! installed, such a fault inside one of our mappings puts an anonymous page of zeros in its place, as large
+//! as the file's pages are, and the access continues; the peer reads its own loss as zeros, and everybody else
+//! goes on. SIGBUS anywhere else keeps its old meaning.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

@@ -19,8 +19,11 @@ pub enum Pages {
 impl Pages {
     /// The pool must have so much that is free, if these are huge.
     pub(crate) fn require(self, mib: u64, needs: &mut Requirements) {
+        if self == Pages::Small {
+            return;
+        }
         let free = free_mib();
-        if self == Pages::Huge && free < mib {
+        if free < mib {
             needs.missing(format!(
                 "{mib} MiB of free 2 MiB pages, of which there are {free} (vm.nr_hugepages)"
             ));

@@ -2,7 +2,7 @@
 //!
 //! A line that was read stays in this core's cache. Before the driver can write it again, that copy must go, and
 //! its stores wait for that one after the other. Lines can be given up as soon as they have been read: written back
-//! to memory, which leaves them to the driver's cache, or sent there altogether. Which of them helps, and whether one
+//! to memory, which lets caches keep them, or sent there altogether. Which of them helps, and whether one
 //! does, depends on the processor and on how far the driver's core is (`docs/decisions/given-up-lines.md`), so it is
 //! found out by doing: now and then some rounds of the ring are served in each way, and timed.
 //!
@@ -51,10 +51,9 @@ pub(crate) struct FlushChoice {
     /// Bursts of this phase, and those that were waited for.
     bursts: u32,
     waits: u32,
-    /// What a chain took in each way, ps.
+    /// What a chain took in each way, ps. While nothing was done: 0 if the driver was not waited for, which no way
+    /// is better than.
     took: [u64; WAYS],
-    /// The driver was waited for while nothing was done.
-    waited_for_nothing: bool,
     /// The way that the next comparison begins with: a rate that rises or falls is not to favour the last.
     first: usize,
     /// For each way: comparisons that found it better than doing nothing less those that did not, within limits.
@@ -85,7 +84,6 @@ impl FlushChoice {
             bursts: 0,
             waits: 0,
             took: [0; WAYS],
-            waited_for_nothing: false,
             first: 0,
             votes: [-VOTES; WAYS],
             last_is_best: 0,
@@ -130,10 +128,8 @@ impl FlushChoice {
             }
             Phase::Timing(way, begun) => {
                 let chains = (i64::from(TIMED * self.size) - self.left) as u64;
-                self.took[way] = begun.elapsed().as_nanos() as u64 * 1000 / chains.max(1);
-                if way == 0 {
-                    self.waited_for_nothing = mostly_waited;
-                }
+                let took = begun.elapsed().as_nanos() as u64 * 1000 / chains.max(1);
+                self.took[way] = if way == 0 && !mostly_waited { 0 } else { took };
                 let next = (way + 1) % WAYS;
                 if next == self.first {
                     self.judge();
@@ -162,7 +158,7 @@ impl FlushChoice {
         };
         for way in 1..WAYS {
             let took = self.took[way];
-            let better = self.ways[way].is_some() && self.waited_for_nothing && took + took / GAIN < nothing;
+            let better = self.ways[way].is_some() && took + took / GAIN < nothing;
             vote(&mut self.votes[way], better);
         }
         vote(&mut self.last_is_best, last < before);
@@ -208,7 +204,6 @@ mod tests {
     /// One comparison in which chains took so many nanoseconds.
     fn found(choice: &mut FlushChoice, took: [u64; WAYS]) {
         choice.took = took.map(|ns| ns * 1000);
-        choice.waited_for_nothing = true;
         choice.judge();
         choice.phase = choice.use_best();
     }
