@@ -1,5 +1,7 @@
 //! What every driver half can do, whatever its layout and features.
 
+use std::iter::{Copied, Rev};
+use std::slice::Iter;
 use std::sync::atomic::AtomicU64;
 
 use memory::{Address, AddressSpace, BindError, Cells};
@@ -112,15 +114,43 @@ pub trait DriverQueue: Send {
     fn reset(&mut self) -> Vec<u32>;
 }
 
-/// What a driver half remembers of one buffer, or of one free descriptor.
+/// What a driver half remembers of one buffer, or of one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot {
     pub cookie: u32,
     pub writable: u32,
     /// Descriptors of the buffer that has its head or id here; 0 if there is none.
     pub slots: u16,
-    /// Next of the chain or of the free list.
+    /// Next of the chain, on split rings.
     pub next: u16,
+}
+
+/// Numbers that no outstanding buffer has, the one given back last in front. A list through the slots themselves
+/// would have each number wait for the one before it.
+#[derive(Debug, Default)]
+pub(crate) struct FreeIds(Vec<u16>);
+
+impl FreeIds {
+    pub fn all(size: u16) -> Self {
+        FreeIds((0..size).rev().collect())
+    }
+
+    /// The next ones, in the order in which they are taken; the caller knows that there are so many.
+    #[inline(always)]
+    pub fn next(&self, count: usize) -> Copied<Rev<Iter<'_, u16>>> {
+        self.0[self.0.len() - count..].iter().rev().copied()
+    }
+
+    /// Takes those.
+    #[inline(always)]
+    pub fn take(&mut self, count: usize) {
+        self.0.truncate(self.0.len() - count);
+    }
+
+    #[inline(always)]
+    pub fn give_back(&mut self, id: u16) {
+        self.0.push(id);
+    }
 }
 
 #[cold]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::PackedRing;
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use crate::atomics::{Atomics, Word};
-use crate::driver::{Buffer, Direction, DriverQueue, IndirectTables, Request, Slot, Used, broken};
+use crate::driver::{Buffer, Direction, DriverQueue, FreeIds, IndirectTables, Request, Slot, Used, broken};
 use crate::error::{Malformed, Place, RingError};
 use crate::position::Cursor;
 use crate::{FeatureSet, Position, QueueSize};
@@ -15,9 +15,10 @@ use crate::{FeatureSet, Position, QueueSize};
 pub struct PackedDriver<R, F> {
     ring: R,
     size: QueueSize,
-    /// By buffer id. Without IN_ORDER free ids are linked; with it, a buffer's id is its first slot.
+    /// By buffer id.
     slots: Vec<Slot>,
-    free_id: u16,
+    /// Not with IN_ORDER: there a buffer's id is its first slot.
+    free_ids: FreeIds,
     free: u16,
     next_available: Cursor,
     next_used: Cursor,
@@ -34,7 +35,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
             ring,
             size,
             slots: Vec::new(),
-            free_id: 0,
+            free_ids: FreeIds::default(),
             free: 0,
             next_available: Cursor::START,
             next_used: Cursor::START,
@@ -49,8 +50,8 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
 
     fn start(&mut self) {
         let size = self.size.get();
-        self.slots = (1..=size).map(|next| Slot { next, ..Slot::default() }).collect();
-        (self.free_id, self.free) = (0, size);
+        self.slots = vec![Slot::default(); size.into()];
+        (self.free_ids, self.free) = (FreeIds::all(size), size);
         (self.next_available, self.next_used, self.kicked_at) = (Cursor::START, Cursor::START, Cursor::START);
         self.broken = None;
         // Neither available nor used in the first pass (§2.8.1).
@@ -67,31 +68,20 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         }
     }
 
-    /// An id for a buffer that starts at `slot`.
-    #[inline(always)]
-    fn claim(
-        slots: &mut [Slot],
-        free_id: &mut u16,
-        at: Cursor,
-        cookie: u32,
-        writable: u32,
-        count: u16,
-    ) -> u16 {
-        let id = if F::IN_ORDER { at.slot } else { *free_id };
-        let slot = &mut slots[usize::from(id)];
-        if !F::IN_ORDER {
-            *free_id = slot.next;
-        }
-        (slot.cookie, slot.writable, slot.slots) = (cookie, writable, count);
-        id
-    }
-
     /// Writes one request; the flags of the burst's very first slot are handed out, not stored.
     fn write_request(&mut self, request: &Request<'_>, needs: usize, first: &mut Option<(u16, u16)>) {
         let (ring, size) = (self.ring.descriptors(), self.size.get());
         let mut at = self.next_available;
         let (cookie, writable) = (request.cookie, request.writable_bytes());
-        let id = Self::claim(&mut self.slots, &mut self.free_id, at, cookie, writable, needs as u16);
+        let id = if F::IN_ORDER {
+            at.slot
+        } else {
+            // There is one: a buffer takes one id and at least one slot.
+            let id = self.free_ids.next(1).next().unwrap_or_default();
+            self.free_ids.take(1);
+            id
+        };
+        self.slots[usize::from(id)] = Slot { cookie, writable, slots: needs as u16, next: 0 };
         let mut put = |address, len, flags: u16| {
             let slot = &ring[usize::from(at.slot)];
             slot.write(address, len, id);
@@ -160,9 +150,8 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
             return self.stop(Malformed::UsedLengthTooLong, place, written.into());
         }
         if !F::IN_ORDER {
-            let slot = &mut self.slots[usize::from(id)];
-            slot.slots = 0;
-            slot.next = std::mem::replace(&mut self.free_id, id);
+            self.slots[usize::from(id)].slots = 0;
+            self.free_ids.give_back(id);
             self.free += known.slots;
             self.next_used = self.next_used.forward(known.slots, size);
             used.push(Used { cookie: known.cookie, written });
@@ -204,8 +193,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
     fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) {
         let (ring, size) = (self.ring.descriptors(), self.size.get());
         let most = max.min((size - self.free).into());
-        let (mut at, mut free_id) = (self.next_used, self.free_id);
-        let mut done = 0;
+        let (mut at, mut done) = (self.next_used, 0);
         while done < most {
             let descriptor = &ring[usize::from(at.slot)];
             // Acquire: as in `reclaim_entry`.
@@ -220,12 +208,12 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
                 break;
             }
             slot.slots = 0;
-            slot.next = std::mem::replace(&mut free_id, id);
+            self.free_ids.give_back(id);
             used.push(Used { cookie: slot.cookie, written });
             at = at.forward(1, size);
             done += 1;
         }
-        (self.next_used, self.free_id) = (at, free_id);
+        self.next_used = at;
         self.free += done as u16;
     }
 }
@@ -255,16 +243,21 @@ where
         // it is being written.
         let next = first.forward(count as u16, size);
         let mut at = next;
+        let mut ids = self.free_ids.next(if F::IN_ORDER { 0 } else { count });
         for (i, buffer) in buffers[..count].iter().enumerate().rev() {
             at = at.back(1, size);
-            let writable = buffer.len & mask;
-            let id = Self::claim(&mut self.slots, &mut self.free_id, at, buffer.cookie, writable, 1);
+            let id = if F::IN_ORDER { at.slot } else { ids.next().unwrap_or_default() };
+            let (cookie, writable) = (buffer.cookie, buffer.len & mask);
+            self.slots[usize::from(id)] = Slot { cookie, writable, slots: 1, next: 0 };
             let slot = &ring[usize::from(at.slot)];
             slot.write(buffer.address, buffer.len, id);
             if i > 0 {
                 // Relaxed: the device gets here only through the first slot's flags, published last.
                 slot.flags.store(write | flags::available(at.wrap), Relaxed);
             }
+        }
+        if !F::IN_ORDER {
+            self.free_ids.take(count);
         }
         self.next_available = next;
         self.free -= count as u16;

@@ -7,7 +7,7 @@ use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, USED_FLAGS, USED_INDEX};
 use super::{NO_NOTIFICATION, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::driver::{Buffer, Direction, DriverQueue, IndirectTables, Request, Slot, Used, broken};
+use crate::driver::{Buffer, Direction, DriverQueue, FreeIds, IndirectTables, Request, Slot, Used, broken};
 use crate::error::{Malformed, Place, RingError};
 use crate::position::event_passed;
 use crate::{FeatureSet, Position, QueueSize};
@@ -18,9 +18,7 @@ pub struct SplitDriver<R, F> {
     size: QueueSize,
     /// Everything about buffers is kept here: nothing the device can write is read back as a link.
     slots: Vec<Slot>,
-    /// Head of the free list, or next descriptor in ring order with IN_ORDER.
-    free_head: u16,
-    free: u16,
+    free: FreeDescriptors<F>,
     next_available: u16,
     next_used: u16,
     /// Buffers that the device has.
@@ -33,6 +31,52 @@ pub struct SplitDriver<R, F> {
     features: PhantomData<F>,
 }
 
+/// Descriptors that no buffer has. With IN_ORDER they are taken in ring order (§2.7.9), otherwise in any.
+struct FreeDescriptors<F> {
+    count: u16,
+    /// Not with IN_ORDER.
+    ids: FreeIds,
+    /// With IN_ORDER: the first.
+    first: u16,
+    mask: u16,
+    features: PhantomData<F>,
+}
+
+impl<F: FeatureSet> FreeDescriptors<F> {
+    fn all(size: QueueSize) -> Self {
+        let count = size.get();
+        let ids = if F::IN_ORDER { FreeIds::default() } else { FreeIds::all(count) };
+        FreeDescriptors { count, ids, first: 0, mask: count - 1, features: PhantomData }
+    }
+
+    /// The next ones, in the order in which they are taken; the caller knows that there are so many.
+    #[inline(always)]
+    fn next(&self, count: usize) -> impl Iterator<Item = u16> {
+        let mut ids = self.ids.next(if F::IN_ORDER { 0 } else { count });
+        (0..count as u16).map(move |i| {
+            if F::IN_ORDER { self.first.wrapping_add(i) & self.mask } else { ids.next().unwrap_or_default() }
+        })
+    }
+
+    /// Takes those.
+    #[inline(always)]
+    fn take(&mut self, count: usize) {
+        if F::IN_ORDER {
+            self.first = self.first.wrapping_add(count as u16) & self.mask;
+        } else {
+            self.ids.take(count);
+        }
+        self.count -= count as u16;
+    }
+
+    /// Not with IN_ORDER.
+    #[inline(always)]
+    fn give_back(&mut self, id: u16) {
+        self.ids.give_back(id);
+        self.count += 1;
+    }
+}
+
 impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
     /// A queue over zeroed rings; with INDIRECT_DESC, `indirect` is where tables may lie.
     pub fn new(ring: R, size: QueueSize, indirect: Option<IndirectTables>) -> Self {
@@ -40,8 +84,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
             ring,
             size,
             slots: Vec::new(),
-            free_head: 0,
-            free: 0,
+            free: FreeDescriptors::all(size),
             next_available: 0,
             next_used: 0,
             outstanding: 0,
@@ -60,9 +103,8 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
     }
 
     fn start(&mut self) {
-        let mask = self.mask();
-        self.slots = (0..=mask).map(|i| Slot { next: i.wrapping_add(1) & mask, ..Slot::default() }).collect();
-        (self.free_head, self.free, self.outstanding, self.oldest) = (0, self.size.get(), 0, 0);
+        self.slots = vec![Slot::default(); self.size.get().into()];
+        (self.free, self.outstanding, self.oldest) = (FreeDescriptors::all(self.size), 0, 0);
         (self.next_available, self.next_used, self.kicked_at) = (0, 0, 0);
         self.broken = None;
         self.ring.available()[AVAILABLE_FLAGS].store(0, Relaxed);
@@ -79,9 +121,9 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
 
     /// Writes one request's descriptors and available entry.
     fn write_request(&mut self, request: &Request<'_>, needs: usize) {
-        let head = self.free_head;
+        let mut ids = self.free.next(needs).peekable();
+        let head = ids.peek().copied().unwrap_or_default();
         let table = self.ring.descriptors();
-        let mut next = head;
         if needs == 1 && request.pieces() > 1 {
             let descriptors = request.each().enumerate().map(|(i, (piece, write))| {
                 let more = i + 1 < request.pieces();
@@ -93,17 +135,18 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
             let (address, len) =
                 self.indirect.as_ref().map_or((0, 0), |tables| tables.write(head, descriptors));
             table[usize::from(head)].write(address, len, INDIRECT, 0);
-            next = self.slots[usize::from(head)].next;
         } else {
-            for (i, (piece, write)) in request.each().enumerate() {
-                let at = next;
-                next = self.slots[usize::from(at)].next;
-                let flags = if write { WRITE } else { 0 } | if i + 1 < needs { NEXT } else { 0 };
+            for (piece, write) in request.each() {
+                let Some(at) = ids.next() else { break };
+                let next = ids.peek().copied();
+                let flags = if write { WRITE } else { 0 } | if next.is_some() { NEXT } else { 0 };
+                let next = next.unwrap_or_default();
                 table[usize::from(at)].write(piece.address, piece.len, flags, next);
+                self.slots[usize::from(at)].next = next;
             }
         }
-        self.free_head = next;
-        self.free -= needs as u16;
+        drop(ids);
+        self.free.take(needs);
         let slot = &mut self.slots[usize::from(head)];
         (slot.cookie, slot.writable, slot.slots) = (request.cookie, request.writable_bytes(), needs as u16);
         let entry = usize::from(self.next_available & self.mask());
@@ -124,13 +167,11 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
     fn release(&mut self, head: u16) -> Slot {
         let slot = self.slots[usize::from(head)];
         self.slots[usize::from(head)].slots = 0;
-        let mut last = head;
-        for _ in 1..slot.slots {
-            last = self.slots[usize::from(last)].next;
+        let mut at = head;
+        for _ in 0..slot.slots {
+            self.free.give_back(at);
+            at = self.slots[usize::from(at)].next;
         }
-        self.slots[usize::from(last)].next = self.free_head;
-        self.free_head = head;
-        self.free += slot.slots;
         self.outstanding -= 1;
         slot
     }
@@ -146,7 +187,6 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
     #[inline(always)]
     fn reclaim_singles(&mut self, used: &mut Vec<Used>, count: u16) -> u16 {
         let (ring, mask) = (self.ring.used(), self.mask());
-        let mut free_head = self.free_head;
         let mut done = 0;
         while done < count {
             let (id, written) = ring[usize::from(self.next_used.wrapping_add(done) & mask)].read();
@@ -155,13 +195,10 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
                 break;
             }
             slot.slots = 0;
-            slot.next = free_head;
-            free_head = id as u16;
+            self.free.give_back(id as u16);
             used.push(Used { cookie: slot.cookie, written });
             done += 1;
         }
-        self.free_head = free_head;
-        self.free += done;
         self.outstanding -= done;
         self.next_used = self.next_used.wrapping_add(done);
         done
@@ -208,7 +245,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
             count += 1;
         }
         self.oldest = oldest;
-        self.free += descriptors;
+        self.free.count += descriptors;
         self.outstanding -= count;
         self.next_used = self.next_used.wrapping_add(count);
         found.then_some(count)
@@ -225,28 +262,26 @@ where
     }
 
     fn free_descriptors(&self) -> u16 {
-        self.free
+        self.free.count
     }
 
     fn add(&mut self, buffers: &[Buffer], direction: Direction) -> usize {
         if self.broken.is_some() {
             return 0;
         }
-        let count = buffers.len().min(self.free.into());
+        let count = buffers.len().min(self.free.count.into());
         let mask = self.mask();
         let (flags, write) = if direction == Direction::FromDevice { (WRITE, true) } else { (0, false) };
         let (table, entries) = (self.ring.descriptors(), &self.ring.available()[AVAILABLE_ENTRIES..]);
-        let mut head = self.free_head;
-        for (i, buffer) in buffers[..count].iter().enumerate() {
+        let mut entry = self.next_available;
+        for (buffer, head) in buffers.iter().zip(self.free.next(count)) {
             table[usize::from(head)].write(buffer.address, buffer.len, flags, 0);
-            let slot = &mut self.slots[usize::from(head)];
-            (slot.cookie, slot.slots) = (buffer.cookie, 1);
-            slot.writable = if write { buffer.len } else { 0 };
-            entries[usize::from(self.next_available.wrapping_add(i as u16) & mask)].store(head, Relaxed);
-            head = slot.next;
+            let writable = if write { buffer.len } else { 0 };
+            self.slots[usize::from(head)] = Slot { cookie: buffer.cookie, writable, slots: 1, next: 0 };
+            entries[usize::from(entry & mask)].store(head, Relaxed);
+            entry = entry.wrapping_add(1);
         }
-        self.free_head = head;
-        self.free -= count as u16;
+        self.free.take(count);
         self.outstanding += count as u16;
         self.next_available = self.next_available.wrapping_add(count as u16);
         if count > 0 {
@@ -262,7 +297,7 @@ where
         let mut added = 0;
         for request in requests {
             let needs = self.needs(request);
-            if needs == 0 || needs > self.free.into() {
+            if needs == 0 || needs > self.free.count.into() {
                 break;
             }
             self.write_request(request, needs);
