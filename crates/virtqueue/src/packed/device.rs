@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{AddressSpace, Flush, Lender, Translator, prefetch};
+use memory::{AddressSpace, Flush, Lender, Translator};
 
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
-use super::{PackedDescriptor, PackedRing};
+use super::ring::{LINE, PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
 use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
 use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
@@ -17,9 +17,6 @@ use crate::flush::FlushChoice;
 use crate::inflight::PackedInFlight;
 use crate::position::Cursor;
 use crate::{FeatureSet, Position, QueueSize, TableFlags, tuning};
-
-/// Descriptors per cache line.
-const LINE: u16 = 4;
 
 /// A running packed ring as the device sees it.
 pub struct PackedDevice<R, F> {
@@ -249,7 +246,7 @@ where
                 }
             }
             let slot = &ring[usize::from(at.slot)];
-            prefetch_ahead(slot);
+            slot.prefetch_ahead();
             // Acquire: pairs with the driver's release of the head's flags; the rest of the chain is
             // visible after it (§2.8.21.1).
             let head = R::Atomics::observe(&slot.flags);
@@ -411,15 +408,6 @@ fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
     }
 }
 
-/// Asks for the second line from this slot on.
-#[inline(always)]
-fn prefetch_ahead<A: Atomics>(slot: &PackedDescriptor<A>) {
-    if tuning::PREFETCH {
-        // Wrapping round is not worth a branch: past the end it is a hint that misses.
-        prefetch(std::ptr::from_ref(slot).wrapping_add(2 * usize::from(LINE)));
-    }
-}
-
 /// Asks for the indirect tables of the next `count` slots, up to the end of what is available or of the ring,
 /// all at once so that their ways overlap.
 #[inline(never)]
@@ -457,7 +445,7 @@ fn take_lines<A: Atomics, const WRITABLE: bool>(
     let mut singles = Singles::<WRITABLE>::new(lender, room.into());
     let mut slot = at.slot;
     for (line, chains) in lines.iter().zip(spare).take((room / LINE).into()) {
-        prefetch_ahead(&line[0]);
+        line[0].prefetch_ahead();
         // Acquire each: pairs with the driver's release; a slot's own flags are proof enough for it.
         let flags: [u16; LINE as usize] = std::array::from_fn(|i| A::observe(&line[i].flags));
         let odd = flags.iter().fold(0, |odd, flags| odd | (flags ^ expected));

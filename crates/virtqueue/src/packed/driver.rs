@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::PackedRing;
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
+use super::ring::{LINE, PackedRing};
 use crate::atomics::{Atomics, Word};
 use crate::driver::{Buffer, Direction, DriverQueue, FreeIds, IndirectTables, Request, Slot, Used, broken};
 use crate::error::{Malformed, Place, RingError};
@@ -196,6 +196,9 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         let (mut at, mut done) = (self.next_used, 0);
         while done < most {
             let descriptor = &ring[usize::from(at.slot)];
+            if at.slot.is_multiple_of(LINE) {
+                descriptor.prefetch_ahead();
+            }
             // Acquire: as in `reclaim_entry`.
             let flags = R::Atomics::observe(&descriptor.flags);
             if flags & WRAP_BITS != flags::used(at.wrap) {

@@ -4,12 +4,15 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{Address, AddressSpace, BindError, Cell, Cells};
+use memory::{Address, AddressSpace, BindError, Cell, Cells, prefetch};
 
 use super::event;
-use crate::QueueSize;
 use crate::atomics::{Atomics, Platform, Smp, Word};
 use crate::position::{Cursor, event_passed};
+use crate::{QueueSize, tuning};
+
+/// Descriptors per cache line.
+pub(super) const LINE: u16 = 4;
 
 /// A descriptor (§2.8.13).
 #[repr(C, align(16))]
@@ -118,6 +121,15 @@ impl<A: Atomics> PackedDescriptor<A> {
         self.address.store(address, Relaxed);
         self.len.store(len, Relaxed);
         self.id.store(id, Relaxed);
+    }
+
+    /// Asks for the second line from this descriptor on.
+    #[inline(always)]
+    pub(super) fn prefetch_ahead(&self) {
+        if tuning::PREFETCH {
+            // Wrapping round is not worth a branch: past the end it is a hint that misses.
+            prefetch(std::ptr::from_ref(self).wrapping_add(2 * usize::from(LINE)));
+        }
     }
 }
 
