@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crate::lines::{LINE_BYTES, prefetch, prefetch_write};
 use crate::word::{Chunk, Word};
-use crate::{Access, Mapping};
+use crate::{Access, Mapping, wide};
 
 /// The net header in front of a frame (VIRTIO 1.3 §5.1.6): what is behind it is written.
 const HEADER_BYTES: usize = 12;
@@ -209,7 +209,7 @@ pub(crate) unsafe fn copy_volatile(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the loop conditions keep each word inside `len`.
     unsafe {
         let word = |at| (from.add(at), to.add(at));
-        let mut at = 0;
+        let mut at = wide::copy_lines(from, to, len);
         while len - at >= 64 {
             let (from, to) = word(at);
             Chunk::load::<0>(from).store::<0>(to);

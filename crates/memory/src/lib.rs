@@ -33,6 +33,7 @@ mod space;
 mod stream;
 mod translate;
 mod truncate;
+mod wide;
 mod word;
 
 pub use cells::{BindError, Cell, Cells};
