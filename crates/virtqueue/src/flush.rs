@@ -6,8 +6,9 @@
 //! does, depends on the processor and on how far the driver's core is (`docs/decisions/given-up-lines.md`), so it is
 //! found out by doing: now and then some rounds of the ring are served in each way, and timed.
 //!
-//! It costs this core time, so it is done only while the driver is *waited for*: a poll was in vain just before the
-//! burst, or a few bursts earlier.
+//! Frames cost this core a line each. They are given up only while the driver is *waited for*: a poll was in vain
+//! just before the burst, or a few bursts earlier. A split ring's descriptors are four to a line, and lie in memory
+//! of their own that both sides come back to all the time: they may be worth it always.
 use std::time::Instant;
 
 use memory::Flush;
@@ -32,14 +33,24 @@ const VOTES: i8 = 4;
 /// Bursts behind a poll in vain that are waited for. A driver publishes more than one at a time.
 const BURSTS_PER_WAIT: u8 = 4;
 
-/// What is compared: nothing is done, and the two ways of giving up.
-const WAYS: usize = 3;
+/// What is compared; 0 is to do nothing.
+const WAYS: usize = 4;
+
+/// One way of giving up lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Where frames begin, of bursts that were waited for; descriptors as well where lines are evicted.
+    Frames(Flush),
+    /// Descriptors, of all bursts.
+    Descriptors(Flush),
+}
 
 /// What is good for the driver of one queue.
 pub(crate) struct FlushChoice {
-    ways: [Option<Flush>; WAYS],
+    /// `None`: nothing is done, and there is nothing to compare.
+    ways: [Option<Way>; WAYS],
     /// The one of now.
-    current: Option<Flush>,
+    current: Option<Way>,
     phase: Phase,
     /// Chains until the phase ends; less than 0 when its last burst went beyond.
     left: i64,
@@ -51,15 +62,14 @@ pub(crate) struct FlushChoice {
     /// Bursts of this phase, and those that were waited for.
     bursts: u32,
     waits: u32,
-    /// What a chain took in each way, ps. While nothing was done: 0 if the driver was not waited for, which no way
-    /// is better than.
-    took: [u64; WAYS],
+    /// What a chain took in each way, ps; `None` where that was not tried.
+    took: [Option<u64>; WAYS],
+    /// The driver was waited for while nothing was done.
+    waited_for_nothing: bool,
     /// The way that the next comparison begins with: a rate that rises or falls is not to favour the last.
     first: usize,
-    /// For each way: comparisons that found it better than doing nothing less those that did not, within limits.
-    votes: [i8; WAYS],
-    /// The same for the last way against the one before it.
-    last_is_best: i8,
+    /// For each way and each one before it: comparisons that found it better less those that did not, within limits.
+    votes: [[i8; WAYS]; WAYS],
 }
 
 #[derive(Clone, Copy)]
@@ -70,11 +80,14 @@ enum Phase {
 }
 
 impl FlushChoice {
-    /// Nothing is done until something is found to be better.
-    pub fn new(size: QueueSize) -> Self {
+    /// Nothing is done until something is found to be better. `descriptors`: there are lines that hold nothing else,
+    /// which this side only reads.
+    pub fn new(size: QueueSize, descriptors: bool) -> Self {
         let size = size.get().into();
+        let frames = |flush: Option<Flush>| flush.map(Way::Frames);
+        let descriptors = Flush::evict().filter(|_| descriptors).map(Way::Descriptors);
         FlushChoice {
-            ways: [None, Flush::write_back(), Flush::evict()],
+            ways: [None, frames(Flush::write_back()), frames(Flush::evict()), descriptors],
             current: None,
             phase: Phase::Using,
             left: i64::from(UNSETTLED * size),
@@ -83,10 +96,10 @@ impl FlushChoice {
             waited: false,
             bursts: 0,
             waits: 0,
-            took: [0; WAYS],
+            took: [None; WAYS],
+            waited_for_nothing: false,
             first: 0,
-            votes: [-VOTES; WAYS],
-            last_is_best: 0,
+            votes: [[-VOTES; WAYS]; WAYS],
         }
     }
 
@@ -104,10 +117,34 @@ impl FlushChoice {
         }
     }
 
-    /// How to give up the lines of the last burst, if that is a good idea.
+    /// How to give up the lines where the last burst's frames begin, if that is a good idea.
     #[inline(always)]
-    pub fn now(&self) -> Option<Flush> {
-        if self.waited { self.current } else { None }
+    pub fn frames(&self) -> Option<Flush> {
+        match self.current {
+            Some(Way::Frames(flush)) if self.waited => Some(flush),
+            _ => None,
+        }
+    }
+
+    /// How to give up the lines of its descriptors, if that is a good idea.
+    #[inline(always)]
+    pub fn descriptors(&self) -> Option<Flush> {
+        match self.current {
+            Some(Way::Descriptors(flush)) => Some(flush),
+            Some(Way::Frames(flush)) if self.waited && flush.evicts() => Some(flush),
+            _ => None,
+        }
+    }
+
+    /// Whether a comparison is to try this way. Where this core is the one that is waited for, frames are not to be
+    /// given up; unless it is that by doing it.
+    fn is_tried(&self, way: usize, mostly_waited: bool) -> bool {
+        let frames_now = matches!(self.current, Some(Way::Frames(_)));
+        match self.ways[way] {
+            None => way == 0,
+            Some(Way::Frames(_)) => mostly_waited || frames_now,
+            Some(Way::Descriptors(_)) => true,
+        }
     }
 
     /// The phase is over.
@@ -116,22 +153,27 @@ impl FlushChoice {
         let mostly_waited = self.waits * 2 > self.bursts;
         (self.bursts, self.waits) = (0, 0);
         self.phase = match self.phase {
-            // Where this core is the one that is waited for, nothing is to be done; unless it is that by doing it.
-            Phase::Using if mostly_waited || self.current.is_some() => {
+            Phase::Using => {
+                let tried: [bool; WAYS] = std::array::from_fn(|way| self.is_tried(way, mostly_waited));
+                self.took = tried.map(|tried| tried.then_some(0));
                 self.first = (self.first + 1) % WAYS;
-                self.change_to(self.first)
+                match tried[1..].contains(&true) {
+                    true => self.change_to(self.next_from(self.first)),
+                    false => self.use_best(),
+                }
             }
-            Phase::Using => self.use_best(),
             Phase::Changing(way) => {
                 self.left = i64::from(TIMED * self.size);
                 Phase::Timing(way, Instant::now())
             }
             Phase::Timing(way, begun) => {
                 let chains = (i64::from(TIMED * self.size) - self.left) as u64;
-                let took = begun.elapsed().as_nanos() as u64 * 1000 / chains.max(1);
-                self.took[way] = if way == 0 && !mostly_waited { 0 } else { took };
-                let next = (way + 1) % WAYS;
-                if next == self.first {
+                self.took[way] = Some(begun.elapsed().as_nanos() as u64 * 1000 / chains.max(1));
+                if way == 0 {
+                    self.waited_for_nothing = mostly_waited;
+                }
+                let next = self.next_from(way + 1);
+                if next == self.next_from(self.first) {
                     self.judge();
                     self.use_best()
                 } else {
@@ -139,6 +181,11 @@ impl FlushChoice {
                 }
             }
         };
+    }
+
+    /// The first way from this one on that is tried.
+    fn next_from(&self, way: usize) -> usize {
+        (way..way + WAYS).map(|way| way % WAYS).find(|way| self.took[*way].is_some()).unwrap_or(0)
     }
 
     fn change_to(&mut self, way: usize) -> Phase {
@@ -149,27 +196,32 @@ impl FlushChoice {
 
     /// Votes by what was timed.
     fn judge(&mut self) {
-        let [nothing, before, last] = self.took;
-        if self.took.iter().any(|took| *took > SLOW_PS) {
+        if self.took.iter().flatten().any(|took| *took > SLOW_PS) {
             return;
         }
-        let vote = |votes: &mut i8, better: bool| {
-            *votes = (*votes + if better { 1 } else { -1 }).clamp(-VOTES, VOTES);
-        };
         for way in 1..WAYS {
-            let took = self.took[way];
-            let better = self.ways[way].is_some() && took + took / GAIN < nothing;
-            vote(&mut self.votes[way], better);
+            let Some(took) = self.took[way] else { continue };
+            for other in 0..way {
+                let Some(others) = self.took[other] else { continue };
+                let of_use =
+                    other > 0 || self.waited_for_nothing || !matches!(self.ways[way], Some(Way::Frames(_)));
+                let gain = if other == 0 { took / GAIN } else { 0 };
+                let better = of_use && took + gain < others;
+                let votes = &mut self.votes[way][other];
+                *votes = (*votes + if better { 1 } else { -1 }).clamp(-VOTES, VOTES);
+            }
         }
-        vote(&mut self.last_is_best, last < before);
     }
 
     fn use_best(&mut self) -> Phase {
-        let is_good = |way: &usize| self.votes[*way] > 0;
-        let last_first = self.last_is_best > 0;
-        let best = if last_first { [2, 1] } else { [1, 2] }.into_iter().find(is_good);
-        self.current = best.and_then(|way| self.ways[way]);
-        let settled = self.votes.iter().all(|votes| votes.abs() == VOTES);
+        let mut best = 0;
+        for way in 1..WAYS {
+            if self.votes[way][0] > 0 && (best == 0 || self.votes[way][best] > 0) {
+                best = way;
+            }
+        }
+        self.current = self.ways[best];
+        let settled = self.votes.iter().skip(1).all(|votes| votes[0].abs() == VOTES);
         self.left = i64::from(self.size * if settled { SETTLED } else { UNSETTLED });
         Phase::Using
     }
@@ -180,18 +232,26 @@ mod tests {
     use super::*;
     use crate::Layout;
 
-    fn choice() -> FlushChoice {
-        FlushChoice::new(QueueSize::new(Layout::Split, 256).unwrap())
+    fn choice(layout: Layout) -> FlushChoice {
+        FlushChoice::new(QueueSize::new(layout, 256).unwrap(), layout == Layout::Split)
     }
 
     /// As on a processor that knows both ways; `None` where it does not, and says so.
-    fn able() -> Option<FlushChoice> {
-        let choice = choice();
-        let able = choice.ways[1..].iter().all(Option::is_some);
+    fn able(layout: Layout) -> Option<FlushChoice> {
+        let choice = choice(layout);
+        let able = choice.ways[1..3].iter().all(Option::is_some);
         if !able {
             println!("this processor cannot give up single lines: nothing to choose");
         }
         able.then_some(choice)
+    }
+
+    fn written_back() -> Option<Way> {
+        Flush::write_back().map(Way::Frames)
+    }
+
+    fn evicted() -> Option<Way> {
+        Flush::evict().map(Way::Frames)
     }
 
     fn burst(choice: &mut FlushChoice, waited: bool) {
@@ -201,27 +261,28 @@ mod tests {
         choice.polled(32);
     }
 
-    /// One comparison in which chains took so many nanoseconds.
-    fn found(choice: &mut FlushChoice, took: [u64; WAYS]) {
-        choice.took = took.map(|ns| ns * 1000);
+    /// One comparison in which chains took so many nanoseconds, by way, and the driver was waited for.
+    fn found<const N: usize>(choice: &mut FlushChoice, took: [u64; N]) {
+        choice.took = std::array::from_fn(|way| took.get(way).map(|ns| ns * 1000));
+        choice.waited_for_nothing = true;
         choice.judge();
         choice.phase = choice.use_best();
     }
 
     #[test]
     fn most_of_the_latest_comparisons_decide() {
-        let Some(mut choice) = able() else { return };
+        let Some(mut choice) = able(Layout::Packed) else { return };
         let (near, far) = ([70, 50, 80], [140, 140, 110]);
         (0..VOTES).for_each(|_| found(&mut choice, near));
         assert_eq!(choice.current, None, "as many against it as for it");
         found(&mut choice, near);
-        assert_eq!(choice.current, Flush::write_back());
+        assert_eq!(choice.current, written_back());
         (0..100).for_each(|_| found(&mut choice, near));
         // An interrupt in one of them is no move.
         found(&mut choice, [70, 500, 80]);
-        assert_eq!(choice.current, Flush::write_back());
+        assert_eq!(choice.current, written_back());
         (0..=VOTES).for_each(|_| found(&mut choice, far));
-        assert_eq!(choice.current, Flush::evict());
+        assert_eq!(choice.current, evicted());
         // What is as good as nothing is not done.
         (0..=2 * VOTES).for_each(|_| found(&mut choice, [100, 97, 96]));
         assert_eq!(choice.current, None);
@@ -229,49 +290,89 @@ mod tests {
 
     #[test]
     fn of_two_that_help_the_better_one_is_taken() {
-        let Some(mut choice) = able() else { return };
+        let Some(mut choice) = able(Layout::Packed) else { return };
         (0..=2 * VOTES).for_each(|_| found(&mut choice, [100, 70, 90]));
-        assert_eq!(choice.current, Flush::write_back());
+        assert_eq!(choice.current, written_back());
         (0..=VOTES).for_each(|_| found(&mut choice, [100, 90, 70]));
-        assert_eq!(choice.current, Flush::evict());
+        assert_eq!(choice.current, evicted());
         (0..=VOTES).for_each(|_| found(&mut choice, [100, 70, 90]));
-        assert_eq!(choice.current, Flush::write_back());
+        assert_eq!(choice.current, written_back());
     }
 
     #[test]
     fn a_driver_that_has_nothing_to_send_says_nothing() {
-        let Some(mut choice) = able() else { return };
+        let Some(mut choice) = able(Layout::Packed) else { return };
         (0..=2 * VOTES).for_each(|_| found(&mut choice, [70, 50, 80]));
-        let (votes, last) = (choice.votes, choice.last_is_best);
+        let votes = choice.votes;
         (0..100).for_each(|_| found(&mut choice, [5000, 50, 50]));
         (0..100).for_each(|_| found(&mut choice, [70, 70, 5000]));
-        assert_eq!((choice.votes, choice.last_is_best), (votes, last));
+        assert_eq!(choice.votes, votes);
     }
 
     #[test]
     fn each_way_has_as_many_rounds() {
-        let Some(mut choice) = able() else { return };
-        let (mut changing, mut timed, mut using) = ([0; WAYS], [0; WAYS], 0);
-        let bursts = 8 * (UNSETTLED + (WAYS as u32) * (CHANGING + TIMED));
-        for _ in 0..bursts {
-            match choice.phase {
-                Phase::Using => using += 1,
-                Phase::Changing(way) => changing[way] += 1,
-                Phase::Timing(way, _) => timed[way] += 1,
+        // Of what is tried, that is: packed rings have no lines of descriptors alone, and frames are left alone
+        // where the driver is ahead.
+        let cases = [
+            (Layout::Packed, true, [1, 1, 1, 0]),
+            (Layout::Split, true, [1; WAYS]),
+            (Layout::Split, false, [1, 0, 0, 1]),
+        ];
+        for (layout, waited, tried) in cases {
+            let Some(mut choice) = able(layout) else { return };
+            let (mut changing, mut timed, mut using) = ([0; WAYS], [0; WAYS], 0);
+            let ways: u32 = tried.iter().sum();
+            // Beginning with each.
+            let bursts = WAYS as u32 * 8 * (UNSETTLED + ways * (CHANGING + TIMED));
+            for _ in 0..bursts {
+                match choice.phase {
+                    Phase::Using => using += 1,
+                    Phase::Changing(way) => changing[way] += 1,
+                    Phase::Timing(way, _) => timed[way] += 1,
+                }
+                if let Phase::Changing(way) | Phase::Timing(way, _) = choice.phase {
+                    assert_eq!(choice.current, choice.ways[way]);
+                }
+                // No comparison of these is to count: as long as it lasts, all disagree.
+                choice.votes[1][0] = -1;
+                burst(&mut choice, waited);
             }
-            if let Phase::Changing(way) | Phase::Timing(way, _) = choice.phase {
-                assert_eq!(choice.current, choice.ways[way]);
-            }
-            burst(&mut choice, true);
+            assert!(matches!(choice.phase, Phase::Using));
+            assert_eq!(using, WAYS as u32 * 8 * UNSETTLED);
+            let rounds = |each: u32| tried.map(|tried| WAYS as u32 * 8 * tried * each);
+            assert_eq!((changing, timed), (rounds(CHANGING), rounds(TIMED)), "{layout:?}");
         }
-        assert!(matches!(choice.phase, Phase::Using));
-        assert_eq!(using, 8 * UNSETTLED);
-        assert_eq!((changing, timed), ([8 * CHANGING; WAYS], [8 * TIMED; WAYS]));
+    }
+
+    /// They are worth it where they are, waited for or not; and no more than one thing at a time is done.
+    #[test]
+    fn descriptors_are_given_up_where_that_is_better() {
+        let Some(mut choice) = able(Layout::Split) else { return };
+        let evict = Flush::evict();
+        let ahead = |choice: &mut FlushChoice, took: [Option<u64>; WAYS]| {
+            choice.took = took.map(|took| took.map(|ns| ns * 1000));
+            choice.waited_for_nothing = false;
+            choice.judge();
+            choice.phase = choice.use_best();
+            burst(choice, false);
+        };
+        (0..=VOTES).for_each(|_| ahead(&mut choice, [Some(140), None, None, Some(110)]));
+        assert_eq!((choice.descriptors(), choice.frames()), (evict, None));
+        // Frames too, where the driver is waited for and that is better still.
+        (0..=2 * VOTES).for_each(|_| found(&mut choice, [140, 140, 90, 110]));
+        burst(&mut choice, true);
+        assert_eq!((choice.descriptors(), choice.frames()), (evict, evict));
+        burst(&mut choice, false);
+        (0..BURSTS_PER_WAIT).for_each(|_| burst(&mut choice, false));
+        assert_eq!((choice.descriptors(), choice.frames()), (None, None));
+        // A driver that is not waited for says nothing for frames.
+        (0..=2 * VOTES).for_each(|_| ahead(&mut choice, [Some(140), Some(140), Some(90), Some(138)]));
+        assert_eq!((choice.current, choice.descriptors()), (None, None));
     }
 
     #[test]
     fn nothing_is_compared_where_the_driver_is_ahead() {
-        let mut choice = choice();
+        let mut choice = choice(Layout::Packed);
         for i in 0..8 * 10 * SETTLED {
             burst(&mut choice, i % (2 * u32::from(BURSTS_PER_WAIT)) == 0);
             assert!(matches!(choice.phase, Phase::Using));
@@ -281,7 +382,7 @@ mod tests {
     /// A driver that was waited for goes on to one that is not: what was found for it ends.
     #[test]
     fn nothing_is_given_up_for_long_where_the_driver_is_ahead() {
-        let Some(mut choice) = able() else { return };
+        let Some(mut choice) = able(Layout::Packed) else { return };
         (0..=2 * VOTES).for_each(|_| found(&mut choice, [70, 50, 80]));
         // Some comparisons more than it takes: one in which this thread was interrupted says nothing.
         let comparison = WAYS as u32 * (CHANGING + TIMED);
@@ -289,21 +390,21 @@ mod tests {
         for _ in 0..bursts {
             burst(&mut choice, false);
         }
-        assert!(choice.votes[1] <= 0);
+        assert!(choice.votes[1][0] <= 0);
     }
 
     #[test]
     fn lines_are_given_up_only_when_there_is_time_to_spare() {
-        let Some(mut choice) = able() else { return };
+        let Some(mut choice) = able(Layout::Packed) else { return };
         (0..=2 * VOTES).for_each(|_| found(&mut choice, [70, 50, 80]));
         choice.polled(1);
-        assert_eq!(choice.now(), None, "the driver was ahead");
+        assert_eq!(choice.frames(), None, "the driver was ahead");
         choice.polled(0);
         for _ in 0..BURSTS_PER_WAIT {
             choice.polled(1);
-            assert_eq!(choice.now(), Flush::write_back());
+            assert_eq!(choice.frames(), Flush::write_back());
         }
         choice.polled(1);
-        assert_eq!(choice.now(), None);
+        assert_eq!(choice.frames(), None);
     }
 }

@@ -73,7 +73,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             outstanding: ahead,
             writable: false,
             called_at: fresh.then_some(Cursor::START),
-            flush: FlushChoice::new(size),
+            flush: FlushChoice::new(size, false),
             broken: None,
             log,
             in_flight,
@@ -364,7 +364,7 @@ where
 
     #[inline]
     fn flush(&self) -> Option<Flush> {
-        self.flush.now()
+        self.flush.frames()
     }
 
     fn position(&self) -> Position {

@@ -77,7 +77,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             next_used,
             called_at: fresh.then_some(0),
             writable: false,
-            flush: FlushChoice::new(size),
+            flush: FlushChoice::new(size, true),
             broken: None,
             log,
             in_flight,
@@ -209,8 +209,8 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             });
             return;
         }
-        if let Some(evict) = self.flush.now().filter(|flush| flush.evicts()) {
-            evict_descriptors(evict, self.ring.descriptors(), &burst.chains[range]);
+        if let Some(flush) = self.flush.descriptors() {
+            give_up_descriptors(flush, self.ring.descriptors(), &burst.chains[range]);
         }
         // Release: pairs with the driver's acquire of the index; the entries above are visible before it
         // (§2.7.8.2). One store for the whole burst.
@@ -379,7 +379,7 @@ where
 
     #[inline]
     fn flush(&self) -> Option<Flush> {
-        self.flush.now()
+        self.flush.frames()
     }
 
     fn position(&self) -> Position {
@@ -399,10 +399,10 @@ where
     }
 }
 
-/// Sends the lines of these chains' descriptors to memory: the driver writes them anew. The last line stays if
+/// Gives up the lines of these chains' descriptors: the driver writes them anew. The last line stays if
 /// there are more descriptors behind the last chain's: they come with the next burst.
 #[inline(never)]
-fn evict_descriptors<A: Atomics>(evict: Flush, table: &[SplitDescriptor<A>], chains: &[Chain]) {
+fn give_up_descriptors<A: Atomics>(flush: Flush, table: &[SplitDescriptor<A>], chains: &[Chain]) {
     let line = |chain: &Chain| chain.id / LINE;
     for (at, chain) in chains.iter().enumerate() {
         let leaves = match chains.get(at + 1) {
@@ -410,7 +410,7 @@ fn evict_descriptors<A: Atomics>(evict: Flush, table: &[SplitDescriptor<A>], cha
             None => chain.id % LINE == LINE - 1,
         };
         if leaves && let Some(head) = table.get(usize::from(chain.id)) {
-            evict.value(head);
+            flush.value(head);
         }
     }
 }
