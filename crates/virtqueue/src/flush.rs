@@ -17,14 +17,15 @@ use crate::QueueSize;
 
 /// Rounds of the ring from one comparison to the next, where the latest all said the same, and where they did not.
 const SETTLED: u32 = 2048;
-const UNSETTLED: u32 = 128;
+const UNSETTLED: u32 = 256;
 /// Rounds before one way is timed: lines that were read in the way before have to be written once, and a driver may
 /// have more buffers than the ring has slots.
 const CHANGING: u32 = 8;
 /// Rounds that are timed. A driver may take back what is used once a round.
-const TIMED: u32 = 4;
-/// The part of its time that a chain must be faster by.
-const GAIN: u64 = 16;
+const TIMED: u32 = 12;
+/// The part of its time that a chain must be faster by: a frame's line costs this core more than a descriptor's.
+const FRAMES_GAIN: u64 = 16;
+const DESCRIPTORS_GAIN: u64 = 32;
 /// A chain that takes longer than this, in picoseconds, was not waited for because of a line.
 const SLOW_PS: u64 = 1_000_000;
 /// The majority of so many of the latest comparisons decides.
@@ -201,11 +202,12 @@ impl FlushChoice {
         }
         for way in 1..WAYS {
             let Some(took) = self.took[way] else { continue };
+            let is_frames = matches!(self.ways[way], Some(Way::Frames(_)));
             for other in 0..way {
                 let Some(others) = self.took[other] else { continue };
-                let of_use =
-                    other > 0 || self.waited_for_nothing || !matches!(self.ways[way], Some(Way::Frames(_)));
-                let gain = if other == 0 { took / GAIN } else { 0 };
+                let of_use = other > 0 || self.waited_for_nothing || !is_frames;
+                let least = took / if is_frames { FRAMES_GAIN } else { DESCRIPTORS_GAIN };
+                let gain = if other == 0 { least } else { 0 };
                 let better = of_use && took + gain < others;
                 let votes = &mut self.votes[way][other];
                 *votes = (*votes + if better { 1 } else { -1 }).clamp(-VOTES, VOTES);
