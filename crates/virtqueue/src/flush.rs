@@ -9,15 +9,18 @@
 //! Frames cost this core a line each. They are given up only while the driver is *waited for*: a poll was in vain
 //! just before the burst, or a few bursts earlier. A split ring's descriptors are four to a line, and lie in memory
 //! of their own that both sides come back to all the time: they may be worth it always.
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use memory::Flush;
 
 use crate::QueueSize;
 
-/// Rounds of the ring from one comparison to the next, where the latest all said the same, and where they did not.
+/// Least rounds of the ring from one comparison to the next, where the latest all said the same, and where they did
+/// not. Up to twice as many: queues of one switch are not to compare at the same time, for then each would time what
+/// all of them do.
 const SETTLED: u32 = 2048;
-const UNSETTLED: u32 = 256;
+const UNSETTLED: u32 = 192;
 /// Rounds before one way is timed: lines that were read in the way before have to be written once, and a driver may
 /// have more buffers than the ring has slots.
 const CHANGING: u32 = 8;
@@ -48,7 +51,7 @@ enum Way {
 
 /// What is good for the driver of one queue.
 pub(crate) struct FlushChoice {
-    /// `None`: nothing is done, and there is nothing to compare.
+    /// `None`, but for the first: there is nothing to compare.
     ways: [Option<Way>; WAYS],
     /// The one of now.
     current: Option<Way>,
@@ -63,12 +66,15 @@ pub(crate) struct FlushChoice {
     /// Bursts of this phase, and those that were waited for.
     bursts: u32,
     waits: u32,
-    /// What a chain took in each way, ps; `None` where that was not tried.
+    /// What a chain took in each way of this comparison, ps, or 0 as long as that is not known; `None` where a way is
+    /// not tried.
     took: [Option<u64>; WAYS],
     /// The driver was waited for while nothing was done.
     waited_for_nothing: bool,
     /// The way that the next comparison begins with: a rate that rises or falls is not to favour the last.
     first: usize,
+    /// Random, for the time between comparisons.
+    random: u32,
     /// For each way and each one before it: comparisons that found it better less those that did not, within limits.
     votes: [[i8; WAYS]; WAYS],
 }
@@ -87,11 +93,13 @@ impl FlushChoice {
         let size = size.get().into();
         let frames = |flush: Option<Flush>| flush.map(Way::Frames);
         let descriptors = Flush::evict().filter(|_| descriptors).map(Way::Descriptors);
-        FlushChoice {
+        // Other numbers for each queue: Knuth, The Art of Computer Programming 2, 3.3.4, table 1.
+        static QUEUES: AtomicU32 = AtomicU32::new(0);
+        let mut choice = FlushChoice {
             ways: [None, frames(Flush::write_back()), frames(Flush::evict()), descriptors],
             current: None,
             phase: Phase::Using,
-            left: i64::from(UNSETTLED * size),
+            left: 0,
             size,
             ahead: 0,
             waited: false,
@@ -100,8 +108,18 @@ impl FlushChoice {
             took: [None; WAYS],
             waited_for_nothing: false,
             first: 0,
+            random: QUEUES.fetch_add(1, Ordering::Relaxed).wrapping_mul(2_654_435_769),
             votes: [[-VOTES; WAYS]; WAYS],
-        }
+        };
+        choice.left = choice.until_next(UNSETTLED);
+        choice
+    }
+
+    /// Chains from `least` rounds to twice as many.
+    fn until_next(&mut self, least: u32) -> i64 {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let more = (u64::from(least) * u64::from(self.random)) >> 32;
+        (u64::from(least) + more) as i64 * i64::from(self.size)
     }
 
     /// To be told of each poll how many chains it found.
@@ -157,9 +175,9 @@ impl FlushChoice {
             Phase::Using => {
                 let tried: [bool; WAYS] = std::array::from_fn(|way| self.is_tried(way, mostly_waited));
                 self.took = tried.map(|tried| tried.then_some(0));
-                self.first = (self.first + 1) % WAYS;
+                self.first = self.next_from(self.first + 1);
                 match tried[1..].contains(&true) {
-                    true => self.change_to(self.next_from(self.first)),
+                    true => self.change_to(self.first),
                     false => self.use_best(),
                 }
             }
@@ -174,7 +192,7 @@ impl FlushChoice {
                     self.waited_for_nothing = mostly_waited;
                 }
                 let next = self.next_from(way + 1);
-                if next == self.next_from(self.first) {
+                if next == self.first {
                     self.judge();
                     self.use_best()
                 } else {
@@ -201,7 +219,11 @@ impl FlushChoice {
             return;
         }
         for way in 1..WAYS {
-            let Some(took) = self.took[way] else { continue };
+            let Some(took) = self.took[way] else {
+                // What is not of use now need not have been of use before.
+                self.votes[way][0] = (self.votes[way][0] - 1).max(-VOTES);
+                continue;
+            };
             let is_frames = matches!(self.ways[way], Some(Way::Frames(_)));
             for other in 0..way {
                 let Some(others) = self.took[other] else { continue };
@@ -224,7 +246,7 @@ impl FlushChoice {
         }
         self.current = self.ways[best];
         let settled = self.votes.iter().skip(1).all(|votes| votes[0].abs() == VOTES);
-        self.left = i64::from(self.size * if settled { SETTLED } else { UNSETTLED });
+        self.left = self.until_next(if settled { SETTLED } else { UNSETTLED });
         Phase::Using
     }
 }
@@ -322,16 +344,21 @@ mod tests {
         ];
         for (layout, waited, tried) in cases {
             let Some(mut choice) = able(layout) else { return };
-            let (mut changing, mut timed, mut using) = ([0; WAYS], [0; WAYS], 0);
+            let (mut changing, mut timed, mut began) = ([0; WAYS], [0; WAYS], [0; WAYS]);
             let ways: u32 = tried.iter().sum();
-            // Beginning with each.
-            let bursts = WAYS as u32 * 8 * (UNSETTLED + ways * (CHANGING + TIMED));
-            for _ in 0..bursts {
+            // Beginning twice with each.
+            let mut left = 2 * ways;
+            let mut using = true;
+            while left > 0 {
                 match choice.phase {
-                    Phase::Using => using += 1,
-                    Phase::Changing(way) => changing[way] += 1,
+                    Phase::Using => left -= u32::from(!using),
+                    Phase::Changing(way) => {
+                        began[way] += u32::from(using);
+                        changing[way] += 1;
+                    }
                     Phase::Timing(way, _) => timed[way] += 1,
                 }
+                using = matches!(choice.phase, Phase::Using);
                 if let Phase::Changing(way) | Phase::Timing(way, _) = choice.phase {
                     assert_eq!(choice.current, choice.ways[way]);
                 }
@@ -339,10 +366,9 @@ mod tests {
                 choice.votes[1][0] = -1;
                 burst(&mut choice, waited);
             }
-            assert!(matches!(choice.phase, Phase::Using));
-            assert_eq!(using, WAYS as u32 * 8 * UNSETTLED);
-            let rounds = |each: u32| tried.map(|tried| WAYS as u32 * 8 * tried * each);
+            let rounds = |each: u32| tried.map(|tried| 2 * ways * 8 * tried * each);
             assert_eq!((changing, timed), (rounds(CHANGING), rounds(TIMED)), "{layout:?}");
+            assert_eq!(began, tried.map(|tried| 2 * tried), "{layout:?}");
         }
     }
 
@@ -388,7 +414,7 @@ mod tests {
         (0..=2 * VOTES).for_each(|_| found(&mut choice, [70, 50, 80]));
         // Some comparisons more than it takes: one in which this thread was interrupted says nothing.
         let comparison = WAYS as u32 * (CHANGING + TIMED);
-        let bursts = 8 * (SETTLED + 20 * (UNSETTLED + comparison));
+        let bursts = 8 * (2 * SETTLED + 20 * (2 * UNSETTLED + comparison));
         for _ in 0..bursts {
             burst(&mut choice, false);
         }

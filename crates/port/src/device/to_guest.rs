@@ -14,8 +14,8 @@ use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
 const MAX_CHAINS: usize = 512;
 
-/// Chains that are looked at when somebody asks for room: a burst.
-const ROOM_LOOKED_FOR: usize = 32;
+/// Chains that are looked at when somebody asks for room: no burst is longer.
+const ROOM_LOOKED_FOR: usize = 64;
 
 /// The longest frame of an ordinary Ethernet, without its check sequence.
 const USUAL_FRAME_BYTES: usize = 1514;

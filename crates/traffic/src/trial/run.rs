@@ -215,6 +215,13 @@ impl LaneState {
         }
     }
 
+    /// How many of those that are due are to be sent now: no queue takes more at once than it holds, and what comes
+    /// next time is no loss.
+    #[inline(always)]
+    fn at_once(&self, due: usize) -> usize {
+        if self.most_room > 0 { due.min(self.most_room) } else { due }
+    }
+
     /// So many frames were due, and for `refused` of them the device had no room.
     ///
     /// They are lost to it, as they would be on a wire. Not so while the generator makes up for a delay of
@@ -252,6 +259,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     let Some(sink) = rig.end(lane.from).sinks().nth(pair) else { return Ok(false) };
     let room = sink.room();
     state.look(behind, room);
+    let due = state.at_once(due);
     let room = room.min(due);
     let mut accepted = Ok(());
     if room > 0 {
@@ -323,6 +331,16 @@ mod tests {
         assert_eq!(of(Load::FramesPerSecond(1e6), KEPT_FROM_SENDING), (7, 0));
         assert_eq!(of(Load::FramesPerSecond(1e6), KEPT_FROM_SENDING + 1), (0, 7));
         assert_eq!(of(burst, KEPT_FROM_SENDING + 1), (7, 0));
+    }
+
+    #[test]
+    fn a_small_queue_loses_nothing_by_being_small() {
+        let mut state = LaneState::new(Load::FramesPerSecond(1e6));
+        assert_eq!(state.at_once(50), 50, "a device that never had room loses all");
+        state.look(50, 32);
+        assert_eq!(state.at_once(50), 32);
+        state.look(50, 7);
+        assert_eq!(state.at_once(50), 32, "a full one is the device's doing");
     }
 
     #[test]

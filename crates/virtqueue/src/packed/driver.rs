@@ -51,7 +51,8 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
     fn start(&mut self) {
         let size = self.size.get();
         self.slots = vec![Slot::default(); size.into()];
-        (self.free_ids, self.free) = (FreeIds::all(size), size);
+        self.free_ids = if F::IN_ORDER { FreeIds::default() } else { FreeIds::all(size) };
+        self.free = size;
         (self.next_available, self.next_used, self.kicked_at) = (Cursor::START, Cursor::START, Cursor::START);
         self.broken = None;
         // Neither available nor used in the first pass (§2.8.1).
@@ -196,13 +197,13 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         let (mut at, mut done) = (self.next_used, 0);
         while done < most {
             let descriptor = &ring[usize::from(at.slot)];
-            if at.slot.is_multiple_of(LINE) {
-                descriptor.prefetch_ahead();
-            }
             // Acquire: as in `reclaim_entry`.
             let flags = R::Atomics::observe(&descriptor.flags);
             if flags & WRAP_BITS != flags::used(at.wrap) {
                 break;
+            }
+            if at.slot.is_multiple_of(LINE) {
+                descriptor.prefetch_ahead();
             }
             let (id, written) = (descriptor.id.load(Relaxed), descriptor.len.load(Relaxed));
             let written = if flags & WRITE != 0 { written } else { 0 };

@@ -77,7 +77,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
             next_used,
             called_at: fresh.then_some(0),
             writable: false,
-            flush: FlushChoice::new(size, true),
+            flush: FlushChoice::new(size, in_flight.is_none()),
             broken: None,
             log,
             in_flight,
