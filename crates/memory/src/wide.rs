@@ -22,6 +22,7 @@ pub(crate) unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) -> usi
         // SAFETY: the caller's promise, and the processor has the instructions.
         return unsafe { x86::copy_lines(from, to, len) };
     }
+    #[cfg(not(target_arch = "x86_64"))]
     let _ = (from, to, len, LEAST_BYTES);
     0
 }

@@ -9,7 +9,8 @@
 //! Frames cost this core a line each. They are given up only while the driver is *waited for*: a poll was in vain
 //! just before the burst, or a few bursts earlier. A split ring's descriptors are four to a line, and lie in memory
 //! of their own that both sides come back to all the time: they may be worth it always.
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::time::Instant;
 
 use memory::Flush;
@@ -73,8 +74,6 @@ pub(crate) struct FlushChoice {
     waited_for_nothing: bool,
     /// The way that the next comparison begins with: a rate that rises or falls is not to favour the last.
     first: usize,
-    /// Random, for the time between comparisons.
-    random: u32,
     /// For each way and each one before it: comparisons that found it better less those that did not, within limits.
     votes: [[i8; WAYS]; WAYS],
 }
@@ -93,13 +92,11 @@ impl FlushChoice {
         let size = size.get().into();
         let frames = |flush: Option<Flush>| flush.map(Way::Frames);
         let descriptors = Flush::evict().filter(|_| descriptors).map(Way::Descriptors);
-        // Other numbers for each queue: Knuth, The Art of Computer Programming 2, 3.3.4, table 1.
-        static QUEUES: AtomicU32 = AtomicU32::new(0);
-        let mut choice = FlushChoice {
+        FlushChoice {
             ways: [None, frames(Flush::write_back()), frames(Flush::evict()), descriptors],
             current: None,
             phase: Phase::Using,
-            left: 0,
+            left: until_next(UNSETTLED, size),
             size,
             ahead: 0,
             waited: false,
@@ -108,18 +105,8 @@ impl FlushChoice {
             took: [None; WAYS],
             waited_for_nothing: false,
             first: 0,
-            random: QUEUES.fetch_add(1, Ordering::Relaxed).wrapping_mul(2_654_435_769),
             votes: [[-VOTES; WAYS]; WAYS],
-        };
-        choice.left = choice.until_next(UNSETTLED);
-        choice
-    }
-
-    /// Chains from `least` rounds to twice as many.
-    fn until_next(&mut self, least: u32) -> i64 {
-        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let more = (u64::from(least) * u64::from(self.random)) >> 32;
-        (u64::from(least) + more) as i64 * i64::from(self.size)
+        }
     }
 
     /// To be told of each poll how many chains it found.
@@ -246,9 +233,18 @@ impl FlushChoice {
         }
         self.current = self.ways[best];
         let settled = self.votes.iter().skip(1).all(|votes| votes[0].abs() == VOTES);
-        self.left = self.until_next(if settled { SETTLED } else { UNSETTLED });
+        self.left = until_next(if settled { SETTLED } else { UNSETTLED }, self.size);
         Phase::Using
     }
+}
+
+/// Chains from `least` rounds of the ring to twice as many, at random: the standard library's hash maps have the
+/// randomness.
+#[cold]
+fn until_next(least: u32, size: u32) -> i64 {
+    let random = RandomState::new().hash_one(least) as u32;
+    let more = (u64::from(least) * u64::from(random)) >> 32;
+    (u64::from(least) + more) as i64 * i64::from(size)
 }
 
 #[cfg(test)]
