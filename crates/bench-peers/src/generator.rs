@@ -120,7 +120,7 @@ impl Generator {
         &mut self,
         most_fps: f64,
         trial: Duration,
-        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+        check: impl Fn(&mut Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<Load> {
         let most = Load::new((most_fps as u64).max(2000)).context("a load")?;
         Ok(kept(most, |load| self.at_load(load, trial, &check))?.unwrap_or(most))
@@ -131,7 +131,7 @@ impl Generator {
         &mut self,
         most: Load,
         trial: Duration,
-        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+        check: impl Fn(&mut Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<tst009::Outcome> {
         let least = Load::new(1000).context("a load")?;
         let plan = tst009::Plan {
@@ -153,9 +153,9 @@ impl Generator {
         &mut self,
         load: Load,
         duration: Duration,
-        check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
+        check: impl Fn(&mut Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<Measured> {
-        check()?;
+        check(self)?;
         Ok(judge(&self.run(Offered::FramesPerSecond(load.frames_per_second() as f64), duration, false)?))
     }
 

@@ -77,9 +77,11 @@ pub struct ZeroLoss {
     pub lanes: u32,
     /// The middle and the 99th centile of the latency at the rate that was found; where there is one.
     pub latency_ns: Option<(u64, u64)>,
-    /// Searches, the last of which is this: before it, the machine was not the same at the end as at the
-    /// beginning, the generator kept too little of the maximum, or nothing was decided.
+    /// Searches, one of which is this: as long as the machine was not the same at the end as at the beginning, the
+    /// generator kept too little of the maximum, or nothing was decided, it was searched again.
     pub searches: u32,
+    /// Searches that were given up because the machine became faster or slower.
+    pub given_up: u32,
     pub search: tst009::Outcome,
 }
 

@@ -188,8 +188,8 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         found.then_some(count)
     }
 
-    /// Used buffers of one descriptor, up to `max`, before one that takes more than this, or is wrong, or is not
-    /// used yet.
+    /// Used buffers of one descriptor, up to `max`, before one that takes more than this, stands for several, or is
+    /// wrong, or is not used yet.
     #[inline(always)]
     fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) {
         let (ring, size) = (self.ring.descriptors(), self.size.get());
@@ -208,11 +208,14 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
             let (id, written) = (descriptor.id.load(Relaxed), descriptor.len.load(Relaxed));
             let written = if flags & WRITE != 0 { written } else { 0 };
             let Some(slot) = self.slots.get_mut(usize::from(id)) else { break };
-            if slot.slots != 1 || written > slot.writable {
+            let others = F::IN_ORDER && id != at.slot;
+            if slot.slots != 1 || written > slot.writable || others {
                 break;
             }
             slot.slots = 0;
-            self.free_ids.give_back(id);
+            if !F::IN_ORDER {
+                self.free_ids.give_back(id);
+            }
             used.push(Used { cookie: slot.cookie, written });
             at = at.forward(1, size);
             done += 1;
@@ -293,9 +296,7 @@ where
             return Err(error);
         }
         let before = used.len();
-        if !F::IN_ORDER {
-            self.reclaim_singles(used, max);
-        }
+        self.reclaim_singles(used, max);
         while used.len() - before < max {
             match self.reclaim_entry(used) {
                 Ok(0) => break,
