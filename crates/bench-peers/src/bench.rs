@@ -4,90 +4,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use measure::Verdict;
-use peers::Pages;
 
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::Device;
 use crate::distance;
 use crate::driver::Driver;
 use crate::interrupt::Interrupt;
+use crate::order::{Order, STARTING};
 use crate::progress::Progress;
 use crate::records::{DriverPaths, Results, Took, Trial};
+use crate::siblings::Siblings;
 use crate::usage::{Reading, Usage};
 use crate::window::{Window, disturbance};
 
 /// Traffic before a window begins.
-pub const SETTLE: Duration = Duration::from_millis(50);
+pub const SETTLE: Duration = Duration::from_millis(30);
 /// Tries at one trial; the last counts and is marked.
 const ATTEMPTS: u32 = 3;
 
 /// Entries of the rings where the maximum is measured, those of DPDK's driver as well.
 pub const MAXIMUM_RING: u16 = 256;
-
-/// What is to be done.
-pub struct Order {
-    pub paths: Vec<RingPath>,
-    pub sizes: Vec<u16>,
-    pub topologies: Vec<Topology>,
-    /// Sizes at which Open vSwitch and a switch of ours that learns are measured too.
-    pub learning_sizes: Vec<u16>,
-    pub ovs: bool,
-    /// Sizes at which the kernel's bridge is measured.
-    pub bridge_sizes: Vec<u16>,
-    /// Sizes at which our generator measures, and searches for the highest rate without loss.
-    pub generator_sizes: Vec<u16>,
-    pub rounds: u32,
-    pub trial: Duration,
-    pub search_trial: Duration,
-    pub search_ring: u16,
-    pub noise_limits: bool,
-    /// What the memory of DPDK, at both ends of the rings, and of our generator is made of.
-    pub pages: Pages,
-    pub begin: Instant,
-    pub deadline: Instant,
-}
-
-/// What our own generator does on a ring path takes as long as so many cells with DPDK's driver.
-const CELLS_OF_GENERATOR: usize = 7;
-
-impl Order {
-    /// Vector paths of the split ring differ from it in one direction: two sizes are enough.
-    fn sizes_of(&self, path: RingPath) -> Vec<u16> {
-        let few = path == RingPath::SplitVectorised;
-        self.sizes.iter().copied().filter(|size| !few || matches!(size, 64 | 1518)).collect()
-    }
-
-    fn systems(&self, topology: Topology, size: u16) -> impl Iterator<Item = System> {
-        let (learning, ovs) = (self.learning_sizes.contains(&size), self.ovs);
-        let few = |system: System| system.is_ovs() || system == System::TautlineLearning;
-        let wanted = move |system: &System| (learning || !few(*system)) && (ovs || !system.is_ovs());
-        System::of(topology).iter().copied().filter(wanted)
-    }
-
-    fn generates(&self, path: RingPath) -> bool {
-        !path.is_vectorised() && !self.generator_sizes.is_empty()
-    }
-
-    /// How much there is to do, in cells with DPDK's driver.
-    pub fn cells(&self) -> usize {
-        let of_path = |path: &RingPath| {
-            let generator = if self.generates(*path) { CELLS_OF_GENERATOR } else { 0 };
-            self.sizes_of(*path).len() * self.topologies.len() + generator
-        };
-        self.paths.iter().map(of_path).sum()
-    }
-
-    /// Trials with DPDK's driver, without repeats.
-    pub fn steps(&self) -> u64 {
-        let of_path = |path: &RingPath| -> u64 {
-            let sizes = self.sizes_of(*path);
-            let cells = sizes.iter().flat_map(|size| self.topologies.iter().map(|t| (*size, *t)));
-            cells.map(|(size, topology)| self.systems(topology, size).count() as u64).sum()
-        };
-        let systems = self.paths.iter().map(of_path).sum::<u64>() + self.bridge_sizes.len() as u64;
-        systems * u64::from(self.rounds)
-    }
-}
 
 /// Where it runs.
 pub struct Place {
@@ -120,8 +56,9 @@ pub struct Bench<'a> {
     pub place: &'a Place,
     pub results: &'a mut Results,
     pub progress: &'a Progress,
-    /// Of [`Order::cells`].
-    cells_done: usize,
+    /// Of [`Order::work`].
+    pub(crate) done: u64,
+    pub(crate) siblings: Siblings,
 }
 
 impl<'a> Bench<'a> {
@@ -138,7 +75,8 @@ impl<'a> Bench<'a> {
             place,
             results,
             progress,
-            cells_done: 0,
+            done: 0,
+            siblings: Siblings::default(),
         })
     }
 
@@ -165,9 +103,7 @@ impl<'a> Bench<'a> {
     /// Whether more of the time is gone than of the work is done: what could be repeated is not, so that the
     /// last cells have their turn.
     pub(crate) fn is_behind(&self) -> bool {
-        let Order { begin, deadline, .. } = self.order;
-        let gone = begin.elapsed().as_secs_f64() / (*deadline - *begin).as_secs_f64();
-        gone > self.cells_done as f64 / self.order.cells() as f64
+        self.order.is_behind(self.done)
     }
 
     fn path(&mut self, path: RingPath) -> anyhow::Result<()> {
@@ -175,6 +111,7 @@ impl<'a> Bench<'a> {
         let sizes = self.order.sizes_of(path);
         let mut pairs = self
             .timed(format!("starting, {}", path.name()), |bench| bench.start(path, folder.path(), &sizes))?;
+        self.done += STARTING;
         self.timed(format!("DPDK driver, {}", path.name()), |bench| {
             for &size in &sizes {
                 for &topology in &bench.order.topologies {
@@ -185,7 +122,6 @@ impl<'a> Bench<'a> {
                         frame_bytes: size,
                     };
                     bench.cell(&cell, &mut pairs)?;
-                    bench.cells_done += 1;
                 }
             }
             Ok(())
@@ -200,9 +136,7 @@ impl<'a> Bench<'a> {
         if !self.order.generates(path) {
             return Ok(());
         }
-        self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))?;
-        self.cells_done += CELLS_OF_GENERATOR;
-        Ok(())
+        self.timed(format!("own generator, {}", path.name()), |bench| bench.generate(path, &mut pairs))
     }
 
     /// Runs a part, and notes how long it took.
@@ -299,11 +233,12 @@ impl<'a> Bench<'a> {
                 broken.push(pair.device.system);
             }
         }
-        let mut rounds = self.rounds(cell)?;
-        while rounds.number < self.order.rounds {
+        let mut rounds = self.rounds(cell, systems.len())?;
+        let wanted = self.order.rounds_at(cell.frame_bytes);
+        while rounds.number < wanted {
             let round = rounds.number;
             if self.is_late() {
-                let line = format!("{cell}: {} of {} rounds for lack of time", round, self.order.rounds);
+                let line = format!("{cell}: {round} of {wanted} rounds for lack of time");
                 self.results.left_out.push(line);
                 return Ok(());
             }
@@ -330,6 +265,7 @@ impl<'a> Bench<'a> {
             }
             self.end_round(cell, &mut rounds)?;
         }
+        self.end_cell(rounds);
         // A system that failed may be in any state; one that only was too slow goes on.
         pairs.retain(|pair| !(fits(pair) && broken.contains(&pair.device.system)));
         Ok(())
@@ -377,17 +313,23 @@ impl<'a> Bench<'a> {
         for attempt in 0..ATTEMPTS {
             self.place.interrupt.check()?;
             // The systems rest.
-            let line_ns = || distance::line_ns(self.place.cpus());
-            let before_ns = line_ns()?;
+            let (arithmetic_before_ns, shared_before) = self.wait_for_whole_cores(cell)?;
+            let line_before_ns = distance::line_ns(self.place.cpus())?;
             let measured = trial(self)?;
-            let line_ns = [before_ns, line_ns()?];
-            let noisy = disturbance(measured.window, &measured.noise).filter(|_| self.order.noise_limits);
+            let line_ns = [line_before_ns, distance::line_ns(self.place.cpus())?];
+            let (arithmetic_after_ns, shared_after) = self.look_at_siblings()?;
+            let shared = shared_before || shared_after;
+            let noisy = disturbance(measured.window, &measured.noise)
+                .or_else(|| shared.then(|| "another thread was at work on a core".to_owned()))
+                .filter(|_| self.order.noise_limits);
             let nothing = measured.frames_per_second == 0.0;
             if nothing && attempt + 1 == ATTEMPTS {
                 return Err(NothingMoved.into());
             }
             let noisy = if nothing { Some("no frame was moved".to_owned()) } else { noisy };
-            let last = attempt + 1 == ATTEMPTS || self.is_late();
+            // It will be shared the next time as well.
+            let in_vain = shared && !self.may_wait(cell);
+            let last = attempt + 1 == ATTEMPTS || in_vain || self.is_late();
             let verdict = match noisy {
                 None => Verdict::Accepted,
                 Some(why) if last => Verdict::KeptNoisy(why),
@@ -402,6 +344,7 @@ impl<'a> Bench<'a> {
                 frames_per_second: measured.frames_per_second,
                 window_ns: measured.window.as_nanos() as u64,
                 line_ns,
+                arithmetic_ns: [arithmetic_before_ns, arithmetic_after_ns],
                 device: measured.device.into(),
                 driver: measured.driver.into(),
                 steal_ns: measured.noise.steal_ns,

@@ -14,11 +14,13 @@ mod endpoint;
 mod floor;
 mod generator;
 mod interrupt;
+mod order;
 mod overview;
 mod own;
 mod progress;
 mod records;
 mod rounds;
+mod siblings;
 mod summary;
 mod table;
 mod usage;
@@ -36,9 +38,10 @@ use peers::{Pages, pages};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use bench::{Bench, Order, Place};
+use bench::{Bench, Place};
 use cell::{RingPath, System, Topology};
 use interrupt::{Interrupt, Interrupted};
+use order::Order;
 use records::{Plan, Results};
 
 /// How long something that was started may take to come up.
@@ -46,6 +49,9 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What nine of DPDK's testpmd, two Open vSwitches and our generators take of the system's huge pages.
 const HUGE_PAGES_MIB: u64 = 1400;
+
+/// Rounds at sizes without goals: enough for a median.
+const ROUNDS_BETWEEN: u32 = 3;
 
 const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
 
@@ -77,12 +83,13 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "WAY,…")]
     topologies: Vec<Topology>,
 
-    /// Turns of each system in each cell; six or more for intervals.
+    /// Turns of each system in each cell; six or more for intervals. Three at sizes between the smallest and the
+    /// largest, unless --sizes names them.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
     /// Length of a trial, ms.
-    #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u64).range(50..))]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(50..))]
     trial_ms: u64,
 
     /// Length of a trial of the search for zero loss, ms.
@@ -238,7 +245,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     let all = arguments.topologies.is_empty();
     let minutes = arguments.minutes.unwrap_or(if quick { 4.5 } else { 24.0 });
     ensure!(minutes.is_finite() && minutes > 0.0, "--minutes: write a number above 0");
-    let ends = |size: &u16| matches!(size, 64 | 1518);
+    let ends = |size: &u16| order::has_goals(*size);
     Ok(Order {
         paths,
         learning_sizes: sizes.iter().copied().filter(ends).collect(),
@@ -254,6 +261,12 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         sizes,
         topologies: if all { Topology::ALL.to_vec() } else { arguments.topologies.clone() },
         rounds: arguments.rounds,
+        // Whoever names sizes wants them.
+        rounds_between: if arguments.sizes.is_empty() {
+            arguments.rounds.min(ROUNDS_BETWEEN)
+        } else {
+            arguments.rounds
+        },
         trial: Duration::from_millis(arguments.trial_ms),
         search_trial: Duration::from_millis(arguments.search_trial_ms),
         search_ring: arguments.search_ring,
@@ -305,6 +318,7 @@ fn versions(program: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::{SEARCHING, STARTING};
 
     fn bridge_sizes(words: &str) -> Vec<u16> {
         let arguments = Arguments::parse_from(std::iter::once("bench-peers").chain(words.split_whitespace()));
@@ -321,17 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_is_counted_in_cells() {
-        let cells = |words: &[&str]| {
+    fn a_whole_run_is_counted_in_trials() {
+        let work = |words: &[&str]| {
             let words = ["bench-peers"].iter().chain(words);
-            order(&Arguments::parse_from(words), Instant::now()).unwrap().cells()
+            order(&Arguments::parse_from(words), Instant::now()).unwrap().work()
         };
+        // Three ways with two systems, one with five: two of them at sizes between.
+        let (ends, between) = (2 * 8 * (3 * 2 + 5), 4 * 3 * (3 * 2 + 2));
+        let generator = 2 * (8 * (3 + 2) + (2 + 2) * SEARCHING);
         // Six paths with our generator, and two vectorised ones without; of split vectorised, two sizes.
-        assert_eq!(cells(&[]), 6 * (6 * 4 + 7) + 6 * 4 + 2 * 4);
-        assert_eq!(cells(&["--quick"]), 2 * (2 * 4 + 7));
-        assert_eq!(
-            cells(&["--no-generator", "--paths", "split", "--sizes", "64", "--topologies", "loop"]),
-            1
-        );
+        assert_eq!(work(&[]), 8 * (STARTING + ends) + 7 * between + 6 * generator);
+        assert_eq!(work(&["--quick"]), 2 * (STARTING + ends + generator));
+        let one = ["--no-generator", "--paths", "split", "--topologies", "loop", "--sizes", "256"];
+        assert_eq!(work(&one), STARTING + 8 * 2);
     }
 }

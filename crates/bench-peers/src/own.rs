@@ -16,8 +16,7 @@ impl Bench<'_> {
             return Ok(());
         }
         let sizes = self.order.generator_sizes.clone();
-        let ways = self.order.topologies.iter().copied();
-        for topology in ways.filter(|t| matches!(t, Topology::Vm2vm | Topology::Loop)) {
+        for topology in self.order.generator_topologies() {
             let link = Link::Ring(path);
             let cell = |frame_bytes| Cell { driver: DriverKind::Tautline, topology, link, frame_bytes };
             let mut ends = self.connect(topology, path, MAXIMUM_RING, pairs, |_| true)?;
@@ -63,14 +62,12 @@ impl Bench<'_> {
 
     fn generator_cell(&mut self, cell: &Cell, pairs: &mut [Pair], ends: &mut Ends) -> anyhow::Result<()> {
         let mut lost: Vec<usize> = Vec::new();
-        let mut rounds = self.rounds(cell)?;
-        while rounds.number < self.order.rounds {
+        let mut rounds = self.rounds(cell, ends.len())?;
+        let wanted = self.order.rounds_at(cell.frame_bytes);
+        while rounds.number < wanted {
             let round = rounds.number;
             if self.is_late() {
-                let line = format!(
-                    "{cell}, own generator: {round} of {} rounds for lack of time",
-                    self.order.rounds
-                );
+                let line = format!("{cell}, own generator: {round} of {wanted} rounds for lack of time");
                 self.results.left_out.push(line);
                 return Ok(());
             }
@@ -97,6 +94,7 @@ impl Bench<'_> {
             }
             self.end_round(cell, &mut rounds)?;
         }
+        self.end_cell(rounds);
         ends.retain(|(at, _)| !lost.contains(at));
         Ok(())
     }

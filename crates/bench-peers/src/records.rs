@@ -7,6 +7,7 @@ use serde::Serialize;
 use traffic::search::tst009;
 
 use crate::cell::{Cell, System};
+use crate::siblings::ArithmeticNs;
 use crate::usage::Usage;
 
 /// Format of the file.
@@ -43,6 +44,9 @@ pub struct Trial {
     pub window_ns: u64,
     /// Until the driver's core had a line that the switch's had just written, before the trial and after it.
     pub line_ns: [f64; 2],
+    /// What some arithmetic took the driver's core and the switch's, before the trial and after it: half as long again
+    /// where a core's other thread was at work.
+    pub arithmetic_ns: [ArithmeticNs; 2],
     /// The switch's side.
     pub device: UsageRecord,
     /// The guest's side.
@@ -171,6 +175,7 @@ pub fn trial_for_tests(link: crate::cell::Link, system: System, frames_per_secon
         frames_per_second,
         window_ns: 1,
         line_ns: [30.0; 2],
+        arithmetic_ns: [[5000.0; 2]; 2],
         device: usage,
         driver: usage,
         steal_ns: 0,

@@ -1,15 +1,21 @@
 //! The rounds of a cell: those in which the machine changed are done again.
+use std::collections::BTreeMap;
+
 use measure::Verdict;
 
 use crate::bench::Bench;
 use crate::bounds;
 use crate::cell::Cell;
+use crate::records::Trial;
 
 /// A rate over the same rate a moment before, on a machine that has not changed.
 pub const STEADY: std::ops::RangeInclusive<f64> = 0.75..=1.33;
 
 /// Rounds of a cell that are done again because the machine changed in them.
 const REPEATS: u32 = 3;
+
+/// Rounds in which nothing was disturbed, of which others are needed no more.
+const QUIET_ENOUGH: usize = 3;
 
 /// How it stands with the rounds of one cell.
 pub struct Rounds {
@@ -19,16 +25,27 @@ pub struct Rounds {
     repeats: u32,
     /// What the bound was before it.
     bound_fps: f64,
+    /// Those that take turns.
+    systems: u64,
     /// Its first trial, by its place among the results.
     first_trial: usize,
+    /// The cell's first trial.
+    first_of_cell: usize,
 }
 
 impl Bench<'_> {
     /// Begins with what the machine allows now.
-    pub fn rounds(&self, cell: &Cell) -> anyhow::Result<Rounds> {
+    pub fn rounds(&self, cell: &Cell, systems: usize) -> anyhow::Result<Rounds> {
         let bound_fps = bounds::frames_per_second(cell, self.order.pages, self.place.cpus())?;
         let first_trial = self.results.trials.len();
-        Ok(Rounds { number: 0, repeats: REPEATS, bound_fps, first_trial })
+        Ok(Rounds {
+            number: 0,
+            repeats: REPEATS,
+            bound_fps,
+            systems: systems as u64,
+            first_trial,
+            first_of_cell: first_trial,
+        })
     }
 
     /// The bound has its turn while the systems rest. Where it is another than before the round, what was measured
@@ -41,6 +58,7 @@ impl Bench<'_> {
         if steady || final_try || !self.order.noise_limits {
             self.results.bounds.push(bounds::record(cell, self.order.pages, rounds.number, bound_fps));
             rounds.number += 1;
+            self.done += rounds.systems;
         } else {
             for trial in &mut self.results.trials[rounds.first_trial..] {
                 trial.verdict =
@@ -50,5 +68,56 @@ impl Bench<'_> {
         }
         rounds.first_trial = self.results.trials.len();
         Ok(())
+    }
+
+    /// Disturbed rounds stand in for quiet ones only where there are few of those.
+    pub fn end_cell(&mut self, rounds: Rounds) {
+        keep_quiet_rounds(&mut self.results.trials[rounds.first_of_cell..]);
+    }
+}
+
+fn keep_quiet_rounds(trials: &mut [Trial]) {
+    let mut quiet: BTreeMap<u32, bool> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.verdict.counts()) {
+        *quiet.entry(trial.round).or_insert(true) &= trial.verdict == Verdict::Accepted;
+    }
+    if quiet.values().filter(|quiet| **quiet).count() < QUIET_ENOUGH {
+        return;
+    }
+    for trial in trials.iter_mut().filter(|trial| quiet.get(&trial.round) == Some(&false)) {
+        if let Verdict::KeptNoisy(why) = &trial.verdict {
+            trial.verdict = Verdict::Discarded(why.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Link, RingPath, System};
+    use crate::records::trial_for_tests;
+
+    #[test]
+    fn disturbed_trials_count_where_quiet_rounds_are_few() {
+        let noisy = || Verdict::KeptNoisy("10 ms stolen".to_owned());
+        let trials = |noisy_rounds: &[u32]| -> Vec<Trial> {
+            let both = |round| [System::TautlineWire, System::Testpmd].map(|system| (round, system));
+            let mut trials: Vec<Trial> = (0..5)
+                .flat_map(both)
+                .map(|(round, system)| Trial {
+                    round,
+                    ..trial_for_tests(Link::Ring(RingPath::Packed), system, 1e6)
+                })
+                .collect();
+            trials.iter_mut().step_by(2).filter(|t| noisy_rounds.contains(&t.round)).for_each(|t| {
+                t.verdict = noisy();
+            });
+            keep_quiet_rounds(&mut trials);
+            trials
+        };
+        let counting = |trials: &[Trial]| trials.iter().filter(|trial| trial.verdict.counts()).count();
+        assert_eq!(counting(&trials(&[])), 10);
+        assert_eq!(counting(&trials(&[1, 3])), 8);
+        assert_eq!(counting(&trials(&[1, 2, 3])), 10);
     }
 }

@@ -343,7 +343,7 @@ fn remarks(results: &Results) -> String {
     let mut text = distances(results);
     let _ = writeln!(
         text,
-        "{discarded} trials were thrown away and repeated, because time was stolen, something else ran, or the bound changed; {noisy} count \
+        "{discarded} trials were thrown away and repeated, because time was stolen, something else ran (on a core's other thread, too), or the bound changed; {noisy} count \
          though they were disturbed (*)."
     );
     if !results.plan.noise_limits {

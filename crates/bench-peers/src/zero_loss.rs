@@ -8,6 +8,7 @@ use traffic::search::tst009;
 use crate::bench::{Bench, Pair};
 use crate::cell::{Cell, System};
 use crate::generator::Generator;
+use crate::order::SEARCHING;
 use crate::own::Ends;
 use crate::records::ZeroLoss;
 use crate::rounds::STEADY;
@@ -79,6 +80,7 @@ impl Bench<'_> {
                 continue;
             }
             self.progress.doing(&format!("{cell}: {}, zero loss", system.name()));
+            self.done += SEARCHING;
             let _pinned = crate::cpus::Pinned::to(self.place.driver_cpu)?;
             let found = device.begin(cell.topology, cell.frame_bytes).and_then(|()| {
                 generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;

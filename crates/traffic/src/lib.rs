@@ -8,4 +8,5 @@ pub mod path;
 pub mod results;
 pub mod rig;
 pub mod search;
+pub mod siblings;
 pub mod trial;
