@@ -10,6 +10,7 @@ use crate::cell::{Cell, DriverKind, Link, System, Tap, Topology};
 use crate::cpus::Pinned;
 use crate::driver::Driver;
 use crate::generator::Generator;
+use crate::order::SEARCHING;
 use crate::usage::Usage;
 use crate::window::Window;
 
@@ -125,6 +126,7 @@ impl Bench<'_> {
             return Ok(());
         }
         self.progress.doing(&format!("{cell}: {}, zero loss", SYSTEM.name()));
+        self.done += SEARCHING;
         let found = self.search(cell, SYSTEM, generator)?;
         self.results.zero_loss.push(found);
         Ok(())
@@ -149,6 +151,7 @@ impl Bench<'_> {
                 DriverKind::Tautline => self.progress.doing(&what),
             }
             self.until_quiet(cell, SYSTEM, round, &mut trial)?;
+            self.done += 1;
         }
         Ok(())
     }

@@ -344,8 +344,9 @@ mod tests {
         let (ends, between) = (2 * 8 * (3 * 2 + 5), 4 * 3 * (3 * 2 + 2));
         let generator = 2 * (8 * (3 + 2) + (2 + 2) * SEARCHING);
         // Six paths with our generator, and two vectorised ones without; of split vectorised, two sizes.
-        assert_eq!(work(&[]), 8 * (STARTING + ends) + 7 * between + 6 * generator);
-        assert_eq!(work(&["--quick"]), 2 * (STARTING + ends + generator));
+        let bridge = 2 * (8 + 8 + SEARCHING);
+        assert_eq!(work(&[]), 8 * (STARTING + ends) + 7 * between + 6 * generator + bridge);
+        assert_eq!(work(&["--quick"]), 2 * (STARTING + ends + generator) + bridge);
         let one = ["--no-generator", "--paths", "split", "--topologies", "loop", "--sizes", "256"];
         assert_eq!(work(&one), STARTING + 8 * 2);
     }

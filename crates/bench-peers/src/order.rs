@@ -74,8 +74,11 @@ impl Order {
     /// Trials with DPDK's driver, without repeats.
     pub fn steps(&self) -> u64 {
         let rings: u64 = self.paths.iter().map(|path| self.steps_of(*path)).sum();
-        let bridge = self.bridge_sizes.iter().map(|size| u64::from(self.rounds_at(*size)));
-        rings + bridge.sum::<u64>()
+        rings + self.bridge_sizes.iter().map(|size| self.bridge_steps_at(*size)).sum::<u64>()
+    }
+
+    fn bridge_steps_at(&self, size: u16) -> u64 {
+        u64::from(self.rounds_at(size))
     }
 
     fn steps_of(&self, path: RingPath) -> u64 {
@@ -86,13 +89,19 @@ impl Order {
         cells.map(trials).sum()
     }
 
-    /// All there is to do on rings, in trials with DPDK's driver.
+    /// All there is to do, in trials with DPDK's driver.
     pub fn work(&self) -> u64 {
         let of_path = |path: &RingPath| {
             let generator = if self.generates(*path) { self.generator_work() } else { 0 };
             STARTING + self.steps_of(*path) + generator
         };
-        self.paths.iter().map(of_path).sum()
+        let rings: u64 = self.paths.iter().map(of_path).sum();
+        let of_bridge = |size: &u16| {
+            let generated = self.generator_sizes.contains(size);
+            let generator = if generated { self.bridge_steps_at(*size) + SEARCHING } else { 0 };
+            self.bridge_steps_at(*size) + generator
+        };
+        rings + self.bridge_sizes.iter().map(of_bridge).sum::<u64>()
     }
 
     fn generator_work(&self) -> u64 {
