@@ -318,9 +318,10 @@ impl<'a> Bench<'a> {
             let measured = trial(self)?;
             let line_ns = [line_before_ns, distance::line_ns(self.place.cpus())?];
             let (arithmetic_after_ns, shared_after) = self.look_at_siblings()?;
-            let shared = shared_before || shared_after;
-            let noisy = disturbance(measured.window, &measured.noise)
-                .or_else(|| shared.then(|| "another thread was at work on a core".to_owned()))
+            let disturbed = disturbance(measured.window, &measured.noise);
+            let only_shared = disturbed.is_none() && (shared_before || shared_after);
+            let noisy = disturbed
+                .or_else(|| only_shared.then(|| "another thread was at work on a core".to_owned()))
                 .filter(|_| self.order.noise_limits);
             let nothing = measured.frames_per_second == 0.0;
             if nothing && attempt + 1 == ATTEMPTS {
@@ -328,7 +329,7 @@ impl<'a> Bench<'a> {
             }
             let noisy = if nothing { Some("no frame was moved".to_owned()) } else { noisy };
             // It will be shared the next time as well.
-            let in_vain = shared && !self.may_wait(cell);
+            let in_vain = only_shared && !nothing && !self.may_wait(cell);
             let last = attempt + 1 == ATTEMPTS || in_vain || self.is_late();
             let verdict = match noisy {
                 None => Verdict::Accepted,

@@ -285,12 +285,17 @@ pub const ZERO_LOSS_GOAL: Goal = Goal { floor: 0.8, target: 0.9 };
 /// Busy time per frame over that of testpmd; less is better.
 pub const BUSY_GOAL: Goal = Goal { floor: 0.8, target: 0.5 };
 
+/// Whether there are goals for frames of this size.
+pub fn has_goals(frame_bytes: u16) -> bool {
+    matches!(frame_bytes, 64 | 1518)
+}
+
 /// The goal of frames per second over those of `base`, where there is one.
 pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
     let goal = |floor, target| Some(Goal { floor, target });
     let Cell { driver, topology, link: Link::Ring(path), frame_bytes } = *cell else { return None };
     if base == System::OvsLearning {
-        let counts = topology == Topology::Vm2vm && matches!(frame_bytes, 64 | 1518);
+        let counts = topology == Topology::Vm2vm && has_goals(frame_bytes);
         return if counts && system == System::TautlineLearning { goal(1.4, 2.5) } else { None };
     }
     if base != System::Testpmd || !matches!(system, System::TautlineWire | System::TautlinePort) {
@@ -312,7 +317,7 @@ pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
 /// The goal of the switch core's time for a frame over testpmd's, where there is one.
 pub fn busy_goal(cell: &Cell, system: System) -> Option<Goal> {
     let has_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
-        && matches!(cell.frame_bytes, 64 | 1518)
+        && has_goals(cell.frame_bytes)
         && matches!(system, System::TautlineWire | System::TautlinePort);
     has_goal.then_some(BUSY_GOAL)
 }

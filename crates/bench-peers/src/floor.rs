@@ -138,7 +138,7 @@ impl Bench<'_> {
         cell: &Cell,
         mut trial: impl FnMut(&mut Self) -> anyhow::Result<Measured>,
     ) -> anyhow::Result<()> {
-        for round in 0..self.order.rounds_at(cell.frame_bytes) {
+        for round in 0..self.order.rounds {
             if self.is_late() {
                 let rounds = self.order.rounds;
                 let line = format!("{}, {cell}: {round} of {rounds} rounds for lack of time", SYSTEM.name());

@@ -245,7 +245,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     let all = arguments.topologies.is_empty();
     let minutes = arguments.minutes.unwrap_or(if quick { 4.5 } else { 24.0 });
     ensure!(minutes.is_finite() && minutes > 0.0, "--minutes: write a number above 0");
-    let ends = |size: &u16| order::has_goals(*size);
+    let ends = |size: &u16| cell::has_goals(*size);
     Ok(Order {
         paths,
         learning_sizes: sizes.iter().copied().filter(ends).collect(),

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use peers::Pages;
 
-use crate::cell::{RingPath, System, Topology};
+use crate::cell::{RingPath, System, Topology, has_goals};
 
 /// What is to be done.
 pub struct Order {
@@ -38,11 +38,6 @@ pub const SEARCHING: u64 = 20;
 /// The part of the time in which all is to be done: the rest is for what takes longer than was thought.
 const WITHIN: f64 = 0.95;
 
-/// Whether there are goals for frames of this size.
-pub fn has_goals(frame_bytes: u16) -> bool {
-    matches!(frame_bytes, 64 | 1518)
-}
-
 impl Order {
     /// Vector paths of the split ring differ from it in one direction: two sizes are enough.
     pub fn sizes_of(&self, path: RingPath) -> Vec<u16> {
@@ -74,11 +69,7 @@ impl Order {
     /// Trials with DPDK's driver, without repeats.
     pub fn steps(&self) -> u64 {
         let rings: u64 = self.paths.iter().map(|path| self.steps_of(*path)).sum();
-        rings + self.bridge_sizes.iter().map(|size| self.bridge_steps_at(*size)).sum::<u64>()
-    }
-
-    fn bridge_steps_at(&self, size: u16) -> u64 {
-        u64::from(self.rounds_at(size))
+        rings + self.bridge_sizes.len() as u64 * u64::from(self.rounds)
     }
 
     fn steps_of(&self, path: RingPath) -> u64 {
@@ -97,9 +88,8 @@ impl Order {
         };
         let rings: u64 = self.paths.iter().map(of_path).sum();
         let of_bridge = |size: &u16| {
-            let generated = self.generator_sizes.contains(size);
-            let generator = if generated { self.bridge_steps_at(*size) + SEARCHING } else { 0 };
-            self.bridge_steps_at(*size) + generator
+            let rounds = u64::from(self.rounds);
+            if self.generator_sizes.contains(size) { 2 * rounds + SEARCHING } else { rounds }
         };
         rings + self.bridge_sizes.iter().map(of_bridge).sum::<u64>()
     }

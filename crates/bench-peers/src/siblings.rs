@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::bench::Bench;
-use crate::cell::{Cell, Link};
-use crate::order::{Order, has_goals};
+use crate::cell::{Cell, Link, has_goals};
+use crate::order::Order;
 
 /// A core that takes this much longer than it did at best in this run has its other thread at work. It takes up to
 /// twice as long; where the other thread does little but wait for memory, a sixth longer.
@@ -61,9 +61,9 @@ impl Bench<'_> {
     /// For figures that have goals, and while there is time.
     pub fn may_wait(&self, cell: &Cell) -> bool {
         let Order { noise_limits, begin, .. } = *self.order;
-        let has_goals = matches!(cell.link, Link::Ring(_)) && has_goals(cell.frame_bytes);
+        let of_use = matches!(cell.link, Link::Ring(_)) && has_goals(cell.frame_bytes);
         let waited_much = self.siblings.waited > begin.elapsed().mul_f64(WAITING_SHARE);
-        noise_limits && has_goals && !waited_much && !self.is_behind()
+        noise_limits && of_use && !waited_much && !self.is_behind()
     }
 }
 

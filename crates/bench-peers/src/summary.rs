@@ -6,7 +6,7 @@ use measure::statistics::median;
 use traffic::search::Finding;
 
 use crate::cell::{
-    BOUND_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, busy_goal, goal,
+    BOUND_GOAL, Cell, DriverKind, Goal, Link, System, Topology, ZERO_LOSS_GOAL, busy_goal, goal, has_goals,
 };
 use crate::distance::{Distance, Distances};
 use crate::records::{Results, Trial, UsageRecord, ZeroLoss};
@@ -150,7 +150,7 @@ pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Ro
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((cell, distance), _)| {
-        (!matches!(cell.frame_bytes, 64 | 1518), cell.frame_bytes, cell.link, *distance)
+        (!has_goals(cell.frame_bytes), cell.frame_bytes, cell.link, *distance)
     });
     let of_group = |((cell, distance), of_system): &((Cell, Distance), BySystem<'_>)| -> Vec<Row> {
         of_system.keys().map(|system| row(results, *cell, *distance, *system, of_system)).collect()

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use comfy_table::{LineStyle, TableStyle};
 use measure::bootstrap::RatioEstimate;
 
-use crate::cell::{Cell, DriverKind, Link, System, Topology, ZERO_LOSS_GOAL};
+use crate::cell::{Cell, DriverKind, Link, System, Topology, ZERO_LOSS_GOAL, has_goals};
 use crate::distance::{Distance, Distances};
 use crate::overview::{self, Group};
 use crate::records::Results;
@@ -104,7 +104,7 @@ fn pivot(rows: &[Row]) -> Option<Table> {
     };
     header.extend([over, "floor / target", "limited by"]);
     let mut groups: Vec<(Cell, Distance)> = rows.iter().map(|row| (row.cell, row.distance)).collect();
-    groups.retain(|(cell, _)| matches!(cell.frame_bytes, 64 | 1518));
+    groups.retain(|(cell, _)| has_goals(cell.frame_bytes));
     groups.dedup();
     let line = |(cell, distance): &(Cell, Distance)| {
         let row = |system: System| {

@@ -140,6 +140,7 @@ impl Bench<'_> {
         let mut before = maxima(generator, trial)?;
         let probe_fps = median(&maxima(generator, PROBE)?);
         let check = |generator: &mut Generator| -> anyhow::Result<()> {
+            self.place.interrupt.check()?;
             // One of them may have been interrupted.
             for _ in 0..PROBES {
                 if !watched || STEADY.contains(&(maximum(generator, PROBE)? / probe_fps)) {

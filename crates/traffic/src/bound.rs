@@ -274,6 +274,14 @@ pub fn pin(cpu: usize) -> std::io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
+/// The first CPU that tests may use, and the last.
+#[cfg(test)]
+pub(crate) fn two_cpus() -> (usize, usize) {
+    let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
+    (cpus[0], cpus[cpus.len() - 1])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,9 +296,7 @@ mod tests {
 
     #[test]
     fn frames_pass_each_way_and_both() {
-        let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
-        let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
-        let (one, other) = (cpus[0], cpus[cpus.len() - 1]);
+        let (one, other) = two_cpus();
         for (ring, spacing) in RINGS.into_iter().zip(SPACINGS.into_iter().cycle()) {
             for (to_switch, to_driver) in [(2, 0), (0, 2), (24, 24)] {
                 let lines = LinesPerFrame { to_switch, to_driver };

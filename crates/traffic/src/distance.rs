@@ -86,10 +86,7 @@ mod tests {
 
     #[test]
     fn a_line_takes_some_time() {
-        let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
-        let cpus: Vec<usize> =
-            (0..nix::sched::CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
-        let (one, other) = (cpus[0], cpus[cpus.len() - 1]);
+        let (one, other) = crate::bound::two_cpus();
         let measured = std::thread::spawn(move || line_ns(one, other).unwrap()).join().unwrap();
         assert!(measured > 0.0);
         assert!(std::thread::spawn(move || line_ns(one, 1 << 20)).join().unwrap().is_err());
