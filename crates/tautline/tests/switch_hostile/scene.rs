@@ -50,7 +50,9 @@ impl Scene {
     #[track_caller]
     pub fn attacked_by(&mut self, features: Features, said: Option<&str>, attack: impl FnOnce(&mut Scene)) {
         let lines = self.switch.said().len();
+        self.bystanders.take_worst_latency();
         attack(self);
+        self.bystanders.assert_undisturbed(said.unwrap_or("an attack that needs no words"));
         self.victim_is_alone();
         if let Some(said) = said {
             let found = |line: &&String| line.starts_with("victim: ") && line.contains(said);

@@ -14,24 +14,47 @@ use super::{SOON, wait_for};
 /// Between two frames of each direction. The rings hold those of a quarter of a second.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// No peer may delay the bystanders' frames by more than this. The switch shares its CPUs with the tests, so some
+/// of it is the machine's.
+pub const MAX_LATENCY: Duration = Duration::from_millis(150);
+
 /// The two guests, in a thread of their own.
 pub struct Bystanders {
     end: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
+    worst_ns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bystanders {
     /// Plugs them in; returns once frames flow.
     pub fn start(sockets: [PathBuf; 2]) -> Self {
-        let (end, arrived) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let end = Arc::<AtomicBool>::default();
+        let (arrived, worst_ns) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let thread = {
-            let (end, arrived) = (Arc::clone(&end), Arc::clone(&arrived));
-            std::thread::spawn(move || live(sockets, &end, &arrived))
+            let (end, arrived, worst_ns) = (Arc::clone(&end), Arc::clone(&arrived), Arc::clone(&worst_ns));
+            std::thread::spawn(move || live(sockets, &end, &arrived, &worst_ns))
         };
-        let bystanders = Bystanders { end, arrived, thread: Some(thread) };
+        let bystanders = Bystanders { end, arrived, worst_ns, thread: Some(thread) };
         bystanders.go_on();
+        bystanders.take_worst_latency();
         bystanders
+    }
+
+    /// The worst latency since this was last asked, and begins anew.
+    pub fn take_worst_latency(&self) -> Duration {
+        Duration::from_nanos(self.worst_ns.swap(0, Ordering::Relaxed))
+    }
+
+    /// Frames went on all along: none sent since the last call of this or of
+    /// [`take_worst_latency`](Self::take_worst_latency) came later than [`MAX_LATENCY`]. Prints the worst.
+    #[track_caller]
+    pub fn assert_undisturbed(&self, by: &str) {
+        self.go_on();
+        let worst = self.take_worst_latency();
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        println!("bystander beside {by}: worst latency {worst:.1?}, {arrived} frames each way so far");
+        assert!(worst < MAX_LATENCY, "a bystander's frame took {worst:?} beside {by}");
     }
 
     /// Waits until frames have arrived that were sent after this call.
@@ -63,7 +86,7 @@ impl Drop for Bystanders {
     }
 }
 
-fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64) {
+fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: &AtomicU64) {
     let mut rig = TestRig::new();
     for path in &sockets {
         let port = VirtioUser::new(VirtioUserOptions::new(path)).unwrap();
@@ -75,20 +98,30 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64) {
     let mut streams = mixes.clone().map(|mix| Stream::new(fields, &mix, 0..4).unwrap());
     let mut checkers = mixes.map(|mix| Checker::new(&fields, &mix, 4, Access::Payload));
     let mut deadline = None;
+    let start = Instant::now();
+    let now_ns = || start.elapsed().as_nanos() as u64;
+    let mut looked_ns = now_ns();
     loop {
         let ending = end.load(Ordering::Relaxed);
         for (from, stream) in streams.iter_mut().enumerate() {
             let sink = rig.end(from).sinks().next().expect("the switch has closed a well-behaved port");
             if !ending && sink.room() > 0 {
-                let (lending, which) = stream.burst(1, |_| 0);
+                let (lending, which) = stream.burst(1, |_| now_ns());
                 sink.accept(lending, which).unwrap();
             }
         }
         rig.attend(PAUSE).unwrap();
+        // What this thread was away from its CPU for is not the switch's.
+        let (now, before) = (now_ns(), looked_ns);
+        looked_ns = now;
+        let away_ns = (now - before).saturating_sub(PAUSE.as_nanos() as u64);
         for (from, checker) in checkers.iter_mut().enumerate() {
             let source = rig.end(1 - from).sources().next().expect("the switch has closed a port");
             for frame in source.lend(64).unwrap().frames() {
-                checker.check(frame);
+                if let Some(stamp) = checker.check(frame) {
+                    let latency_ns = (now - stamp.due_ns.min(now)).saturating_sub(away_ns);
+                    worst_ns.fetch_max(latency_ns, Ordering::Relaxed);
+                }
             }
             if source.lent() {
                 source.release();
@@ -105,6 +138,7 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64) {
             for (sent, tally) in sent.into_iter().zip(tallies) {
                 let faults = (tally.altered, tally.doubled, tally.reordered, tally.stale, tally.foreign);
                 assert_eq!((tally.distinct, faults), (sent, (0, 0, 0, 0, 0)), "{tally:?}");
+                println!("bystander: {sent} frames sent, {} lost", sent - tally.distinct);
             }
             return;
         }
