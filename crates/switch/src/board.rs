@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use port::{Interest, Lending, Plugboard, Side, Sink, Source, Token};
 use virtio::net::MacAddress;
 
+use crate::announce::{self, Announcements, Decision};
 use crate::crew::{Crew, PlacedSink};
 use crate::mailbox::Generation;
 use crate::plan::Plan;
 use crate::poller::Poller;
 use crate::worker::Common;
-use crate::{PortId, QueueId, announce};
+use crate::{PortId, QueueId};
 
 /// First key of what ports watch; those below are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
@@ -41,6 +42,7 @@ pub(crate) struct Hub {
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
+    announced: HashMap<PortId, Announcements>,
     /// Said and not yet passed on.
     pub said: Vec<(PortId, String)>,
     next: u64,
@@ -59,6 +61,7 @@ impl Hub {
             watches: BTreeMap::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
+            announced: HashMap::new(),
             said: Vec::new(),
             next: FIRST_WATCH,
         }
@@ -261,6 +264,14 @@ impl Plugboard for Board<'_> {
         if address.is_group() || !allowed {
             return self
                 .say(&format_args!("announced {address}, which may not be behind this port: ignored"));
+        }
+        let now = Instant::now();
+        match self.hub.announced.entry(self.port).or_insert_with(|| Announcements::new(now)).next(now) {
+            Decision::Announce => {}
+            Decision::IgnoreAndSay => {
+                return self.say(&format_args!("announced {address}, one too many within a second: ignored"));
+            }
+            Decision::Ignore => return,
         }
         match Lending::of_frame(&announce::frame(address)) {
             Ok(frame) => {

@@ -137,6 +137,21 @@ fn a_stale_socket_is_replaced() {
     listener.accept(soon()).unwrap();
 }
 
+/// Anybody who may open the folder can lock it, and keep the lock.
+#[test]
+fn a_lock_that_somebody_keeps_stops_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = std::fs::File::open(folder.path()).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let path = folder.path().join("locked.sock");
+    let (bound, binding) = std::sync::mpsc::channel();
+    let thread = thread::spawn(move || bound.send(Listener::bind(&path)));
+    let listener = binding.recv_timeout(Duration::from_secs(10)).expect("bind waits for the lock").unwrap();
+    let _peer = Connection::connect(listener.path()).unwrap();
+    listener.accept(soon()).unwrap();
+    thread.join().unwrap().unwrap();
+}
+
 #[test]
 fn a_live_socket_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();

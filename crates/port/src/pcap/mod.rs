@@ -13,10 +13,11 @@ mod replay;
 mod tests;
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use virtio::net::HeaderLayout;
 
 pub use self::options::{PcapOptions, Rounds, Timing};
@@ -55,9 +56,31 @@ impl Pcap {
         {
             return Err(failed(std::io::Error::other("it is the capture that is to be replayed")));
         }
-        let file = File::create(path).map_err(failed)?;
+        let file = create_recording(path).map_err(failed)?;
         Record::new(file, self.options.snapshot_bytes, Arc::clone(&self.to_guest)).map_err(failed)
     }
+}
+
+/// Makes or empties the file of a recording, and nothing else: in a folder where others may write, a link would lead to
+/// a file of theirs or of ours, and a pipe that nobody reads would hold the worker up.
+fn create_recording(path: &Path) -> std::io::Result<File> {
+    let other =
+        |what: &str| std::io::Error::other(format!("it is {what}, and only a regular file is written to"));
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as libc::c_int)
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => other("a symbolic link"),
+            Some(libc::ENXIO) => other("a pipe or socket"),
+            _ => error,
+        })?;
+    if !file.metadata()?.is_file() {
+        return Err(other("a pipe or device"));
+    }
+    file.set_len(0)?;
+    Ok(file)
 }
 
 impl Port for Pcap {

@@ -305,6 +305,28 @@ proptest! {
     }
 }
 
+/// Where others may write to the folder, a link leads to a file that the operator did not name; and whoever reads a
+/// pipe, or does not, would hold a worker up.
+#[test]
+fn nothing_but_a_regular_file_is_recorded_to() {
+    let folder = Folder::new();
+    let precious = folder.file("precious", b"precious");
+    let (link, pipe) = (precious.with_file_name("link"), precious.with_file_name("pipe"));
+    std::os::unix::fs::symlink(&precious, &link).unwrap();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut reader = None;
+    for (path, what) in [(&link, "a symbolic link"), (&pipe, "a pipe"), (&pipe, "a pipe")] {
+        let error = super::create_recording(path).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+        // With a reader, and without one.
+        reader = Some(File::options().read(true).write(true).open(&pipe).unwrap());
+    }
+    drop(reader);
+    assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+    super::create_recording(&precious).unwrap();
+    assert_eq!(std::fs::read(&precious).unwrap(), b"", "emptied");
+}
+
 #[test]
 fn a_full_disk_ends_the_recording_and_leaves_whole_records() {
     assert!(Record::new(File::create("/dev/full").unwrap(), 262_144, Arc::default()).is_err());

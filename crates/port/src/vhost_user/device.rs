@@ -151,10 +151,8 @@ impl Device {
                 session.answer(done, Ok(()))
             }
             Event::MtuSet { mtu_bytes, done } => {
-                self.mtu_bytes = Some(mtu_bytes);
-                let max = self.max_frame_bytes();
-                self.change_sinks(board, |sink| sink.set_max_frame_bytes(max));
-                session.answer(done, Ok(()))
+                let accepted = self.set_mtu(mtu_bytes, board);
+                session.answer(done, accepted)
             }
             Event::ConfigRead { offset, size_bytes, answer } => {
                 session.answer(answer, Ok(self.read_config(offset, size_bytes)))
@@ -203,6 +201,20 @@ impl Device {
             }
         };
         Ok((sent?, channel))
+    }
+
+    /// The front-end narrows the operator's limit, but does not widen it.
+    fn set_mtu(&mut self, mtu_bytes: u16, board: &mut dyn Plugboard) -> Result<(), Refusal> {
+        if let Some(limit) = self.shared.options.mtu.filter(|limit| mtu_bytes > *limit) {
+            return Err(Refusal::new(format!(
+                "an MTU of {mtu_bytes} is above the {limit} of this port; give its card host_mtu={limit} at the most, or \
+                 the port a larger mtu="
+            )));
+        }
+        self.mtu_bytes = Some(mtu_bytes);
+        let max = self.max_frame_bytes();
+        self.change_sinks(board, |sink| sink.set_max_frame_bytes(max));
+        Ok(())
     }
 
     fn max_frame_bytes(&self) -> Option<u32> {

@@ -1,4 +1,5 @@
 //! What is offered to a front-end, and the requests that are about neither rings nor memory.
+use port::Port;
 use port::vhost_user::VhostUserOptions;
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::backend_request::BackendRequest;
@@ -45,6 +46,13 @@ fn the_rest_of_the_protocol_is_served() {
     host.turn();
     drop(channel);
     host.until("channel gone", |host| host.board.watched() == 1);
+
+    // The operator's limit may be narrowed, not widened.
+    for mtu in [2001, 9000] {
+        let wider = guest.try_ask(&mut host, Request::NetSetMtu(mtu), vec![]);
+        assert!(matches!(wider, Some(Answer::Refused { .. })), "{wider:?}");
+        assert!(host.port.describe().contains("MTU 1500"), "{}", host.port.describe());
+    }
 
     guest.ask(&mut host, Request::ResetDevice, vec![]);
     assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());

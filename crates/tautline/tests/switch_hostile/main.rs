@@ -9,6 +9,7 @@
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
 mod messages;
 mod random;
+mod requests;
 mod rings;
 mod scene;
 mod shared_memory;

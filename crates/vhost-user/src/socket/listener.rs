@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
@@ -13,6 +13,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::{Connection, SocketError, system};
+
+/// How long `bind` waits for others that bind in the same folder. Each takes microseconds.
+const LOCK_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A listening socket. Its path goes with it when it is dropped, unless somebody else has taken it.
 #[derive(Debug)]
@@ -35,12 +38,7 @@ impl Listener {
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         // Between probe and bind another server could come up at the same path; all that use this
         // function queue up at the folder's lock.
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let lock = File::open(folder).map_err(failed("open the folder", folder))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(system(format!("lock {}", folder.display())))?;
+        let _lock = lock_folder(path)?;
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(failed("listen at", path))?;
         let metadata = fs::symlink_metadata(path).map_err(failed("look at", path))?;
@@ -94,6 +92,26 @@ impl Drop for Listener {
         if ours {
             // Nobody is left to tell; the next `bind` removes what stays.
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Locks the folder of a path. Whoever may open the folder may hold its lock for ever, and whoever holds it longer
+/// than [`LOCK_PATIENCE`] does not bind a socket: then it goes without.
+fn lock_folder(path: &Path) -> Result<Option<File>, SocketError> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let lock = File::open(folder).map_err(failed("open the folder", folder))?;
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(lock)),
+            Err(Errno::WOULDBLOCK) if Instant::now() >= deadline => return Ok(None),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(1)),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(system(format!("lock {}", folder.display()))(errno)),
         }
     }
 }
