@@ -151,7 +151,7 @@ impl Burst {
             chains: Chains::new(chains),
             owner: 0,
             open: 0,
-            work: Work(0),
+            work: Work::default(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Burst {
     /// What it took to take chains from the beginning on, in descriptors followed and pieces lent of chains that
     /// have several; goes on from 0 behind the largest number. Each call of `take` adds a few thousand at most.
     pub fn work(&self) -> u32 {
-        self.work.0
+        self.work.total
     }
 
     /// Number of chains that are still to be completed.
@@ -410,27 +410,38 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
     }
 }
 
-/// Adds up what chains cost; see [`TAKE_WORK`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Work(u32);
+/// Adds up what chains cost.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    total: u32,
+    /// Until it is enough for this call; see [`TAKE_WORK`].
+    left: u32,
+}
 
 impl Work {
+    /// A call of `take` begins.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        self.left = TAKE_WORK;
+    }
+
     /// So many descriptors of a chain were followed beside its first.
     #[inline(always)]
     pub fn followed(&mut self, descriptors: u32) {
-        self.0 = self.0.wrapping_add(descriptors);
+        self.total = self.total.wrapping_add(descriptors);
+        self.left = self.left.saturating_sub(descriptors);
     }
 
     /// A chain of other than one piece was lent.
     #[inline(always)]
     pub fn lent(&mut self, chain: &Chain) {
-        self.0 = self.0.wrapping_add(chain.pieces());
+        self.followed(chain.pieces());
     }
 
-    /// Whether it is enough for one call that began with so much.
+    /// Whether it is enough for this call.
     #[inline(always)]
-    pub fn is_enough(&self, before: Work) -> bool {
-        self.0.wrapping_sub(before.0) >= TAKE_WORK
+    pub fn is_enough(&self) -> bool {
+        self.left == 0
     }
 }
 

@@ -96,8 +96,9 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
 
     #[cold]
     fn take_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
-        let (mut taken, before) = (0, burst.work);
-        while taken < max && !burst.work.is_enough(before) {
+        burst.work.begin();
+        let mut taken = 0;
+        while taken < max && !burst.work.is_enough() {
             let Some(in_flight) = &mut self.in_flight else { break };
             let mut lender = self.translator.lend(&mut burst.lent);
             let first = lender.len();
@@ -119,6 +120,21 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
             }
         }
         Ok(taken)
+    }
+
+    /// The last `taken` chains of the burst are in flight now.
+    #[cold]
+    #[inline(never)]
+    fn record_taken(&mut self, burst: &Burst, taken: usize) {
+        let Some(in_flight) = &mut self.in_flight else { return };
+        let (ring, size) = (self.ring.descriptors(), usize::from(self.size.get()));
+        for chain in &burst.chains[burst.chains.len() - taken..] {
+            let slots = (0..chain.slots).map(|i| {
+                let slot = &ring[(usize::from(chain.taken_at) + usize::from(i)) % size];
+                (slot.address.load(Relaxed), slot.len.load(Relaxed), slot.flags.load(Relaxed))
+            });
+            in_flight.take(chain.id, slots);
+        }
     }
 
     #[cold]
@@ -143,10 +159,10 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
 
     #[inline(always)]
     fn complete_run(&mut self, burst: &mut Burst, range: Range<usize>) {
-        if self.log.is_some() {
-            self.complete_and_log(burst, range);
+        if self.log.is_some() || self.in_flight.is_some() {
+            self.complete_and_record(burst, range);
         } else {
-            self.complete_unlogged(burst, range);
+            self.complete_plain(burst, range);
         }
     }
 
@@ -154,28 +170,32 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
     /// them: a front-end that copied their page between mark and store would not have it.
     #[cold]
     #[inline(never)]
-    fn complete_and_log(&mut self, burst: &mut Burst, range: Range<usize>) {
-        self.log_written(burst, range.clone());
-        let (from, before) = (self.next_used.slot, self.outstanding);
-        self.complete_unlogged(burst, range);
-        let slots = before - self.outstanding;
+    fn complete_and_record(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if self.log.is_some() {
+            self.log_written(burst, range.clone());
+        }
+        let slots = burst.chains[range.clone()].iter().map(|chain| chain.slots).sum();
+        let from = self.next_used;
+        if let Some(in_flight) = &mut self.in_flight {
+            let ids = burst.chains[range.clone()].iter().map(|chain| chain.id);
+            in_flight.completing(ids, from.forward(slots, self.size.get()));
+        }
+        self.complete_plain(burst, range);
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.completed();
+        }
         let Some(log) = &self.log else { return };
-        if let Err(error) = log.mark_packed_used(from, slots, self.size) {
+        if let Err(error) = log.mark_packed_used(from.slot, slots, self.size) {
             self.broken.get_or_insert(error);
         }
     }
 
-    fn complete_unlogged(&mut self, burst: &mut Burst, range: Range<usize>) {
+    fn complete_plain(&mut self, burst: &mut Burst, range: Range<usize>) {
         if F::IN_ORDER {
             debug_assert_eq!(
                 burst.chains[range.start].taken_at, self.next_used.slot,
                 "complete in the order taken"
             );
-        }
-        if let Some(in_flight) = &mut self.in_flight {
-            let total = burst.chains[range.clone()].iter().map(|chain| chain.slots).sum();
-            let used = self.next_used.forward(total, self.size.get());
-            in_flight.completing(burst.chains[range.clone()].iter().map(|chain| chain.id), used);
         }
         let count = range.len();
         let ring = self.ring.descriptors();
@@ -199,9 +219,6 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         self.next_used = first.forward(slots, size);
         self.outstanding -= slots;
         burst.open -= count;
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.completed();
-        }
     }
 
     /// Writes what says that these chains are used, from a slot on; how many slots, and the first one's flags if
@@ -250,8 +267,8 @@ where
         let ring = self.ring.descriptors();
         let mut lender = self.translator.lend(&mut burst.lent);
         let (mut at, mut outstanding) = (self.next_available, self.outstanding);
-        let (mut taken, mut max) = (0, max);
-        let before = burst.work;
+        let mut taken = 0;
+        burst.work.begin();
         let mut stopped = None;
         // Chains mostly are what the last one was: behind a longer one singles are not looked for at once.
         let mut single = true;
@@ -296,8 +313,8 @@ where
                     at = at.forward(chain.slots, size);
                     outstanding += chain.slots;
                     taken += 1;
-                    if burst.work.is_enough(before) {
-                        max = taken;
+                    if burst.work.is_enough() {
+                        break;
                     }
                 }
                 Err(error) => {
@@ -311,15 +328,8 @@ where
         self.outstanding = outstanding;
         self.flush.polled(taken);
         burst.open += taken;
-        if let Some(in_flight) = &mut self.in_flight {
-            let from = burst.chains.len() - taken;
-            for chain in &burst.chains[from..] {
-                let slots = (0..chain.slots).map(|i| {
-                    let slot = &ring[(usize::from(chain.taken_at) + usize::from(i)) % usize::from(size)];
-                    (slot.address.load(Relaxed), slot.len.load(Relaxed), slot.flags.load(Relaxed))
-                });
-                in_flight.take(chain.id, slots);
-            }
+        if self.in_flight.is_some() {
+            self.record_taken(burst, taken);
         }
         match stopped {
             Some(error) if taken == 0 => self.stop(error),

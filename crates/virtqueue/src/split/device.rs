@@ -126,8 +126,9 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
     /// Chains that a previous process had taken and not completed come first, in their old order.
     #[cold]
     fn take_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
-        let (mut taken, before) = (0, burst.work);
-        while taken < max && !burst.work.is_enough(before) {
+        burst.work.begin();
+        let mut taken = 0;
+        while taken < max && !burst.work.is_enough() {
             let Some(head) = self.in_flight.as_ref().and_then(SplitInFlight::peek_resubmit) else { break };
             let left = self.in_flight.as_ref().map_or(0, SplitInFlight::resubmit_len);
             let taken_at = self.next_available.wrapping_sub(left);
@@ -265,7 +266,7 @@ where
         let mut stopped = None;
         // Chains mostly are what the last one was: behind a longer one singles are not looked for at once.
         let mut single = true;
-        let before = burst.work;
+        burst.work.begin();
         let (mut i, mut count) = (0, count);
         while i < count {
             let at = self.next_available.wrapping_add(i);
@@ -303,7 +304,7 @@ where
                     }
                     single = chain.is_single();
                     burst.chains.push(chain);
-                    if burst.work.is_enough(before) {
+                    if burst.work.is_enough() {
                         count = i + 1;
                     }
                 }
