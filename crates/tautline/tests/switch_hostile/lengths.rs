@@ -57,6 +57,7 @@ fn frames_of_gigabytes_between_accomplices() {
             guest.write(DATA + HEADER as u64, &frame(1, 60));
             let mut frames = Tables::new(&guest, TRANSMIT, at, &buffers);
             frames.laps(&guest, 4, || ());
+            scene.bystanders.assert_undisturbed("frames of gigabytes");
             scene.wait_for_drops("too long", 4 * u64::from(guest.size));
             restart(scene, features);
         });
