@@ -39,8 +39,9 @@ impl DirtyLog {
         self.bits.len() as u64 * 8 * PAGE_BYTES
     }
 
-    /// Marks the pages of `guest .. guest + len` as written. Call after the write, before the used entry
-    /// is published: a page must never count as clean when its new contents can be seen.
+    /// Marks the pages of `guest .. guest + len` as written. Call after the write: whoever takes a bit and then
+    /// copies the page must find the write in it, or it is lost. What another write announces (a buffer, by its
+    /// used entry) is marked before that one: nothing may count as clean that can be seen.
     pub fn mark(&self, guest: u64, len: u64) -> Result<(), LogTooSmall> {
         if len == 0 {
             return Ok(());

@@ -9,7 +9,8 @@ use crate::{AddressSpace, SharedSlice};
 
 /// Slices of peer memory in the order in which they were lent, kept mapped until they are cleared.
 ///
-/// The arena allocates when it grows and never again for bursts of the same size.
+/// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: whoever
+/// fills it for a peer bounds what one burst may take.
 #[derive(Debug, Default)]
 pub struct Lent {
     /// `'static` in the arena's own books only: they are handed out for no longer than the arena is

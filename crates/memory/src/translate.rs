@@ -28,6 +28,14 @@ pub enum Fault {
         /// Bytes still wanted from there on.
         len: u64,
     },
+    /// In more pieces than the caller takes.
+    #[error("{len:#x} bytes at {address:#x} are left and lie in more regions than a buffer may")]
+    Scattered {
+        /// First address of the piece that is one too many.
+        address: u64,
+        /// Bytes still wanted from there on.
+        len: u64,
+    },
     /// Not in the IOTLB: ask the front-end, then try again.
     #[error("no IOTLB entry permits {access:?} at {iova:#x}")]
     Miss {
@@ -108,6 +116,9 @@ impl Translator {
     ) -> Result<(), LogTooSmall> {
         let mut left = written;
         for slice in slices {
+            if left == 0 {
+                break;
+            }
             let len = left.min(slice.len_bytes() as u64);
             // A slice of an older snapshot whose region is gone has no page to send any more.
             if let Some(guest) = self.space.guest_of_host(slice.as_ptr()) {
@@ -195,10 +206,17 @@ impl Lender<'_> {
     /// fault, slices before it may have been appended.
     #[inline(always)]
     pub fn push(&mut self, address: u64, len: u32, access: Access) -> Result<(), Fault> {
+        self.push_up_to(u32::MAX, address, len, access)
+    }
+
+    /// As [`Lender::push`], for buffers that a peer may spread over all the regions there are: none is split any
+    /// further once the arena holds `most` slices.
+    #[inline(always)]
+    pub fn push_up_to(&mut self, most: u32, address: u64, len: u32, access: Access) -> Result<(), Fault> {
         if self.near(access, 1).push(address, len).is_some() {
             return Ok(());
         }
-        self.push_through_table(address, len, access)
+        self.push_through_table(most, address, len, access)
     }
 
     /// Begins a run of at most `max` slices that all lie where the last ones of this access did.
@@ -213,10 +231,19 @@ impl Lender<'_> {
 
     #[cold]
     #[inline(never)]
-    fn push_through_table(&mut self, mut address: u64, len: u32, access: Access) -> Result<(), Fault> {
+    fn push_through_table(
+        &mut self,
+        most: u32,
+        mut address: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<(), Fault> {
         let space = &self.translator.space;
         let mut left = u64::from(len);
         while left > 0 {
+            if self.lent.len() >= most {
+                return Err(Fault::Scattered { address, len: left });
+            }
             let window =
                 space.window(address, access).map_err(|kind| space.fault(kind, address, left, access))?;
             let offset = address - window.start;

@@ -7,7 +7,14 @@ use virtio::net::{HeaderLayout, NetHeader, Offload};
 use virtqueue::Burst;
 
 use crate::DropReason;
-use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, Meta};
+use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES, Meta};
+
+/// Segments that the frames of one burst may be cut into until it is [full](Lending::is_full): those of 33 frames of
+/// 64 KiB with the smallest usual `gso_size`, 536 (RFC 9293 §3.7.1), or of 91 with 1460. Cutting costs time by the
+/// segment, and `gso_size` is the sender's to choose; Linux takes any above 0. With no limit but
+/// [`MAX_PIECES`](virtio::net::segment::MAX_PIECES) for each frame, 32 of them would be 32 768 segments for every
+/// receiver before anybody else gets a turn. Nothing is lost by this limit: what is left comes with the next burst.
+const MAX_SEGMENTS: u32 = 4096;
 
 /// Where the pieces of the frames are kept.
 #[derive(Debug)]
@@ -40,13 +47,30 @@ pub struct Lending {
     /// stays instead of being moved there.
     metas: Vec<Meta>,
     len: usize,
+    /// What these frames may be cut into.
+    segments: u32,
     images: Option<ImagesId>,
+}
+
+/// What [`Lending::push_chains`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushedChains {
+    /// Chains of the burst that were looked at; behind them the burst was full.
+    pub end: usize,
+    /// Bytes of the frames made.
+    pub bytes: u64,
 }
 
 impl Lending {
     /// For the chains of a device queue, at most `max` at a time.
     pub fn of_queue(max: usize) -> Self {
-        Lending { arena: Arena::Queue(Burst::new(max)), metas: vec![Meta::EMPTY; max], len: 0, images: None }
+        Lending {
+            arena: Arena::Queue(Burst::new(max)),
+            metas: vec![Meta::EMPTY; max],
+            len: 0,
+            segments: 0,
+            images: None,
+        }
     }
 
     /// For frames elsewhere.
@@ -55,6 +79,7 @@ impl Lending {
             arena: Arena::Own(Lent::with_capacity(2 * max)),
             metas: vec![Meta::EMPTY; max],
             len: 0,
+            segments: 0,
             images: None,
         }
     }
@@ -82,6 +107,12 @@ impl Lending {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether these frames are enough work for one burst, however few they are.
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.segments >= MAX_SEGMENTS
     }
 
     /// One frame.
@@ -141,19 +172,20 @@ impl Lending {
         }
     }
 
-    /// Makes frames of the chains in the burst from `from` on, each with a net header in front; `refused`
-    /// hears of each chain that holds none. Returns the bytes of the frames made.
+    /// Makes frames of the chains in the burst from `from` on, each with a net header in front, until it is
+    /// [full](Lending::is_full); at least of one. `refused` hears of each chain that holds none.
     #[inline]
     pub fn push_chains(
         &mut self,
         from: usize,
         layout: HeaderLayout,
         mut refused: impl FnMut(DropReason),
-    ) -> u64 {
+    ) -> PushedChains {
         let mut made_bytes = 0;
-        let Arena::Queue(burst) = &self.arena else { return made_bytes };
+        let Arena::Queue(burst) = &self.arena else { return PushedChains { end: from, bytes: 0 } };
         let unused = self.metas.get_mut(self.len..).unwrap_or_default();
         let mut made = 0;
+        let mut refusals = 0;
         for chain in burst.chains().skip(from) {
             // There is one for each chain of the burst; see `of_queue`.
             let Some(meta) = unused.get_mut(made) else { break };
@@ -163,17 +195,25 @@ impl Lending {
                 let pieces = burst.lent().slices(first..end);
                 if let Err(reason) = meta.look(pieces, chain.readable_bytes(), layout) {
                     refused(reason);
+                    refusals += 1;
                     continue;
                 }
                 // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
                 meta.offload.verified = false;
+                self.segments = self.segments.saturating_add(meta.segments());
+                if self.segments >= MAX_SEGMENTS {
+                    (meta.first, meta.end) = chain.readable_range();
+                    made_bytes += u64::from(meta.len);
+                    made += 1;
+                    break;
+                }
             }
             (meta.first, meta.end) = chain.readable_range();
             made_bytes += u64::from(meta.len);
             made += 1;
         }
         self.len += made;
-        made_bytes
+        PushedChains { end: from + made + refusals, bytes: made_bytes }
     }
 
     /// Makes a frame, with a net header in front, of the pieces from `first` on that were lent to
@@ -204,6 +244,7 @@ impl Lending {
         if !simple {
             let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
             meta.look(pieces, bytes, layout)?;
+            self.segments = self.segments.saturating_add(meta.segments());
         }
         (meta.first, meta.end) = (first, end);
         self.len += 1;
@@ -213,7 +254,7 @@ impl Lending {
     /// Forgets the frames, and the pieces unless they are chains (which their queue completes).
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.len = 0;
+        (self.len, self.segments) = (0, 0);
         if let Arena::Own(lent) = &mut self.arena {
             lent.clear();
         }
@@ -235,6 +276,10 @@ impl Meta {
     #[inline(always)]
     fn look_simple(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
         let skip = layout.bytes();
+        // Too short and too long in one comparison.
+        if whole.len_bytes().wrapping_sub(skip + HEAD_BYTES) > LARGEST_FRAME_BYTES - HEAD_BYTES {
+            return false;
+        }
         // Of a header that says nothing the other fields mean nothing.
         if !whole.begins_with(&[0, NetHeader::GSO_NONE]) || !whole.read_array(skip, &mut self.head) {
             return false;
@@ -242,6 +287,11 @@ impl Meta {
         (self.offload, self.simple) = (Offload::NONE, true);
         (self.skip, self.len) = (skip as u32, (whole.len_bytes() - skip) as u32);
         true
+    }
+
+    /// Into how many frames it may be cut.
+    fn segments(&self) -> u32 {
+        self.offload.segmentation.map_or(1, |cut| self.len.div_ceil(u32::from(cut.segment_bytes.get())))
     }
 
     /// Reads net header and head, once, and checks them.
@@ -255,6 +305,9 @@ impl Meta {
         let skip = layout.bytes() as u32;
         let len = bytes.checked_sub(skip).filter(|len| *len >= ETHERNET_HEADER_BYTES as u32);
         let len = len.ok_or(DropReason::TooShort)?;
+        if len > LARGEST_FRAME_BYTES as u32 {
+            return Err(DropReason::TooLong);
+        }
         let mut header = [0; NetHeader::BYTES];
         match pieces {
             // Nearly always. Of what follows a legacy header nothing is kept here.

@@ -135,7 +135,7 @@ fn rings_that_reach_out_of_their_region() {
     });
 }
 
-/// CVE-2019-14818, CVE-2020-10726: sizes that no queue has.
+/// Sizes that no queue has.
 #[test]
 fn ring_sizes_of_nothing_and_of_too_much() {
     let _alone = alone();

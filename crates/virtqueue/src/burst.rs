@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use memory::{Access, Flush, Lender, Lent, Near, SharedSlice, copy_between};
 
+use crate::device::{MAX_PIECES, TAKE_WORK};
 use crate::error::{Malformed, Place, TakeError};
 use crate::tuning;
 
@@ -49,10 +50,15 @@ impl Chain {
         self.first_writable() + self.writable_pieces
     }
 
+    #[inline(always)]
+    pub fn pieces(&self) -> u32 {
+        self.readable_pieces + self.writable_pieces
+    }
+
     /// Whether it has but one piece, in either direction.
     #[inline(always)]
     pub fn is_single(&self) -> bool {
-        self.readable_pieces + self.writable_pieces == 1
+        self.pieces() == 1
     }
 
     #[inline(always)]
@@ -133,12 +139,20 @@ pub struct Burst {
     pub(crate) owner: u64,
     /// Chains that are not yet completed.
     pub(crate) open: usize,
+    /// See [`Burst::work`].
+    pub(crate) work: Work,
 }
 
 impl Burst {
     /// An arena for at most `chains` chains at a time.
     pub fn new(chains: usize) -> Self {
-        Burst { lent: Lent::with_capacity(chains * 2), chains: Chains::new(chains), owner: 0, open: 0 }
+        Burst {
+            lent: Lent::with_capacity(chains * 2),
+            chains: Chains::new(chains),
+            owner: 0,
+            open: 0,
+            work: Work::default(),
+        }
     }
 
     /// Most chains that fit.
@@ -155,6 +169,12 @@ impl Burst {
     /// Whether there is no chain.
     pub fn is_empty(&self) -> bool {
         self.chains.is_empty()
+    }
+
+    /// What it took to take chains from the beginning on, in descriptors followed and pieces lent of chains that
+    /// have several; goes on from 0 behind the largest number. Each call of `take` adds a few thousand at most.
+    pub fn work(&self) -> u32 {
+        self.work.total
     }
 
     /// Number of chains that are still to be completed.
@@ -390,6 +410,41 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
     }
 }
 
+/// Adds up what chains cost.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    total: u32,
+    /// Until it is enough for this call; see [`TAKE_WORK`].
+    left: u32,
+}
+
+impl Work {
+    /// A call of `take` begins.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        self.left = TAKE_WORK;
+    }
+
+    /// So many descriptors of a chain were followed beside its first.
+    #[inline(always)]
+    pub fn followed(&mut self, descriptors: u32) {
+        self.total = self.total.wrapping_add(descriptors);
+        self.left = self.left.saturating_sub(descriptors);
+    }
+
+    /// A chain of other than one piece was lent.
+    #[inline(always)]
+    pub fn lent(&mut self, chain: &Chain) {
+        self.followed(chain.pieces());
+    }
+
+    /// Whether it is enough for this call.
+    #[inline(always)]
+    pub fn is_enough(&self) -> bool {
+        self.left == 0
+    }
+}
+
 /// Adds up a chain's descriptors and checks the rules that all layouts share.
 pub(crate) struct ChainBuilder {
     first: u32,
@@ -426,7 +481,8 @@ impl ChainBuilder {
         };
         let total = bytes.checked_add(len);
         *bytes = total.ok_or_else(|| TakeError::malformed(Malformed::LengthOverflow, place, len.into()))?;
-        lender.push(address, len, access).map_err(|fault| TakeError::fault(fault, place))?;
+        let pushed = lender.push_up_to(self.first + MAX_PIECES, address, len, access);
+        pushed.map_err(|fault| TakeError::fault(fault, place))?;
         if tuning::PREFETCH
             && let Some(buffer) = lender.last()
         {

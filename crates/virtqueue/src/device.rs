@@ -9,9 +9,19 @@ use memory::{AddressSpace, DirtyLog, Flush, SharedSlice, Translator};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::{Burst, Position, QueueSize};
 
-/// Largest indirect table that is followed when the queue is smaller: drivers may make chains in tables
-/// longer than the queue although §2.7.5.3.1 forbids it, and work per chain must have a bound.
-pub(crate) const MAX_INDIRECT: u32 = 1024;
+/// Most descriptors of a chain in the ring, and of a table. Work per chain must have a bound, and the queue size
+/// is none: it may be 32 768, and drivers make tables longer than a small queue although §2.7.5.3.1 forbids it.
+/// QEMU's devices (`VIRTQUEUE_MAX_SIZE`) and Linux's vhost (`UIO_MAXIOV`) take no more either, so no driver of
+/// theirs makes more; a frame of 64 KiB in pages of 4 KiB needs 18.
+pub(crate) const MAX_CHAIN: u16 = 1024;
+
+/// Most pieces of a chain: it has more of them than descriptors where buffers go from one region to the next.
+pub(crate) const MAX_PIECES: u32 = 2 * MAX_CHAIN as u32;
+
+/// Work of one call of [`DeviceQueue::take`], in descriptors followed and pieces lent of chains that have several:
+/// whoever polls many queues wants to be back soon, whatever one driver puts in its chains. Some tens of
+/// microseconds; 64 chains of a 64 KiB frame each, in pages of 4 KiB, are within it.
+pub(crate) const TAKE_WORK: u32 = 4096;
 
 /// The device half of a running queue.
 ///
@@ -21,6 +31,8 @@ pub trait DeviceQueue: Send {
     fn size(&self) -> QueueSize;
 
     /// Takes up to `max` chains and appends them to `burst`, as far as it has room; returns how many.
+    ///
+    /// Fewer, but one, if these chains are much work: the others come with the next call.
     ///
     /// A chain that is malformed ends the burst before it; the error comes when it is first. A burst whose
     /// chains are all completed, or that came from another queue, is cleared first.
@@ -81,9 +93,17 @@ pub(crate) fn fresh_owner() -> u64 {
 pub struct UsedLog {
     /// The bitmap.
     pub log: Arc<DirtyLog>,
-    /// Guest-physical address of the used ring (split) or of the descriptor ring (packed), if writes to
-    /// the ring are to be logged too (`VHOST_VRING_F_LOG`).
-    pub ring: Option<u64>,
+    /// Where the ring itself is written, if that is to be logged too (`VHOST_VRING_F_LOG`).
+    pub ring: Option<RingPlaces>,
+}
+
+/// Guest-physical addresses of what a device writes of its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPlaces {
+    /// The used ring (split) or the descriptor ring (packed).
+    pub used: u64,
+    /// The device event suppression structure (packed). A split ring's is part of the used ring.
+    pub device_event: u64,
 }
 
 impl UsedLog {
@@ -96,17 +116,31 @@ impl UsedLog {
         translator.mark_dirty(&self.log, slices, written.into()).map_err(too_small)
     }
 
-    /// Marks the used entries `from .. to` and the index.
+    /// Marks the used entries `from .. to` and the index, which have been stored.
     pub(crate) fn mark_split_used(&self, from: u16, to: u16, size: QueueSize) -> Result<(), RingError> {
-        let Some(ring) = self.ring else { return Ok(()) };
-        self.log.mark(ring, 4).map_err(too_small)?;
-        self.mark_entries(ring.saturating_add(4), 8, from & (size.get() - 1), to.wrapping_sub(from), size)
+        let Some(RingPlaces { used, .. }) = self.ring else { return Ok(()) };
+        self.log.mark(used, 4).map_err(too_small)?;
+        self.mark_entries(used.saturating_add(4), 8, from & (size.get() - 1), to.wrapping_sub(from), size)
     }
 
-    /// Marks the `count` used descriptors from `slot` on.
+    /// Marks the `count` used descriptors from `slot` on, which have been stored.
     pub(crate) fn mark_packed_used(&self, slot: u16, count: u16, size: QueueSize) -> Result<(), RingError> {
-        let Some(ring) = self.ring else { return Ok(()) };
-        self.mark_entries(ring, 16, slot, count, size)
+        let Some(RingPlaces { used, .. }) = self.ring else { return Ok(()) };
+        self.mark_entries(used, 16, slot, count, size)
+    }
+
+    /// Marks the flags and the event index of a split ring's used ring: one of them has been stored.
+    pub(crate) fn mark_split_events(&self, size: QueueSize) -> Result<(), RingError> {
+        let Some(RingPlaces { used, .. }) = self.ring else { return Ok(()) };
+        self.log.mark(used, 2).map_err(too_small)?;
+        let event = used.saturating_add(4 + 8 * u64::from(size.get()));
+        self.log.mark(event, 2).map_err(too_small)
+    }
+
+    /// Marks the device event suppression structure of a packed ring, which has been stored.
+    pub(crate) fn mark_packed_events(&self) -> Result<(), RingError> {
+        let Some(RingPlaces { device_event, .. }) = self.ring else { return Ok(()) };
+        self.log.mark(device_event, 4).map_err(too_small)
     }
 
     fn mark_entries(

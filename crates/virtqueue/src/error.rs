@@ -12,8 +12,10 @@ pub enum Malformed {
     AvailableTooFarAhead,
     /// A head or next index is not in the table.
     DescriptorOutOfRange,
-    /// More descriptors than the queue holds: too long, or a loop.
+    /// More descriptors than the queue holds, or than any driver needs: too long, or a loop.
     ChainTooLong,
+    /// Buffers that lie in more regions of memory than any driver needs.
+    TooManyPieces,
     /// A readable descriptor after a writable one.
     ReadableAfterWritable,
     /// The lengths add up to 4 GiB or more.
@@ -47,7 +49,10 @@ impl Malformed {
         match self {
             AvailableTooFarAhead => ("available further ahead than the queue size", "§2.7.6", "§2.8.1"),
             DescriptorOutOfRange => ("descriptor index is not below the queue size", "§2.7.5", "§2.8.6"),
-            ChainTooLong => ("the chain loops or is longer than the queue size", "§2.7.5.2", "§2.8.6"),
+            ChainTooLong => {
+                ("the chain loops or is longer than the queue size or 1024", "§2.7.5.2", "§2.8.6")
+            }
+            TooManyPieces => ("the chain's buffers lie in too many memory regions", "§2.7.5", "§2.8.5"),
             ReadableAfterWritable => {
                 ("a device-readable descriptor follows a device-writable one", "§2.7.4.2", "§2.8.5")
             }
@@ -166,6 +171,7 @@ impl TakeError {
     pub(crate) fn fault(fault: Fault, place: Place) -> Self {
         match fault {
             Fault::Outside { address, .. } => Self::malformed(Malformed::OutsideMemory, place, address),
+            Fault::Scattered { address, .. } => Self::malformed(Malformed::TooManyPieces, place, address),
             Fault::Miss { iova, access } => TakeError::Miss { iova, access },
         }
     }

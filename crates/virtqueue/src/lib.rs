@@ -105,7 +105,7 @@ pub mod mock;
 pub use atomics::{Atomics, Platform, Smp, Word};
 pub use burst::{Burst, ChainRef};
 pub use config::{ActivateError, DeviceOptions, QueueConfig, TableFlags};
-pub use device::{DeviceQueue, UsedLog};
+pub use device::{DeviceQueue, RingPlaces, UsedLog};
 pub use driver::{Buffer, Direction, DriverQueue, IndirectTables, Piece, Request, Used};
 pub use error::{Malformed, Place, RingError, TakeError};
 pub use features::{FeatureSet, RingFeatures, With};

@@ -7,7 +7,7 @@ use memory::{Address, DirtyLog, Iotlb, IotlbEntry, Mapping, SharedSlice, sealed_
 use virtqueue::mock::{Arena, DATA, RINGS};
 use virtqueue::{
     Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Layout, Piece, QueueSize, Request, RingFeatures,
-    TakeError, Used, UsedLog, packed_region_bytes, split_region_bytes,
+    RingPlaces, TakeError, Used, UsedLog, packed_region_bytes, split_region_bytes,
 };
 
 const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
@@ -183,7 +183,10 @@ fn writes_are_logged_page_by_page_and_reads_are_not() {
         let log = Arc::new(DirtyLog::map(sealed_memfd(c"log", 1 << 16).unwrap(), 0, 1 << 16).unwrap());
         let (mut driver, mut device) = (arena.driver(), arena.device());
         let ring = RINGS + arena.device_area_offset() as u64 * u64::from(layout == Layout::Split);
-        device.set_log(Some(UsedLog { log: Arc::clone(&log), ring: Some(ring) }));
+        device.set_log(Some(UsedLog {
+            log: Arc::clone(&log),
+            ring: Some(RingPlaces { used: ring, device_event: ring }),
+        }));
         driver.add(&[Buffer { address: DATA + 4090, len: 4096, cookie: 0 }], Direction::FromDevice);
         driver.add(&[Buffer { address: DATA + 3 * 4096, len: 10, cookie: 0 }], Direction::ToDevice);
         let mut burst = Burst::new(4);

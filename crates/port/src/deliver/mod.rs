@@ -16,6 +16,11 @@ use virtio::net::{
 use crate::{DropReason, Frame, HEAD_BYTES};
 pub(crate) use manner::{Cached, Choice, Manner};
 
+/// Pieces in the sender's memory times segments, of a frame that is cut: each segment's place is looked for among the
+/// pieces from the first on. A frame of 64 KiB in 18 pages may have all the segments that
+/// [`segment::MAX_PIECES`] allows; in 1024 pieces of 64 bytes it may have 64.
+const MAX_CUT_STEPS: usize = 1 << 16;
+
 /// Room for the headers of a frame that is changed on its way; to be used again for the next.
 #[derive(Debug)]
 pub(crate) struct Scratch([u8; MAX_HEAD_BYTES]);
@@ -92,6 +97,9 @@ impl<'a> Parcels<'a> {
         let head = extended_head(&frame, head_bytes, scratch)?;
         let plan = Plan::new(head, frame.len_bytes() as u32, offload, next_identification())
             .map_err(|_| DropReason::OffloadImpossible)?;
+        if frame.pieces().0.len() * plan.pieces() as usize > MAX_CUT_STEPS {
+            return Err(DropReason::OffloadImpossible);
+        }
         Ok(Parcels::Segments { frame, plan, partial: accepts.checksum })
     }
 

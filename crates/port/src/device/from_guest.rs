@@ -5,7 +5,7 @@ use std::sync::Arc;
 use virtio::net::HeaderLayout;
 use virtqueue::{Burst, DeviceQueue, TakeError};
 
-use crate::device::EventFd;
+use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
 
 /// Chains that one burst can hold.
@@ -22,6 +22,7 @@ pub struct FromGuest {
     enabled: bool,
     /// The ring is malformed and was reported.
     stopped: bool,
+    stopped_at: Arc<StoppedAt>,
     /// A kick was asked for since polling last went on.
     armed: bool,
     kick: Option<EventFd>,
@@ -48,6 +49,7 @@ impl FromGuest {
             lent: false,
             enabled,
             stopped: false,
+            stopped_at: Arc::default(),
             armed: false,
             kick,
             call,
@@ -75,6 +77,11 @@ impl FromGuest {
         &mut *self.queue
     }
 
+    /// Where to read later where the queue has stopped by itself.
+    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
+        &self.stopped_at
+    }
+
     /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What
     /// is lent has been released.
     pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
@@ -95,9 +102,30 @@ impl FromGuest {
             Err(TakeError::Miss { .. }) => Ok(0),
             Err(TakeError::Malformed(error)) => {
                 self.stopped = true;
+                self.stopped_at.set(self.queue.position());
                 Err(error.into())
             }
         }
+    }
+}
+
+impl FromGuest {
+    /// The frames so far are enough: leaves the chains from `from` on in the ring, for the next burst. Returns the
+    /// bytes of frames made all the same.
+    #[cold]
+    fn leave_rest(&mut self, mut from: usize) -> u64 {
+        let mut bytes = 0;
+        // Chains that a predecessor had in flight cannot go back; there are no more than one burst of them.
+        while let Some(burst) = self.lending.burst_mut()
+            && from < burst.len()
+            && self.queue.put_back(burst, from) == 0
+        {
+            let counters = &self.counters;
+            let pushed = self.lending.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
+            from = pushed.end;
+            bytes += pushed.bytes;
+        }
+        bytes
     }
 }
 
@@ -119,7 +147,11 @@ impl Source for FromGuest {
             return Ok(&self.lending);
         }
         let counters = &self.counters;
-        let bytes = self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
+        let pushed = self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
+        let mut bytes = pushed.bytes;
+        if pushed.end < taken {
+            bytes += self.leave_rest(pushed.end);
+        }
         self.counters.passed(self.lending.len() as u64, bytes);
         Ok(&self.lending)
     }

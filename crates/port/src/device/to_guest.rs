@@ -7,12 +7,17 @@ use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
 
 use crate::deliver::{Cached, Choice, Manner, Parcels, Scratch, write_plain};
-use crate::device::EventFd;
+use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
 const MAX_CHAINS: usize = 512;
+
+/// What the chains of one call may cost ([`Burst::work`]); a few thousand more come with the last ones. The
+/// receiver's driver chooses how finely it splits its buffers, and it is all ports that wait. 256 frames in chains of
+/// 20 descriptors are a third of it.
+const MAX_WORK: u32 = 32_768;
 
 /// Chains that are looked at when somebody asks for room: no burst is longer.
 const ROOM_LOOKED_FOR: usize = 64;
@@ -43,9 +48,12 @@ pub struct ToGuest {
     next: usize,
     /// Chains of this call that no frame can use.
     unusable: usize,
+    /// What the burst's chains had cost before this call.
+    work_before: u32,
     /// Why there are no more chains to be had in this call.
     dry: Option<DropReason>,
     broken: Option<RingError>,
+    stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
     choice: Choice,
@@ -71,8 +79,10 @@ impl ToGuest {
             burst,
             next: 0,
             unusable: 0,
+            work_before: 0,
             dry: None,
             broken: None,
+            stopped_at: Arc::default(),
             enabled,
             filter: None,
             choice: Choice::new(),
@@ -110,6 +120,11 @@ impl ToGuest {
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
         self.give_back();
         &mut *self.queue
+    }
+
+    /// Where to read later where the queue has stopped by itself.
+    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
+        &self.stopped_at
     }
 
     /// Goes on with another device half of the same ring, and lets go of the memory of the old one.
@@ -305,6 +320,10 @@ impl ToGuest {
         if let Some(reason) = self.dry {
             return Err(reason);
         }
+        if self.burst.work().wrapping_sub(self.work_before) > MAX_WORK {
+            self.dry = Some(DropReason::NoBufferLargeEnough);
+            return Err(DropReason::NoBufferLargeEnough);
+        }
         if self.burst.len() == self.burst.capacity() {
             self.give_back();
         }
@@ -351,7 +370,7 @@ impl Sink for ToGuest {
             self.counters.dropped(reason, which.len() as u64);
             return Ok(());
         }
-        (self.dry, self.unusable) = (None, 0);
+        (self.dry, self.unusable, self.work_before) = (None, 0, self.burst.work());
         let compared = self.choice.begin();
         let mut tally = Tally::default();
         let mut left = which;
@@ -372,7 +391,9 @@ impl Sink for ToGuest {
             call.notify();
             self.counters.notified();
         }
-        self.broken.map_or(Ok(()), |error| Err(error.into()))
+        let Some(error) = self.broken else { return Ok(()) };
+        self.stopped_at.set(self.queue.position());
+        Err(error.into())
     }
 
     fn room(&mut self) -> usize {

@@ -185,7 +185,7 @@ impl Source for Receive {
     fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
         self.look(max)?;
         self.lend_singles(max);
-        while self.next < self.used.len() && self.lending.len() < max {
+        while self.next < self.used.len() && self.lending.len() < max && !self.lending.is_full() {
             self.lend_one()?;
             self.lend_singles(max - self.lending.len());
         }

@@ -9,7 +9,7 @@ use super::*;
 use crate::deliver::Choice;
 use crate::device::{ToGuest, ToGuestOptions};
 use crate::event_fd::EventFd;
-use crate::{DropReason, HEAD_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
+use crate::{DropReason, HEAD_BYTES, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
 
 const RECEIVEQ: usize = 0;
 const TRANSMITQ: usize = 1;
@@ -472,5 +472,20 @@ fn the_device_is_kicked_only_if_it_wants_to_be() {
         assert!(!rig.takes.enable_kicks());
         rig.transmit.accept(&lending, &[0]).unwrap();
         assert_eq!(rig.transmit.counters().counts().notifications, before + 1, "{features:?}");
+    }
+}
+
+/// A device that says that a frame goes on for as many buffers as may be: the last one makes it too long.
+#[test]
+fn no_device_passes_a_frame_longer_than_there_are() {
+    for features in every_feature() {
+        let mut rig = Rig::of_size(64, features, true);
+        let longest = frame(3, LARGEST_FRAME_BYTES);
+        let too_long = frame(4, LARGEST_FRAME_BYTES + 1);
+        rig.fill(&merged(&too_long));
+        assert_eq!(rig.received(8), Vec::<Vec<u8>>::new(), "{features:?}");
+        assert_eq!(rig.receive_drops(DropReason::TooLong), 1, "{features:?}");
+        rig.fill(&merged(&longest));
+        assert!(rig.received(8) == [longest], "{features:?}");
     }
 }

@@ -66,6 +66,9 @@ impl Source for TapSource {
                 }
             }
             self.lent = true;
+            if self.lending.is_full() {
+                break;
+            }
         }
         Ok(&self.lending)
     }

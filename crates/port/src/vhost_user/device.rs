@@ -3,18 +3,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{AddressSpace, DirtyLog, Mapping, Region, sealed_memfd};
+use memory::{Address, AddressSpace, DirtyLog, Mapping, Region, sealed_memfd};
 use vhost_user::codec::payload::{Inflight, MemoryRegion};
 use vhost_user::inflight;
 use vhost_user::session::backend::{
     BackendSession, DeviceStatus, Event, Kick, Sent, SharedRegion, StateChannel, VringConfig,
 };
 use vhost_user::session::{Outcome, Refusal, SessionError};
-use vhost_user::vring::{Layout, QueueSize, VringBase};
+use vhost_user::vring::{Layout, QueueSize, VringAddresses, VringBase};
 use virtio::net::control::{Ack, Command, ReceiveFilter};
 use virtio::net::{Accepts, HeaderLayout, MacAddress, NetConfig};
 use virtio::{Feature, Features};
-use virtqueue::{DeviceQueue, Position, RingError, UsedLog};
+use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
 
 use super::control::ControlQueue;
 use super::ring::{self, InFlight, Kind, Ring, Running};
@@ -111,7 +111,8 @@ impl Device {
             }
             Event::VringStarted { index, config, kick, call, err, enabled, done } => {
                 let kind = Kind::of(index.as_usize(), self.shared.options.queue_pairs, self.features);
-                let ring = Ring { kind, config, enabled, err, broken: false, parked: None };
+                let stopped_at = Arc::default();
+                let ring = Ring { kind, config, enabled, err, broken: false, stopped_at, parked: None };
                 session.answer(done, self.start(index.as_usize(), ring, kick, call, board))
             }
             Event::VringStopped { index, answer } => {
@@ -226,15 +227,27 @@ impl Device {
         if full { HeaderLayout::Full } else { HeaderLayout::Legacy }
     }
 
-    fn used_log(&self, config: &VringConfig) -> Option<UsedLog> {
+    fn used_log(&self, config: &VringConfig, space: &AddressSpace) -> Option<UsedLog> {
         let log = self.log.as_ref().filter(|_| self.features.has(Feature::VHOST_LOG_ALL))?;
-        Some(UsedLog { log: Arc::clone(log), ring: config.log })
+        let ring = config.log.map(|said| self.ring_places(config, space, said));
+        Some(UsedLog { log: Arc::clone(log), ring })
+    }
+
+    /// Where the device writes to a ring. What the front-end says of a packed ring for the log is not of use: QEMU
+    /// gives the device area's address (`used_phys`), DPDK takes it for the descriptors'. Memory knows both.
+    fn ring_places(&self, config: &VringConfig, space: &AddressSpace, said: u64) -> RingPlaces {
+        if layout_of(self.features) == Layout::Split {
+            return RingPlaces { used: said, device_event: said };
+        }
+        let guest = |user| space.guest_address(Address::User(user)).unwrap_or(said);
+        let VringAddresses { descriptor, device, .. } = config.addresses;
+        RingPlaces { used: guest(descriptor), device_event: guest(device) }
     }
 
     fn start(
         &mut self,
         index: usize,
-        ring: Ring,
+        mut ring: Ring,
         kick: Kick,
         call: Option<Arc<OwnedFd>>,
         board: &mut dyn Plugboard,
@@ -243,6 +256,7 @@ impl Device {
         let queue = self.activate(index, &ring.config, ring::position(ring.config.base), &self.space)?;
         let (kick, call) = (kick_of(kick)?, call_of(call)?);
         let running = self.running(&ring, queue, kick, call)?;
+        ring.stopped_at = running.stopped_at();
         self.rings.start(index, ring, running, board);
         if kind == Kind::Control {
             if self.features.has(Feature::NET_MQ) {
@@ -298,15 +312,15 @@ impl Device {
         position: Position,
         space: &Arc<AddressSpace>,
     ) -> Result<Box<dyn DeviceQueue>, Refusal> {
-        let (in_flight, log) = (self.in_flight.as_ref(), self.used_log(config));
+        let (in_flight, log) = (self.in_flight.as_ref(), self.used_log(config, space));
         ring::activate(index, config, position, self.features, space, in_flight, log)
     }
 
     fn stop(&mut self, index: usize, board: &mut dyn Plugboard) -> VringBase {
         match self.rings.stop(index, board) {
             (Some(mut running), _) => ring::base(running.queue().position()),
-            // Malformed and gone: it can only go on from where it began.
-            (None, Some(ring)) => ring.config.base,
+            // Malformed and gone: where it stood then.
+            (None, Some(ring)) => ring.stopped_at.get().map_or(ring.config.base, ring::base),
             (None, None) => VringBase::start(layout_of(self.features)),
         }
     }
@@ -339,8 +353,11 @@ impl Device {
     }
 
     fn update_logs(&mut self, board: &mut dyn Plugboard) {
-        let logs: Vec<_> =
-            self.rings.iter().map(|(index, ring)| (index, self.used_log(&ring.config))).collect();
+        let logs: Vec<_> = self
+            .rings
+            .iter()
+            .map(|(index, ring)| (index, self.used_log(&ring.config, &self.space)))
+            .collect();
         for (index, log) in logs {
             self.rings.change(index, board, |running| running.queue().set_log(log));
         }
@@ -402,6 +419,9 @@ impl Device {
             }
             Err(error) => {
                 board.unwatch(CONTROL);
+                if let Some(ring) = self.rings.get_mut(index) {
+                    ring.stopped_at.set(control.queue().position());
+                }
                 Err(error)
             }
         }

@@ -15,7 +15,7 @@ use virtqueue::{
 };
 
 use super::control::ControlQueue;
-use crate::device::{EventFd, FromGuest, ToGuest};
+use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
 use crate::{Plugboard, Side};
 
 /// What a ring is for.
@@ -48,6 +48,8 @@ pub(super) struct Ring {
     pub err: Option<Arc<OwnedFd>>,
     /// It is malformed and unplugged until the front-end stops it.
     pub broken: bool,
+    /// Where its queue stood when it found that.
+    pub stopped_at: Arc<StoppedAt>,
     /// Its queue, while it is not plugged in.
     pub parked: Option<Running>,
 }
@@ -174,6 +176,15 @@ impl Running {
             Running::Source(source) => source.queue(),
             Running::Sink(sink) => sink.queue(),
             Running::Control(control) => control.queue(),
+        }
+    }
+
+    /// Where to read later where it has stopped by itself. (Of a control queue whoever serves it writes it down.)
+    pub fn stopped_at(&self) -> Arc<StoppedAt> {
+        match self {
+            Running::Source(source) => Arc::clone(source.stopped_at()),
+            Running::Sink(sink) => Arc::clone(sink.stopped_at()),
+            Running::Control(_) => Arc::default(),
         }
     }
 

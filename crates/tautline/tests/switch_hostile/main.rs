@@ -7,14 +7,18 @@
 //!
 //! After each attack the switch lives, has as many descriptors open as before, has said once what was wrong,
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
+mod amplification;
+mod lengths;
 mod messages;
 mod random;
 mod requests;
+mod ring_positions;
 mod rings;
 mod scene;
 mod shared_memory;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
+mod tables;
 
 use std::fs::File;
 

@@ -60,7 +60,8 @@ fn surplus_and_missing_descriptors() {
     scene.end();
 }
 
-/// CVE-2019-14818, CVE-2020-10726: sizes that no ring has, and rings that do not exist.
+/// CVE-2020-10723: rings that do not exist, by an index that is checked after it was cut to fewer bits; and sizes that no
+/// ring has.
 #[test]
 fn ring_sizes_and_indices_out_of_range() {
     let mut scene = Scene::new();
@@ -71,7 +72,7 @@ fn ring_sizes_and_indices_out_of_range() {
         });
     }
     // One pair and the control queue: 0 to 2.
-    for index in [3, 4, 128, u32::MAX] {
+    for index in [3, 4, 128, 0x1_0001, u32::MAX] {
         for (request, name) in [
             (Request::SetVringNum(VringState { index, num: 64 }), "SET_VRING_NUM"),
             (Request::SetVringEnable(VringState { index, num: 1 }), "SET_VRING_ENABLE"),

@@ -20,12 +20,17 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
+        Self::with_friend(plain())
+    }
+
+    /// With a friend that has agreed on these features.
+    pub fn with_friend(features: Features) -> Self {
         let sockets = Sockets::new();
         let ports = ["victim", "friend", "a", "b"].map(|name| sockets.port(name, "vhost-user", ""));
         let wires = [connect("victim", "friend"), connect("a", "b")];
         let switch = SwitchProcess::start(&[ports.concat(), wires.concat()].concat());
         let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
-        let friend = Guest::running(&sockets.path("friend"), plain());
+        let friend = Guest::running(&sockets.path("friend"), features);
         let open_fds = switch.open_fds();
         Scene { sockets, switch, bystanders, friend, open_fds, passed: 0 }
     }
@@ -93,7 +98,7 @@ impl Scene {
         self.victim_is_alone();
     }
 
-    fn drops(&self, reason: &str) -> u64 {
+    pub fn drops(&self, reason: &str) -> u64 {
         drops(&self.switch.snapshot(), "victim", reason)
     }
 

@@ -14,7 +14,7 @@ use crate::switch_process::guest::{
 use crate::switch_process::{description, wait_for};
 use crate::{memfd, state};
 
-/// CVE-2018-1059: what is contiguous for the guest need not be for the host.
+/// CVE-2018-1059: what is contiguous for the guest need not be for the host. CVE-2020-10725: buffers where no memory is.
 #[test]
 fn ranges_that_are_not_contiguous_in_the_host() {
     let mut scene = Scene::new();
@@ -90,7 +90,7 @@ fn logs_that_overflow() {
     scene.end();
 }
 
-/// CVE-2020-10723 and -10725: rings at addresses that nobody has checked, memory that is not there.
+/// Rings at addresses that nobody has checked, memory that is not there.
 #[test]
 fn unchecked_translation() {
     let mut scene = Scene::new();

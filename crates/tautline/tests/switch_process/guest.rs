@@ -13,6 +13,7 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress, VringFd, VringState};
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
+use vhost_user::vring::VringBase;
 use virtio::{Feature, Features};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain};
 use virtqueue::{RingFeatures, Used};
@@ -225,6 +226,27 @@ impl Guest {
         let (request, fds) = self.kick_of(index);
         self.ask(request, fds);
         self.ask(Request::SetVringEnable(VringState { index: index.into(), num: 1 }), vec![]);
+    }
+
+    /// Stops a ring; where it stood.
+    pub fn stop_ring(&mut self, index: u8) -> VringBase {
+        match self.ask(Request::GetVringBase(VringState { index: index.into(), num: 0 }), vec![]) {
+            Some(Answer::VringBase { base, .. }) => base,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Empties a stopped ring, whatever stands in it.
+    pub fn forget_ring(&mut self, index: u8) {
+        self.queues.remove(&index);
+        self.write(ring_at(index).0, &[0; 0x1_0000]);
+    }
+
+    /// Takes back what the device has used; descriptors that are free now.
+    pub fn reclaimed(&mut self, index: u8) -> u16 {
+        let driver = &mut self.queues.get_mut(&index).unwrap().driver;
+        driver.reclaim(&mut Vec::new(), usize::MAX).unwrap();
+        driver.free_descriptors()
     }
 
     /// Guest memory.

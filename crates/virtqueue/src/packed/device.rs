@@ -10,8 +10,8 @@ use memory::{AddressSpace, Flush, Lender, Translator};
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::ring::{LINE, PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
-use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, Work, batches};
+use crate::device::{DeviceQueue, MAX_CHAIN, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::flush::FlushChoice;
 use crate::inflight::PackedInFlight;
@@ -96,17 +96,19 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
 
     #[cold]
     fn take_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
+        burst.work.begin();
         let mut taken = 0;
-        while taken < max {
+        while taken < max && !burst.work.is_enough() {
             let Some(in_flight) = &mut self.in_flight else { break };
             let mut lender = self.translator.lend(&mut burst.lent);
             let first = lender.len();
             match in_flight.peek_resubmit(|entry, buffer| {
-                walk_stored::<F>(&mut lender, entry, buffer, self.size.get(), self.tables)
+                walk_stored::<F>(&mut lender, entry, buffer, self.tables, &mut burst.work)
             }) {
                 None => break,
                 Some(Ok(chain)) => {
                     in_flight.resubmitted();
+                    burst.work.lent(&chain);
                     burst.chains.push(chain);
                     burst.open += 1;
                     taken += 1;
@@ -120,6 +122,21 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         Ok(taken)
     }
 
+    /// The last `taken` chains of the burst are in flight now.
+    #[cold]
+    #[inline(never)]
+    fn record_taken(&mut self, burst: &Burst, taken: usize) {
+        let Some(in_flight) = &mut self.in_flight else { return };
+        let (ring, size) = (self.ring.descriptors(), usize::from(self.size.get()));
+        for chain in &burst.chains[burst.chains.len() - taken..] {
+            let slots = (0..chain.slots).map(|i| {
+                let slot = &ring[(usize::from(chain.taken_at) + usize::from(i)) % size];
+                (slot.address.load(Relaxed), slot.len.load(Relaxed), slot.flags.load(Relaxed))
+            });
+            in_flight.take(chain.id, slots);
+        }
+    }
+
     #[cold]
     fn log_written(&mut self, burst: &Burst, range: Range<usize>) {
         let Some(log) = &self.log else { return };
@@ -131,20 +148,54 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         }
     }
 
+    /// The event suppression structure has been stored.
+    #[cold]
+    fn log_events(&mut self) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = log.mark_packed_events() {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    #[inline(always)]
     fn complete_run(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if self.log.is_some() || self.in_flight.is_some() {
+            self.complete_and_record(burst, range);
+        } else {
+            self.complete_plain(burst, range);
+        }
+    }
+
+    /// Buffers are marked before the slots that give them back can be seen, the slots behind the store that shows
+    /// them: a front-end that copied their page between mark and store would not have it.
+    #[cold]
+    #[inline(never)]
+    fn complete_and_record(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if self.log.is_some() {
+            self.log_written(burst, range.clone());
+        }
+        let slots = burst.chains[range.clone()].iter().map(|chain| chain.slots).sum();
+        let from = self.next_used;
+        if let Some(in_flight) = &mut self.in_flight {
+            let ids = burst.chains[range.clone()].iter().map(|chain| chain.id);
+            in_flight.completing(ids, from.forward(slots, self.size.get()));
+        }
+        self.complete_plain(burst, range);
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.completed();
+        }
+        let Some(log) = &self.log else { return };
+        if let Err(error) = log.mark_packed_used(from.slot, slots, self.size) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    fn complete_plain(&mut self, burst: &mut Burst, range: Range<usize>) {
         if F::IN_ORDER {
             debug_assert_eq!(
                 burst.chains[range.start].taken_at, self.next_used.slot,
                 "complete in the order taken"
             );
-        }
-        if self.log.is_some() {
-            self.log_written(burst, range.clone());
-        }
-        if let Some(in_flight) = &mut self.in_flight {
-            let total = burst.chains[range.clone()].iter().map(|chain| chain.slots).sum();
-            let used = self.next_used.forward(total, self.size.get());
-            in_flight.completing(burst.chains[range.clone()].iter().map(|chain| chain.id), used);
         }
         let count = range.len();
         let ring = self.ring.descriptors();
@@ -160,12 +211,6 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         let (rest_slots, _) = self.write_used(rest, first.forward(polled_slots, size), false);
         let (_, flags) = self.write_used(polled, first, true);
         let slots = polled_slots + rest_slots;
-        if self.log.is_some() {
-            let marked = self.log.as_ref().map(|log| log.mark_packed_used(first.slot, slots, self.size));
-            if let Some(Err(error)) = marked {
-                self.broken.get_or_insert(error);
-            }
-        }
         // Release: pairs with the driver's acquire of these flags; ids, lengths and the other flags of the
         // burst are visible before them (§2.8.9). One publishing store for the whole burst.
         if let Some(flags) = flags {
@@ -174,9 +219,6 @@ impl<R: PackedRing, F: FeatureSet> PackedDevice<R, F> {
         self.next_used = first.forward(slots, size);
         self.outstanding -= slots;
         burst.open -= count;
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.completed();
-        }
     }
 
     /// Writes what says that these chains are used, from a slot on; how many slots, and the first one's flags if
@@ -226,6 +268,7 @@ where
         let mut lender = self.translator.lend(&mut burst.lent);
         let (mut at, mut outstanding) = (self.next_available, self.outstanding);
         let mut taken = 0;
+        burst.work.begin();
         let mut stopped = None;
         // Chains mostly are what the last one was: behind a longer one singles are not looked for at once.
         let mut single = true;
@@ -254,17 +297,25 @@ where
                 break;
             }
             let first = lender.len();
-            match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, size - outstanding, self.tables) {
+            let room = size - outstanding;
+            match walk::<R::Atomics, F>(&mut lender, ring, at.slot, head, room, self.tables, &mut burst.work)
+            {
                 Ok(chain) => {
                     self.writable = chain.readable_bytes == 0;
-                    if single && !chain.is_single() {
-                        prefetch_tables(&lender, ring, at, max - taken);
+                    if !chain.is_single() {
+                        burst.work.lent(&chain);
+                        if single {
+                            prefetch_tables(&lender, ring, at, max - taken);
+                        }
                     }
                     single = chain.is_single();
                     burst.chains.push(chain);
                     at = at.forward(chain.slots, size);
                     outstanding += chain.slots;
                     taken += 1;
+                    if burst.work.is_enough() {
+                        break;
+                    }
                 }
                 Err(error) => {
                     lender.truncate(first);
@@ -277,15 +328,8 @@ where
         self.outstanding = outstanding;
         self.flush.polled(taken);
         burst.open += taken;
-        if let Some(in_flight) = &mut self.in_flight {
-            let from = burst.chains.len() - taken;
-            for chain in &burst.chains[from..] {
-                let slots = (0..chain.slots).map(|i| {
-                    let slot = &ring[(usize::from(chain.taken_at) + usize::from(i)) % usize::from(size)];
-                    (slot.address.load(Relaxed), slot.len.load(Relaxed), slot.flags.load(Relaxed))
-                });
-                in_flight.take(chain.id, slots);
-            }
+        if self.in_flight.is_some() {
+            self.record_taken(burst, taken);
         }
         match stopped {
             Some(error) if taken == 0 => self.stop(error),
@@ -351,6 +395,9 @@ where
 
     fn enable_kicks(&mut self) -> bool {
         self.ring.device_event().arm(self.next_available, F::EVENT_IDX);
+        if self.log.is_some() {
+            self.log_events();
+        }
         // Armed before, ring read after: pairs with the driver's barrier between publishing and reading
         // the suppression (§2.8.21.3). One of the two sees the other.
         R::Atomics::full_barrier();
@@ -360,6 +407,9 @@ where
 
     fn disable_kicks(&mut self) {
         self.ring.device_event().disarm();
+        if self.log.is_some() {
+            self.log_events();
+        }
     }
 
     #[inline]
@@ -482,6 +532,7 @@ fn walk<A: Atomics, F: FeatureSet>(
     head: u16,
     room: u16,
     tables: TableFlags,
+    work: &mut Work,
 ) -> Result<Chain, TakeError> {
     let mut chain = ChainBuilder::new(lender);
     let (mut slot, mut flags, mut slots) = (first, head, 1);
@@ -495,7 +546,7 @@ fn walk<A: Atomics, F: FeatureSet>(
         let place = Place::Slot(slot);
         if flags & INDIRECT != 0 {
             check_indirect::<F>(flags, place)?;
-            walk_indirect(&mut chain, lender, (address, len), slot, ring.len(), tables)?;
+            walk_indirect(&mut chain, lender, (address, len), slot, tables, work)?;
         } else {
             chain.add(lender, address, len, flags & WRITE != 0, place)?;
         }
@@ -507,10 +558,11 @@ fn walk<A: Atomics, F: FeatureSet>(
             }
             return Ok(chain.finish(lender, id, slots, first));
         }
-        if slots == room {
+        if slots == room.min(MAX_CHAIN) {
             return Err(TakeError::malformed(Malformed::ChainTooLong, Place::Slot(first), slots.into()));
         }
         slots += 1;
+        work.followed(1);
         slot = if usize::from(slot) + 1 == ring.len() { 0 } else { slot + 1 };
         // Relaxed: the head's flags, observed with acquire, came after these.
         flags = ring[usize::from(slot)].flags.load(Relaxed);
@@ -533,13 +585,14 @@ fn walk_indirect(
     lender: &mut Lender<'_>,
     (table, len): (u64, u32),
     slot: u16,
-    queue_size: usize,
     tables: TableFlags,
+    work: &mut Work,
 ) -> Result<(), TakeError> {
     let entries = len / 16;
-    if !len.is_multiple_of(16) || entries == 0 || entries > MAX_INDIRECT.max(queue_size as u32) {
+    if !len.is_multiple_of(16) || entries == 0 || entries > u32::from(MAX_CHAIN) {
         return Err(TakeError::malformed(Malformed::IndirectTableSize, Place::Slot(slot), len.into()));
     }
+    work.followed(entries);
     for entry in 0..entries as u16 {
         let place = Place::Indirect { of: slot, entry };
         let mut bytes = [0; 16];
@@ -561,18 +614,23 @@ fn walk_stored<F: FeatureSet>(
     lender: &mut Lender<'_>,
     entry: u16,
     buffer: &crate::inflight::StoredBuffer,
-    size: u16,
     tables: TableFlags,
+    work: &mut Work,
 ) -> Result<Chain, TakeError> {
     let mut chain = ChainBuilder::new(lender);
     let place = Place::InFlight(entry);
+    let descriptors = buffer.descriptors.len();
+    if descriptors > MAX_CHAIN.into() {
+        return Err(TakeError::malformed(Malformed::ChainTooLong, place, descriptors as u64));
+    }
+    work.followed(descriptors as u32);
     for &(address, len, flags) in &buffer.descriptors {
         if flags & INDIRECT != 0 {
             check_indirect::<F>(flags, place)?;
-            walk_indirect(&mut chain, lender, (address, len), entry, size.into(), tables)?;
+            walk_indirect(&mut chain, lender, (address, len), entry, tables, work)?;
         } else {
             chain.add(lender, address, len, flags & WRITE != 0, place)?;
         }
     }
-    Ok(chain.finish(lender, buffer.id, buffer.descriptors.len() as u16, buffer.slot))
+    Ok(chain.finish(lender, buffer.id, descriptors as u16, buffer.slot))
 }

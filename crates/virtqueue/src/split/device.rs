@@ -11,8 +11,8 @@ use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
-use crate::device::{DeviceQueue, MAX_INDIRECT, UsedLog, fresh_owner};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, Work, batches};
+use crate::device::{DeviceQueue, MAX_CHAIN, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::flush::FlushChoice;
 use crate::inflight::SplitInFlight;
@@ -126,17 +126,19 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
     /// Chains that a previous process had taken and not completed come first, in their old order.
     #[cold]
     fn take_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Result<usize, TakeError> {
+        burst.work.begin();
         let mut taken = 0;
-        while taken < max {
+        while taken < max && !burst.work.is_enough() {
             let Some(head) = self.in_flight.as_ref().and_then(SplitInFlight::peek_resubmit) else { break };
             let left = self.in_flight.as_ref().map_or(0, SplitInFlight::resubmit_len);
             let taken_at = self.next_available.wrapping_sub(left);
             let table = self.ring.descriptors();
             let mut lender = self.translator.lend(&mut burst.lent);
             let first = lender.len();
-            let walked = walk::<R::Atomics, F>(&mut lender, table, head, Place::InFlight(head), taken_at);
-            match walked {
+            let place = Place::InFlight(head);
+            match walk::<R::Atomics, F>(&mut lender, table, head, place, taken_at, &mut burst.work) {
                 Ok(chain) => {
+                    burst.work.lent(&chain);
                     burst.chains.push(chain);
                     burst.open += 1;
                     taken += 1;
@@ -176,15 +178,39 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
         }
     }
 
+    /// Flags or event index have been stored.
     #[cold]
-    fn log_used(&mut self, from: u16) {
+    fn log_events(&mut self) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = log.mark_split_events(self.size) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    #[inline(always)]
+    fn complete_run(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if self.log.is_some() {
+            self.complete_and_log(burst, range);
+        } else {
+            self.complete_unlogged(burst, range);
+        }
+    }
+
+    /// Buffers are marked before their used entries can be seen, the used ring behind the store of its index: a
+    /// front-end that copied the page between mark and store would not have it.
+    #[cold]
+    #[inline(never)]
+    fn complete_and_log(&mut self, burst: &mut Burst, range: Range<usize>) {
+        self.log_written(burst, range.clone());
+        let from = self.next_used;
+        self.complete_unlogged(burst, range);
         let Some(log) = &self.log else { return };
         if let Err(error) = log.mark_split_used(from, self.next_used, self.size) {
             self.broken.get_or_insert(error);
         }
     }
 
-    fn complete_run(&mut self, burst: &mut Burst, range: Range<usize>) {
+    fn complete_unlogged(&mut self, burst: &mut Burst, range: Range<usize>) {
         if F::IN_ORDER {
             // The used entry of a batch implies those before it, so order is the caller's duty.
             debug_assert_eq!(
@@ -192,29 +218,22 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
                 "complete in the order taken"
             );
         }
-        if self.log.is_some() {
-            self.log_written(burst, range.clone());
-        }
         let count = range.len();
-        let from = self.next_used;
         self.write_used(&mut burst.chains[range.clone()]);
         burst.open -= count;
-        if self.log.is_some() {
-            self.log_used(from);
-        }
-        if let Some(in_flight) = &mut self.in_flight {
-            // One by one, as the recovery rule needs: at most the last batch is in doubt.
-            in_flight.complete(burst.chains[range].iter().map(|chain| chain.id), self.next_used, |index| {
-                R::Atomics::publish(&self.ring.used_header()[USED_INDEX], index)
-            });
-            return;
-        }
-        if let Some(flush) = self.flush.descriptors() {
-            give_up_descriptors(flush, self.ring.descriptors(), &burst.chains[range]);
-        }
         // Release: pairs with the driver's acquire of the index; the entries above are visible before it
         // (§2.7.8.2). One store for the whole burst.
-        R::Atomics::publish(&self.ring.used_header()[USED_INDEX], self.next_used);
+        let publish = |index| R::Atomics::publish(&self.ring.used_header()[USED_INDEX], index);
+        if let Some(in_flight) = &mut self.in_flight {
+            // One by one, as the recovery rule needs: at most the last batch is in doubt.
+            let heads = burst.chains[range].iter().map(|chain| chain.id);
+            in_flight.complete(heads, self.next_used, publish);
+        } else {
+            if let Some(flush) = self.flush.descriptors() {
+                give_up_descriptors(flush, self.ring.descriptors(), &burst.chains[range]);
+            }
+            publish(self.next_used);
+        }
     }
 }
 
@@ -247,7 +266,8 @@ where
         let mut stopped = None;
         // Chains mostly are what the last one was: behind a longer one singles are not looked for at once.
         let mut single = true;
-        let mut i = 0;
+        burst.work.begin();
+        let (mut i, mut count) = (0, count);
         while i < count {
             let at = self.next_available.wrapping_add(i);
             if single {
@@ -266,14 +286,27 @@ where
             let entry = at & mask;
             let head = entries[usize::from(entry)].load(Relaxed);
             let first = lender.len();
-            match walk::<R::Atomics, F>(&mut lender, table, head, Place::Available(entry), at) {
+            match walk::<R::Atomics, F>(
+                &mut lender,
+                table,
+                head,
+                Place::Available(entry),
+                at,
+                &mut burst.work,
+            ) {
                 Ok(chain) => {
                     self.writable = chain.readable_bytes == 0;
-                    if single && !chain.is_single() {
-                        prefetch_tables(&lender, table, entries, (at, count - i));
+                    if !chain.is_single() {
+                        burst.work.lent(&chain);
+                        if single {
+                            prefetch_tables(&lender, table, entries, (at, count - i));
+                        }
                     }
                     single = chain.is_single();
                     burst.chains.push(chain);
+                    if burst.work.is_enough() {
+                        count = i + 1;
+                    }
                 }
                 Err(error) => {
                     lender.truncate(first);
@@ -362,6 +395,9 @@ where
         } else {
             self.ring.used_header()[USED_FLAGS].store(0, Relaxed);
         }
+        if self.log.is_some() {
+            self.log_events();
+        }
         // Armed before, index read after: pairs with the driver's barrier between publishing and reading
         // the suppression (§2.7.10.1). One of the two sees the other.
         R::Atomics::full_barrier();
@@ -374,6 +410,9 @@ where
             self.ring.available_event().store(self.next_available.wrapping_sub(1), Relaxed);
         } else {
             self.ring.used_header()[USED_FLAGS].store(NO_NOTIFICATION, Relaxed);
+        }
+        if self.log.is_some() {
+            self.log_events();
         }
     }
 
@@ -483,16 +522,18 @@ fn walk<A: Atomics, F: FeatureSet>(
     head: u16,
     place: Place,
     taken_at: u16,
+    work: &mut Work,
 ) -> Result<Chain, TakeError> {
     let Some(first) = table.get(usize::from(head)) else {
         return Err(TakeError::malformed(Malformed::DescriptorOutOfRange, place, head.into()));
     };
     let mut chain = ChainBuilder::new(lender);
-    walk_linked::<A, F>(&mut chain, lender, table, head, first.read())?;
+    walk_linked::<A, F>(&mut chain, lender, table, head, first.read(), work)?;
     Ok(chain.finish(lender, head, 1, taken_at))
 }
 
-/// The rest of [`walk`]: all but the simplest chains. Bounded by the queue size (§2.7.5.2).
+/// The rest of [`walk`]: all but the simplest chains. Bounded by the queue size (§2.7.5.2), and by less where
+/// that is long.
 #[inline(never)]
 fn walk_linked<A: Atomics, F: FeatureSet>(
     chain: &mut ChainBuilder,
@@ -500,9 +541,11 @@ fn walk_linked<A: Atomics, F: FeatureSet>(
     table: &[SplitDescriptor<A>],
     head: u16,
     first: Read,
+    work: &mut Work,
 ) -> Result<(), TakeError> {
     let (mut index, mut descriptor) = (head, first);
-    for _ in 0..table.len() {
+    let most = table.len().min(MAX_CHAIN.into());
+    for followed in 0..most {
         let place = Place::Descriptor(index);
         if descriptor.flags & INDIRECT != 0 {
             if !F::INDIRECT {
@@ -519,10 +562,12 @@ fn walk_linked<A: Atomics, F: FeatureSet>(
                     descriptor.flags.into(),
                 ));
             }
-            return walk_indirect(chain, lender, index, descriptor, table.len());
+            work.followed(followed as u32);
+            return walk_indirect(chain, lender, index, descriptor, work);
         }
         chain.add(lender, descriptor.address, descriptor.len, descriptor.flags & WRITE != 0, place)?;
         if descriptor.flags & NEXT == 0 {
+            work.followed(followed as u32);
             return Ok(());
         }
         index = descriptor.next;
@@ -531,7 +576,7 @@ fn walk_linked<A: Atomics, F: FeatureSet>(
             .ok_or_else(|| TakeError::malformed(Malformed::DescriptorOutOfRange, place, index.into()))?
             .read();
     }
-    Err(TakeError::malformed(Malformed::ChainTooLong, Place::Descriptor(head), table.len() as u64))
+    Err(TakeError::malformed(Malformed::ChainTooLong, Place::Descriptor(head), most as u64))
 }
 
 /// A table of descriptors in a buffer of its own (§2.7.5.3).
@@ -540,11 +585,10 @@ fn walk_indirect(
     lender: &mut Lender<'_>,
     head: u16,
     table: Read,
-    queue_size: usize,
+    work: &mut Work,
 ) -> Result<(), TakeError> {
     let entries = table.len / 16;
-    let most = MAX_INDIRECT.max(queue_size as u32);
-    if !table.len.is_multiple_of(16) || entries == 0 || entries > most {
+    if !table.len.is_multiple_of(16) || entries == 0 || entries > u32::from(MAX_CHAIN) {
         return Err(TakeError::malformed(
             Malformed::IndirectTableSize,
             Place::Descriptor(head),
@@ -552,7 +596,7 @@ fn walk_indirect(
         ));
     }
     let mut index = 0u16;
-    for _ in 0..entries {
+    for followed in 0..entries {
         let place = Place::Indirect { of: head, entry: index };
         let mut bytes = [0; 16];
         let address = table.address.wrapping_add(u64::from(index) * 16);
@@ -563,6 +607,7 @@ fn walk_indirect(
         }
         chain.add(lender, descriptor.address, descriptor.len, descriptor.flags & WRITE != 0, place)?;
         if descriptor.flags & NEXT == 0 {
+            work.followed(1 + followed);
             return Ok(());
         }
         index = descriptor.next;

@@ -1,0 +1,89 @@
+//! How long a frame may be, and how many frames that are to be cut a burst may have.
+use std::sync::Arc;
+
+use port::device::FromGuest;
+use port::{DropReason, LARGEST_FRAME_BYTES, QueueCounters, Source};
+use virtio::net::HeaderLayout;
+use virtqueue::mock::{Arena, DATA};
+use virtqueue::{Buffer, Direction, Layout, Piece, Request, RingFeatures};
+
+const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
+const STRIDE: u64 = 0x1_1000;
+const FRAMES: u32 = 32;
+
+fn arena(layout: Layout, size: u32) -> Arena {
+    Arena::new(RingFeatures::plain(layout), size, STRIDE * 64)
+}
+
+fn source(arena: &Arena, counters: &Arc<QueueCounters>) -> FromGuest {
+    FromGuest::new(arena.device(), HeaderLayout::Full, None, None, true, Arc::clone(counters))
+}
+
+/// Writes a net header and the start of a frame, where the mock's data has its `number`th buffer.
+fn write_frame(arena: &Arena, number: u32, gso_size: u16) {
+    let at = u64::from(number) * STRIDE;
+    let [low, high] = gso_size.to_le_bytes();
+    arena.write_data(at, &[1, 1, 54, 0, low, high, 34, 0, 16, 0, 0, 0]);
+    arena.write_data(at + 12, &[number as u8; 64]);
+}
+
+/// 32 frames of 64 KiB to be cut into 1024 segments each: some of them a burst, none lost, in their order.
+#[test]
+fn a_burst_of_frames_to_be_cut_ends_early() {
+    for layout in BOTH {
+        for (gso_size, bursts) in [(64, 8), (1, FRAMES), (536, 1), (1460, 1)] {
+            let (arena, counters) = (arena(layout, 64), Arc::default());
+            let (mut driver, mut source) = (arena.driver(), source(&arena, &counters));
+            for number in 0..FRAMES {
+                write_frame(&arena, number, gso_size);
+                let address = DATA + u64::from(number) * STRIDE;
+                let buffer = Buffer { address, len: 12 + 65_480, cookie: number };
+                assert_eq!(driver.add(&[buffer], Direction::ToDevice), 1);
+            }
+            let (mut seen, mut count) = (Vec::new(), 0);
+            while seen.len() < FRAMES as usize {
+                let lending = source.lend(256).unwrap();
+                assert!(!lending.is_empty());
+                seen.extend(lending.frames().map(|frame| u32::from(frame.head()[20])));
+                source.release();
+                count += 1;
+            }
+            assert_eq!((count, seen), (bursts, (0..FRAMES).collect()), "{layout:?}, gso_size {gso_size}");
+            assert_eq!(driver.reclaim(&mut Vec::new(), 64), Ok(FRAMES as usize));
+            let counts = counters.counts();
+            assert_eq!((counts.frames, counts.dropped()), (FRAMES.into(), 0));
+        }
+    }
+}
+
+/// Of one piece, of two with the header apart, and of many; with the offloads that only long frames have.
+#[test]
+fn the_longest_frame_passes_and_a_longer_one_does_not() {
+    for layout in BOTH {
+        for gso_size in [0, 1460] {
+            for pieces in [&[0][..], &[12], &[12, 100, 4000]] {
+                let (arena, counters) = (arena(layout, 64), Arc::<QueueCounters>::default());
+                let (mut driver, mut source) = (arena.driver(), source(&arena, &counters));
+                if gso_size > 0 {
+                    write_frame(&arena, 0, gso_size);
+                }
+                for longer in [0, 1, 1000] {
+                    let mut left = (12 + LARGEST_FRAME_BYTES + longer) as u32;
+                    let mut address = DATA;
+                    let mut readable = Vec::new();
+                    for len in pieces.iter().copied().filter(|len| *len > 0).chain([u32::MAX]) {
+                        let len = left.min(len);
+                        readable.push(Piece { address, len });
+                        (left, address) = (left - len, address + u64::from(len));
+                    }
+                    let request = Request { readable: &readable, writable: &[], cookie: 0 };
+                    assert_eq!(driver.add_requests(&[request]), 1);
+                    let lent = source.lend(8).unwrap().len();
+                    assert_eq!(lent, usize::from(longer == 0), "{layout:?}, {longer} more, {pieces:?}");
+                    source.release();
+                }
+                assert_eq!(counters.drops(DropReason::TooLong), 2);
+            }
+        }
+    }
+}
