@@ -108,6 +108,9 @@ impl Translator {
     ) -> Result<(), LogTooSmall> {
         let mut left = written;
         for slice in slices {
+            if left == 0 {
+                break;
+            }
             let len = left.min(slice.len_bytes() as u64);
             // A slice of an older snapshot whose region is gone has no page to send any more.
             if let Some(guest) = self.space.guest_of_host(slice.as_ptr()) {

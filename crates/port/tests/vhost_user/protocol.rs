@@ -44,7 +44,7 @@ fn the_rest_of_the_protocol_is_served() {
     channel.try_send(yes.into_message(true)).unwrap();
     host.turn();
     drop(channel);
-    host.until("channel gone", |host| host.board.watched() == 1);
+    host.until("channel gone", |host| host.board.watched() == 2);
 
     guest.ask(&mut host, Request::ResetDevice, vec![]);
     assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());
