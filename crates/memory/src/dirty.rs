@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::{Cells, MapError, Mapping};
+use crate::{Cells, MapError, Mapping, PeerMemory};
 
 /// One bit stands for this many bytes of guest-physical memory, whatever the host's page size.
 pub const PAGE_BYTES: u64 = 4096;
@@ -27,11 +27,25 @@ pub struct DirtyLog {
 }
 
 impl DirtyLog {
-    /// Maps `len` bytes of `fd` from `offset` as the log.
+    /// Maps `len` bytes of a file of our own from `offset` as the log.
     pub fn map(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
-        let mapping = Arc::new(Mapping::shared(fd, offset, len)?);
-        let bits = Cells::new(&mapping, 0, len as usize, offset).expect("bytes fit the mapping they are");
-        Ok(DirtyLog { bits })
+        Ok(Self::over(Mapping::shared(fd, offset, len)?, offset))
+    }
+
+    /// The same of a peer's file.
+    pub fn of_peer(peer: &Arc<PeerMemory>, fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
+        Ok(Self::over(peer.map(fd, offset, len)?, offset))
+    }
+
+    fn over(mapping: Mapping, offset: u64) -> Self {
+        let bytes = mapping.len_bytes() as usize;
+        let bits = Cells::new(&Arc::new(mapping), 0, bytes, offset).expect("bytes fit the mapping they are");
+        DirtyLog { bits }
+    }
+
+    /// Bytes of the log itself.
+    pub fn len_bytes(&self) -> u64 {
+        self.bits.len() as u64
     }
 
     /// Guest-physical bytes that the log covers.
@@ -47,12 +61,20 @@ impl DirtyLog {
             return Ok(());
         }
         let pages = self.bits.len() as u64 * 8;
-        for page in guest / PAGE_BYTES..=guest.saturating_add(len - 1) / PAGE_BYTES {
-            let byte = usize::try_from(page / 8).ok().and_then(|i| self.bits.get(i));
+        let first = guest / PAGE_BYTES;
+        let last = guest.saturating_add(len - 1) / PAGE_BYTES;
+        let end = last.saturating_add(1).min(pages);
+        let mut page = first;
+        while page < end {
+            let (index, bit) = ((page / 8) as usize, page % 8);
+            // Whole bytes of the log at once: a long write is one operation for every 32 KiB.
+            let count = (8 - bit).min(end - page);
+            let mask = (0xff_u8 >> (8 - count)) << bit;
             // Release pairs with the front-end's atomic exchange of the word: bit seen, bytes seen.
-            byte.ok_or(LogTooSmall { page, pages })?.fetch_or(1 << (page % 8), Ordering::Release);
+            self.bits[index].fetch_or(mask, Ordering::Release);
+            page += count;
         }
-        Ok(())
+        if last >= pages { Err(LogTooSmall { page: first.max(pages), pages }) } else { Ok(()) }
     }
 
     /// Takes the set bits and clears them, as the front-end does on its side; returns page numbers.
@@ -80,6 +102,15 @@ mod tests {
         log.mark(5, 0).unwrap();
         assert_eq!(log.take(), [0, 1, 9]);
         assert_eq!(log.take(), []);
+    }
+
+    #[test]
+    fn a_long_write_marks_as_many_pages_and_no_others() {
+        let log = DirtyLog::map(memfd(4096), 0, 16).unwrap();
+        for (first, count) in [(0, 1), (3, 2), (6, 4), (7, 1), (7, 50), (8, 8), (8, 120), (0, 128)] {
+            log.mark(first * 4096 + 17, count * 4096 - 17).unwrap();
+            assert_eq!(log.take(), (first..first + count).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -6,13 +6,17 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::sys::stat::fstat;
-use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
+use nix::sys::stat::{SFlag, fstat};
+
+use crate::file_system::FileSystem;
+use crate::peer::{Backing, PeerMemory, Reserved};
+use crate::truncate::{SLOTS, Slot, register};
 
 /// Why a file could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,45 @@ pub enum MapError {
         file_size: u64,
         /// First byte after the region, as an offset in the file.
         end: u64,
+    },
+    /// A socket, a device, a folder.
+    #[error("the descriptor is no regular file; share a memory file (memfd_create, /dev/shm, hugetlbfs)")]
+    NotAFile,
+    /// A file system that can make a page fault wait.
+    #[error(
+        "the file is on {file_system}, where an access can be made to wait; share a memory file (a memfd, one in \
+         /dev/shm or on hugetlbfs), or allow other files for this port"
+    )]
+    Backing {
+        /// Its name, or its magic number.
+        file_system: FileSystem,
+    },
+    /// A file that this end may not write.
+    #[error("the file {why}, and rings and buffers are written here; share it for reading and writing")]
+    ReadOnly {
+        /// In what way.
+        why: &'static str,
+    },
+    /// More than one peer may have mapped.
+    #[error(
+        "{size:#x} bytes more than the {held:#x} that are mapped are beyond the limit of {limit:#x} bytes of this \
+         peer; share less, or raise the limit"
+    )]
+    OverLimit {
+        /// Bytes of the mapping, in whole pages.
+        size: u64,
+        /// Bytes that are mapped, those of a table that is being replaced included.
+        held: u64,
+        /// Bytes of one table at most.
+        limit: u64,
+    },
+    /// All that can be guarded are there.
+    #[error("{limit} mappings {whose} are there already; share memory in fewer and larger regions")]
+    TooMany {
+        /// As many as there may be.
+        limit: usize,
+        /// One peer's, or everybody's.
+        whose: &'static str,
     },
     /// A system call failed.
     #[error("{call} of {size:#x} bytes at file offset {offset:#x} failed: {errno}; {hint}")]
@@ -77,6 +120,15 @@ pub struct Mapping {
     skip: usize,
     len: usize,
     shrinkable: Shrinkable,
+    guard: Option<Guard>,
+}
+
+/// Of a peer's memory.
+#[derive(Debug)]
+struct Guard {
+    slot: &'static Slot,
+    /// Given back after the memory is unmapped; keeps the peer that the slot names.
+    _counted: Reserved,
 }
 
 // SAFETY: the mapping is plain memory owned by this value until drop; every access through it is atomic
@@ -86,58 +138,39 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `fd` from `offset`, shared.
+    /// Maps `len` bytes of a file of our own from `offset`, shared.
     ///
     /// The file must already be long enough: what lies past its end cannot be touched without SIGBUS, so
     /// it is refused here. Offset and length need no alignment: the mapping is widened to whole pages of
     /// the file's own size (2 MiB or 1 GiB on hugetlbfs), because the kernel demands that there.
     pub fn shared(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
-        let system = |call, errno, hint| MapError::System { call, offset, size: len, errno, hint };
-        if len == 0 {
-            return Err(MapError::Empty { offset });
+        let extent = Extent::of(&fd, offset, len)?;
+        extent.map(&fd)
+    }
+
+    /// The same of a peer's file: only of a kind that it may share, counted for it, and guarded for as long as it
+    /// is mapped.
+    pub(crate) fn of_peer(
+        peer: &Arc<PeerMemory>,
+        fd: impl AsFd,
+        offset: u64,
+        len: u64,
+    ) -> Result<Self, MapError> {
+        let extent = Extent::of(&fd, offset, len)?;
+        if peer.backing() == Backing::Ram && !extent.file_system.is_memory() {
+            return Err(MapError::Backing { file_system: extent.file_system });
         }
-        let end = offset
-            .checked_add(len)
-            .filter(|&end| end <= i64::MAX as u64)
-            .ok_or(MapError::Overflow { offset, size: len })?;
-        let status = fstat(&fd).map_err(|e| system("fstat", e, "send an open, mappable file"))?;
-        let file_size = u64::try_from(status.st_size).unwrap_or(0);
-        if file_size < end {
-            return Err(MapError::FileTooShort { file_size, end });
-        }
-        let page = page_bytes(&fd).map_err(|e| system("fstatfs", e, "send an open, mappable file"))?;
-        let start = offset & !(page - 1);
-        let mapped = (end - start)
-            .checked_next_multiple_of(page)
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .and_then(NonZeroUsize::new)
-            .ok_or(MapError::Overflow { offset, size: len })?;
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no existing memory.
-        let base = unsafe {
-            mmap(
-                None,
-                mapped,
-                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE,
-                &fd,
-                start as i64,
-            )
-        }
-        .map_err(|e| system("mmap", e, "send a file opened for reading and writing"))?;
-        let mapping = Mapping {
-            base: base.cast(),
-            mapped: mapped.get(),
-            skip: (offset - start) as usize,
-            len: len as usize,
-            shrinkable: match fcntl(&fd, FcntlArg::F_GET_SEALS) {
-                Ok(seals) if SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK) => {
-                    Shrinkable::Sealed
-                }
-                _ => Shrinkable::Possible,
-            },
-        };
-        crate::truncate::register(mapping.base.as_ptr() as usize, mapping.mapped, page as usize);
+        let counted = peer.reserve(extent.mapped.get() as u64)?;
+        let mut mapping = extent.map(&fd)?;
+        let slot = register(mapping.base.as_ptr() as usize, mapping.mapped, extent.page as usize, peer);
+        let slot = slot.ok_or(MapError::TooMany { limit: SLOTS, whose: "of all peers" })?;
+        mapping.guard = Some(Guard { slot, _counted: counted });
         Ok(mapping)
+    }
+
+    /// Whether a peer's memory was replaced by zeros.
+    pub fn is_lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.slot.is_lost())
     }
 
     /// First byte that was asked for.
@@ -166,7 +199,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        crate::truncate::unregister(self.base.as_ptr() as usize);
+        if let Some(guard) = &self.guard {
+            guard.slot.release();
+        }
         // SAFETY: this value owns the mapping, and everything that holds a pointer into it holds an `Arc`
         // of this value.
         let _ = unsafe { munmap(self.base.cast(), self.mapped) };
@@ -183,12 +218,86 @@ pub fn sealed_memfd(name: &CStr, bytes: u64) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// The page size that mappings of this file are made of.
-fn page_bytes(fd: impl AsFd) -> Result<u64, Errno> {
-    let status = fstatfs(fd)?;
-    let base = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as u64;
-    let hugetlbfs = status.filesystem_type() == HUGETLBFS_MAGIC;
-    Ok(if hugetlbfs { (status.block_size() as u64).max(base) } else { base })
+/// What is to be mapped, checked.
+struct Extent {
+    file_system: FileSystem,
+    seals: SealFlag,
+    /// Bytes of a page of the file.
+    page: u64,
+    /// Page-aligned offset in the file, and bytes from there.
+    start: u64,
+    mapped: NonZeroUsize,
+    offset: u64,
+    len: u64,
+}
+
+impl Extent {
+    fn of(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
+        let system = |call, errno| {
+            let hint = "send an open, mappable file";
+            MapError::System { call, offset, size: len, errno, hint }
+        };
+        if len == 0 {
+            return Err(MapError::Empty { offset });
+        }
+        let end = offset
+            .checked_add(len)
+            .filter(|&end| end <= i64::MAX as u64)
+            .ok_or(MapError::Overflow { offset, size: len })?;
+        let status = fstat(&fd).map_err(|e| system("fstat", e))?;
+        if status.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFREG.bits() {
+            return Err(MapError::NotAFile);
+        }
+        let file_size = u64::try_from(status.st_size).unwrap_or(0);
+        if file_size < end {
+            return Err(MapError::FileTooShort { file_size, end });
+        }
+        let flags = fcntl(&fd, FcntlArg::F_GETFL).map_err(|e| system("fcntl", e))?;
+        if flags & OFlag::O_ACCMODE.bits() != OFlag::O_RDWR.bits() {
+            return Err(MapError::ReadOnly { why: "is not open for reading and writing" });
+        }
+        // A file that cannot be sealed has none.
+        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS).map_or(SealFlag::empty(), SealFlag::from_bits_retain);
+        if seals.bits() & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0 {
+            return Err(MapError::ReadOnly { why: "is sealed against writing" });
+        }
+        let (file_system, page) = FileSystem::of(&fd).map_err(|e| system("fstatfs", e))?;
+        let start = offset & !(page - 1);
+        let mapped = (end - start)
+            .checked_next_multiple_of(page)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .and_then(NonZeroUsize::new)
+            .ok_or(MapError::Overflow { offset, size: len })?;
+        Ok(Extent { file_system, seals, page, start, mapped, offset, len })
+    }
+
+    fn map(&self, fd: impl AsFd) -> Result<Mapping, MapError> {
+        let Extent { mapped, start, offset, len, .. } = *self;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no existing memory.
+        let base = unsafe {
+            mmap(
+                None,
+                mapped,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE,
+                &fd,
+                start as i64,
+            )
+        }
+        .map_err(|errno| {
+            let hint = "send a file opened for reading and writing";
+            MapError::System { call: "mmap", offset, size: len, errno, hint }
+        })?;
+        let sealed = self.seals.contains(SealFlag::F_SEAL_SHRINK);
+        Ok(Mapping {
+            base: base.cast(),
+            mapped: mapped.get(),
+            skip: (offset - start) as usize,
+            len: len as usize,
+            shrinkable: if sealed { Shrinkable::Sealed } else { Shrinkable::Possible },
+            guard: None,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use crate::{MapError, Mapping};
+use crate::{MapError, Mapping, PeerMemory};
+
+/// What addresses and sizes of a peer's regions are multiples of: a page of every guest.
+const GRANULE_BYTES: u64 = 4096;
 
 /// Why a region was refused.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +24,16 @@ pub enum RegionError {
         /// Bytes.
         size: u64,
     },
+    /// Smaller than a page, or between two.
+    #[error(
+        "{what} {value:#x} of a region is no multiple of {GRANULE_BYTES}; share whole pages, from a page's beginning"
+    )]
+    Unaligned {
+        /// Which number.
+        what: &'static str,
+        /// As it came.
+        value: u64,
+    },
     /// The file could not be mapped.
     #[error(transparent)]
     Map(#[from] MapError),
@@ -36,7 +49,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps `size` bytes of `fd` from `offset` as the range at `guest_base` and `user_base`.
+    /// Maps `size` bytes of a file of our own from `offset` as the range at `guest_base` and `user_base`.
     pub fn map(
         fd: impl AsFd,
         offset: u64,
@@ -44,12 +57,28 @@ impl Region {
         guest_base: u64,
         user_base: u64,
     ) -> Result<Self, RegionError> {
-        for (kind, base) in [("guest", guest_base), ("user", user_base)] {
-            if base.checked_add(size).is_none() {
-                return Err(RegionError::Wraps { kind, base, size });
+        check_wraps(size, guest_base, user_base)?;
+        let mapping = Arc::new(Mapping::shared(fd, offset, size)?);
+        Ok(Region { guest_base, user_base, mapping })
+    }
+
+    /// The same of a peer's file, in whole pages: a buffer is in as many pieces as it crosses regions, and regions
+    /// of single bytes would make thousands of them out of one descriptor.
+    pub fn of_peer(
+        peer: &Arc<PeerMemory>,
+        fd: impl AsFd,
+        offset: u64,
+        size: u64,
+        guest_base: u64,
+        user_base: u64,
+    ) -> Result<Self, RegionError> {
+        check_wraps(size, guest_base, user_base)?;
+        for (what, value) in [("guest address", guest_base), ("size", size), ("file offset", offset)] {
+            if !value.is_multiple_of(GRANULE_BYTES) {
+                return Err(RegionError::Unaligned { what, value });
             }
         }
-        let mapping = Arc::new(Mapping::shared(fd, offset, size)?);
+        let mapping = Arc::new(peer.map(fd, offset, size)?);
         Ok(Region { guest_base, user_base, mapping })
     }
 
@@ -72,4 +101,13 @@ impl Region {
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
+}
+
+fn check_wraps(size: u64, guest_base: u64, user_base: u64) -> Result<(), RegionError> {
+    for (kind, base) in [("guest", guest_base), ("user", user_base)] {
+        if base.checked_add(size).is_none() {
+            return Err(RegionError::Wraps { kind, base, size });
+        }
+    }
+    Ok(())
 }

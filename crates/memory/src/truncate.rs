@@ -1,61 +1,161 @@
-//! What happens when a peer shortens a file under our mapping.
+//! What happens when a peer's memory goes away under our mapping.
 //!
 //! Touching a page past the end of a shared file raises SIGBUS, which by default ends the process: one
 //! hostile guest could take the switch and all other guests with it. Sealed memfds (`F_SEAL_SHRINK`)
 //! cannot do that; plain files, hugetlbfs and unsealed memfds can. While a [`TruncationGuard`] is
-//! installed, such a fault inside one of our mappings puts an anonymous page of zeros in its place, as large
-//! as the file's pages are, and the access continues; the peer reads its own loss as zeros, and everybody else
-//! goes on. SIGBUS anywhere else keeps its old meaning.
+//! installed, the first such fault in a peer's mapping replaces the *whole* mapping by anonymous memory that
+//! reads as zeros, and the access continues. Page by page would not do: each page replaced in the middle is a
+//! mapping more, and the system has 65 530 of them for all peers together. The handler then tells the
+//! [`PeerMemory`] that the mapping belongs to, for what is written to such memory is ours until the peer is
+//! disconnected.
+//!
+//! Which SIGBUS counts, by `si_code`:
+//!
+//! | code | in a peer's mapping | elsewhere |
+//! |---|---|---|
+//! | `BUS_ADRERR`: no page in the file | replaced: the file was shortened, or its file system is full | previous action |
+//! | `BUS_MCEERR_AR`: the page is poisoned | replaced: that memory is lost for this peer alone | previous action |
+//! | `BUS_MCEERR_AO`: poison that nobody touched | nothing: a touch raises the one above | previous action |
+//! | sent (`kill -BUS`), and all others | previous action | previous action |
+//!
+//! A signal that was sent is somebody's wish. By the previous action, as a rule the default, it ends the process.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Mappings that the handler knows. More than this stay unguarded (their SIGBUS ends the process).
-const SLOTS: usize = 4096;
+use crate::peer::{LossCause, PeerMemory};
 
-/// A registered mapping: `len` and `page` are written before `start`, and 0 in `start` marks a free slot.
-struct Slot {
+/// Mappings that the handler knows; more are refused. The system's own limit (`vm.max_map_count`) is about as
+/// high, and what is never used of this table takes no memory.
+pub(crate) const SLOTS: usize = 1 << 16;
+
+/// A registered mapping: all else is written before `start`, and 0 in `start` marks a free slot.
+#[derive(Debug)]
+pub(crate) struct Slot {
     start: AtomicUsize,
     len: AtomicUsize,
     /// Bytes of a page of its file. A huge page cannot be replaced in part.
     page: AtomicUsize,
+    /// Whoever holds the mapping holds this too.
+    peer: AtomicPtr<PeerMemory>,
+    lost: AtomicBool,
 }
 
-static MAPPINGS: [Slot; SLOTS] =
-    [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0), page: AtomicUsize::new(0) } };
-        SLOTS];
-static REPLACED: AtomicU64 = AtomicU64::new(0);
-static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+static MAPPINGS: [Slot; SLOTS] = [const {
+    Slot {
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        page: AtomicUsize::new(0),
+        peer: AtomicPtr::new(null_mut()),
+        lost: AtomicBool::new(false),
+    }
+}; SLOTS];
+/// Slots from here on were never used.
+static USED_SLOTS: AtomicUsize = AtomicUsize::new(0);
+static LOST: AtomicU64 = AtomicU64::new(0);
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 
 /// A slot being filled: not free, and matched by no address.
 const CLAIMED: usize = 1;
 
-pub(crate) fn register(start: usize, len: usize, page: usize) {
-    for slot in &MAPPINGS {
-        if slot.start.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            // Whoever sees one of these sees that the former mapping has gone.
-            slot.len.store(len, Ordering::Release);
-            slot.page.store(page, Ordering::Release);
-            // Pairs with the handler's acquire load: whoever sees the start sees the rest.
-            slot.start.store(start, Ordering::Release);
-            return;
+/// Guards a mapping of this peer until [`Slot::release`]; `None` if all slots are taken.
+pub(crate) fn register(
+    start: usize,
+    len: usize,
+    page: usize,
+    peer: &Arc<PeerMemory>,
+) -> Option<&'static Slot> {
+    let claim = |slot: &Slot| {
+        slot.start.load(Ordering::Relaxed) == 0
+            && slot.start.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    let index = MAPPINGS.iter().position(claim)?;
+    let slot = &MAPPINGS[index];
+    USED_SLOTS.fetch_max(index + 1, Ordering::Release);
+    // Whoever sees one of these sees that the former mapping has gone.
+    slot.len.store(len, Ordering::Release);
+    slot.page.store(page, Ordering::Release);
+    slot.peer.store(Arc::as_ptr(peer).cast_mut(), Ordering::Release);
+    slot.lost.store(false, Ordering::Release);
+    // Pairs with the handler's acquire load: whoever sees the start sees the rest.
+    slot.start.store(start, Ordering::Release);
+    Some(slot)
+}
+
+impl Slot {
+    /// The mapping goes.
+    pub fn release(&self) {
+        self.start.store(0, Ordering::Release);
+    }
+
+    /// Whether its memory was replaced by zeros.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    fn of_address(address: usize) -> Option<&'static Slot> {
+        MAPPINGS[..USED_SLOTS.load(Ordering::Acquire)].iter().find(|slot| {
+            let start = slot.start.load(Ordering::Acquire);
+            let len = slot.len.load(Ordering::Acquire);
+            // The slot may have gone to another mapping in between.
+            let is_one = start > CLAIMED && start == slot.start.load(Ordering::Relaxed);
+            is_one && address.wrapping_sub(start) < len
+        })
+    }
+
+    /// Puts anonymous memory in place of the mapping, or at least of the page; false if the system refuses both.
+    ///
+    /// # Safety
+    /// The calling thread must be using the mapping, so that it stays while this runs.
+    unsafe fn replace(&self, address: usize) -> bool {
+        let (start, len) = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        let page = self.page.load(Ordering::Relaxed);
+        let map = |at: usize, len: usize| {
+            let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: both ranges lie in a mapping that this process owns and the caller uses, so nothing else can
+            // live there: mappings begin and end with pages of their file.
+            let replaced = unsafe { libc::mmap(at as *mut _, len, access, flags, -1, 0) };
+            replaced as usize == at
+        };
+        if map(start, len) {
+            // What a peer's ring still makes us write costs small pages.
+            // SAFETY: the range was mapped just now.
+            unsafe { libc::madvise(start as *mut _, len, libc::MADV_NOHUGEPAGE) };
+            return true;
         }
+        // A system that counts every private page beforehand (vm.overcommit_memory=2) may refuse the whole.
+        map(address & !(page - 1), page)
     }
 }
 
-pub(crate) fn unregister(start: usize) {
-    if let Some(slot) = MAPPINGS.iter().find(|slot| slot.start.load(Ordering::Relaxed) == start) {
-        slot.start.store(0, Ordering::Release);
-    }
+/// How many mappings have been replaced by zeros since the process started: not 0 means that some peer
+/// shortened a file that it shares, or that memory has failed.
+pub fn lost_mappings() -> u64 {
+    LOST.load(Ordering::Relaxed)
 }
 
-/// How many pages have been replaced by zeros since the process started: not 0 means that some peer
-/// shortened a file that it shares.
-pub fn truncated_pages() -> u64 {
-    REPLACED.load(Ordering::Relaxed)
+/// What becomes of a SIGBUS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Replace(LossCause),
+    /// Nothing was touched yet.
+    Ignore,
+    PassOn,
+}
+
+fn decide(code: i32, in_peer_memory: bool) -> Decision {
+    match code {
+        libc::BUS_ADRERR if in_peer_memory => Decision::Replace(LossCause::Shortened),
+        libc::BUS_MCEERR_AR if in_peer_memory => Decision::Replace(LossCause::HardwareError),
+        libc::BUS_MCEERR_AO if in_peer_memory => Decision::Ignore,
+        _ => Decision::PassOn,
+    }
 }
 
 /// Installed once by the program (not by the library: signal handlers belong to the process).
@@ -81,47 +181,94 @@ impl TruncationGuard {
     }
 }
 
-extern "C" fn on_sigbus(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo; `si_addr` is defined for SIGBUS.
+extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // Whoever was interrupted may be about to read it.
+    let errno = Errno::last_raw();
+    // SAFETY: the kernel passes a valid siginfo.
+    let code = unsafe { (*info).si_code };
+    // SAFETY: as above. Of a signal that was sent this is no address, and `decide` does not look at the slot.
     let address = unsafe { (*info).si_addr() } as usize;
-    let ours = MAPPINGS.iter().find_map(|slot| {
-        let start = slot.start.load(Ordering::Acquire);
-        let (len, page) = (slot.len.load(Ordering::Acquire), slot.page.load(Ordering::Acquire));
-        // The slot may have gone to another mapping in between.
-        let is_one = start > CLAIMED && start == slot.start.load(Ordering::Relaxed);
-        (is_one && address.wrapping_sub(start) < len).then_some(page)
-    });
-    // SAFETY: async-signal-safe calls only. The replaced page lies inside a mapping that this process
-    // owns and that the faulting thread was using, so nothing else can live there: mappings begin and end with
-    // pages of their file.
-    unsafe {
-        if let Some(page) = ours {
-            let at = (address & !(page - 1)) as *mut libc::c_void;
-            let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            let replaced = libc::mmap(at, page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-            if replaced == at {
-                REPLACED.fetch_add(1, Ordering::Relaxed);
-                return;
+    let slot = Slot::of_address(address);
+    let handled = match (decide(code, slot.is_some()), slot) {
+        // SAFETY: both causes are raised by an access of this very thread, which holds what it accesses.
+        (Decision::Replace(cause), Some(slot)) => unsafe {
+            let replaced = slot.replace(address);
+            if replaced && !slot.lost.swap(true, Ordering::AcqRel) {
+                LOST.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: the mapping, which is in use, holds its peer.
+                (*slot.peer.load(Ordering::Acquire)).report(slot.len.load(Ordering::Relaxed) as u64, cause);
             }
+            replaced
+        },
+        (Decision::Ignore, _) => true,
+        _ => false,
+    };
+    if !handled {
+        // SAFETY: what the kernel passed is passed on.
+        unsafe { pass_on(signal, info, context) };
+    }
+    Errno::set_raw(errno);
+}
+
+/// Does what would have been done without the guard.
+///
+/// # Safety
+/// To be called by a handler, with what it was called with.
+unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let previous = PREVIOUS.load(Ordering::Acquire);
+    // SAFETY: all zeros is the default action with no flags; PREVIOUS was leaked and is never written again.
+    let previous = unsafe { if previous.is_null() { std::mem::zeroed() } else { *previous } };
+    // SAFETY: as the caller promised; `code` is there for every signal.
+    let sent = unsafe { (*info).si_code } <= 0;
+    match previous.sa_sigaction {
+        // The system itself does not let a fault be ignored.
+        libc::SIG_IGN if sent => return,
+        libc::SIG_DFL | libc::SIG_IGN => end_by(signal, info),
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: a handler that was installed with this flag has this type.
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
         }
-        // Not ours: put the previous action back; the access faults again and meets it.
-        let previous = PREVIOUS.load(Ordering::Acquire);
-        if previous.is_null() {
-            let mut default: libc::sigaction = std::mem::zeroed();
-            default.sa_sigaction = libc::SIG_DFL;
-            libc::sigaction(libc::SIGBUS, &default, std::ptr::null_mut());
-        } else {
-            libc::sigaction(libc::SIGBUS, previous, std::ptr::null_mut());
+        handler => {
+            // SAFETY: a handler that was installed without the flag has this type.
+            let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
         }
+    }
+    // Rust's own handler, which looks for overflows of the stack, goes back to the default action and returns: a
+    // fault would come again, a signal that was sent would not.
+    // SAFETY: reads the current action into a local.
+    let now = unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut now);
+        now.sa_sigaction
+    };
+    if now == libc::SIG_DFL {
+        end_by(signal, info);
+    }
+}
+
+/// Ends the process by this signal, as its sender meant it.
+fn end_by(signal: i32, info: *mut libc::siginfo_t) {
+    // SAFETY: async-signal-safe calls only, with a live action and the handler's own siginfo. The signal is not
+    // blocked (SA_NODEFER), so the process ends in the first call; the second is for a system that refuses it.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &default, null_mut());
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), signal, info);
+        libc::raise(signal);
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Mapping, SharedSlice};
+    use crate::{Backing, Loss, SharedSlice};
     use nix::sys::memfd::{MFdFlags, memfd_create};
     use std::fs::File;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
 
     pub(crate) fn memfd(bytes: u64) -> File {
         let file = File::from(memfd_create(c"test", MFdFlags::MFD_ALLOW_SEALING).unwrap());
@@ -130,18 +277,131 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_shortened_file_reads_as_zeros_and_the_process_lives() {
+    fn a_shortened_file_reads_as_zeros_as_a_whole_and_its_peer_is_told_once() {
         let _guard = TruncationGuard::install().unwrap();
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
         let file = memfd(3 * 4096);
-        let mapping = Mapping::shared(&file, 0, 3 * 4096).unwrap();
+        let mapping = Arc::new(peer.map(&file, 0, 3 * 4096).unwrap());
         let whole = SharedSlice::of_mapping(&mapping);
+        whole.slice(0, 4).write(b"here");
         whole.slice(8192, 4).write(b"gone");
         file.set_len(4096).unwrap();
-        let before = truncated_pages();
-        let mut bytes = [1; 4];
-        whole.slice(8192, 4).read(&mut bytes);
-        assert_eq!(bytes, [0; 4]);
+        assert!(!mapping.is_lost());
+        assert_eq!(peer.take_loss(), None);
+        for at in [8192, 0] {
+            let mut bytes = [1; 4];
+            whole.slice(at, 4).read(&mut bytes);
+            assert_eq!(bytes, [0; 4], "{at}");
+        }
         whole.slice(4096, 4).write(b"late");
-        assert_eq!(truncated_pages(), before + 2);
+        assert!(mapping.is_lost());
+        assert_eq!(peer.take_loss(), Some(Loss { bytes: 3 * 4096, cause: LossCause::Shortened }));
+        assert_eq!(peer.take_loss(), None);
+    }
+
+    /// Each page replaced in the middle of a mapping would be a mapping more, and a process has 65 530.
+    #[test]
+    fn every_second_page_of_640_mib_costs_one_mapping() {
+        let _guard = TruncationGuard::install().unwrap();
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
+        let bytes = 640 << 20;
+        let file = memfd(bytes);
+        let mapping = Arc::new(peer.map(&file, 0, bytes).unwrap());
+        file.set_len(0).unwrap();
+        let whole = SharedSlice::of_mapping(&mapping);
+        for at in (0..bytes as usize).step_by(8192) {
+            whole.slice(at, 1).read(&mut [0]);
+        }
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        assert!(maps < 10_000, "{maps} mappings");
+    }
+
+    #[test]
+    fn only_a_missing_page_and_a_poisoned_one_are_replaced() {
+        let all = [libc::BUS_ADRALN, libc::BUS_OBJERR, libc::SI_USER, libc::SI_QUEUE, libc::SI_TKILL, 0x80];
+        assert_eq!(decide(libc::BUS_ADRERR, true), Decision::Replace(LossCause::Shortened));
+        assert_eq!(decide(libc::BUS_MCEERR_AR, true), Decision::Replace(LossCause::HardwareError));
+        assert_eq!(decide(libc::BUS_MCEERR_AO, true), Decision::Ignore);
+        for code in all {
+            assert_eq!(decide(code, true), Decision::PassOn, "{code}");
+        }
+        for code in all.into_iter().chain([libc::BUS_ADRERR, libc::BUS_MCEERR_AR, libc::BUS_MCEERR_AO]) {
+            assert_eq!(decide(code, false), Decision::PassOn, "{code}");
+        }
+    }
+
+    const CHILD: &str = "TAUTLINE_TEST_SIGBUS";
+
+    /// Runs one test of this binary again, as a process that may die of it.
+    fn status_of(test: &str, previous: &str) -> std::process::ExitStatus {
+        let this = std::env::current_exe().unwrap();
+        let name = format!("truncate::tests::{test}");
+        Command::new(this).args(["--exact", &name]).env(CHILD, previous).output().unwrap().status
+    }
+
+    fn set_previous(handler: SigHandler) {
+        let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler touches one atomic.
+        unsafe { sigaction(Signal::SIGBUS, &action) }.unwrap();
+    }
+
+    static CALLED: AtomicBool = AtomicBool::new(false);
+    extern "C" fn called(_signal: i32) {
+        CALLED.store(true, Ordering::Relaxed);
+    }
+
+    /// `kill -BUS` ends the process, whether Rust's own handler was there before or none, and leaves a previous
+    /// handler's choice alone.
+    #[test]
+    fn a_signal_that_was_sent_meets_the_previous_action() {
+        let Some(previous) = std::env::var_os(CHILD) else {
+            let test = "a_signal_that_was_sent_meets_the_previous_action";
+            for previous in ["rust", "default"] {
+                assert_eq!(status_of(test, previous).signal(), Some(libc::SIGBUS), "{previous}");
+            }
+            for previous in ["ignored", "handler"] {
+                assert!(status_of(test, previous).success(), "{previous}");
+            }
+            return;
+        };
+        match previous.to_str().unwrap() {
+            "default" => set_previous(SigHandler::SigDfl),
+            "ignored" => set_previous(SigHandler::SigIgn),
+            "handler" => set_previous(SigHandler::Handler(called)),
+            _ => {}
+        }
+        let _guard = TruncationGuard::install().unwrap();
+        nix::sys::signal::raise(Signal::SIGBUS).unwrap();
+        assert_eq!(CALLED.load(Ordering::Relaxed), previous == "handler");
+        // The guard is still there.
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
+        let file = memfd(4096);
+        let mapping = Arc::new(peer.map(&file, 0, 4096).unwrap());
+        file.set_len(0).unwrap();
+        SharedSlice::of_mapping(&mapping).slice(0, 1).read(&mut [0]);
+        assert!(peer.take_loss().is_some());
+    }
+
+    /// Where the system counts private memory beforehand, pages are replaced one by one.
+    #[test]
+    fn a_whole_that_is_refused_is_replaced_by_pages() {
+        if std::env::var_os(CHILD).is_none() {
+            assert!(status_of("a_whole_that_is_refused_is_replaced_by_pages", "").success());
+            return;
+        }
+        let _guard = TruncationGuard::install().unwrap();
+        let peer = PeerMemory::new(8 << 30, Backing::Ram).unwrap();
+        let bytes = 4 << 30;
+        let file = memfd(bytes);
+        let mapping = Arc::new(peer.map(&file, 0, bytes).unwrap());
+        file.set_len(0).unwrap();
+        let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
+        // SAFETY: reads one live struct.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        let whole = SharedSlice::of_mapping(&mapping);
+        for at in [0, 5 << 12, bytes as usize - 1] {
+            whole.slice(at, 1).write(b"x");
+        }
+        assert_eq!(peer.take_loss().unwrap().bytes, bytes);
     }
 }

@@ -10,7 +10,7 @@ use common::frame;
 use common::guest::{
     DATA, DATA_BYTES, Guest, HEADER, Host, RINGS, RINGS_BYTES, USER, event_fd, is_readable, region, ring_at,
 };
-use memory::{TruncationGuard, sealed_memfd, truncated_pages};
+use memory::{TruncationGuard, lost_mappings, sealed_memfd};
 use peers::pages::Grown;
 use peers::requirements::is_root;
 use port::{DropReason, Port, Side};
@@ -496,7 +496,7 @@ fn truncated(flags: MemfdFlags, part: u64) {
             guest.add(1, &[Buffer { address: at + part, len: 1012, cookie }], Direction::ToDevice);
             let cookie = guest.queues[&0].next;
             guest.add(0, &[Buffer { address: at + 2 * part, len: 1600, cookie }], Direction::FromDevice);
-            let before = truncated_pages();
+            let before = lost_mappings();
             file.set_len(part).unwrap();
             others.bob.post(0, 1, 1600);
             assert_eq!(host.forward(0, &mut others.right, 0), 1);
@@ -504,7 +504,13 @@ fn truncated(flags: MemfdFlags, part: u64) {
             others.alice.send(1, &frame(1, 600));
             assert_eq!(others.left.forward(0, host, 0), 1);
             others.alice.used(1);
-            assert!(truncated_pages() >= before + 2);
+            assert_eq!(lost_mappings(), before + 1, "the whole mapping goes, and once");
+            host.turn();
+            let said = host.board.said.last().unwrap();
+            assert!(
+                said.contains("shortened its shared memory file") && said.contains("disconnected"),
+                "{said}"
+            );
             others.pass();
         });
     }
@@ -584,7 +590,7 @@ fn descriptors_do_not_pile_up() {
         // The front-end goes, its end of that socket stays.
         drop(guest);
         host.until("noticed", |host| host.board.said.last().unwrap().contains("disconnected"));
-        assert_eq!(host.board.watched(), 1);
+        assert_eq!(host.board.watched(), 2);
         drop(channel);
     });
 }

@@ -102,6 +102,19 @@ impl Options {
         }
     }
 
+    /// Bytes within bounds, such as 4096, 512M or 1T: K, M, G and T are powers of 1024.
+    pub fn size(&mut self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, SpecError> {
+        let Some(value) = self.text(key) else { return Ok(None) };
+        match parse_size(&value) {
+            Some(bytes) if bounds.contains(&bytes) => Ok(Some(bytes)),
+            _ => {
+                let [least, most] = [bounds.start(), bounds.end()].map(|bytes| format_size(*bytes));
+                let expected = format!("write a size from {least} to {most}, for example 64G");
+                Err(SpecError::Value { key, value, expected })
+            }
+        }
+    }
+
     /// Anything that reads itself from text.
     pub fn value<T>(&mut self, key: &'static str) -> Result<Option<T>, SpecError>
     where
@@ -124,6 +137,21 @@ impl Options {
     }
 }
 
+const UNITS: [(char, u32); 4] = [('T', 40), ('G', 30), ('M', 20), ('K', 10)];
+
+fn parse_size(text: &str) -> Option<u64> {
+    let unit = UNITS.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (digits, shift) = unit.unwrap_or((text, 0));
+    // `parse` alone would take a plus sign.
+    let count: u64 = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())??;
+    count.checked_mul(1 << shift)
+}
+
+fn format_size(bytes: u64) -> String {
+    let unit = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Spec;
@@ -141,6 +169,20 @@ mod tests {
         assert_eq!(spec.options.switch("packed", true), Ok(false));
         assert_eq!(spec.options.switch("mergeable", true), Ok(true));
         assert_eq!(spec.options.finish("vhost-user"), Ok(()));
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let read =
+            |text: &str| options(&format!("vhost-user:/a,memory={text}")).size("memory", 1024..=1 << 46);
+        assert_eq!(read("4096"), Ok(Some(4096)));
+        assert_eq!(read("3K"), Ok(Some(3072)));
+        assert_eq!(read("64G"), Ok(Some(64 << 30)));
+        assert_eq!(read("64T"), Ok(Some(1 << 46)));
+        for wrong in ["", "G", "-1", "+1G", "1g", "65T", "1023", "99999999999T", "1.5G"] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("from 1K to 64T"), "{error}");
+        }
     }
 
     #[test]

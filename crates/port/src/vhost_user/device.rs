@@ -3,11 +3,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{Address, AddressSpace, DirtyLog, Mapping, Region, sealed_memfd};
-use vhost_user::codec::payload::{Inflight, MemoryRegion};
+use memory::{Address, AddressSpace, PeerMemory, sealed_memfd};
 use vhost_user::inflight;
 use vhost_user::session::backend::{
-    BackendSession, DeviceStatus, Event, Kick, Sent, SharedRegion, StateChannel, VringConfig,
+    BackendSession, DeviceStatus, Event, Kick, Sent, StateChannel, VringConfig,
 };
 use vhost_user::session::{Outcome, Refusal, SessionError};
 use vhost_user::vring::{Layout, QueueSize, VringAddresses, VringBase};
@@ -17,7 +16,8 @@ use virtio::{Feature, Features};
 use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
 
 use super::control::ControlQueue;
-use super::ring::{self, InFlight, Kind, Ring, Running};
+use super::memory::SharedMemory;
+use super::ring::{self, Kind, Ring, Running};
 use super::rings::Rings;
 use super::{CONTROL, Shared, offer};
 use crate::device::{EventFd, FromGuest, ToGuest, ToGuestOptions};
@@ -32,9 +32,7 @@ const BEYOND_MTU_BYTES: u32 = 14 + 4;
 pub(super) struct Device {
     shared: Arc<Shared>,
     pub features: Features,
-    space: Arc<AddressSpace>,
-    log: Option<Arc<DirtyLog>>,
-    in_flight: Option<InFlight>,
+    memory: SharedMemory,
     pub rings: Rings,
     pub mtu_bytes: Option<u16>,
     /// What the driver has set on the control queue.
@@ -50,15 +48,13 @@ fn refused(error: impl ToString) -> Refusal {
 }
 
 impl Device {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>, memory: Arc<PeerMemory>) -> Self {
         let rings = Rings::new(offer::queue_count(&shared.options).into());
         Device {
             mtu_bytes: shared.options.mtu,
             shared,
             features: Features::NONE,
-            space: Arc::default(),
-            log: None,
-            in_flight: None,
+            memory: SharedMemory::new(memory),
             rings,
             filter: None,
             guest_offloads: None,
@@ -86,22 +82,20 @@ impl Device {
                 session.answer(done, Ok(()))
             }
             Event::MemoryTableSet { regions, done } => {
-                let outcome = map_all(regions).and_then(|space| self.set_space(space, board));
+                let outcome = self.memory.table(regions).and_then(|space| self.set_space(space, board));
                 session.answer(done, outcome)
             }
             Event::MemoryRegionAdded { region, done } => {
-                let added = map(region).and_then(|region| self.space.with_region(region).map_err(refused));
+                let added = self.memory.table_with(region);
                 session.answer(done, added.and_then(|space| self.set_space(space, board)))
             }
             Event::MemoryRegionRemoved { region, done } => {
-                let MemoryRegion { guest_address, user_address, size_bytes, .. } = region;
-                let left = self.space.without_region(guest_address, user_address, size_bytes);
-                session.answer(done, left.map_err(refused).and_then(|space| self.set_space(space, board)))
+                let left = self.memory.table_without(region);
+                session.answer(done, left.and_then(|space| self.set_space(space, board)))
             }
             Event::LogSet { area, file, done } => {
-                let log = DirtyLog::map(&file, area.offset, area.size_bytes);
-                let outcome = log.map_err(refused).map(|log| {
-                    self.log = Some(Arc::new(log));
+                let outcome = self.memory.new_log(area, &file).map(|log| {
+                    self.memory.log = Some(Arc::new(log));
                     self.update_logs(board);
                 });
                 session.answer(done, outcome)
@@ -165,13 +159,13 @@ impl Device {
                 session.answer(answer, new_in_flight(layout, queue_count, queue_size))
             }
             Event::InflightSet { inflight, file, done } => {
-                session.answer(done, self.set_in_flight(inflight, file))
+                session.answer(done, self.memory.set_in_flight(inflight, &file))
             }
             Event::Reset { done } => {
                 self.rings.clear(board);
                 self.forget_commands(board);
                 self.features = Features::NONE;
-                (self.in_flight, self.log) = (None, None);
+                (self.memory.in_flight, self.memory.log) = (None, None);
                 (self.status, self.needs_reset) = (0, false);
                 session.answer(done, Ok(()))
             }
@@ -228,7 +222,7 @@ impl Device {
     }
 
     fn used_log(&self, config: &VringConfig, space: &AddressSpace) -> Option<UsedLog> {
-        let log = self.log.as_ref().filter(|_| self.features.has(Feature::VHOST_LOG_ALL))?;
+        let log = self.memory.log.as_ref().filter(|_| self.features.has(Feature::VHOST_LOG_ALL))?;
         let ring = config.log.map(|said| self.ring_places(config, space, said));
         Some(UsedLog { log: Arc::clone(log), ring })
     }
@@ -253,7 +247,8 @@ impl Device {
         board: &mut dyn Plugboard,
     ) -> Outcome {
         let kind = ring.kind;
-        let queue = self.activate(index, &ring.config, ring::position(ring.config.base), &self.space)?;
+        let queue =
+            self.activate(index, &ring.config, ring::position(ring.config.base), &self.memory.space)?;
         let (kick, call) = (kick_of(kick)?, call_of(call)?);
         let running = self.running(&ring, queue, kick, call)?;
         ring.stopped_at = running.stopped_at();
@@ -312,7 +307,7 @@ impl Device {
         position: Position,
         space: &Arc<AddressSpace>,
     ) -> Result<Box<dyn DeviceQueue>, Refusal> {
-        let (in_flight, log) = (self.in_flight.as_ref(), self.used_log(config, space));
+        let (in_flight, log) = (self.memory.in_flight.as_ref(), self.used_log(config, space));
         ring::activate(index, config, position, self.features, space, in_flight, log)
     }
 
@@ -347,7 +342,7 @@ impl Device {
             board.after(CONTROL, Duration::ZERO);
         }
         if outcome.is_ok() {
-            self.space = space;
+            self.memory.space = space;
         }
         outcome
     }
@@ -356,7 +351,7 @@ impl Device {
         let logs: Vec<_> = self
             .rings
             .iter()
-            .map(|(index, ring)| (index, self.used_log(&ring.config, &self.space)))
+            .map(|(index, ring)| (index, self.used_log(&ring.config, &self.memory.space)))
             .collect();
         for (index, log) in logs {
             self.rings.change(index, board, |running| running.queue().set_log(log));
@@ -383,13 +378,6 @@ impl Device {
             }
             _ => Ok(()),
         }
-    }
-
-    fn set_in_flight(&mut self, inflight: Inflight, file: OwnedFd) -> Outcome {
-        let mapping = Mapping::shared(&file, inflight.offset, inflight.size_bytes).map_err(refused)?;
-        let Inflight { queue_count, queue_size, .. } = inflight;
-        self.in_flight = Some(InFlight { mapping: Arc::new(mapping), queue_count, queue_size });
-        Ok(())
     }
 
     /// A queue has stopped by itself: tells the driver as far as there are ways to.
@@ -514,16 +502,6 @@ fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
         Kick::Poll => Ok(None),
         Kick::InBand => Err(not_offered()),
     }
-}
-
-fn map(SharedRegion { region, file }: SharedRegion) -> Result<Region, Refusal> {
-    let MemoryRegion { guest_address, size_bytes, user_address, mmap_offset } = region;
-    Region::map(&file, mmap_offset, size_bytes, guest_address, user_address).map_err(refused)
-}
-
-fn map_all(regions: Vec<SharedRegion>) -> Result<AddressSpace, Refusal> {
-    let regions: Vec<Region> = regions.into_iter().map(map).collect::<Result<_, _>>()?;
-    AddressSpace::from_regions(regions).map_err(refused)
 }
 
 fn new_in_flight(

@@ -7,6 +7,7 @@
 //!   rings     which rings run, and which of their queues are plugged in
 //!   ring      one ring: from addresses and position to a queue, and back
 //!   control   the control queue
+//!   memory    what the front-end shares, within the port's limits
 //! ```
 //!
 //! A front-end that goes or breaks the protocol takes along everything it brought: queues are unplugged,
@@ -15,6 +16,7 @@ mod complaints;
 mod control;
 mod device;
 mod link;
+mod memory;
 mod offer;
 mod peer;
 mod ring;
@@ -28,6 +30,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::memory::{Backing, PeerMemory};
 use vhost_user::session::backend::Offer;
 use vhost_user::socket::{Listener, SocketError};
 use virtio::net::MacAddress;
@@ -45,6 +48,8 @@ const CHANNEL: Token = Token(2);
 
 /// The control queue's kick.
 const CONTROL: Token = Token(3);
+/// Shared memory that is lost.
+const MEMORY: Token = Token(4);
 
 /// Most queue pairs: the protocol names 256 queues, and one is for control.
 pub const MAX_QUEUE_PAIRS: u16 = 127;
@@ -76,6 +81,11 @@ pub struct VhostUserOptions {
     pub offloads: bool,
     /// Offers a control queue.
     pub control_queue: bool,
+    /// Bytes of memory that a front-end may share: regions, log and in-flight buffer. While one table of regions
+    /// replaces another, both are mapped.
+    pub memory_bytes: u64,
+    /// Files that it may share.
+    pub memory_backing: Backing,
 }
 
 impl VhostUserOptions {
@@ -94,6 +104,8 @@ impl VhostUserOptions {
             indirect: true,
             offloads: true,
             control_queue: true,
+            memory_bytes: memory::DEFAULT_LIMIT_BYTES,
+            memory_backing: Backing::Ram,
         }
     }
 }
@@ -127,6 +139,8 @@ pub struct VhostUser {
     shared: Arc<Shared>,
     offer: Offer,
     link: Option<Link>,
+    /// Made when the port starts, and the same for all connections.
+    memory: Option<Arc<PeerMemory>>,
     peer: Option<Peer>,
 }
 
@@ -148,7 +162,7 @@ impl VhostUser {
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
         let shared = Arc::new(Shared { name, options, counters });
-        Ok(VhostUser { shared, offer, link: None, peer: None })
+        Ok(VhostUser { shared, offer, link: None, memory: None, peer: None })
     }
 
     /// Waits for a peer, or tries again soon.
@@ -170,6 +184,7 @@ impl VhostUser {
         if self.peer.is_some() {
             return Ok(());
         }
+        let Some(memory) = &self.memory else { return Ok(()) };
         let path = &self.shared.options.path;
         let connection = match &mut self.link {
             None => return Ok(()),
@@ -202,7 +217,9 @@ impl VhostUser {
         board
             .watch(PEER, connection.as_fd(), Interest::Readable)
             .map_err(|error| watch_failed(&self.shared.name, error))?;
-        self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared)));
+        // What a former front-end's memory still had to say.
+        memory.take_loss();
+        self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
         self.shared.say(board, "a front-end has connected");
         Ok(())
     }
@@ -240,6 +257,10 @@ impl Port for VhostUser {
     }
 
     fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+        let memory = PeerMemory::new(self.shared.options.memory_bytes, self.shared.options.memory_backing)
+            .and_then(|memory| board.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
+            .map_err(|error| watch_failed(&self.shared.name, error))?;
+        self.memory = Some(memory);
         let path = &self.shared.options.path;
         self.link = Some(match self.shared.options.role {
             Role::Server => Link::Server(Listener::bind(path).map_err(|error| {
@@ -258,8 +279,10 @@ impl Port for VhostUser {
         if token == LINK {
             return self.link_ready(board);
         }
+        let loss = self.memory.as_ref().filter(|_| token == MEMORY).and_then(|memory| memory.take_loss());
         let Some(peer) = &mut self.peer else { return Ok(()) };
         let outcome = match token {
+            MEMORY => loss.map_or(Ok(()), |loss| Err(peer::End::MemoryLost(loss))),
             PEER => peer.serve(board),
             CHANNEL => peer.channel_ready(board),
             CONTROL => {
@@ -298,6 +321,7 @@ impl Port for VhostUser {
     fn end(&mut self, board: &mut dyn Plugboard) {
         self.disconnect(board);
         board.unwatch(LINK);
+        board.unwatch(MEMORY);
         // Closes the listening socket and removes its path.
         self.link = None;
     }

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use memory::{Loss, PeerMemory};
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
 use vhost_user::codec::backend_request::BackendRequest;
@@ -28,6 +29,8 @@ pub(super) enum End {
     Socket(#[from] SocketError),
     #[error(transparent)]
     Session(#[from] SessionError),
+    #[error("{0}")]
+    MemoryLost(Loss),
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),
 }
@@ -44,12 +47,12 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub fn new(connection: Connection, offer: Offer, shared: Arc<Shared>) -> Self {
+    pub fn new(connection: Connection, offer: Offer, shared: Arc<Shared>, memory: Arc<PeerMemory>) -> Self {
         Peer {
             connection,
             blocked: false,
             session: BackendSession::new(offer),
-            device: Device::new(Arc::clone(&shared)),
+            device: Device::new(Arc::clone(&shared), memory),
             shared,
             channel: None,
             complaints: Complaints::new(Instant::now()),

@@ -21,6 +21,15 @@ impl TryFrom<Spec> for VhostUserOptions {
             indirect: options.switch("indirect", defaults.indirect)?,
             offloads: options.switch("offloads", defaults.offloads)?,
             control_queue: options.switch("control-queue", defaults.control_queue)?,
+            memory_bytes: options.size("memory", 1 << 20..=1 << 46)?.unwrap_or(defaults.memory_bytes),
+            memory_backing: match options.text("memory-backing") {
+                None => defaults.memory_backing,
+                Some(value) => super::memory::backing_of(&value).ok_or_else(|| SpecError::Value {
+                    key: "memory-backing",
+                    value,
+                    expected: "write ram or any".into(),
+                })?,
+            },
             ..defaults
         };
         options.finish("vhost-user")?;

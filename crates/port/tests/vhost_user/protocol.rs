@@ -45,7 +45,7 @@ fn the_rest_of_the_protocol_is_served() {
     channel.try_send(yes.into_message(true)).unwrap();
     host.turn();
     drop(channel);
-    host.until("channel gone", |host| host.board.watched() == 1);
+    host.until("channel gone", |host| host.board.watched() == 2);
 
     // The operator's limit may be narrowed, not widened.
     for mtu in [2001, 9000] {

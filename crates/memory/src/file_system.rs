@@ -1,0 +1,61 @@
+//! What a file lies on: whether a page of it can be made to wait for, and how large its pages are.
+
+use std::fmt;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
+use nix::unistd::{SysconfVar, sysconf};
+
+/// Kept in memory, as tmpfs is, but never swapped; no library names it.
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
+
+/// Names for people (`statfs(2)`); whatever is not here is said by number.
+const NAMES: [(u64, &str); 16] = [
+    (TMPFS_MAGIC.0 as u64, "tmpfs"),
+    (HUGETLBFS_MAGIC.0 as u64, "hugetlbfs"),
+    (RAMFS_MAGIC, "ramfs"),
+    (0xef53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x2fc1_2fc1, "zfs"),
+    (0xf2f5_2010, "f2fs"),
+    (0x794c_7630, "overlayfs"),
+    (0x6573_5546, "fuse"),
+    (0x6969, "nfs"),
+    (0xff53_4d42, "cifs"),
+    (0xfe53_4d42, "smb2"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "ceph"),
+    (0x6264_6576, "bdevfs"),
+];
+
+/// A kind of file system, by its magic number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem(u64);
+
+impl FileSystem {
+    /// That of a file, and the size of the pages that its mappings are made of.
+    pub(crate) fn of(fd: impl AsFd) -> Result<(Self, u64), Errno> {
+        let status = fstatfs(fd)?;
+        let base = sysconf(SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as u64;
+        let is_huge = status.filesystem_type() == HUGETLBFS_MAGIC;
+        let page = if is_huge { (status.block_size() as u64).max(base) } else { base };
+        // Of a type that has 32 bits on some systems and carries the sign there.
+        Ok((FileSystem(status.filesystem_type().0 as u64 & 0xffff_ffff), page))
+    }
+
+    /// Whether its pages are memory and nothing else, so that a fault waits for no disk, server or program.
+    pub fn is_memory(self) -> bool {
+        [TMPFS_MAGIC.0 as u64, HUGETLBFS_MAGIC.0 as u64, RAMFS_MAGIC].contains(&self.0)
+    }
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match NAMES.iter().find(|(magic, _)| *magic == self.0) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "a file system of type {:#x}", self.0),
+        }
+    }
+}

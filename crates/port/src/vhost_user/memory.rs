@@ -1,0 +1,125 @@
+//! What the front-end shares: mapped within the port's limits, and watched for being taken away.
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use memory::{AddressSpace, Backing, DirtyLog, MapError, Mapping, PeerMemory, Region, RegionError};
+use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion};
+use vhost_user::session::Refusal;
+use vhost_user::session::backend::SharedRegion;
+
+use super::ring::InFlight;
+
+/// Bytes of one table by default: larger than guests are as a rule, and small enough that a hundred hostile ports,
+/// each with a second table of the same size on its way, leave most of the 128 TiB that a process can address.
+pub(super) const DEFAULT_LIMIT_BYTES: u64 = 512 << 30;
+
+/// All memory of one front-end, as it is set up.
+pub(super) struct SharedMemory {
+    peer: Arc<PeerMemory>,
+    pub space: Arc<AddressSpace>,
+    pub log: Option<Arc<DirtyLog>>,
+    pub in_flight: Option<InFlight>,
+}
+
+impl SharedMemory {
+    pub fn new(peer: Arc<PeerMemory>) -> Self {
+        SharedMemory { peer, space: Arc::default(), log: None, in_flight: None }
+    }
+
+    /// The table as a whole.
+    pub fn table(&self, regions: Vec<SharedRegion>) -> Result<AddressSpace, Refusal> {
+        // Before anything is mapped.
+        let sizes = regions.iter().map(|shared| shared.region.size_bytes);
+        self.check_limit(sizes.fold(0, u64::saturating_add), Part::Table)?;
+        let regions: Vec<Region> = regions.into_iter().map(|r| self.region(r)).collect::<Result<_, _>>()?;
+        AddressSpace::from_regions(regions).map_err(refused)
+    }
+
+    /// The table with one region more.
+    pub fn table_with(&self, shared: SharedRegion) -> Result<AddressSpace, Refusal> {
+        let bytes = self.table_bytes().saturating_add(shared.region.size_bytes);
+        self.check_limit(bytes, Part::Table)?;
+        self.space.with_region(self.region(shared)?).map_err(refused)
+    }
+
+    /// The table without one of its regions.
+    pub fn table_without(&self, region: MemoryRegion) -> Result<AddressSpace, Refusal> {
+        let MemoryRegion { guest_address, user_address, size_bytes, .. } = region;
+        self.space.without_region(guest_address, user_address, size_bytes).map_err(refused)
+    }
+
+    pub fn new_log(&self, area: LogArea, file: &OwnedFd) -> Result<DirtyLog, Refusal> {
+        self.check_limit(area.size_bytes, Part::Log)?;
+        DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes).map_err(refused_mapping)
+    }
+
+    pub fn set_in_flight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), Refusal> {
+        let Inflight { size_bytes, offset, queue_count, queue_size } = inflight;
+        self.check_limit(size_bytes, Part::InFlight)?;
+        let mapping: Mapping = self.peer.map(file, offset, size_bytes).map_err(refused_mapping)?;
+        self.in_flight = Some(InFlight { mapping: Arc::new(mapping), queue_count, queue_size });
+        Ok(())
+    }
+
+    fn region(&self, SharedRegion { region, file }: SharedRegion) -> Result<Region, Refusal> {
+        let MemoryRegion { guest_address, size_bytes, user_address, mmap_offset } = region;
+        let mapped = Region::of_peer(&self.peer, &file, mmap_offset, size_bytes, guest_address, user_address);
+        mapped.map_err(|error| match error {
+            RegionError::Map(error) => refused_mapping(error),
+            error => refused(error),
+        })
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.space.regions().iter().map(Region::size_bytes).sum()
+    }
+
+    /// That all parts are within the limit when one of them has this size. Parts that are being replaced are
+    /// counted by [`PeerMemory`].
+    fn check_limit(&self, bytes: u64, changed: Part) -> Result<(), Refusal> {
+        let other = |part: Part, bytes: u64| if part == changed { 0 } else { bytes };
+        let log = self.log.as_ref().map_or(0, |log| log.len_bytes());
+        let in_flight = self.in_flight.as_ref().map_or(0, |buffer| buffer.mapping.len_bytes());
+        let all = bytes
+            .saturating_add(other(Part::Table, self.table_bytes()))
+            .saturating_add(other(Part::Log, log))
+            .saturating_add(other(Part::InFlight, in_flight));
+        let limit = self.peer.limit_bytes();
+        if all <= limit {
+            return Ok(());
+        }
+        Err(refused(format_args!(
+            "{all:#x} bytes of shared memory are more than the {limit:#x} of this port; share less, or raise the \
+             port's option memory=SIZE"
+        )))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Table,
+    Log,
+    InFlight,
+}
+
+fn refused(error: impl ToString) -> Refusal {
+    Refusal::new(error.to_string())
+}
+
+/// With the option of the port that would allow it.
+fn refused_mapping(error: MapError) -> Refusal {
+    match error {
+        MapError::Backing { .. } => refused(format_args!("{error} (memory-backing=any)")),
+        MapError::OverLimit { .. } => refused(format_args!("{error} (memory=SIZE)")),
+        error => refused(error),
+    }
+}
+
+/// As `memory-backing=` takes it.
+pub(super) fn backing_of(text: &str) -> Option<Backing> {
+    match text {
+        "ram" => Some(Backing::Ram),
+        "any" => Some(Backing::Any),
+        _ => None,
+    }
+}
