@@ -11,12 +11,13 @@ use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, Work, batches};
-use crate::device::{DeviceQueue, MAX_CHAIN, UsedLog, fresh_owner};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
+use crate::device::{DeviceQueue, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::flush::FlushChoice;
 use crate::inflight::SplitInFlight;
 use crate::position::event_passed;
+use crate::work::{MAX_CHAIN, Work};
 use crate::{FeatureSet, Position, QueueSize, tuning};
 
 /// Descriptors per cache line.
