@@ -12,7 +12,7 @@ objdump=${OBJDUMP:-aarch64-linux-gnu-objdump}
         layout = (name ~ /SplitD/) ? "split" : "packed"
         half = (name ~ /(Split|Packed)Device/) ? "device" : "driver"
         method = name; sub(/.*>::/, "", method); sub(/::h[0-9a-f]+$/, "", method); sub(/\[.*/, "", method)
-        if (!platform && method ~ /^(take|complete|complete_run|complete_all|add|add_requests|reclaim|reclaim_entry|write_request|put_back)$/) kind = "hot"
+        if (!platform && method ~ /^(take|complete|complete_run|complete_plain|complete_all|add|add_requests|reclaim|reclaim_entry|write_request|put_back)$/) kind = "hot"
         else if (!platform && method ~ /^(needs_call|needs_kick|enable_kicks|enable_calls)$/) kind = "notify"
         key = layout " " half " " ((kind == "hot") ? ((method ~ /^(take|reclaim|reclaim_entry)$/) ? "observes" : "publishes") : "notifies")
         if (kind != "") functions[key]++

@@ -4,9 +4,9 @@ use std::ops::{Deref, DerefMut};
 
 use memory::{Access, Flush, Lender, Lent, Near, SharedSlice, copy_between};
 
-use crate::device::{MAX_PIECES, TAKE_WORK};
 use crate::error::{Malformed, Place, TakeError};
 use crate::tuning;
+use crate::work::{MAX_PIECES, Work};
 
 /// One chain of a burst: a buffer of the driver, in one or more pieces.
 ///
@@ -174,7 +174,7 @@ impl Burst {
     /// What it took to take chains from the beginning on, in descriptors followed and pieces lent of chains that
     /// have several; goes on from 0 behind the largest number. Each call of `take` adds a few thousand at most.
     pub fn work(&self) -> u32 {
-        self.work.total
+        self.work.total()
     }
 
     /// Number of chains that are still to be completed.
@@ -407,41 +407,6 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
     pub fn take_back(&mut self, count: usize) {
         self.near.take_back(count);
         self.first -= count as u32;
-    }
-}
-
-/// Adds up what chains cost.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    total: u32,
-    /// Until it is enough for this call; see [`TAKE_WORK`].
-    left: u32,
-}
-
-impl Work {
-    /// A call of `take` begins.
-    #[inline(always)]
-    pub fn begin(&mut self) {
-        self.left = TAKE_WORK;
-    }
-
-    /// So many descriptors of a chain were followed beside its first.
-    #[inline(always)]
-    pub fn followed(&mut self, descriptors: u32) {
-        self.total = self.total.wrapping_add(descriptors);
-        self.left = self.left.saturating_sub(descriptors);
-    }
-
-    /// A chain of other than one piece was lent.
-    #[inline(always)]
-    pub fn lent(&mut self, chain: &Chain) {
-        self.followed(chain.pieces());
-    }
-
-    /// Whether it is enough for this call.
-    #[inline(always)]
-    pub fn is_enough(&self) -> bool {
-        self.left == 0
     }
 }
 

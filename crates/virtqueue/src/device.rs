@@ -9,20 +9,6 @@ use memory::{AddressSpace, DirtyLog, Flush, SharedSlice, Translator};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::{Burst, Position, QueueSize};
 
-/// Most descriptors of a chain in the ring, and of a table. Work per chain must have a bound, and the queue size
-/// is none: it may be 32 768, and drivers make tables longer than a small queue although §2.7.5.3.1 forbids it.
-/// QEMU's devices (`VIRTQUEUE_MAX_SIZE`) and Linux's vhost (`UIO_MAXIOV`) take no more either, so no driver of
-/// theirs makes more; a frame of 64 KiB in pages of 4 KiB needs 18.
-pub(crate) const MAX_CHAIN: u16 = 1024;
-
-/// Most pieces of a chain: it has more of them than descriptors where buffers go from one region to the next.
-pub(crate) const MAX_PIECES: u32 = 2 * MAX_CHAIN as u32;
-
-/// Work of one call of [`DeviceQueue::take`], in descriptors followed and pieces lent of chains that have several:
-/// whoever polls many queues wants to be back soon, whatever one driver puts in its chains. Some tens of
-/// microseconds; 64 chains of a 64 KiB frame each, in pages of 4 KiB, are within it.
-pub(crate) const TAKE_WORK: u32 = 4096;
-
 /// The device half of a running queue.
 ///
 /// One virtual call per burst; below it everything is compiled for the ring's layout and features.

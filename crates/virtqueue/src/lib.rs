@@ -77,7 +77,7 @@
 //! # Where things are
 //!
 //! `split`, `packed`: each a `device`, a `driver`, and a `ring` that says where the words lie. `burst`: the
-//! arena of lent chains. `inflight`: recovery after a crash. `position`: cursors and wrap counters.
+//! arena of lent chains. `work`: limits of what a driver may make a device do at once. `inflight`: recovery after a crash. `position`: cursors and wrap counters.
 //! `atomics`: what the models swap.
 //! `flush`: what is done with lines that the driver writes next. `config`: from untrusted configuration to running queue. `mock` (feature
 //! `mock`): the one mock peer for tests, benches and fuzzing.
@@ -98,6 +98,7 @@ mod position;
 mod size;
 mod split;
 mod tuning;
+mod work;
 
 #[cfg(feature = "mock")]
 pub mod mock;

@@ -128,6 +128,7 @@ impl PackedRing for Shared<Packed> {
 }
 
 type Halves = (Box<dyn DriverQueue>, Box<dyn DeviceQueue>);
+type MakeHalves = fn(UsedLog) -> Halves;
 
 fn arena(layout: Layout) -> Arena {
     Arena::new(RingFeatures::plain(layout), SIZE.into(), 8192)
@@ -187,7 +188,7 @@ fn packed<const EVENT_IDX: bool, const IN_ORDER: bool>(log: UsedLog) -> Halves {
 
 #[test]
 fn no_store_to_a_ring_is_lost_by_a_log_that_is_taken_just_before_it() {
-    let all: [(fn(UsedLog) -> Halves, u64, &str); 8] = [
+    let all: [(MakeHalves, u64, &str); 8] = [
         (split::<false, false>, USED, "split"),
         (split::<true, false>, USED, "split, event index"),
         (split::<false, true>, USED, "split, in order"),

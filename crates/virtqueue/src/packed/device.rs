@@ -10,12 +10,13 @@ use memory::{AddressSpace, Flush, Lender, Translator};
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::ring::{LINE, PackedDescriptor, PackedRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, Work, batches};
-use crate::device::{DeviceQueue, MAX_CHAIN, UsedLog, fresh_owner};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
+use crate::device::{DeviceQueue, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::flush::FlushChoice;
 use crate::inflight::PackedInFlight;
 use crate::position::Cursor;
+use crate::work::{MAX_CHAIN, Work};
 use crate::{FeatureSet, Position, QueueSize, TableFlags, tuning};
 
 /// A running packed ring as the device sees it.

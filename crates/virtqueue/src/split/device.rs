@@ -11,12 +11,13 @@ use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, Read, USED_FLAGS, USED_INDEX};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, Work, batches};
-use crate::device::{DeviceQueue, MAX_CHAIN, UsedLog, fresh_owner};
+use crate::burst::{Burst, Chain, ChainBuilder, Chains, Singles, batches};
+use crate::device::{DeviceQueue, UsedLog, fresh_owner};
 use crate::error::{Malformed, Place, RingError, TakeError};
 use crate::flush::FlushChoice;
 use crate::inflight::SplitInFlight;
 use crate::position::event_passed;
+use crate::work::{MAX_CHAIN, Work};
 use crate::{FeatureSet, Position, QueueSize, tuning};
 
 /// Descriptors per cache line.
@@ -192,7 +193,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
         if self.log.is_some() {
             self.complete_and_log(burst, range);
         } else {
-            self.complete_unlogged(burst, range);
+            self.complete_plain(burst, range);
         }
     }
 
@@ -203,14 +204,14 @@ impl<R: SplitRing, F: FeatureSet> SplitDevice<R, F> {
     fn complete_and_log(&mut self, burst: &mut Burst, range: Range<usize>) {
         self.log_written(burst, range.clone());
         let from = self.next_used;
-        self.complete_unlogged(burst, range);
+        self.complete_plain(burst, range);
         let Some(log) = &self.log else { return };
         if let Err(error) = log.mark_split_used(from, self.next_used, self.size) {
             self.broken.get_or_insert(error);
         }
     }
 
-    fn complete_unlogged(&mut self, burst: &mut Burst, range: Range<usize>) {
+    fn complete_plain(&mut self, burst: &mut Burst, range: Range<usize>) {
         if F::IN_ORDER {
             // The used entry of a batch implies those before it, so order is the caller's duty.
             debug_assert_eq!(
