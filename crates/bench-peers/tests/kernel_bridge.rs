@@ -14,7 +14,16 @@ const LIMIT: Duration = Duration::from_secs(120);
 fn start(results: &Path, rounds: u32) -> Child {
     let program = env!("CARGO_BIN_EXE_bench-peers");
     let mut command = Command::new(program);
-    command.args(["--only-bridge", "--accept-noise", "--trial-ms", "50", "--search-trial-ms", "20"]);
+    command.args([
+        "--only-bridge",
+        "--pages",
+        "small",
+        "--accept-noise",
+        "--trial-ms",
+        "50",
+        "--search-trial-ms",
+        "20",
+    ]);
     command.args(["--rounds", &rounds.to_string(), "--tautline", program, "--results"]).arg(results);
     command.stdout(Stdio::null()).spawn().unwrap()
 }
@@ -57,7 +66,7 @@ fn both_drivers_measure_the_bridge() {
     let status = until("the end of the run", || run.try_wait().unwrap());
     assert!(status.success(), "{status}");
     let written = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-    let text = std::fs::read_to_string(written.join("results.json")).unwrap();
+    let text = std::fs::read_to_string(written.join("results-small.json")).unwrap();
     let results: serde_json::Value = serde_json::from_str(&text).unwrap();
     let figure = |trial: &serde_json::Value| {
         assert_eq!(trial["system"], "kernel-bridge");
