@@ -75,7 +75,7 @@ pub struct Against {
     pub peer: System,
     /// Rate over the peer's. Rounds of one start share it: the interval says nothing of what another start would change.
     pub rate: RatioEstimate,
-    /// The same of each start alone, where there were several.
+    /// The same of each start alone, where several have both.
     pub by_start: Vec<f64>,
     /// Busy time for a frame over the peer's.
     pub busy: Option<f64>,
@@ -133,9 +133,10 @@ fn row(results: &Results, cell: Cell, class: LatencyClass, system: System, of_sy
             let same = blocks.iter().filter(|(of, _)| of == start);
             Some(ratio(&same.map(|(_, block)| block.clone()).collect::<Vec<_>>())?.ratio)
         };
+        let by_start: Vec<f64> = starts.iter().filter_map(in_start).collect();
         Some(Against {
             peer: *peer,
-            by_start: starts.iter().filter(|_| starts.len() > 1).filter_map(in_start).collect(),
+            by_start: if by_start.len() > 1 { by_start } else { Vec::new() },
             rate: ratio(&blocks.into_iter().map(|(_, block)| block).collect::<Vec<_>>())?,
             busy: busy(own).zip(busy(base).filter(|busy| *busy > 0.0)).map(|(own, base)| own / base),
         })

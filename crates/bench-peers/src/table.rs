@@ -104,7 +104,7 @@ fn tables(results: &Results, sizes: &dyn Fn(u16) -> bool) -> Vec<Table> {
                 &[
                     "bytes",
                     "ring",
-                    "core-to-core latency (rounds/starts)",
+                    "core-to-core (rounds/starts)",
                     "system",
                     "Mpps",
                     "rate over DPDK [rounds] (starts)",
@@ -165,7 +165,7 @@ fn overview_table(results: &Results) -> Option<Table> {
             "OVS-DPDK",
             "busy over DPDK",
             "limited by",
-            "core-to-core latency (rounds/starts)",
+            "core-to-core (rounds/starts)",
         ],
         overview::lines(results).iter().map(line).collect(),
     )
