@@ -78,6 +78,10 @@ impl From<Usage> for UsageRecord {
     }
 }
 
+/// Shares of the rate without loss at which latency is measured. At all of it the queues are full whenever anybody
+/// pauses, and the generator is at its own limit.
+pub const LATENCY_PERCENT: [u8; 3] = [10, 50, 90];
+
 /// The highest rate without loss, found by our generator.
 #[derive(Clone, Debug, Serialize)]
 pub struct ZeroLoss {
@@ -87,8 +91,9 @@ pub struct ZeroLoss {
     pub maximum_fps: f64,
     /// Lanes that were offered the load that the search names, at the same time.
     pub lanes: u32,
-    /// The middle and the 99th centile of the latency at the rate that was found; where there is one.
-    pub latency_ns: Option<(u64, u64)>,
+    /// The middle and the 99th centile of the latency at each of [`LATENCY_PERCENT`] of the rate that was found. None where
+    /// there is no such rate, or the generator was late.
+    pub latency_ns: [Option<(u64, u64)>; LATENCY_PERCENT.len()],
     /// Searches, one of which is this: as long as the machine was not the same at the end as at the beginning, the
     /// generator kept too little of the maximum, or nothing was decided, it was searched again.
     pub searches: u32,

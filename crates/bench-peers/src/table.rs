@@ -268,10 +268,9 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
         .iter()
         .map(|row| {
             let cell = &row.found.cell;
-            let latency = row.found.latency_ns.map_or("–".to_owned(), |(middle, high)| {
-                format!("{:.0} / {:.0} µs", middle as f64 / 1e3, high as f64 / 1e3)
-            });
-            vec![
+            let us = |(middle, high)| format!("{:.0} / {:.0}", middle as f64 / 1e3, high as f64 / 1e3);
+            let latency = row.found.latency_ns.map(|ns: Option<(u64, u64)>| ns.map_or_else(none, us));
+            let line = vec![
                 cell.frame_bytes.to_string(),
                 cell.topology.name().to_owned(),
                 cell.link_name().to_owned(),
@@ -280,9 +279,9 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
                     + &mpps(row.frames_per_second),
                 mpps(Some(row.found.maximum_fps)),
                 figure(row.of_maximum(), 2),
-                latency,
                 row.found.search.trials.len().to_string(),
-            ]
+            ];
+            [&line[..], &latency].concat()
         })
         .collect();
     let title = format!(
@@ -300,8 +299,10 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
         "zero loss, Mpps",
         "maximum, Mpps",
         "share",
-        "latency there, 50 / 99 %",
         "trials",
+        "latency at 10 % of that: median / p99, µs",
+        "at 50 %",
+        "at 90 %",
     ];
     Table::new(title, &header, rows)
 }
@@ -340,6 +341,8 @@ fn remarks(results: &Results) -> String {
         measure::bootstrap::MIN_BLOCKS
     );
     text += "Where the driver limits, the rate is the driver's, and the busy time tells the systems apart.\n";
+    text +=
+        "No latency (–): the generator did not keep to its own schedule there, and it would be its own.\n";
     text += &classes(results);
     let _ = writeln!(
         text,

@@ -80,7 +80,10 @@ fn both_drivers_measure_the_bridge() {
         .into_iter()
         .flat_map(|driver| [64, 1518].map(|bytes| (driver.to_owned(), bytes)));
     assert_eq!(measured, wanted.collect(), "{}", results["left_out"]);
-    assert_eq!(results["zero_loss"].as_array().unwrap().len(), 2, "{}", results["left_out"]);
+    let zero_loss = results["zero_loss"].as_array().unwrap();
+    assert_eq!(zero_loss.len(), 2, "{}", results["left_out"]);
+    // At a tenth, a half and nine tenths, or none where the generator was late.
+    assert!(zero_loss.iter().all(|found| found["latency_ns"].as_array().unwrap().len() == 3));
     // Which way DPDK's driver went, and if not the one of rings, why.
     let tables = std::fs::read_to_string(written.join("table.txt")).unwrap();
     assert!(tables.contains("TAP, vhost-net") && tables.contains("TAP, tap: port"), "{tables}");
