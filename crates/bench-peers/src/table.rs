@@ -270,7 +270,7 @@ fn zero_loss_table(results: &Results) -> Option<Table> {
             let cell = &row.found.cell;
             let us = |(middle, high)| format!("{:.0} / {:.0}", middle as f64 / 1e3, high as f64 / 1e3);
             let latency = row.found.latency_ns.map(|ns: Option<(u64, u64)>| ns.map_or_else(none, us));
-            let line = vec![
+            let line = [
                 cell.frame_bytes.to_string(),
                 cell.topology.name().to_owned(),
                 cell.link_name().to_owned(),
