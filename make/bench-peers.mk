@@ -2,8 +2,8 @@
 
 .PHONY: bench-peers
 
-## bench-peers: the switch beside DPDK's testpmd, OVS-DPDK and the kernel's bridge; QUICK=1 within 5 minutes, all within 25
+## bench-peers: the switch beside DPDK's testpmd, OVS-DPDK and the kernel's bridge; QUICK=1 within 5 minutes, all within 25; GATE=FILE: limits
 bench-peers: release
 	@scripts/setup.sh test
 	$(CARGO) build --release --locked -p bench-peers
-	$(dir $(TAUTLINE))bench-peers $(if $(QUICK),--quick) $(ARGS)
+	$(dir $(TAUTLINE))bench-peers $(if $(QUICK),--quick) $(if $(GATE),--gate $(GATE)) $(ARGS)

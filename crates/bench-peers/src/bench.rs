@@ -7,12 +7,12 @@ use measure::Verdict;
 
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::device::Device;
-use crate::distance;
 use crate::driver::Driver;
 use crate::interrupt::Interrupt;
+use crate::latency_class;
 use crate::order::{Order, STARTING};
 use crate::progress::Progress;
-use crate::records::{DriverPaths, Results, Took, Trial};
+use crate::records::{CodePath, Results, Took, Trial};
 use crate::siblings::Siblings;
 use crate::usage::{Reading, Usage};
 use crate::window::{Window, disturbance};
@@ -58,6 +58,8 @@ pub struct Bench<'a> {
     pub progress: &'a Progress,
     /// Of [`Order::work`].
     pub(crate) done: u64,
+    /// The one that is being measured.
+    pub(crate) start: u32,
     pub(crate) siblings: Siblings,
 }
 
@@ -76,22 +78,27 @@ impl<'a> Bench<'a> {
             results,
             progress,
             done: 0,
+            start: 0,
             siblings: Siblings::default(),
         })
     }
 
-    /// The floor and all paths; what fails is left out with its reason, and the others go on.
+    /// The bridge, and all paths once for each start; what fails is left out with its reason, and the others go on.
     pub fn run(&mut self) -> anyhow::Result<()> {
         // First: it takes little, and nothing of what comes later can leave it without time.
-        self.floor()?;
+        self.kernel_bridge()?;
         self.results.save(&self.place.file)?;
-        for &path in &self.order.paths {
-            if self.is_late() {
-                self.results.left_out.push(format!("{}: all of it, for lack of time", path.name()));
-                continue;
+        for start in 0..self.order.starts {
+            self.start = start;
+            for &path in &self.order.paths {
+                if self.is_late() {
+                    let line = format!("{}: start {}, for lack of time", path.name(), start + 1);
+                    self.results.left_out.push(line);
+                    continue;
+                }
+                self.path(path)?;
+                self.results.save(&self.place.file)?;
             }
-            self.path(path)?;
-            self.results.save(&self.place.file)?;
         }
         Ok(())
     }
@@ -108,7 +115,7 @@ impl<'a> Bench<'a> {
 
     fn path(&mut self, path: RingPath) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
-        let sizes = self.order.sizes_of(path);
+        let sizes = self.order.sizes_in(self.start, path);
         let mut pairs = self
             .timed(format!("starting, {}", path.name()), |bench| bench.start(path, folder.path(), &sizes))?;
         self.done += STARTING;
@@ -182,9 +189,11 @@ impl<'a> Bench<'a> {
                 Err(error) => self.leave_out(&format!("{}, {}", system.name(), path.name()), &error)?,
             }
         }
-        if let Some(driver) = pairs.iter().find_map(|pair| pair.driver.as_ref()) {
-            let words = driver.paths();
-            self.results.driver_paths.push(DriverPaths { path, words });
+        // They take the same each time.
+        for pair in pairs.iter().filter(|_| self.start == 0) {
+            let Pair { device, driver: Some(driver) } = pair else { continue };
+            let (words, features) = driver.code_paths();
+            self.results.code_paths.push(CodePath { path, system: device.system, words, features });
         }
         Ok(pairs)
     }
@@ -196,7 +205,6 @@ impl<'a> Bench<'a> {
         system: System,
         topology: Topology,
     ) -> anyhow::Result<Pair> {
-        let Place { program, driver_cpu, switch_cpu, .. } = self.place;
         let kept = self.kept.iter().position(|device| device.system == system);
         let mut device = match kept.map(|at| self.kept.remove(at)) {
             Some(device) => {
@@ -205,10 +213,10 @@ impl<'a> Bench<'a> {
             }
             None => {
                 let folder = if system.is_ovs() { self.folder.path() } else { folder };
-                Device::start(system, topology, folder, program, *switch_cpu, self.order.pages)?
+                Device::start(system, topology, folder, self.place, &self.order.setup)?
             }
         };
-        let driver = Driver::start(path, &device, *driver_cpu, self.order.pages)?;
+        let driver = Driver::start(path, &device, self.place.driver_cpu, &self.order.setup)?;
         device.park()?;
         Ok(Pair { device, driver: Some(driver) })
     }
@@ -234,9 +242,8 @@ impl<'a> Bench<'a> {
             }
         }
         let mut rounds = self.rounds(cell, systems.len())?;
-        let wanted = self.order.rounds_at(cell.frame_bytes);
-        while rounds.number < wanted {
-            let round = rounds.number;
+        while rounds.number < rounds.end {
+            let (round, wanted) = (rounds.number, rounds.end);
             if self.is_late() {
                 let line = format!("{cell}: {round} of {wanted} rounds for lack of time");
                 self.results.left_out.push(line);
@@ -313,15 +320,15 @@ impl<'a> Bench<'a> {
         for attempt in 0..ATTEMPTS {
             self.place.interrupt.check()?;
             // The systems rest.
-            let (arithmetic_before_ns, shared_before) = self.wait_for_whole_cores(cell)?;
-            let line_before_ns = distance::line_ns(self.place.cpus())?;
+            let (arithmetic_before_ns, shared_before) = self.wait_for_undisturbed_cores(cell)?;
+            let line_before_ns = latency_class::line_ns(self.place.cpus())?;
             let measured = trial(self)?;
-            let line_ns = [line_before_ns, distance::line_ns(self.place.cpus())?];
+            let line_ns = [line_before_ns, latency_class::line_ns(self.place.cpus())?];
             let (arithmetic_after_ns, shared_after) = self.look_at_siblings()?;
             let disturbed = disturbance(measured.window, &measured.noise);
             let only_shared = disturbed.is_none() && (shared_before || shared_after);
             let noisy = disturbed
-                .or_else(|| only_shared.then(|| "another thread was at work on a core".to_owned()))
+                .or_else(|| only_shared.then(|| "a core was disturbed by its SMT sibling".to_owned()))
                 .filter(|_| self.order.noise_limits);
             let nothing = measured.frames_per_second == 0.0;
             if nothing && attempt + 1 == ATTEMPTS {
@@ -340,6 +347,7 @@ impl<'a> Bench<'a> {
             self.results.trials.push(Trial {
                 cell: *cell,
                 system,
+                start: self.start,
                 round,
                 attempt,
                 frames_per_second: measured.frames_per_second,

@@ -1,4 +1,4 @@
-//! What is measured: ring paths, ways of the frames, systems, and what the figures are to reach.
+//! What is measured: ring paths, topologies, systems.
 use std::fmt;
 
 use peers::Pages;
@@ -121,7 +121,7 @@ pub enum Link {
     Tap(Tap),
 }
 
-/// The way of the frames; one switch core in each.
+/// Where the frames go; one switch core in each.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
 )]
@@ -174,7 +174,7 @@ pub enum System {
     OvsLearning,
     /// Open vSwitch with DPDK, a flow from port to port.
     OvsPortFlow,
-    /// The kernel's bridge between two TAPs: the floor. It has no rings and no core of its own, so it stands
+    /// The kernel's bridge between two TAPs: what there is without any switch in user space. It has no rings and no core of its own, so it stands
     /// in cells of its own and takes no turns with the others.
     #[value(skip)]
     KernelBridge,
@@ -192,6 +192,16 @@ impl System {
                 System::OvsPortFlow,
             ],
             _ => &[System::TautlinePort, System::Testpmd],
+        }
+    }
+
+    /// The peers that do the same work: those it is held against.
+    pub fn peers(self) -> &'static [System] {
+        match self {
+            System::TautlineWire => &[System::Testpmd, System::OvsPortFlow],
+            System::TautlineLearning => &[System::OvsLearning],
+            System::TautlinePort => &[System::Testpmd],
+            _ => &[],
         }
     }
 
@@ -227,13 +237,6 @@ pub enum DriverKind {
 }
 
 impl DriverKind {
-    pub fn short_name(self) -> &'static str {
-        match self {
-            DriverKind::Dpdk => "DPDK",
-            DriverKind::Tautline => "Tautline",
-        }
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             DriverKind::Dpdk => "DPDK driver, payload not touched",
@@ -271,55 +274,10 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What a ratio is to reach: below the floor something is wrong, at the target it is done.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Goal {
-    pub floor: f64,
-    pub target: f64,
-}
-
-/// A fraction of the bound that is to be reached.
-pub const BOUND_GOAL: Goal = Goal { floor: 0.45, target: 0.7 };
-/// Zero-loss throughput over maximum.
-pub const ZERO_LOSS_GOAL: Goal = Goal { floor: 0.8, target: 0.9 };
-/// Busy time per frame over that of testpmd; less is better.
-pub const BUSY_GOAL: Goal = Goal { floor: 0.8, target: 0.5 };
-
-/// Whether there are goals for frames of this size.
-pub fn has_goals(frame_bytes: u16) -> bool {
+/// Whether frames of this size are among the smallest and the largest, which have all rounds, Open vSwitch, the bridge
+/// and our generator.
+pub fn is_headline(frame_bytes: u16) -> bool {
     matches!(frame_bytes, 64 | 1518)
-}
-
-/// The goal of frames per second over those of `base`, where there is one.
-pub fn goal(cell: &Cell, system: System, base: System) -> Option<Goal> {
-    let goal = |floor, target| Some(Goal { floor, target });
-    let Cell { driver, topology, link: Link::Ring(path), frame_bytes } = *cell else { return None };
-    if base == System::OvsLearning {
-        let counts = topology == Topology::Vm2vm && has_goals(frame_bytes);
-        return if counts && system == System::TautlineLearning { goal(1.4, 2.5) } else { None };
-    }
-    if base != System::Testpmd || !matches!(system, System::TautlineWire | System::TautlinePort) {
-        return None;
-    }
-    match (topology, frame_bytes, driver) {
-        (Topology::HostToGuest, 64, _) if path.is_packed() => goal(1.1, 1.5),
-        (Topology::HostToGuest, 64, _) => goal(1.4, 2.0),
-        (Topology::GuestToHost, 64, _) if path.is_packed() => goal(1.05, 1.4),
-        (Topology::GuestToHost, 64, _) => goal(1.15, 1.5),
-        (Topology::Loop, 64, _) => goal(1.15, 1.5),
-        (Topology::Vm2vm, 64, _) => goal(1.0, 1.5),
-        (Topology::Vm2vm, 1518, DriverKind::Dpdk) => goal(1.5, 2.0),
-        (Topology::Vm2vm, 1518, DriverKind::Tautline) => goal(1.15, 1.5),
-        _ => None,
-    }
-}
-
-/// The goal of the switch core's time for a frame over testpmd's, where there is one.
-pub fn busy_goal(cell: &Cell, system: System) -> Option<Goal> {
-    let has_goal = matches!(cell.topology, Topology::Vm2vm | Topology::Loop)
-        && has_goals(cell.frame_bytes)
-        && matches!(system, System::TautlineWire | System::TautlinePort);
-    has_goal.then_some(BUSY_GOAL)
 }
 
 #[cfg(test)]
@@ -327,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_rings_has_a_name_and_no_goal() {
+    fn what_is_between_driver_and_system_has_a_name() {
         let cell = |driver, link| Cell { driver, topology: Topology::Vm2vm, link, frame_bytes: 64 };
         let tap = |driver, tap| cell(driver, Link::Tap(tap));
         for (cell, name, word) in [
@@ -345,8 +303,5 @@ mod tests {
             assert_eq!(json["path"], word);
             assert_eq!(serde_json::from_value::<Cell>(json).unwrap(), cell);
         }
-        let goal = |cell| goal(&cell, System::TautlineWire, System::Testpmd);
-        assert!(goal(cell(DriverKind::Dpdk, Link::Ring(RingPath::Split))).is_some());
-        assert!(goal(tap(DriverKind::Dpdk, Tap::SystemCalls)).is_none());
     }
 }

@@ -5,12 +5,14 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use peers::testpmd::{Forward, Settings, Vdev};
-use peers::{OvsDpdk, Pages, Testpmd, ovs};
+use peers::testpmd::{Forward, Vdev};
+use peers::{OvsDpdk, Testpmd};
 use serde_json::Value;
 
+use crate::bench::Place;
 use crate::cell::{System, Topology};
 use crate::child::LineChild;
+use crate::order::Setup;
 use crate::usage::{self, Reading, Spent};
 
 /// Who listens on the sockets.
@@ -43,17 +45,17 @@ impl Device {
         system: System,
         topology: Topology,
         folder: &Path,
-        program: &Path,
-        cpu: usize,
-        pages: Pages,
+        place: &Place,
+        setup: &Setup,
     ) -> anyhow::Result<Self> {
+        let cpu = place.switch_cpu;
         let name = format!("{system:?}-{}", topology.ports());
         let sockets: Vec<PathBuf> =
             (0..topology.ports()).map(|port| folder.join(format!("{name}-{port}"))).collect();
         let doing = || format!("starting {}", system.name());
         let kind = match system {
             System::TautlineWire | System::TautlineLearning => {
-                Kind::Switch(switch(system, &sockets, program, cpu)?)
+                Kind::Switch(switch(system, &sockets, &place.program, cpu)?)
             }
             System::TautlinePort => {
                 let own = std::env::current_exe().context("finding this program")?;
@@ -62,14 +64,13 @@ impl Device {
                 Kind::Port(LineChild::start(system.name(), &own, &arguments)?)
             }
             System::Testpmd => {
-                let settings = Settings::default().forwarding_cpu(cpu).pages(pages);
-                let settings = settings.arguments(["--record-core-cycles"]);
+                let settings = setup.device().forwarding_cpu(cpu);
                 let settings = sockets.iter().fold(settings, |s, socket| s.port(Vdev::vhost(socket)));
                 Kind::Testpmd { testpmd: settings.start().with_context(doing)?, forward: None, bytes: 0 }
             }
             System::OvsLearning | System::OvsPortFlow => {
                 // Its packet thread takes the last CPU, which is the switch's.
-                let ovs = ovs::Settings::default().pages(pages).start().with_context(doing)?;
+                let ovs = setup.ovs().start().with_context(doing)?;
                 for (name, socket) in ["a", "b"].iter().zip(&sockets) {
                     ovs.add_port(name, socket).with_context(doing)?;
                 }
@@ -78,7 +79,7 @@ impl Device {
                 }
                 Kind::Ovs(Box::new(ovs))
             }
-            System::KernelBridge => bail!("{} has no rings: floor.rs measures it", system.name()),
+            System::KernelBridge => bail!("{} has no rings: kernel_bridge.rs measures it", system.name()),
         };
         let device = Device { system, sockets, kind, begin: Instant::now() };
         if device.listener() == Listener::Device {
@@ -136,7 +137,7 @@ impl Device {
                     *forward = Some(wanted);
                 }
                 if *bytes != frame_bytes {
-                    testpmd.command(&format!("set txpkts {frame_bytes}"))?;
+                    testpmd.set_frame_size(frame_bytes)?;
                     *bytes = frame_bytes;
                 }
                 Ok(testpmd.start_forwarding()?)

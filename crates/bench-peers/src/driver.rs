@@ -4,10 +4,13 @@ use std::time::Instant;
 use anyhow::Context;
 use peers::netns::TapQueues;
 use peers::testpmd::{Forward, Settings, Vdev};
-use peers::{Bridge, Pages, Testpmd};
+use peers::{Bridge, Testpmd};
+use virtio::Features;
 
+use crate::bench::Place;
 use crate::cell::{RingPath, Tap, Topology};
 use crate::device::{ADDRESSES, Device, Listener};
+use crate::order::Setup;
 use crate::usage::{self, Reading};
 
 /// Bursts of 32 that are sent first where frames go round: as many as a ring of 256 takes.
@@ -25,8 +28,8 @@ pub struct Driver {
 
 impl Driver {
     /// A driver for every port of the device.
-    pub fn start(path: RingPath, device: &Device, cpu: usize, pages: Pages) -> anyhow::Result<Self> {
-        let mut settings = settings(cpu, device.sockets.len()).pages(pages);
+    pub fn start(path: RingPath, device: &Device, cpu: usize, setup: &Setup) -> anyhow::Result<Self> {
+        let mut settings = settings(setup, cpu, device.sockets.len());
         for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
             let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
             if device.listener() == Listener::Driver {
@@ -48,9 +51,9 @@ impl Driver {
     }
 
     /// A driver for two TAPs that are made for it in the bridge. Where the kernel has threads that serve it,
-    /// these have `switch_cpu`.
-    pub fn over_bridge(bridge: &Bridge, tap: Tap, cpu: usize, switch_cpu: usize) -> anyhow::Result<Self> {
-        let mut settings = settings(cpu, ADDRESSES.len());
+    /// these have the switch's CPU.
+    pub fn over_bridge(bridge: &Bridge, tap: Tap, setup: &Setup, place: &Place) -> anyhow::Result<Self> {
+        let mut settings = settings(setup, place.driver_cpu, ADDRESSES.len());
         let names = match tap {
             Tap::SystemCalls => ["net-tap0", "net-tap1"],
             Tap::VhostNet => ["vhost-net0", "vhost-net1"],
@@ -71,7 +74,7 @@ impl Driver {
         if tap == Tap::VhostNet {
             driver.helpers = vhost_threads(driver.id());
             for thread in &driver.helpers {
-                crate::cpus::pin(*thread, switch_cpu)?;
+                crate::cpus::pin(*thread, place.switch_cpu)?;
             }
         }
         Ok(driver)
@@ -92,9 +95,16 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Which code of DPDK's driver moves the frames, as it words it.
-    pub fn paths(&self) -> Vec<String> {
-        self.testpmd.paths().unwrap_or_default()
+    /// Which code of DPDK's driver moves the frames, as it words it, and the features that it agreed on.
+    pub fn code_paths(&self) -> (Vec<String>, String) {
+        let mut words = self.testpmd.paths().unwrap_or_default();
+        for word in &mut words {
+            *word = word.split(" path on port").next().unwrap_or_default().to_owned();
+        }
+        words.sort();
+        words.dedup();
+        let features = self.testpmd.features().ok().flatten();
+        (words, features.map_or_else(String::new, |bits| Features::from_bits(bits).to_string()))
     }
 
     pub fn id(&self) -> u32 {
@@ -124,7 +134,7 @@ impl Driver {
             self.forward = Some(forward);
         }
         if self.frame_bytes != frame_bytes {
-            self.testpmd.command(&format!("set txpkts {frame_bytes}"))?;
+            self.testpmd.set_frame_size(frame_bytes)?;
             self.frame_bytes = frame_bytes;
         }
         match forward {
@@ -158,8 +168,8 @@ impl Driver {
 }
 
 /// What all drivers have in common; each port of two sends to the other.
-fn settings(cpu: usize, ports: usize) -> Settings {
-    let settings = Settings::default().forwarding_cpu(cpu).simd_bits(512).arguments(["--record-core-cycles"]);
+fn settings(setup: &Setup, cpu: usize, ports: usize) -> Settings {
+    let settings = setup.driver().forwarding_cpu(cpu);
     let peers = ADDRESSES.iter().rev().enumerate().take(ports);
     peers.fold(settings, |settings, (port, peer)| settings.arguments([&format!("--eth-peer={port},{peer}")]))
 }

@@ -3,55 +3,59 @@
 #![forbid(unsafe_code)]
 
 mod bench;
-mod bounds;
 mod cell;
 mod child;
 mod cpus;
 mod device;
-mod distance;
 mod driver;
 mod endpoint;
-mod floor;
+mod gate;
 mod generator;
 mod interrupt;
+mod kernel_bridge;
+mod latency_class;
+mod memory;
 mod order;
 mod overview;
 mod own;
+mod programs;
 mod progress;
 mod records;
 mod rounds;
 mod siblings;
 mod summary;
 mod table;
+mod transfer_limit;
 mod usage;
 mod window;
 mod zero_loss;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use measure::host_facts::HostFacts;
-use peers::{Pages, pages};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use bench::{Bench, Place};
 use cell::{RingPath, System, Topology};
+use gate::Gate;
 use interrupt::{Interrupt, Interrupted};
-use order::Order;
+use memory::Wanted;
+use order::{Order, Setup};
 use records::{Plan, Results};
 
 /// How long something that was started may take to come up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What nine of DPDK's testpmd, two Open vSwitches and our generators take of the system's huge pages.
-const HUGE_PAGES_MIB: u64 = 1400;
-
-/// Rounds at sizes without goals: enough for a median.
+/// Rounds at sizes between the smallest and the largest: enough for a median.
 const ROUNDS_BETWEEN: u32 = 3;
+
+/// Starts of the systems of each ring path: the least that shows what another start changes.
+const STARTS: u32 = 2;
 
 const SIZES: [u16; 6] = [64, 1518, 128, 256, 512, 1024];
 
@@ -67,6 +71,34 @@ struct Arguments {
     #[arg(long)]
     quick: bool,
 
+    /// What the memory at both ends of the rings is made of: of the driver, of our generator, of DPDK's device and of
+    /// Open vSwitch. Huge pages of 2 MiB, as DPDK is meant to run, small ones of 4 KiB, or first one and then the
+    /// other, which takes twice the time. What the system's pool of huge pages lacks is added to it for the run;
+    /// where they cannot be had, small ones are measured, and the tables say so.
+    #[arg(long, value_enum, default_value_t = Wanted::Huge)]
+    pages: Wanted,
+
+    /// testpmd as the device: this build of it. The installed one otherwise.
+    #[arg(long, value_name = "PATH")]
+    testpmd: Option<PathBuf>,
+
+    /// testpmd as the driver: this build of it. The installed one otherwise.
+    #[arg(long, value_name = "PATH")]
+    testpmd_driver: Option<PathBuf>,
+
+    /// Open vSwitch with DPDK: the build in this folder, where it was built, installed or unpacked to.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "no_ovs")]
+    ovs: Option<PathBuf>,
+
+    /// Limits on the figures; exit code 3 where one is missed. This project's are in crates/bench-peers/gate.toml.
+    #[arg(long, value_name = "FILE")]
+    gate: Option<PathBuf>,
+
+    /// Write the tables of the smallest and the largest frames into this file, or into one named by day and machine
+    /// in this folder.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
     /// The switch that is measured, built for release.
     #[arg(long, value_name = "FILE")]
     tautline: Option<PathBuf>,
@@ -79,12 +111,12 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "BYTES,…")]
     sizes: Vec<u16>,
 
-    /// Only these ways of the frames.
-    #[arg(long, value_delimiter = ',', value_name = "WAY,…")]
+    /// Only these topologies.
+    #[arg(long, value_delimiter = ',', value_name = "TOPOLOGY,…")]
     topologies: Vec<Topology>,
 
-    /// Turns of each system in each cell; six or more for intervals. Three at sizes between the smallest and the
-    /// largest, unless --sizes names them.
+    /// Turns of each system in each cell, spread over two starts of the systems; six or more for intervals. Three at
+    /// sizes between the smallest and the largest, unless --sizes names them.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -100,11 +132,6 @@ struct Arguments {
     /// µs at 20 Mpps: less than a shared machine pauses.
     #[arg(long, default_value_t = 1024, value_name = "ENTRIES")]
     search_ring: u16,
-
-    /// Take the memory of all drivers and of DPDK's switches from the system's huge pages of 2 MiB, as DPDK is
-    /// meant to run; it is faster so, at either end of the rings. What the pool lacks is added to it for the run.
-    #[arg(long)]
-    huge_pages: bool,
 
     /// Leave out Open vSwitch.
     #[arg(long)]
@@ -150,11 +177,12 @@ enum Part {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.part {
-        Some(Part::Endpoint { socket, cpu }) => endpoint::run(socket, *cpu),
+        Some(Part::Endpoint { socket, cpu }) => endpoint::run(socket, *cpu).map(|()| true),
         None => run(&arguments),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(3),
         Err(error) => {
             eprintln!("bench-peers: {error:#}");
             if error.is::<Interrupted>() { ExitCode::from(130) } else { ExitCode::FAILURE }
@@ -162,55 +190,103 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let begin = Instant::now();
+/// Whether all limits of the gate were held.
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let gate = arguments.gate.as_deref().map(Gate::read).transpose()?;
     let interrupt = Interrupt::catch().context("catching signals")?;
     let (driver_cpu, switch_cpu) = cpus::pick()?;
-    let _grown = arguments
-        .huge_pages
-        .then(|| pages::Grown::by(HUGE_PAGES_MIB.saturating_sub(pages::free_mib())))
-        .transpose()
-        .with_context(|| format!("--huge-pages takes {HUGE_PAGES_MIB} MiB of them"))?;
-    let order = order(arguments, begin)?;
-    let now = OffsetDateTime::now_utc();
-    let started = now.format(&Rfc3339).context("the time")?;
-    let folder = arguments.results.join(started.replace(':', ""));
-    let program = program(arguments)?;
-    let place = Place { program, driver_cpu, switch_cpu, file: folder.join("results.json"), interrupt };
+    let now = OffsetDateTime::now_utc().format(&Rfc3339).context("the time")?;
+    let folder = arguments.results.join(now.replace(':', ""));
+    let mut place =
+        Place { program: program(arguments)?, driver_cpu, switch_cpu, file: PathBuf::new(), interrupt };
+    let (mut runs, mut done) = (Vec::new(), Ok(()));
+    for memory in memory::have(arguments.pages) {
+        place.file = folder.join(format!("results-{}.json", memory.name()));
+        let (results, run_done) = measure_with(arguments, &place, &memory, runs.is_empty(), &now)?;
+        runs.extend(results);
+        done = run_done;
+        if done.is_err() || place.interrupt.is_there() {
+            break;
+        }
+    }
+    if runs.is_empty() {
+        return done.map(|()| true);
+    }
+    let all = |table: fn(&Results) -> String| runs.iter().map(table).collect::<Vec<_>>().join("\n");
+    let (terminal, page) = (all(table::terminal), all(table::markdown));
+    std::fs::write(folder.join("table.txt"), &terminal)?;
+    std::fs::write(folder.join("table.md"), &page)?;
+    print!("{terminal}");
+    if let Some(file) = arguments.markdown.as_deref().map(|path| page_file(path, &runs[0])) {
+        std::fs::write(&file, page).with_context(|| format!("writing {}", file.display()))?;
+    }
+    println!("Raw data and the tables, in Markdown too: {}", folder.display());
+    let judged: Vec<gate::Judgement> =
+        gate.iter().flat_map(|gate| runs.iter().map(|run| gate.judge(run))).collect();
+    for judgement in &judged {
+        println!("{}", judgement.summary);
+        judgement.missed.iter().for_each(|line| println!("{line}"));
+    }
+    // A signal from the terminal ends the peers too, so what they then say is not the reason.
+    place.interrupt.check()?;
+    done.map(|()| judged.iter().all(|judgement| judgement.missed.is_empty()))
+}
+
+/// One run with this memory, and how it ended: what there is, is kept and shown, whatever came between. Nothing is
+/// measured where a system is only held.
+fn measure_with(
+    arguments: &Arguments,
+    place: &Place,
+    memory: &memory::Memory,
+    is_first: bool,
+    now: &str,
+) -> anyhow::Result<(Option<Results>, anyhow::Result<()>)> {
+    let begin = Instant::now();
+    let mut order = order(arguments, begin)?;
+    order.setup.pages = memory.pages;
+    if !is_first {
+        // It knows no huge pages.
+        order.bridge_sizes.clear();
+    }
     let plan = Plan {
         quick: arguments.quick,
         rounds: order.rounds,
+        starts: order.starts,
         trial_ms: arguments.trial_ms,
         search_trial_ms: order.search_trial.as_millis() as u64,
         search_ring: order.search_ring,
-        driver_cpu,
-        switch_cpu,
+        driver_cpu: place.driver_cpu,
+        switch_cpu: place.switch_cpu,
         limit_s: order.deadline.saturating_duration_since(begin).as_secs(),
         noise_limits: order.noise_limits,
-        huge_pages: arguments.huge_pages,
+        huge_pages: memory.pages == peers::Pages::Huge,
+        no_huge_pages: memory.no_huge_pages.clone(),
     };
-    let mut results = Results::new(started, HostFacts::gather(), versions(&place.program), plan);
+    let programs = programs::all(&place.program, &order.setup, order.ovs)?;
+    let mut results = Results::new(now.to_owned(), HostFacts::gather(), programs, plan);
     let progress = progress::Progress::new(order.steps());
     if let Some(system) = arguments.hold {
-        return Bench::new(&order, &place, &mut results, &progress)?.hold(system);
+        return Ok((None, Bench::new(&order, place, &mut results, &progress)?.hold(system)));
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let done = measure_all(&order, &place, &mut results, &progress);
+    let folder = place.file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let done = measure_all(&order, place, &mut results, &progress);
     progress.clear();
-    let interrupted = place.interrupt.is_there();
-    // What there is, is kept and shown, whatever came between.
     results.save(&place.file)?;
-    let terminal = table::terminal(&results);
-    std::fs::write(folder.join("table.txt"), &terminal)?;
-    std::fs::write(folder.join("table.md"), table::markdown(&results))?;
-    print!("{terminal}");
-    println!(
-        "{:.0} s; raw data and a table in Markdown: {}",
-        begin.elapsed().as_secs_f64(),
-        folder.display()
-    );
-    // A signal from the terminal ends the peers too, so what they then say is not the reason.
-    if interrupted { Err(Interrupted.into()) } else { done }
+    eprintln!("{}: {:.0} s", memory.name(), begin.elapsed().as_secs_f64());
+    Ok((Some(results), done))
+}
+
+/// In a folder the file has the day and the machine in its name.
+fn page_file(path: &Path, results: &Results) -> PathBuf {
+    if !path.is_dir() {
+        return path.to_owned();
+    }
+    let words =
+        results.host.cpu_model.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let machine = words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-");
+    let day = results.started.split('T').next().unwrap_or_default();
+    path.join(format!("{day}-{machine}-{}cpus.md", results.host.cpus_online))
 }
 
 fn measure_all(
@@ -245,7 +321,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
     let all = arguments.topologies.is_empty();
     let minutes = arguments.minutes.unwrap_or(if quick { 4.5 } else { 24.0 });
     ensure!(minutes.is_finite() && minutes > 0.0, "--minutes: write a number above 0");
-    let ends = |size: &u16| cell::has_goals(*size);
+    let ends = |size: &u16| cell::is_headline(*size);
     Ok(Order {
         paths,
         learning_sizes: sizes.iter().copied().filter(ends).collect(),
@@ -261,6 +337,7 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         sizes,
         topologies: if all { Topology::ALL.to_vec() } else { arguments.topologies.clone() },
         rounds: arguments.rounds,
+        starts: arguments.rounds.min(STARTS),
         // Whoever names sizes wants them.
         rounds_between: if arguments.sizes.is_empty() {
             arguments.rounds.min(ROUNDS_BETWEEN)
@@ -271,7 +348,12 @@ fn order(arguments: &Arguments, begin: Instant) -> anyhow::Result<Order> {
         search_trial: Duration::from_millis(arguments.search_trial_ms),
         search_ring: arguments.search_ring,
         noise_limits: !arguments.accept_noise,
-        pages: if arguments.huge_pages { Pages::Huge } else { Pages::Small },
+        setup: Setup {
+            testpmd: arguments.testpmd.clone(),
+            testpmd_driver: arguments.testpmd_driver.clone(),
+            ovs: arguments.ovs.clone(),
+            ..Setup::default()
+        },
         begin,
         deadline: begin + Duration::from_secs_f64(minutes * 60.0),
     })
@@ -287,32 +369,6 @@ fn program(arguments: &Arguments) -> anyhow::Result<PathBuf> {
         program.display()
     );
     Ok(program)
-}
-
-/// What each program says of itself.
-fn versions(program: &Path) -> Vec<String> {
-    let said = |command: &mut Command, sign: &str| -> Option<String> {
-        let output = command.output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let line = text.lines().find_map(|line| line.split_once(sign))?.1;
-        Some(line.trim_end_matches('\'').to_owned())
-    };
-    let folder = tempfile::tempdir().ok();
-    // It says its version only where it starts, and ends after its help.
-    let mut testpmd = Command::new("dpdk-testpmd");
-    testpmd.args(["-v", "--no-huge", "--no-pci", "--no-shconf", "-m", "64", "--", "--help"]);
-    testpmd.env("RUNTIME_DIRECTORY", folder.as_ref().map_or(Path::new("/tmp"), |folder| folder.path()));
-    [
-        said(Command::new(program).arg("--version"), "tautline ")
-            .map(|version| format!("tautline {version}")),
-        said(&mut testpmd, "RTE Version: '"),
-        peers::ovs::version()
-            .map(|version| version.replace("ovs-vswitchd-dpdk (Open vSwitch)", "Open vSwitch")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 #[cfg(test)]
@@ -345,9 +401,32 @@ mod tests {
         let generator = 2 * (8 * (3 + 2) + (2 + 2) * SEARCHING);
         // Six paths with our generator, and two vectorised ones without; of split vectorised, two sizes.
         let bridge = 2 * (8 + 8 + SEARCHING);
-        assert_eq!(work(&[]), 8 * (STARTING + ends) + 7 * between + 6 * generator + bridge);
-        assert_eq!(work(&["--quick"]), 2 * (STARTING + ends + generator) + bridge);
+        let starting = 2 * STARTING;
+        assert_eq!(work(&[]), 8 * (starting + ends) + 7 * between + 6 * generator + bridge);
+        assert_eq!(work(&["--quick"]), 2 * (starting + ends + generator) + bridge);
         let one = ["--no-generator", "--paths", "split", "--topologies", "loop", "--sizes", "256"];
-        assert_eq!(work(&one), STARTING + 8 * 2);
+        assert_eq!(work(&one), starting + 8 * 2);
+    }
+
+    #[test]
+    fn rounds_are_spread_over_the_starts_and_each_has_its_own_number() {
+        let order = |words: &[&str]| {
+            order(&Arguments::parse_from(["bench-peers"].iter().chain(words)), Instant::now()).unwrap()
+        };
+        let whole = order(&[]);
+        assert_eq!([0, 1].map(|start| whole.rounds_in(start, 64)), [0..4, 4..8]);
+        assert_eq!([0, 1].map(|start| whole.rounds_in(start, 256)), [0..3, 0..0]);
+        assert_eq!(whole.sizes_in(1, RingPath::Split), [64, 1518]);
+        let named = order(&["--sizes", "256", "--rounds", "5"]);
+        assert_eq!([0, 1].map(|start| named.rounds_in(start, 256)), [0..2, 2..5]);
+        assert_eq!(order(&["--rounds", "1"]).starts, 1);
+    }
+
+    #[test]
+    fn a_page_in_a_folder_is_named_by_day_and_machine() {
+        let (folder, results) = (tempfile::tempdir().unwrap(), records::results_for_tests());
+        let file = page_file(folder.path(), &results);
+        assert_eq!(file, folder.path().join("2026-01-02-some-cpu-2cpus.md"));
+        assert_eq!(page_file(&file, &results), file);
     }
 }

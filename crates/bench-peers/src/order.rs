@@ -1,9 +1,38 @@
 //! What is to be done, and how much that is.
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use peers::Pages;
+use peers::{Pages, ovs, testpmd};
 
-use crate::cell::{RingPath, System, Topology, has_goals};
+use crate::cell::{RingPath, System, Topology, is_headline};
+
+/// Which builds of the peers are measured, and what everyone's memory is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    pub pages: Pages,
+    /// testpmd as the device, and as the driver; the installed one otherwise.
+    pub testpmd: Option<PathBuf>,
+    pub testpmd_driver: Option<PathBuf>,
+    /// The folder of Open vSwitch.
+    pub ovs: Option<PathBuf>,
+}
+
+impl Setup {
+    pub fn device(&self) -> testpmd::Settings {
+        let settings = testpmd::Settings::default().program(self.testpmd.clone());
+        settings.pages(self.pages).arguments(["--record-core-cycles"])
+    }
+
+    pub fn driver(&self) -> testpmd::Settings {
+        let settings = testpmd::Settings::default().program(self.testpmd_driver.clone());
+        settings.pages(self.pages).arguments(["--record-core-cycles"]).simd_bits(512)
+    }
+
+    pub fn ovs(&self) -> ovs::Settings {
+        ovs::Settings::default().folder(self.ovs.clone()).pages(self.pages)
+    }
+}
 
 /// What is to be done.
 pub struct Order {
@@ -17,15 +46,17 @@ pub struct Order {
     pub bridge_sizes: Vec<u16>,
     /// Sizes at which our generator measures, and searches for the highest rate without loss.
     pub generator_sizes: Vec<u16>,
+    /// Rounds of each cell, over all starts.
     pub rounds: u32,
-    /// At sizes without goals.
+    /// At sizes between the smallest and the largest.
     pub rounds_between: u32,
+    /// How often the systems of a ring path are started: the rounds of one start have its memory layout in common.
+    pub starts: u32,
     pub trial: Duration,
     pub search_trial: Duration,
     pub search_ring: u16,
     pub noise_limits: bool,
-    /// What the memory of DPDK, at both ends of the rings, and of our generator is made of.
-    pub pages: Pages,
+    pub setup: Setup,
     pub begin: Instant,
     pub deadline: Instant,
 }
@@ -42,7 +73,14 @@ impl Order {
     /// Vector paths of the split ring differ from it in one direction: two sizes are enough.
     pub fn sizes_of(&self, path: RingPath) -> Vec<u16> {
         let few = path == RingPath::SplitVectorised;
-        self.sizes.iter().copied().filter(|size| !few || has_goals(*size)).collect()
+        self.sizes.iter().copied().filter(|size| !few || is_headline(*size)).collect()
+    }
+
+    /// Those that have rounds in this start.
+    pub fn sizes_in(&self, start: u32, path: RingPath) -> Vec<u16> {
+        let mut sizes = self.sizes_of(path);
+        sizes.retain(|size| !self.rounds_in(start, *size).is_empty());
+        sizes
     }
 
     pub fn systems(&self, topology: Topology, size: u16) -> impl Iterator<Item = System> {
@@ -61,9 +99,17 @@ impl Order {
         self.topologies.iter().copied().filter(|t| matches!(t, Topology::Vm2vm | Topology::Loop))
     }
 
-    /// Turns of each system.
-    pub fn rounds_at(&self, frame_bytes: u16) -> u32 {
-        if has_goals(frame_bytes) { self.rounds } else { self.rounds_between }
+    /// The rounds of a cell in one start: as many in each; those of sizes between in the first, if they are few.
+    pub fn rounds_in(&self, start: u32, frame_bytes: u16) -> Range<u32> {
+        if !is_headline(frame_bytes) && self.rounds_between < self.rounds {
+            return if start == 0 { 0..self.rounds_between } else { 0..0 };
+        }
+        let until = |starts: u32| self.rounds * starts / self.starts;
+        until(start)..until(start + 1)
+    }
+
+    fn rounds_of(&self, frame_bytes: u16) -> u64 {
+        (0..self.starts).map(|start| self.rounds_in(start, frame_bytes).len() as u64).sum()
     }
 
     /// Trials with DPDK's driver, without repeats.
@@ -75,8 +121,7 @@ impl Order {
     fn steps_of(&self, path: RingPath) -> u64 {
         let sizes = self.sizes_of(path);
         let cells = sizes.iter().flat_map(|size| self.topologies.iter().map(|t| (*size, *t)));
-        let trials =
-            |(size, topology)| self.systems(topology, size).count() as u64 * u64::from(self.rounds_at(size));
+        let trials = |(size, topology)| self.systems(topology, size).count() as u64 * self.rounds_of(size);
         cells.map(trials).sum()
     }
 
@@ -84,7 +129,7 @@ impl Order {
     pub fn work(&self) -> u64 {
         let of_path = |path: &RingPath| {
             let generator = if self.generates(*path) { self.generator_work() } else { 0 };
-            STARTING + self.steps_of(*path) + generator
+            STARTING * u64::from(self.starts) + self.steps_of(*path) + generator
         };
         let rings: u64 = self.paths.iter().map(of_path).sum();
         let of_bridge = |size: &u16| {
@@ -100,7 +145,7 @@ impl Order {
         let of_cell = |(topology, size)| {
             let own: Vec<System> = self.systems(topology, size).filter(|system| !system.is_ovs()).collect();
             let searched = own.iter().filter(|system| **system != System::TautlineLearning).count();
-            own.len() as u64 * u64::from(self.rounds_at(size)) + searched as u64 * SEARCHING
+            own.len() as u64 * self.rounds_of(size) + searched as u64 * SEARCHING
         };
         cells.map(of_cell).sum()
     }

@@ -1,164 +1,126 @@
-//! The whole run in a few lines: ours beside DPDK's vhost and Open vSwitch, the paths of a ring layout together, and
-//! each distance of the cores by itself.
-use std::collections::BTreeMap;
+//! The whole run in at most ten rows: rate and busy time per frame beside DPDK and Open vSwitch.
+use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
+use crate::records::Results;
+use crate::summary::{Row, rows};
 
-use measure::bootstrap::{Block, RatioEstimate, ratio};
-
-use crate::cell::{Cell, DriverKind, Goal, Link, System, Topology, busy_goal, goal};
-use crate::distance::{Distance, Distances};
-use crate::records::{Results, Trial};
-
-/// What is held against each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Figure {
-    /// Frames per second over testpmd's.
-    Rate,
-    /// Frames per second of a switch that learns, over Open vSwitch's.
-    Learning,
-    /// The switch core's time for a frame over testpmd's: less is better.
-    Busy,
-}
-
-impl Figure {
-    const ALL: [Figure; 3] = [Figure::Rate, Figure::Learning, Figure::Busy];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Figure::Rate => "rate, over testpmd",
-            Figure::Learning => "rate, learning over OVS-DPDK",
-            Figure::Busy => "busy time, over testpmd (less is better)",
-        }
-    }
-
-    /// Ours, and what it is held against.
-    fn systems(self, topology: Topology) -> (System, System) {
-        match (self, topology) {
-            (Figure::Learning, _) => (System::TautlineLearning, System::OvsLearning),
-            (_, Topology::Vm2vm) => (System::TautlineWire, System::Testpmd),
-            _ => (System::TautlinePort, System::Testpmd),
-        }
-    }
-
-    fn of(self, trial: &Trial) -> Option<f64> {
-        match self {
-            Figure::Rate | Figure::Learning => Some(trial.frames_per_second),
-            Figure::Busy => trial.device.busy_ns_per_frame,
-        }
-    }
-
-    fn goal(self, cell: &Cell) -> Option<Goal> {
-        let (own, base) = self.systems(cell.topology);
-        match self {
-            Figure::Rate | Figure::Learning => goal(cell, own, base),
-            Figure::Busy => busy_goal(cell, own),
-        }
-    }
-}
-
-/// Cells whose rounds stand together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
-    pub driver: DriverKind,
-    pub figure: Figure,
-    pub topology: Topology,
-    pub frame_bytes: u16,
-    pub packed: bool,
-}
-
-/// One line.
-#[derive(Clone, Debug)]
+/// One row: the systems of a cell in one latency class.
 pub struct Line {
-    pub group: Group,
-    pub goal: Option<Goal>,
-    /// For each of [`Distances::all`]; none where there was no round.
-    pub ratios: Vec<(Distance, Option<RatioEstimate>)>,
+    /// What is held against DPDK: the wire, or the port alone.
+    pub own: Row,
+    pub testpmd: Option<Row>,
+    /// Those that learn addresses; where there are two ports.
+    pub learning: Option<Row>,
+    pub ovs: Option<Row>,
 }
 
-/// All lines, smallest and largest frames.
+/// The smallest frames everywhere, and the largest between two ports; a split ring and a packed one. Where a cell was
+/// measured in two latency classes, the one with more rounds.
 pub fn lines(results: &Results) -> Vec<Line> {
-    let distances = Distances::of(results);
-    // A round of a cell is one block: within it the systems were measured a moment apart.
-    let mut groups: BTreeMap<Group, BTreeMap<(Distance, Cell, u32), Block>> = BTreeMap::new();
-    let mut goals = BTreeMap::new();
-    for trial in results.trials.iter().filter(|trial| trial.verdict.counts()) {
-        let Cell { driver, topology, link: Link::Ring(path), frame_bytes: frame_bytes @ (64 | 1518) } =
-            trial.cell
-        else {
-            continue;
-        };
-        let Some(distance) = distances.in_trial(trial) else { continue };
-        for figure in Figure::ALL {
-            let (own, base) = figure.systems(topology);
-            let Some(value) = figure.of(trial).filter(|_| trial.system == own || trial.system == base) else {
-                continue;
-            };
-            let group = Group { driver, figure, topology, frame_bytes, packed: path.is_packed() };
-            goals.insert(group, figure.goal(&trial.cell));
-            let blocks = groups.entry(group).or_default();
-            let empty = Block { base: Vec::new(), other: Vec::new() };
-            let block = blocks.entry((distance, trial.cell, trial.round)).or_insert(empty);
-            if trial.system == own { block.other.push(value) } else { block.base.push(value) }
-        }
-    }
-    let line = |(group, blocks): (Group, BTreeMap<(Distance, Cell, u32), Block>)| -> Line {
-        let of = |distance: Distance| -> Vec<Block> {
-            blocks.iter().filter(|((d, ..), _)| *d == distance).map(|(_, block)| block.clone()).collect()
-        };
-        let ratios = distances.all().iter().map(|d| (*d, ratio(&of(*d)))).collect();
-        Line { group, goal: goals[&group], ratios }
-    };
-    let lines = groups.into_iter().map(line);
-    lines.filter(|line| line.ratios.iter().any(|(_, ratio)| ratio.is_some())).collect()
+    Topology::ALL.iter().flat_map(|topology| of_topology(results, *topology)).collect()
+}
+
+fn of_topology(results: &Results, topology: Topology) -> Vec<Line> {
+    let mut rows = rows(results, DriverKind::Dpdk, topology);
+    rows.retain(|row| matches!(row.cell.link, Link::Ring(_)));
+    let mut cells: Vec<Cell> = rows.iter().map(|row| row.cell).collect();
+    let sizes = || cells.iter().map(|cell| cell.frame_bytes);
+    let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else { return Vec::new() };
+    let paths = [false, true].map(|packed| first_path(&cells, packed).map(Link::Ring));
+    cells.retain(|cell| {
+        let size = cell.frame_bytes == least || topology == Topology::Vm2vm && cell.frame_bytes == most;
+        size && paths.contains(&Some(cell.link))
+    });
+    cells.sort_by_key(|cell| (cell.frame_bytes, paths.iter().position(|path| *path == Some(cell.link))));
+    cells.dedup();
+    cells.iter().filter_map(|cell| line(&rows, cell)).collect()
+}
+
+/// Of the paths of a layout that were measured, the one that comes first in a run: the one that drivers choose.
+fn first_path(cells: &[Cell], packed: bool) -> Option<RingPath> {
+    let is_there = |path: &RingPath| cells.iter().any(|cell| cell.link == Link::Ring(*path));
+    RingPath::ALL.into_iter().filter(|path| path.is_packed() == packed).find(is_there)
+}
+
+fn line(rows: &[Row], cell: &Cell) -> Option<Line> {
+    let ours = [System::TautlineWire, System::TautlinePort];
+    let of_cell = || rows.iter().filter(|row| row.cell == *cell);
+    let own = of_cell().filter(|row| ours.contains(&row.system)).max_by_key(|row| row.rounds)?;
+    let beside = |system| of_cell().find(|row| row.system == system && row.class == own.class).cloned();
+    Some(Line {
+        testpmd: beside(System::Testpmd),
+        learning: beside(System::TautlineLearning),
+        ovs: beside(System::OvsLearning),
+        own: own.clone(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::RingPath;
-    use crate::records::{results_for_tests, trial_for_tests};
+    use crate::records::{Trial, results_for_tests, trial_for_tests};
+
+    /// Every cell of a whole run.
+    fn whole_run(line_ns: impl Fn(u32) -> f64) -> Results {
+        let mut results = results_for_tests();
+        for path in RingPath::ALL {
+            for topology in Topology::ALL {
+                for frame_bytes in [64, 128, 1518] {
+                    for (system, round) in
+                        System::of(topology).iter().flat_map(|s| (0..8).map(move |r| (*s, r)))
+                    {
+                        let link = Link::Ring(path);
+                        let fps = if system.is_ours() { 12e6 } else { 8e6 };
+                        let cell = Cell { driver: DriverKind::Dpdk, topology, link, frame_bytes };
+                        results.trials.push(Trial {
+                            cell,
+                            round,
+                            start: round / 4,
+                            line_ns: [line_ns(round); 2],
+                            ..trial_for_tests(link, system, fps)
+                        });
+                    }
+                }
+            }
+        }
+        results
+    }
 
     #[test]
-    fn rounds_of_one_distance_and_one_layout_stand_together() {
-        let mut results = results_for_tests();
-        let mut round = |path, round: u32, line_ns: f64, own: f64, base: f64| {
-            let cell = Cell {
-                driver: DriverKind::Dpdk,
-                topology: Topology::Loop,
-                link: Link::Ring(path),
-                frame_bytes: 64,
-            };
-            for (system, frames_per_second) in [(System::TautlinePort, own), (System::Testpmd, base)] {
-                results.trials.push(Trial {
-                    cell,
-                    round,
-                    line_ns: [line_ns; 2],
-                    ..trial_for_tests(cell.link, system, frames_per_second)
-                });
-            }
-        };
-        for number in 0..4 {
-            round(RingPath::Packed, number, 28.0, 30e6, 15e6);
-            round(RingPath::PackedInOrder, number, 28.0, 12e6, 6e6);
-            round(RingPath::Split, number, 28.0, 3e6, 1e6);
-        }
-        round(RingPath::Packed, 4, 130.0, 6e6, 6e6);
-        let found: Vec<_> = lines(&results)
-            .into_iter()
-            .filter(|line| line.group.figure == Figure::Rate)
-            .map(|line| {
-                let ratios = line.ratios.iter().map(|(distance, ratio)| {
-                    (*distance, ratio.map(|ratio| ((ratio.ratio * 100.0).round(), ratio.blocks)))
-                });
-                (line.group.packed, line.goal.unwrap().floor, ratios.collect::<Vec<_>>())
-            })
-            .collect();
-        let (near, far) = (Distance::Near, Distance::Far);
+    fn a_whole_run_has_ten_rows() {
+        let found = lines(&whole_run(|_| 30.0));
+        let named: Vec<_> = found.iter().map(|line| line.own.cell.to_string()).collect();
         assert_eq!(
-            found,
+            named,
             [
-                (false, 1.15, vec![(near, Some((300.0, 4))), (far, None)]),
-                (true, 1.15, vec![(near, Some((200.0, 8))), (far, Some((100.0, 1)))]),
+                "VM2VM, split, 64 B",
+                "VM2VM, packed in-order, 64 B",
+                "VM2VM, split, 1518 B",
+                "VM2VM, packed in-order, 1518 B",
+                "loop with MAC forwarding, split, 64 B",
+                "loop with MAC forwarding, packed in-order, 64 B",
+                "guest to host, split, 64 B",
+                "guest to host, packed in-order, 64 B",
+                "host to guest, split, 64 B",
+                "host to guest, packed in-order, 64 B",
             ]
         );
+        let first = &found[0];
+        let rate = first.own.against(System::Testpmd).unwrap();
+        let rounded = |ratio: f64| (ratio * 100.0).round() as u32;
+        assert_eq!((rounded(rate.rate.ratio), rate.rate.blocks, first.own.starts), (150, 8, 2));
+        assert_eq!(rate.by_start.iter().copied().map(rounded).collect::<Vec<_>>(), [150, 150]);
+        let learning = first.learning.as_ref().unwrap();
+        assert!(
+            learning.against(System::OvsLearning).is_some() && learning.against(System::Testpmd).is_none()
+        );
+        assert!(found[4].ovs.is_none() && found[4].learning.is_none());
+    }
+
+    #[test]
+    fn of_two_latency_classes_the_one_with_more_rounds_is_shown() {
+        let found = lines(&whole_run(|round| if round < 3 { 30.0 } else { 130.0 }));
+        assert_eq!(found.len(), 10);
+        assert!(found.iter().all(|line| line.own.rounds == 5 && line.own.class.name() == "high"));
+        assert!(found.iter().all(|line| line.testpmd.as_ref().unwrap().class.name() == "high"));
     }
 }

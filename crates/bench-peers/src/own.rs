@@ -24,6 +24,10 @@ impl Bench<'_> {
                 self.generator_cell(&cell(frame_bytes), pairs, &mut ends)?;
             }
             drop(ends);
+            // A search is its own start of the rings, and is done once.
+            if self.start > 0 {
+                continue;
+            }
             // The incumbent and one of ours are enough: a search is many trials.
             let searched = |system| system != System::TautlineLearning;
             let mut ends = self.connect(topology, path, self.order.search_ring, pairs, searched)?;
@@ -49,7 +53,7 @@ impl Bench<'_> {
             if pair.device.sockets.len() != topology.ports() || !wanted(system) {
                 continue;
             }
-            match Generator::connect(&pair.device, path, entries, self.order.pages) {
+            match Generator::connect(&pair.device, path, entries, self.order.setup.pages) {
                 Ok(generator) => ends.push((at, generator)),
                 Err(error) => {
                     let what = format!("{}, own generator, {}", system.name(), path.name());
@@ -63,9 +67,9 @@ impl Bench<'_> {
     fn generator_cell(&mut self, cell: &Cell, pairs: &mut [Pair], ends: &mut Ends) -> anyhow::Result<()> {
         let mut lost: Vec<usize> = Vec::new();
         let mut rounds = self.rounds(cell, ends.len())?;
-        let wanted = self.order.rounds_at(cell.frame_bytes);
-        while rounds.number < wanted {
-            let round = rounds.number;
+        let begin = rounds.number;
+        while rounds.number < rounds.end {
+            let (round, wanted) = (rounds.number, rounds.end);
             if self.is_late() {
                 let line = format!("{cell}, own generator: {round} of {wanted} rounds for lack of time");
                 self.results.left_out.push(line);
@@ -83,7 +87,7 @@ impl Bench<'_> {
                 }
                 let system = device.system;
                 self.progress.doing(&format!("{cell}: {}, own generator", system.name()));
-                let first = round == 0;
+                let first = round == begin;
                 let done = self.until_quiet(cell, system, round, |bench| {
                     bench.generator_trial(cell, device, generator, first)
                 });

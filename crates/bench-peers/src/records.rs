@@ -7,11 +7,12 @@ use serde::Serialize;
 use traffic::search::tst009;
 
 use crate::cell::{Cell, System};
+use crate::programs::Program;
 use crate::siblings::ArithmeticNs;
 use crate::usage::Usage;
 
 /// Format of the file.
-const SCHEMA: &str = "tautline-bench-peers-1";
+const SCHEMA: &str = "tautline-bench-peers-2";
 
 /// How it was to be measured.
 #[derive(Clone, Debug, Serialize)]
@@ -27,8 +28,12 @@ pub struct Plan {
     pub limit_s: u64,
     /// Steal or other load made a trial invalid; false where that was switched off.
     pub noise_limits: bool,
+    /// Starts of the systems of each ring path, over which the rounds are spread.
+    pub starts: u32,
     /// Drivers and DPDK's switches had memory of huge pages.
     pub huge_pages: bool,
+    /// Why not, where they were asked for.
+    pub no_huge_pages: Option<String>,
 }
 
 /// One trial of one system.
@@ -36,6 +41,9 @@ pub struct Plan {
 pub struct Trial {
     pub cell: Cell,
     pub system: System,
+    /// Of the systems of its ring path. What differs from one start to the next, as the placement of memory, is the
+    /// same in all of its rounds.
+    pub start: u32,
     /// In each round every system of a cell has its turn; the next round goes the other way round.
     pub round: u32,
     /// 0 for the first try.
@@ -70,6 +78,10 @@ impl From<Usage> for UsageRecord {
     }
 }
 
+/// Shares of the rate without loss at which latency is measured. At all of it the queues are full whenever anybody
+/// pauses, and the generator is at its own limit.
+pub const LATENCY_PERCENT: [u8; 3] = [10, 50, 90];
+
 /// The highest rate without loss, found by our generator.
 #[derive(Clone, Debug, Serialize)]
 pub struct ZeroLoss {
@@ -79,8 +91,9 @@ pub struct ZeroLoss {
     pub maximum_fps: f64,
     /// Lanes that were offered the load that the search names, at the same time.
     pub lanes: u32,
-    /// The middle and the 99th centile of the latency at the rate that was found; where there is one.
-    pub latency_ns: Option<(u64, u64)>,
+    /// The middle and the 99th centile of the latency at each of [`LATENCY_PERCENT`] of the rate that was found. None where
+    /// there is no such rate, or the generator was late.
+    pub latency_ns: [Option<(u64, u64)>; LATENCY_PERCENT.len()],
     /// Searches, one of which is this: as long as the machine was not the same at the end as at the beginning, the
     /// generator kept too little of the maximum, or nothing was decided, it was searched again.
     pub searches: u32,
@@ -91,7 +104,7 @@ pub struct ZeroLoss {
 
 /// What moving the same lines between the two cores allows, in one round of a cell.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct BoundRecord {
+pub struct LimitRecord {
     pub cell: Cell,
     pub round: u32,
     pub lines_to_switch: usize,
@@ -101,11 +114,15 @@ pub struct BoundRecord {
     pub frames_per_second: f64,
 }
 
-/// What DPDK's driver says that it uses, by path of the ring.
+/// What DPDK's driver says that it uses with a system.
 #[derive(Clone, Debug, Serialize)]
-pub struct DriverPaths {
+pub struct CodePath {
     pub path: crate::cell::RingPath,
+    pub system: System,
+    /// The functions that send and receive, as it words them.
     pub words: Vec<String>,
+    /// What both agreed on, by VIRTIO's names.
+    pub features: String,
 }
 
 /// A part of the run and how long it took.
@@ -121,10 +138,10 @@ pub struct Results {
     pub schema: &'static str,
     pub started: String,
     pub host: HostFacts,
-    pub versions: Vec<String>,
+    pub programs: Vec<Program>,
     pub plan: Plan,
-    pub driver_paths: Vec<DriverPaths>,
-    pub bounds: Vec<BoundRecord>,
+    pub code_paths: Vec<CodePath>,
+    pub cache_transfer_limits: Vec<LimitRecord>,
     pub trials: Vec<Trial>,
     pub zero_loss: Vec<ZeroLoss>,
     /// What was not measured, and why.
@@ -134,15 +151,15 @@ pub struct Results {
 
 impl Results {
     /// Nothing is measured yet.
-    pub fn new(started: String, host: HostFacts, versions: Vec<String>, plan: Plan) -> Self {
+    pub fn new(started: String, host: HostFacts, programs: Vec<Program>, plan: Plan) -> Self {
         Results {
             schema: SCHEMA,
             started,
             host,
-            versions,
+            programs,
             plan,
-            driver_paths: Vec::new(),
-            bounds: Vec::new(),
+            code_paths: Vec::new(),
+            cache_transfer_limits: Vec::new(),
             trials: Vec::new(),
             zero_loss: Vec::new(),
             left_out: Vec::new(),
@@ -170,6 +187,7 @@ pub fn trial_for_tests(link: crate::cell::Link, system: System, frames_per_secon
     Trial {
         cell,
         system,
+        start: 0,
         round: 0,
         attempt: 0,
         frames_per_second,
@@ -188,13 +206,25 @@ pub fn trial_for_tests(link: crate::cell::Link, system: System, frames_per_secon
 /// A run in which nothing was measured.
 #[cfg(test)]
 pub fn results_for_tests() -> Results {
+    use crate::programs::Role;
     let host = HostFacts {
         cpu_model: "Some CPU".to_owned(),
         cpus_online: 2,
         kernel: "6.1.0 #1 SMP".to_owned(),
         ..HostFacts::default()
     };
-    let versions = ["tautline 0.1.0", "DPDK 22.11", "Open vSwitch 3.1"].map(str::to_owned).to_vec();
+    let program = |role, version: &str| Program {
+        role,
+        version: version.to_owned(),
+        build: "as packaged".to_owned(),
+        file: Default::default(),
+    };
+    let programs = vec![
+        program(Role::Tautline, "tautline 0.1.0"),
+        program(Role::Testpmd, "DPDK 26.07.0"),
+        program(Role::TestpmdDriver, "DPDK 22.11.11"),
+        program(Role::Ovs, "Open vSwitch 3.1.0"),
+    ];
     let plan = Plan {
         quick: false,
         rounds: 1,
@@ -205,7 +235,9 @@ pub fn results_for_tests() -> Results {
         switch_cpu: 1,
         limit_s: 60,
         noise_limits: true,
-        huge_pages: false,
+        starts: 1,
+        huge_pages: true,
+        no_huge_pages: None,
     };
-    Results::new("2026-01-02T03:04:05Z".to_owned(), host, versions, plan)
+    Results::new("2026-01-02T03:04:05Z".to_owned(), host, programs, plan)
 }

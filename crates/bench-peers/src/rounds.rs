@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use measure::Verdict;
 
 use crate::bench::Bench;
-use crate::bounds;
 use crate::cell::Cell;
 use crate::records::Trial;
+use crate::transfer_limit;
 
 /// A rate over the same rate a moment before, on a machine that has not changed.
 pub const STEADY: std::ops::RangeInclusive<f64> = 0.75..=1.33;
@@ -21,10 +21,12 @@ const QUIET_ENOUGH: usize = 3;
 pub struct Rounds {
     /// The one that is being measured.
     pub number: u32,
+    /// The one behind the last of this start.
+    pub end: u32,
     /// Rounds that may still be thrown away.
     repeats: u32,
-    /// What the bound was before it.
-    bound_fps: f64,
+    /// What the cache-transfer limit was before it.
+    limit_fps: f64,
     /// Those that take turns.
     systems: u64,
     /// Its first trial, by its place among the results.
@@ -34,35 +36,37 @@ pub struct Rounds {
 }
 
 impl Bench<'_> {
-    /// Begins with what the machine allows now.
+    /// Those of this start; begins with what the machine allows now.
     pub fn rounds(&self, cell: &Cell, systems: usize) -> anyhow::Result<Rounds> {
-        let bound_fps = bounds::frames_per_second(cell, self.order.pages, self.place.cpus())?;
+        let rounds = self.order.rounds_in(self.start, cell.frame_bytes);
+        let limit_fps = transfer_limit::frames_per_second(cell, self.order.setup.pages, self.place.cpus())?;
         let first_trial = self.results.trials.len();
         Ok(Rounds {
-            number: 0,
+            number: rounds.start,
+            end: rounds.end,
             repeats: REPEATS,
-            bound_fps,
+            limit_fps,
             systems: systems as u64,
             first_trial,
             first_of_cell: first_trial,
         })
     }
 
-    /// The bound has its turn while the systems rest. Where it is another than before the round, what was measured
+    /// The cache-transfer limit has its turn while the systems rest. Where it is another than before the round, what was measured
     /// first and what was measured last are not to be held against each other: the round is thrown away.
     pub fn end_round(&mut self, cell: &Cell, rounds: &mut Rounds) -> anyhow::Result<()> {
-        let bound_fps = bounds::frames_per_second(cell, self.order.pages, self.place.cpus())?;
-        let steady = STEADY.contains(&(bound_fps / rounds.bound_fps));
-        rounds.bound_fps = bound_fps;
+        let limit_fps = transfer_limit::frames_per_second(cell, self.order.setup.pages, self.place.cpus())?;
+        let steady = STEADY.contains(&(limit_fps / rounds.limit_fps));
+        rounds.limit_fps = limit_fps;
         let final_try = rounds.repeats == 0 || self.is_behind();
         if steady || final_try || !self.order.noise_limits {
-            self.results.bounds.push(bounds::record(cell, self.order.pages, rounds.number, bound_fps));
+            let record = transfer_limit::record(cell, self.order.setup.pages, rounds.number, limit_fps);
+            self.results.cache_transfer_limits.push(record);
             rounds.number += 1;
             self.done += rounds.systems;
         } else {
             for trial in &mut self.results.trials[rounds.first_trial..] {
-                trial.verdict =
-                    Verdict::Discarded("a line's way between the cores changed its cost".to_owned());
+                trial.verdict = Verdict::Discarded("the core-to-core latency changed".to_owned());
             }
             rounds.repeats -= 1;
         }

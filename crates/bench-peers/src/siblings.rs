@@ -1,17 +1,17 @@
-//! Trials on whole cores. Where a host runs other work on the second thread of a core, that core does half as much;
+//! Trials on cores that their SMT siblings leave alone. Where a host runs other work on the second thread of a core, that core does half as much;
 //! it is time stolen that no counter of a guest tells, and it comes and goes within seconds.
 use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::bench::Bench;
-use crate::cell::{Cell, Link, has_goals};
+use crate::cell::{Cell, Link, is_headline};
 use crate::order::Order;
 
 /// A core that takes this much longer than it did at best in this run has its other thread at work. It takes up to
 /// twice as long; where the other thread does little but wait for memory, a sixth longer.
 const SHARED: f64 = 1.08;
-/// The part of the time so far that may go into waiting for whole cores.
+/// The part of the time so far that may go into waiting for undisturbed cores.
 const WAITING_SHARE: f64 = 0.4;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -46,8 +46,8 @@ impl Bench<'_> {
         Ok((now_ns, self.siblings.is_shared(now_ns)))
     }
 
-    /// Waits until both cores are whole, as long as that is worth it.
-    pub fn wait_for_whole_cores(&mut self, cell: &Cell) -> anyhow::Result<(ArithmeticNs, bool)> {
+    /// Waits until both cores are SMT-undisturbed, as long as that is worth it.
+    pub fn wait_for_undisturbed_cores(&mut self, cell: &Cell) -> anyhow::Result<(ArithmeticNs, bool)> {
         loop {
             let (now_ns, shared) = self.look_at_siblings()?;
             if !shared || !self.may_wait(cell) {
@@ -58,10 +58,10 @@ impl Bench<'_> {
         }
     }
 
-    /// For figures that have goals, and while there is time.
+    /// For the smallest and the largest frames, and while there is time.
     pub fn may_wait(&self, cell: &Cell) -> bool {
         let Order { noise_limits, begin, .. } = *self.order;
-        let of_use = matches!(cell.link, Link::Ring(_)) && has_goals(cell.frame_bytes);
+        let of_use = matches!(cell.link, Link::Ring(_)) && is_headline(cell.frame_bytes);
         let waited_much = self.siblings.waited > begin.elapsed().mul_f64(WAITING_SHARE);
         noise_limits && of_use && !waited_much && !self.is_behind()
     }

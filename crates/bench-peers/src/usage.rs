@@ -81,8 +81,12 @@ pub fn of_testpmd(text: &str, sends_only: bool, elapsed_ns: f64) -> Option<Readi
         return Some(Reading { elapsed_ns, frames: offered - refused, spent });
     }
     let frames = number(whole, "RX-packets:")?;
-    // Nothing is said of cycles before the first packet.
-    let busy = number(whole, "(total cycles=").unwrap_or(0.0);
+    // Older versions call them total, but count those of polls that moved something as well.
+    let busy = match number(whole, "(busy cycles=").or_else(|| number(whole, "(total cycles=")) {
+        // Nothing is said of cycles before the first packet.
+        None if frames == 0.0 => 0.0,
+        busy => busy?,
+    };
     Some(Reading { elapsed_ns, frames, spent: Spent::Cycles { busy, mhz: number(whole, ") at ") } })
 }
 
@@ -124,6 +128,11 @@ mod tests {
             of_testpmd("Accumulated forward statistics RX-packets: 0 RX-dropped: 0", false, 0.0).unwrap();
         let usage = before.until(&of_testpmd(text, false, 20_000.0).unwrap(), None);
         assert_eq!(usage, Usage { idle_share: Some(0.5), busy_ns_per_frame: Some(10.0) });
+        // Newer versions.
+        let newer = of_testpmd(&text.replace("(total cycles=", "(busy cycles="), false, 20_000.0).unwrap();
+        assert_eq!(before.until(&newer, None), usage);
+        // Frames that took no cycles are not believed.
+        assert!(of_testpmd(&text.replace("cycles=", "turns="), false, 20_000.0).is_none());
         let sender = of_testpmd(text, true, 1.0).unwrap();
         let nothing =
             Reading { elapsed_ns: 0.0, frames: 0.0, spent: Spent::Sending { offered: 0.0, refused: 0.0 } };

@@ -10,7 +10,7 @@ use crate::cell::{Cell, System};
 use crate::generator::Generator;
 use crate::order::SEARCHING;
 use crate::own::Ends;
-use crate::records::ZeroLoss;
+use crate::records::{LATENCY_PERCENT, ZeroLoss};
 use crate::rounds::STEADY;
 
 /// Trials of the maximum before a search for zero loss, and after it.
@@ -120,10 +120,12 @@ impl Bench<'_> {
         }
         let Found { maximum_fps, search, .. } = best.context("no search")?;
         let found = search.finding.decided_lower().map(|load| load.frames_per_second() as f64);
-        let latency_ns = match found {
-            Some(fps) => generator.latency(fps, self.order.search_trial)?,
-            None => None,
-        };
+        let mut latency_ns = [None; LATENCY_PERCENT.len()];
+        for (percent, latency_ns) in LATENCY_PERCENT.into_iter().zip(&mut latency_ns) {
+            if let Some(fps) = found {
+                *latency_ns = generator.latency(fps * f64::from(percent) / 100.0, self.order.search_trial)?;
+            }
+        }
         Ok(ZeroLoss { cell: *cell, system, maximum_fps, lanes, latency_ns, searches, given_up, search })
     }
 

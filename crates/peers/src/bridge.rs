@@ -13,7 +13,7 @@ const NETFILTER: &str = "/proc/sys/net/bridge";
 /// Nobody but the drivers of the TAPs says anything: no spanning tree, no multicast snooping, no IPv6
 /// addresses that would be announced. Nor does netfilter see the frames: where the kernel has it on bridges
 /// it is on from the start, and cuts IP packets that are longer than the MTU into fragments, so that other
-/// frames arrive than were sent. A frame of 1518 bytes has such a packet.
+/// frames arrive than were sent.
 pub struct Bridge {
     namespace: Netns,
 }

@@ -24,6 +24,7 @@ const MEMORY_MIB: u64 = 384;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pages: Pages,
+    folder: Option<PathBuf>,
     options: Vec<(String, String)>,
 }
 
@@ -32,6 +33,13 @@ impl Settings {
     /// `pmd-cpu-mask` is the highest CPU alone otherwise.
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The build in this folder: where it was installed to (`--prefix`, `DESTDIR`), where a package was unpacked to, or
+    /// where it was built. The one that set-up fetched, or the installed one, otherwise.
+    pub fn folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.folder = folder;
         self
     }
 
@@ -68,54 +76,73 @@ pub struct PortStats {
     pub tx_dropped: u64,
 }
 
+/// The programs of one build.
 struct Tools {
-    root: PathBuf,
+    vswitchd: PathBuf,
+    database: PathBuf,
+    schema: PathBuf,
+    tool: PathBuf,
+    vsctl: PathBuf,
+    ofctl: PathBuf,
+    appctl: PathBuf,
 }
 
 impl Tools {
     /// Set-up unpacks the packages into the cache; an installed one is taken where it has not.
-    fn find(needs: &mut Requirements) -> Self {
+    fn find(named: Option<&Path>, needs: &mut Requirements) -> Self {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-        let unpacked = cache.map(|cache| cache.join("tautline/openvswitch")).filter(|folder| folder.is_dir());
-        let tools = Self { root: unpacked.unwrap_or_else(|| "/".into()) };
-        let all = [
-            tools.vswitchd(),
-            tools.database(),
-            tools.schema(),
-            tools.program("ovsdb-tool"),
-            tools.program("ovs-vsctl"),
-            tools.program("ovs-ofctl"),
-            tools.program("ovs-appctl"),
-        ];
-        for file in all {
-            needs.path(&file, "Open vSwitch with DPDK: scripts/setup.sh test fetches it");
+        let unpacked =
+            || cache.map(|cache| cache.join("tautline/openvswitch")).filter(|folder| folder.is_dir());
+        let root = named.map(Path::to_owned).or_else(unpacked).unwrap_or_else(|| "/".into());
+        let remedy = match named {
+            Some(_) => "Open vSwitch with DPDK: name the folder it was built in or installed to",
+            None => "Open vSwitch with DPDK: scripts/setup.sh test fetches it",
+        };
+        // As Debian installs it, as `make install` does, and where it was built.
+        let mut first = |places: &[&str]| {
+            let mut places = places
+                .iter()
+                .flat_map(|place| ["usr", "usr/local", ""].map(|top| root.join(top).join(place)));
+            places.clone().find(|path| path.is_file()).unwrap_or_else(|| {
+                let place = places.next().unwrap_or_default();
+                needs.path(&place, remedy);
+                place
+            })
+        };
+        let utility = |name: &str| [format!("bin/{name}"), format!("utilities/{name}")];
+        let mut in_bin = |name: &str| first(&utility(name).each_ref().map(String::as_str));
+        Self {
+            vsctl: in_bin("ovs-vsctl"),
+            ofctl: in_bin("ovs-ofctl"),
+            appctl: in_bin("ovs-appctl"),
+            tool: first(&["bin/ovsdb-tool", "ovsdb/ovsdb-tool"]),
+            vswitchd: first(&[
+                "lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
+                "sbin/ovs-vswitchd",
+                "vswitchd/ovs-vswitchd",
+            ]),
+            database: first(&["sbin/ovsdb-server", "ovsdb/ovsdb-server"]),
+            schema: first(&["share/openvswitch/vswitch.ovsschema", "vswitchd/vswitch.ovsschema"]),
         }
-        tools
-    }
-
-    fn vswitchd(&self) -> PathBuf {
-        self.root.join("usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
-    }
-
-    fn database(&self) -> PathBuf {
-        self.root.join("usr/sbin/ovsdb-server")
-    }
-
-    fn schema(&self) -> PathBuf {
-        self.root.join("usr/share/openvswitch/vswitch.ovsschema")
-    }
-
-    fn program(&self, name: &str) -> PathBuf {
-        self.root.join("usr/bin").join(name)
     }
 }
 
-/// What the switch that would be started says of its version; `None` where there is none.
-pub fn version() -> Option<String> {
-    let tools = Tools::find(&mut Requirements::new());
-    let output = process::run(Command::new(tools.vswitchd()).arg("--version"), LIMIT).ok()?;
-    output.stdout.lines().next().map(str::to_owned)
+/// The file of a build's switch, and what it says of its version and of DPDK's.
+pub fn version(folder: Option<&Path>) -> Result<(PathBuf, String), Error> {
+    let mut needs = Requirements::new();
+    let tools = Tools::find(folder, &mut needs);
+    needs.met()?;
+    let said = succeed(
+        process::run(Command::new(&tools.vswitchd).arg("--version"), LIMIT)?,
+        "asking Open vSwitch for its version",
+    )?;
+    let words = said.lines().filter_map(|line| match line.split_once("(Open vSwitch) ") {
+        Some((_, version)) => Some(format!("Open vSwitch {version}")),
+        None => line.starts_with("DPDK ").then(|| line.to_owned()),
+    });
+    let words = words.collect::<Vec<_>>().join(" with ");
+    Ok((tools.vswitchd, words))
 }
 
 impl OvsDpdk {
@@ -127,7 +154,7 @@ impl OvsDpdk {
     fn start(settings: Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         needs.root();
-        let tools = Tools::find(&mut needs);
+        let tools = Tools::find(settings.folder.as_deref(), &mut needs);
         let setpriv = needs.program("setpriv", "util-linux");
         settings.pages.require(MEMORY_MIB, &mut needs);
         needs.met()?;
@@ -141,18 +168,18 @@ impl OvsDpdk {
         };
         let at = |name: &str| folder.path().join(name).display().to_string();
 
-        let mut create = Command::new(tools.program("ovsdb-tool"));
-        create.arg("create").arg(at("conf.db")).arg(tools.schema());
+        let mut create = Command::new(&tools.tool);
+        create.arg("create").arg(at("conf.db")).arg(&tools.schema);
         succeed(
             process::run(in_folder(&mut create, folder.path()), LIMIT)?,
             "making Open vSwitch's database",
         )?;
-        let mut server = inside(&tools.database());
+        let mut server = inside(&tools.database);
         server.arg(at("conf.db")).arg(format!("--remote=punix:{}", at("db.sock")));
         server.args([format!("--unixctl={}", at("db.ctl")), "--no-chdir".into(), "-vsyslog:off".into()]);
         let database = Process::start("Open vSwitch's database", &mut server)?;
 
-        let mut vswitchd = inside(&tools.vswitchd());
+        let mut vswitchd = inside(&tools.vswitchd);
         vswitchd.arg(format!("unix:{}", at("db.sock"))).arg(format!("--unixctl={}", at("ctl")));
         vswitchd.args(["--no-chdir", "-vsyslog:off", "-vconsole:info"]);
 
@@ -261,21 +288,22 @@ impl OvsDpdk {
     /// Runs `ovs-appctl` with these words, for the switch.
     pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
         self.tool(
-            "ovs-appctl",
+            &self.tools.appctl,
             [&["-t", &self.folder.path().join("ctl").display().to_string()], words].concat(),
         )
     }
 
     fn ofctl(&self, words: &[&str]) -> Result<String, Error> {
-        self.tool("ovs-ofctl", words.to_vec())
+        self.tool(&self.tools.ofctl, words.to_vec())
     }
 
     fn management(&self) -> String {
         format!("unix:{}", self.folder.path().join(format!("{BRIDGE}.mgmt")).display())
     }
 
-    fn tool(&self, name: &str, words: Vec<&str>) -> Result<String, Error> {
-        let mut command = Command::new(self.tools.program(name));
+    fn tool(&self, program: &Path, words: Vec<&str>) -> Result<String, Error> {
+        let mut command = Command::new(program);
+        let name = program.file_name().unwrap_or_default().display();
         in_folder(command.args(&words), self.folder.path());
         succeed(process::run(&mut command, LIMIT)?, &format!("{name} {}", words.join(" ")))
     }
@@ -309,7 +337,7 @@ impl PortStats {
 }
 
 fn vsctl(tools: &Tools, folder: &Path, words: &[&str]) -> Result<String, Error> {
-    let mut command = Command::new(tools.program("ovs-vsctl"));
+    let mut command = Command::new(&tools.vsctl);
     command.arg(format!("--db=unix:{}", folder.join("db.sock").display()));
     command.args([&format!("--timeout={}", LIMIT.as_secs() - 5), "--retry", "--no-syslog"]).args(words);
     in_folder(&mut command, folder);

@@ -51,6 +51,36 @@ fn two_drivers_talk_through_the_switch() {
     assert!(!std::path::Path::new(&format!("/proc/{id}")).exists());
 }
 
+/// A build that was installed somewhere by `make install`: other places than a package's.
+#[test]
+fn another_build_is_what_runs() {
+    let (program, said) = ovs::version(None).unwrap();
+    assert!(said.starts_with("Open vSwitch ") && said.contains(" with DPDK "), "{said}");
+    let top = program.ancestors().find(|folder| folder.join("usr/sbin/ovsdb-server").is_file()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("sbin/ovs-vswitchd");
+    for name in ["sbin", "bin", "share"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let link =
+        |from: &str, to: &str| std::os::unix::fs::symlink(top.join(from), folder.path().join(to)).unwrap();
+    std::os::unix::fs::symlink(&program, &other).unwrap();
+    link("usr/sbin/ovsdb-server", "sbin/ovsdb-server");
+    link("usr/share/openvswitch", "share/openvswitch");
+    for name in ["ovsdb-tool", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"] {
+        link(&format!("usr/bin/{name}"), &format!("bin/{name}"));
+    }
+    let named = Some(folder.path().to_owned());
+    assert_eq!(ovs::version(named.as_deref()).unwrap(), (other.clone(), said));
+    let switch = ovs::Settings::default().folder(named).start().unwrap();
+    let words = std::fs::read(format!("/proc/{}/cmdline", switch.id())).unwrap();
+    assert!(words.starts_with(other.as_os_str().as_encoded_bytes()), "{}", String::from_utf8_lossy(&words));
+    // What is not there is named.
+    std::fs::remove_file(folder.path().join("bin/ovs-ofctl")).unwrap();
+    let error = ovs::version(Some(folder.path())).unwrap_err().to_string();
+    assert!(error.contains("ovs-ofctl") && error.contains("name the folder"), "{error}");
+}
+
 /// The guest's ports listen; Open vSwitch connects. With offloads as QEMU and the switch agree on them.
 #[test]
 fn a_guest_talks_to_itself_through_the_switch() {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use peers::pages::{Grown, held_kib};
-use peers::testpmd::{Forward, Settings, Vdev};
+use peers::testpmd::{self, Forward, Settings, Vdev};
 use peers::{Pages, Testpmd};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -41,6 +41,60 @@ fn path(vdev: impl Fn(Vdev) -> Vdev, transmit: &str, receive: &str) {
 #[test]
 fn split_standard() {
     path(|vdev| vdev.mergeable(false).in_order(false), "standard", "standard");
+}
+
+/// The driver's build is another file than the device's, and says what it is.
+#[test]
+fn another_build_is_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let installed = testpmd::version(None).unwrap();
+    let other = folder.path().join("other-testpmd");
+    std::fs::copy(&installed.program, &other).unwrap();
+    let found = testpmd::version(Some(&other)).unwrap();
+    assert_eq!((&found.program, &found.version), (&other, &installed.version));
+    assert!(
+        found.version.starts_with("DPDK ") && ["static", "shared"].contains(&&*found.linkage),
+        "{found:?}"
+    );
+    let socket = folder.path().join("vhost");
+    let mut device = Testpmd::with_ports([Vdev::vhost(&socket)]).unwrap();
+    let settings = Settings::default().program(Some(other.clone()));
+    let mut driver = settings.port(Vdev::virtio_user(&socket).packed(true)).start().unwrap();
+    let runs = |id: u32| std::fs::read_link(format!("/proc/{id}/exe")).unwrap();
+    assert_eq!(
+        (runs(driver.id()), runs(device.id())),
+        (other, std::fs::canonicalize(installed.program).unwrap())
+    );
+    exchange(&mut device, &mut driver);
+    let missing = Settings::default().program(Some("/no/such/testpmd".into())).start();
+    let error = missing.map(drop).unwrap_err().to_string();
+    assert!(error.contains("/no/such/testpmd"), "{error}");
+}
+
+/// 64 bytes of RFC 2544 are 60 in a buffer; and what driver and device agreed on is known.
+#[test]
+fn sizes_count_the_frame_check_sequence() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vhost");
+    let mut device = Testpmd::with_ports([Vdev::vhost(&socket)]).unwrap();
+    let mut driver = Testpmd::with_ports([Vdev::virtio_user(&socket).in_order(false)]).unwrap();
+    assert_eq!(device.features().unwrap(), None);
+    let (version_1, packed, in_order) = (1 << 32, 1 << 34, 1 << 35);
+    assert_eq!(driver.features().unwrap().unwrap() & (version_1 | packed | in_order), version_1);
+    device.set_forward(Forward::RxOnly).unwrap();
+    device.start_forwarding().unwrap();
+    driver.set_forward(Forward::TxOnly).unwrap();
+    for (bytes, in_buffer) in [(64, 60), (1518, 1514)] {
+        driver.command("clear port stats all").unwrap();
+        driver.set_frame_size(bytes).unwrap();
+        driver.start_forwarding().unwrap();
+        driver.wait_for_stats(0, SOON, |stats| stats.tx_packets > 1000).unwrap();
+        driver.stop_forwarding().unwrap();
+        let stats = driver.stats(0).unwrap();
+        assert_eq!(stats.tx_bytes, in_buffer * stats.tx_packets, "{stats:?}");
+    }
+    let error = driver.set_frame_size(1).unwrap_err().to_string();
+    assert!(error.contains("Segment sizes: 1514"), "{error}");
 }
 
 /// Driver and device, as DPDK is meant to run.

@@ -3,12 +3,14 @@
 mod stats;
 mod vdev;
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 pub use stats::PortStats;
 pub use vdev::{VHOST_NET, Vdev};
 
-use crate::process::{PAUSE, Process, tied};
+use crate::process::{self, PAUSE, Process, tied};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
 use crate::{Error, Netns, Output, Pages, cpus};
@@ -16,6 +18,10 @@ use crate::{Error, Netns, Output, Pages, cpus};
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 const PROMPT: &str = "testpmd> ";
+const PACKAGES: &str = "dpdk-dev librte-net-virtio23 librte-net-vhost23";
+
+/// What no virtual port carries: RFC 2544 counts it, testpmd does not.
+const FCS_BYTES: u16 = 4;
 
 /// What testpmd does with packets (its `set fwd`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +64,7 @@ fn memory_mib(pages: Pages) -> u64 {
 /// What testpmd is to be.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    program: Option<PathBuf>,
     pages: Pages,
     vdevs: Vec<Vdev>,
     queue_pairs: Option<u16>,
@@ -90,6 +97,12 @@ impl Settings {
     /// packet threads share one CPU starve each other: give each its own.
     pub fn forwarding_cpu(mut self, cpu: usize) -> Self {
         self.forwarding_cpu = Some(cpu);
+        self
+    }
+
+    /// This build of it; the one that is installed otherwise.
+    pub fn program(mut self, program: Option<PathBuf>) -> Self {
+        self.program = program;
         self
     }
 
@@ -139,7 +152,7 @@ impl Testpmd {
     fn start(settings: Settings, namespace: Option<&Netns>) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         needs.root();
-        needs.program("dpdk-testpmd", "dpdk-dev librte-net-virtio23 librte-net-vhost23");
+        let program = find(settings.program.as_deref(), &mut needs);
         let stdbuf = needs.program("stdbuf", "coreutils");
         let memory_mib = memory_mib(settings.pages);
         settings.pages.require(memory_mib, &mut needs);
@@ -151,7 +164,8 @@ impl Testpmd {
         // two processes that DPDK pins by itself would share one CPU and leave the other idle.
         let cpus = cpus::allowed_list();
         let forwarding = settings.forwarding_cpu.map_or_else(|| cpus.clone(), |cpu| cpu.to_string());
-        command.args(["-oL", "dpdk-testpmd", "-m", &memory_mib.to_string(), "--no-pci", "--no-telemetry"]);
+        command.arg("-oL").arg(&program);
+        command.args(["-m", &memory_mib.to_string(), "--no-pci", "--no-telemetry"]);
         match settings.pages {
             Pages::Small => command.arg("--no-huge"),
             // Without a file system for huge pages, and in one file: a vhost-user device takes eight at the most.
@@ -159,7 +173,8 @@ impl Testpmd {
         };
         command.args(["--no-shconf", "--file-prefix", "peer"]);
         command.args(["--lcores", &format!("0@({cpus}),1@({forwarding})")]);
-        command.args(["--log-level=lib.vhost.config:warning", "--log-level=pmd.net.virtio.*:info"]);
+        // The driver says which features were agreed on, and which paths it took; of packets it says nothing.
+        command.args(["--log-level=lib.vhost.config:warning", "--log-level=pmd.net.virtio.init:debug"]);
         command.env("RUNTIME_DIRECTORY", folder.path());
         if let Some(bits) = settings.simd_bits {
             command.arg(format!("--force-max-simd-bitwidth={bits}"));
@@ -192,6 +207,15 @@ impl Testpmd {
     /// Stops, and chooses what to do with packets from the next start.
     pub fn set_forward(&mut self, forward: Forward) -> Result<(), Error> {
         self.expect(&format!("set fwd {}", forward.name()), "packet forwarding mode")
+    }
+
+    /// From now on packets of its own making are of this size, as RFC 2544 counts it: with the frame check sequence,
+    /// which is in no buffer.
+    pub fn set_frame_size(&mut self, bytes_with_fcs: u16) -> Result<(), Error> {
+        let bytes = bytes_with_fcs.saturating_sub(FCS_BYTES);
+        self.command(&format!("set txpkts {bytes}"))?;
+        // It complains elsewhere of what it does not take.
+        self.expect("show config txpkts", &format!("Segment sizes: {bytes}\n"))
     }
 
     /// Starts to forward.
@@ -254,6 +278,16 @@ impl Testpmd {
         })
     }
 
+    /// The features that its last driver agreed on with its device, as bits of VIRTIO; none where no port is a driver.
+    pub fn features(&self) -> Result<Option<u64>, Error> {
+        // The paths come after them.
+        self.paths()?;
+        let said = self.process.said();
+        let agreed = said.rsplit_once("features after negotiate = ").map_or("", |(_, rest)| rest);
+        let digits = agreed.split(|c: char| !c.is_ascii_hexdigit()).next().unwrap_or_default();
+        Ok(u64::from_str_radix(digits, 16).ok())
+    }
+
     /// All that it has said.
     pub fn said(&self) -> String {
         self.process.said()
@@ -277,5 +311,60 @@ impl Testpmd {
     fn expect(&mut self, line: &str, answer: &str) -> Result<(), Error> {
         let said = self.command(line)?;
         if said.contains(answer) { Ok(()) } else { Err(Error::refused(format!("testpmd's `{line}`"), said)) }
+    }
+}
+
+/// What a build of testpmd says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The file that is run.
+    pub program: PathBuf,
+    /// Such as "DPDK 26.07.0".
+    pub version: String,
+    /// Whether DPDK is in the program or in libraries beside it: "static" or "shared".
+    pub linkage: String,
+}
+
+/// Asks this build, or the one that is installed. It tells its version only where it starts, and ends after its help.
+pub fn version(program: Option<&Path>) -> Result<Version, Error> {
+    let mut needs = Requirements::new();
+    let program = find(program, &mut needs);
+    needs.met()?;
+    let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
+    let mut command = Command::new(&program);
+    command.args([
+        "-v",
+        "--no-huge",
+        "--no-pci",
+        "--no-shconf",
+        "--no-telemetry",
+        "-m",
+        "64",
+        "--",
+        "--help",
+    ]);
+    let output = process::run(command.env("RUNTIME_DIRECTORY", folder.path()), LIMIT)?;
+    let said = output.stdout + &output.stderr;
+    let between = |before: &str, after: &str| {
+        said.lines().find_map(|line| Some(line.split_once(before)?.1.split_once(after)?.0.to_owned()))
+    };
+    match between("RTE Version: '", "'").zip(between("EAL: Detected ", " linkage")) {
+        Some((version, linkage)) => Ok(Version { program, version, linkage }),
+        None => {
+            Err(Error::refused(format!("asking {} for its version", program.display()), process::tail(&said)))
+        }
+    }
+}
+
+/// A named build, or the one that is installed.
+fn find(named: Option<&Path>, needs: &mut Requirements) -> PathBuf {
+    match named {
+        Some(path) => {
+            if !path.is_file() {
+                needs.missing(format!("{} (testpmd: name the file that is run)", path.display()));
+            }
+            path.to_owned()
+        }
+        None => needs.program("dpdk-testpmd", PACKAGES),
     }
 }

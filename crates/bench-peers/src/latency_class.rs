@@ -1,4 +1,4 @@
-//! Trials by how far the cores were from each other. A host that moves virtual CPUs puts them now beside each other
+//! Trials by what a line took from core to core. A host that moves virtual CPUs puts them now beside each other
 //! and now on two dies: two machines in one run, of which no median and no ratio says anything together.
 use anyhow::Context;
 use measure::statistics::median;
@@ -6,84 +6,84 @@ use measure::statistics::median;
 use crate::cpus::Pinned;
 use crate::records::{Results, Trial};
 
-/// What a line costs on far cores over what it costs on near ones, at the least.
-const FAR_OVER_NEAR: f64 = 2.0;
-/// Fewer than one of so many are no distance of their own.
+/// What a line takes in the upper class over what it takes in the lower, at the least.
+const HIGH_OVER_LOW: f64 = 2.0;
+/// Fewer than one of so many are no class of their own.
 const FEW: usize = 20;
 
 /// What a line costs now between the driver's CPU and the switch's, which have nothing else to do.
 pub fn line_ns((driver_cpu, switch_cpu): (usize, usize)) -> anyhow::Result<f64> {
     // It stays on the driver's CPU otherwise.
     let _pinned = Pinned::to(driver_cpu)?;
-    traffic::distance::line_ns(driver_cpu, switch_cpu).context("measuring the cores' distance")
+    traffic::distance::line_ns(driver_cpu, switch_cpu).context("measuring the core-to-core latency")
 }
 
-/// How far the cores were from each other, beside the rest of the run.
+/// The core-to-core latency, beside the rest of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Distance {
+pub enum LatencyClass {
     /// All trials were alike.
     Same,
-    Near,
-    Far,
+    Low,
+    High,
 }
 
-impl Distance {
+impl LatencyClass {
     /// Nothing where there is nothing to tell apart.
     pub fn name(self) -> &'static str {
         match self {
-            Distance::Same => "",
-            Distance::Near => "near",
-            Distance::Far => "far",
+            LatencyClass::Same => "",
+            LatencyClass::Low => "low",
+            LatencyClass::High => "high",
         }
     }
 }
 
-/// The distances that there were in a run.
+/// The classes that there were in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Distances {
+pub enum Classes {
     One,
-    /// A line took less than this on near cores, more on far ones.
+    /// A line took less than this in the lower class, more in the upper.
     Two {
         limit_ns: f64,
     },
 }
 
-impl Distances {
+impl Classes {
     /// Two if a line took twice as long in some trials as in the others; a few trials in a hundred are none.
     pub fn of(results: &Results) -> Self {
         let mut all: Vec<f64> = results.trials.iter().flat_map(|trial| trial.line_ns).collect();
         all.sort_by(f64::total_cmp);
-        let Some(nears) = split(&all) else { return Distances::One };
-        let (near, far) = all.split_at(nears);
-        let few = near.len().min(far.len()) * FEW < all.len();
-        match median(near).zip(median(far)) {
-            Some((near_ns, far_ns)) if !few && far_ns > FAR_OVER_NEAR * near_ns => {
-                Distances::Two { limit_ns: (near[nears - 1] + far[0]) / 2.0 }
+        let Some(lows) = split(&all) else { return Classes::One };
+        let (low, high) = all.split_at(lows);
+        let few = low.len().min(high.len()) * FEW < all.len();
+        match median(low).zip(median(high)) {
+            Some((low_ns, high_ns)) if !few && high_ns > HIGH_OVER_LOW * low_ns => {
+                Classes::Two { limit_ns: (low[lows - 1] + high[0]) / 2.0 }
             }
-            _ => Distances::One,
+            _ => Classes::One,
         }
     }
 
-    pub fn all(self) -> &'static [Distance] {
+    pub fn all(self) -> &'static [LatencyClass] {
         match self {
-            Distances::One => &[Distance::Same],
-            Distances::Two { .. } => &[Distance::Near, Distance::Far],
+            Classes::One => &[LatencyClass::Same],
+            Classes::Two { .. } => &[LatencyClass::Low, LatencyClass::High],
         }
     }
 
-    /// The distance in a trial; none if there are two and it changed.
-    pub fn in_trial(self, trial: &Trial) -> Option<Distance> {
-        let Distances::Two { limit_ns } = self else { return Some(Distance::Same) };
+    /// The class of a trial; none if there are two and it changed.
+    pub fn in_trial(self, trial: &Trial) -> Option<LatencyClass> {
+        let Classes::Two { limit_ns } = self else { return Some(LatencyClass::Same) };
         match trial.line_ns.map(|ns| ns > limit_ns) {
-            [false, false] => Some(Distance::Near),
-            [true, true] => Some(Distance::Far),
+            [false, false] => Some(LatencyClass::Low),
+            [true, true] => Some(LatencyClass::High),
             _ => None,
         }
     }
 
-    /// Median of what a line took at a distance, and in how many trials that count.
-    pub fn line_ns(self, results: &Results, distance: Distance) -> Option<(f64, usize)> {
-        let of = |trial: &&Trial| trial.verdict.counts() && self.in_trial(trial) == Some(distance);
+    /// Median of what a line took in a class, and in how many trials that count.
+    pub fn line_ns(self, results: &Results, class: LatencyClass) -> Option<(f64, usize)> {
+        let of = |trial: &&Trial| trial.verdict.counts() && self.in_trial(trial) == Some(class);
         let all: Vec<f64> = results.trials.iter().filter(of).flat_map(|trial| trial.line_ns).collect();
         Some((median(&all)?, all.len() / 2))
     }
@@ -119,38 +119,38 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_stay_where_they_are_have_one_distance() {
+    fn cores_that_stay_where_they_are_are_of_one_class() {
         // Noise, and one trial in thirty elsewhere.
         let mut trials = vec![[28.0, 31.0]; 30];
         trials[3] = [45.0, 26.0];
         trials[7] = [130.0, 130.0];
         let results = results(&trials);
-        let distances = Distances::of(&results);
-        assert_eq!(distances, Distances::One);
-        assert_eq!(distances.in_trial(&results.trials[7]), Some(Distance::Same));
-        assert_eq!(distances.line_ns(&results, Distance::Same), Some((31.0, 30)));
+        let classes = Classes::of(&results);
+        assert_eq!(classes, Classes::One);
+        assert_eq!(classes.in_trial(&results.trials[7]), Some(LatencyClass::Same));
+        assert_eq!(classes.line_ns(&results, LatencyClass::Same), Some((31.0, 30)));
     }
 
     #[test]
-    fn trials_are_near_or_far_or_neither() {
+    fn trials_are_of_one_class_or_of_none() {
         let results = results(&[[28.0, 30.0], [131.0, 128.0], [27.0, 131.0], [133.0, 29.0], [7.0, 8.0]]);
-        let distances = Distances::of(&results);
-        let found: Vec<_> = results.trials.iter().map(|trial| distances.in_trial(trial)).collect();
-        let (near, far) = (Some(Distance::Near), Some(Distance::Far));
-        // On two threads of one core a line costs next to nothing: that is near as well.
-        assert_eq!(found, [near, far, None, None, near]);
-        assert_eq!(distances.line_ns(&results, Distance::Far), Some((129.5, 1)));
-        assert!(matches!(distances, Distances::Two { limit_ns } if limit_ns > 31.0 && limit_ns < 128.0));
+        let classes = Classes::of(&results);
+        let found: Vec<_> = results.trials.iter().map(|trial| classes.in_trial(trial)).collect();
+        let (low, high) = (Some(LatencyClass::Low), Some(LatencyClass::High));
+        // On two threads of one core a line costs next to nothing: that is the lower class as well.
+        assert_eq!(found, [low, high, None, None, low]);
+        assert_eq!(classes.line_ns(&results, LatencyClass::High), Some((129.5, 1)));
+        assert!(matches!(classes, Classes::Two { limit_ns } if limit_ns > 31.0 && limit_ns < 128.0));
         // Nothing was measured: all is alike.
-        assert_eq!(Distances::of(&results_for_tests()), Distances::One);
+        assert_eq!(Classes::of(&results_for_tests()), Classes::One);
     }
 
     #[test]
-    fn a_pause_of_the_machine_hides_no_distance() {
+    fn a_pause_of_the_machine_hides_no_class() {
         let mut trials = vec![[28.0, 28.0]; 60];
         trials.extend([[131.0, 131.0]; 40]);
         trials.push([5000.0, 28.0]);
-        let distances = Distances::of(&results(&trials));
-        assert!(matches!(distances, Distances::Two { limit_ns } if limit_ns > 28.0 && limit_ns < 131.0));
+        let classes = Classes::of(&results(&trials));
+        assert!(matches!(classes, Classes::Two { limit_ns } if limit_ns > 28.0 && limit_ns < 131.0));
     }
 }

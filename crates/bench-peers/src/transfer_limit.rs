@@ -1,4 +1,4 @@
-//! The bound of a cell: the cache lines of its frames between the two cores, and nothing else.
+//! The cache-transfer limit of a cell: the cache lines of its frames between the two cores, and nothing else.
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -7,7 +7,7 @@ use traffic::bound::{self, LinesPerFrame, Ring, Spacing};
 
 use crate::cell::{Cell, DriverKind, Link, Topology};
 use crate::cpus::Pinned;
-use crate::records::BoundRecord;
+use crate::records::LimitRecord;
 
 /// Length of a turn.
 const TIME: Duration = Duration::from_millis(25);
@@ -31,27 +31,27 @@ fn spacing(driver: DriverKind, dpdk: Pages) -> Spacing {
     }
 }
 
-/// Measures the bound of a cell between rings once: a turn of its own beside the systems', for what a line
+/// Measures the cache-transfer limit of a cell between rings once: a turn of its own beside the systems', for what a line
 /// costs changes from one moment to the next.
 pub fn frames_per_second(
     cell: &Cell,
     dpdk: Pages,
     (driver_cpu, switch_cpu): (usize, usize),
 ) -> anyhow::Result<f64> {
-    let Link::Ring(path) = cell.link else { bail!("{cell}: the bound is one of rings") };
+    let Link::Ring(path) = cell.link else { bail!("{cell}: the cache-transfer limit is one of rings") };
     let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
     let lines = lines(cell.topology, cell.frame_bytes);
     let spacing = spacing(cell.driver, dpdk);
     // It stays on the driver's CPU otherwise.
     let _pinned = Pinned::to(driver_cpu)?;
     bound::frames_per_second(ring, lines, spacing, driver_cpu, switch_cpu, TIME)
-        .context("measuring the bound")
+        .context("measuring the cache-transfer limit")
 }
 
 /// What was measured, for the results.
-pub fn record(cell: &Cell, dpdk: Pages, round: u32, frames_per_second: f64) -> BoundRecord {
+pub fn record(cell: &Cell, dpdk: Pages, round: u32, frames_per_second: f64) -> LimitRecord {
     let lines = lines(cell.topology, cell.frame_bytes);
-    BoundRecord {
+    LimitRecord {
         cell: *cell,
         round,
         lines_to_switch: lines.to_switch,

@@ -1,4 +1,4 @@
-//! The floor: what two TAPs in the kernel's own bridge pass. There are no ring paths, so it is measured once.
+//! What two TAPs in the kernel's own bridge pass. There are no ring paths, so it is measured once.
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const SYSTEM: System = System::KernelBridge;
 
 impl Bench<'_> {
     /// The kernel's bridge; what fails is left out with its reason.
-    pub fn floor(&mut self) -> anyhow::Result<()> {
+    pub fn kernel_bridge(&mut self) -> anyhow::Result<()> {
         if self.order.bridge_sizes.is_empty() {
             return Ok(());
         }
@@ -27,18 +27,18 @@ impl Bench<'_> {
             Ok(bridge) => bridge,
             Err(error) => return self.leave_out(SYSTEM.name(), &error.into()),
         };
-        self.timed("DPDK driver, kernel bridge".to_owned(), |bench| bench.floor_dpdk(&bridge))?;
-        self.timed("own generator, kernel bridge".to_owned(), |bench| bench.floor_generator(&bridge))
+        self.timed("DPDK driver, kernel bridge".to_owned(), |bench| bench.bridge_dpdk(&bridge))?;
+        self.timed("own generator, kernel bridge".to_owned(), |bench| bench.bridge_generator(&bridge))
     }
 
-    fn floor_dpdk(&mut self, bridge: &Bridge) -> anyhow::Result<()> {
-        let Some((tap, mut driver)) = self.floor_driver(bridge)? else { return Ok(()) };
+    fn bridge_dpdk(&mut self, bridge: &Bridge) -> anyhow::Result<()> {
+        let Some((tap, mut driver)) = self.bridge_driver(bridge)? else { return Ok(()) };
         for &frame_bytes in &self.order.bridge_sizes {
             let cell = cell(DriverKind::Dpdk, tap, frame_bytes);
             let trial = self.order.trial;
-            let warm = self.floor_trial(&mut driver, frame_bytes, Duration::from_millis(30));
+            let warm = self.bridge_trial(&mut driver, frame_bytes, Duration::from_millis(30));
             let done = warm.and_then(|_| {
-                self.floor_rounds(&cell, |bench| bench.floor_trial(&mut driver, frame_bytes, trial))
+                self.bridge_rounds(&cell, |bench| bench.bridge_trial(&mut driver, frame_bytes, trial))
             });
             if let Err(error) = done {
                 self.leave_out(&format!("{}, {cell}", SYSTEM.name()), &error)?;
@@ -49,7 +49,7 @@ impl Bench<'_> {
 
     /// DPDK's driver as near to the other systems' as this machine allows: the one of rings where the kernel
     /// serves them, else the one of TAPs.
-    fn floor_driver(&mut self, bridge: &Bridge) -> anyhow::Result<Option<(Tap, Driver)>> {
+    fn bridge_driver(&mut self, bridge: &Bridge) -> anyhow::Result<Option<(Tap, Driver)>> {
         let what = |tap| format!("{}, {}", SYSTEM.name(), cell(DriverKind::Dpdk, tap, 64).link_name());
         for tap in [Tap::VhostNet, Tap::SystemCalls] {
             if tap == Tap::VhostNet && !Path::new(VHOST_NET).exists() {
@@ -59,7 +59,7 @@ impl Bench<'_> {
                 self.results.left_out.push(format!("{}: {why}", what(tap)));
                 continue;
             }
-            match Driver::over_bridge(bridge, tap, self.place.driver_cpu, self.place.switch_cpu) {
+            match Driver::over_bridge(bridge, tap, &self.order.setup, self.place) {
                 Ok(driver) => return Ok(Some((tap, driver))),
                 Err(error) => self.leave_out(&what(tap), &error)?,
             }
@@ -67,7 +67,12 @@ impl Bench<'_> {
         Ok(None)
     }
 
-    fn floor_trial(&self, driver: &mut Driver, frame_bytes: u16, time: Duration) -> anyhow::Result<Measured> {
+    fn bridge_trial(
+        &self,
+        driver: &mut Driver,
+        frame_bytes: u16,
+        time: Duration,
+    ) -> anyhow::Result<Measured> {
         driver.begin(Topology::Vm2vm, frame_bytes)?;
         self.place.interrupt.pause(SETTLE)?;
         // Where the kernel has threads for it, they and their softirqs are on the switch's CPU.
@@ -85,13 +90,13 @@ impl Bench<'_> {
         Ok(measured(frames_per_second, window, noise))
     }
 
-    fn floor_generator(&mut self, bridge: &Bridge) -> anyhow::Result<()> {
+    fn bridge_generator(&mut self, bridge: &Bridge) -> anyhow::Result<()> {
         let sizes: Vec<u16> = self.order.bridge_sizes.clone();
         let sizes = sizes.into_iter().filter(|size| self.order.generator_sizes.contains(size));
         let mut generator: Option<Generator> = None;
         for frame_bytes in sizes {
             let cell = cell(DriverKind::Tautline, Tap::SystemCalls, frame_bytes);
-            let done = self.floor_generator_cell(&cell, bridge, &mut generator);
+            let done = self.bridge_generator_cell(&cell, bridge, &mut generator);
             if let Err(error) = done {
                 self.leave_out(&format!("{}, {cell}, own generator", SYSTEM.name()), &error)?;
                 generator = None;
@@ -101,7 +106,7 @@ impl Bench<'_> {
     }
 
     /// Maximum, then the search.
-    fn floor_generator_cell(
+    fn bridge_generator_cell(
         &mut self,
         cell: &Cell,
         bridge: &Bridge,
@@ -113,7 +118,7 @@ impl Bench<'_> {
         };
         let _pinned = Pinned::to(self.place.driver_cpu)?;
         generator.set_size(cell.topology, cell.frame_bytes, || self.place.interrupt.check())?;
-        self.floor_rounds(cell, |bench| {
+        self.bridge_rounds(cell, |bench| {
             generator.maximum(SETTLE)?;
             let window =
                 Window::start([]).with_softirqs_of(vec![std::process::id()], vec![bench.place.driver_cpu]);
@@ -133,7 +138,7 @@ impl Bench<'_> {
     }
 
     /// All rounds of one cell: there is nobody to take turns with.
-    fn floor_rounds(
+    fn bridge_rounds(
         &mut self,
         cell: &Cell,
         mut trial: impl FnMut(&mut Self) -> anyhow::Result<Measured>,
