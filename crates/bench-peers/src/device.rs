@@ -8,6 +8,7 @@ use nix::unistd::Pid;
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::{OvsDpdk, Pages, Testpmd, ovs};
 use serde_json::Value;
+use traffic::frames::FrameSize;
 
 use crate::cell::{System, Topology};
 use crate::child::LineChild;
@@ -136,7 +137,8 @@ impl Device {
                     *forward = Some(wanted);
                 }
                 if *bytes != frame_bytes {
-                    testpmd.command(&format!("set txpkts {frame_bytes}"))?;
+                    testpmd
+                        .command(&format!("set txpkts {}", FrameSize::with_fcs(frame_bytes)?.in_buffer()))?;
                     *bytes = frame_bytes;
                 }
                 Ok(testpmd.start_forwarding()?)

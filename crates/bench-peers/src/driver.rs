@@ -5,6 +5,7 @@ use anyhow::Context;
 use peers::netns::TapQueues;
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::{Bridge, Pages, Testpmd};
+use traffic::frames::FrameSize;
 
 use crate::cell::{RingPath, Tap, Topology};
 use crate::device::{ADDRESSES, Device, Listener};
@@ -124,7 +125,7 @@ impl Driver {
             self.forward = Some(forward);
         }
         if self.frame_bytes != frame_bytes {
-            self.testpmd.command(&format!("set txpkts {frame_bytes}"))?;
+            self.testpmd.command(&format!("set txpkts {}", FrameSize::with_fcs(frame_bytes)?.in_buffer()))?;
             self.frame_bytes = frame_bytes;
         }
         match forward {

@@ -6,7 +6,7 @@ use crate::search::rfc2544::{BackToBack, FrameLoss};
 use crate::search::{Finding, Load, Record, Share, maximum, mlr};
 
 /// Name and version of the results file.
-pub const SCHEMA: &str = "tautline-rfc2544/1";
+pub const SCHEMA: &str = "tautline-rfc2544/2";
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -36,10 +36,12 @@ pub struct Run {
 /// What was found for one frame length or mix.
 #[derive(Debug, Serialize)]
 pub struct SizeResult {
-    /// The mix, spelled out; lengths as they lie in the buffer, without frame check sequence.
-    pub frames: String,
-    /// Mean length in bytes.
-    pub mean_bytes: f64,
+    /// The size or mix, spelled out, as RFC 2544 counts it: 64 are 60 bytes in a buffer.
+    pub frame_bytes_with_fcs: String,
+    /// Mean of it (layer 2).
+    pub mean_frame_bytes_with_fcs: f64,
+    /// The same with preamble and gap, 20 bytes more: what a frame takes of a link (layer 1).
+    pub mean_frame_bytes_at_layer_1: f64,
     /// What the generator moves by itself.
     pub loopback_fps: f64,
     /// What came through with no condition on loss.

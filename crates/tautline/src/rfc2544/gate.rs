@@ -11,7 +11,7 @@ use crate::exit::Usage;
 ///
 /// ```toml
 /// [[limit]]
-/// frames = "64"          # a size or mix; left out: every one
+/// frame_bytes_with_fcs = "64"   # a size or mix, as in --sizes; left out: every one
 /// min_found_mpps = 1.0   # by the search
 /// min_maximum_mpps = 2.0
 /// percent = 50           # latency at this share of the found rate (0: idle)
@@ -26,7 +26,7 @@ pub struct Gate {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limit {
-    frames: Option<String>,
+    frame_bytes_with_fcs: Option<String>,
     min_found_mpps: Option<f64>,
     min_maximum_mpps: Option<f64>,
     percent: Option<u8>,
@@ -58,11 +58,13 @@ impl Limit {
     fn missed(&self, run: &Run) -> Vec<String> {
         let mut missed = Vec::new();
         let mut any = false;
-        for size in run.sizes.iter().filter(|size| self.frames.as_ref().is_none_or(|f| *f == size.frames)) {
+        let wanted = self.frame_bytes_with_fcs.as_ref();
+        let sizes = run.sizes.iter();
+        for size in sizes.filter(|size| wanted.is_none_or(|wanted| *wanted == size.frame_bytes_with_fcs)) {
             any = true;
             let mut check = |what: &str, held: bool, is: String| {
                 if !held {
-                    missed.push(format!("{} bytes: {what}, but it is {is}", size.frames));
+                    missed.push(format!("{} bytes: {what}, but it is {is}", size.frame_bytes_with_fcs));
                 }
             };
             if let Some(least) = self.min_found_mpps {
@@ -86,7 +88,8 @@ impl Limit {
             }
         }
         if !any {
-            missed.push(format!("{:?}: no such size was measured", self.frames));
+            let wanted = wanted.map_or("any", String::as_str);
+            missed.push(format!("{wanted}: no such size was measured"));
         }
         missed
     }
@@ -98,7 +101,13 @@ mod tests {
 
     #[test]
     fn limits_are_read_and_nonsense_is_refused() {
-        assert_eq!(Gate::parse("[[limit]]\nframes = \"64\"\nmin_found_mpps = 1.0").unwrap().limit.len(), 1);
+        assert_eq!(
+            Gate::parse("[[limit]]\nframe_bytes_with_fcs = \"64\"\nmin_found_mpps = 1.0")
+                .unwrap()
+                .limit
+                .len(),
+            1
+        );
         for wrong in
             ["", "[[limit]]\nmin_mpps = 1", "[[limit]]\nmax_p99_us = 5.0", "[[limit]]\npercent = 300"]
         {

@@ -112,8 +112,9 @@ pub fn size(
         .back_to_back
         .map(|how| back_to_back::searched(&mut bench, how, search.throughput(), range.max(), loopback_fps));
     Ok(SizeResult {
-        frames: mix.to_string(),
-        mean_bytes: mix.mean_bytes(),
+        frame_bytes_with_fcs: mix.to_string(),
+        mean_frame_bytes_with_fcs: mix.mean_bytes_with_fcs(),
+        mean_frame_bytes_at_layer_1: mix.mean_bytes_at_layer_1(),
         loopback_fps,
         maximum,
         most_fps: most,

@@ -22,7 +22,10 @@ pub fn figures(run: &Run) -> Figures {
     facts.extend(show::labels(run).into_iter().map(|label| ("label".to_owned(), label)));
     facts.extend(run.ports.iter().map(|port| ("port".to_owned(), port.clone())));
     let of_each = |points: fn(&SizeResult) -> Vec<(f64, f64)>| {
-        run.sizes.iter().map(|size| (format!("{} bytes", size.frames), points(size))).collect::<Vec<_>>()
+        run.sizes
+            .iter()
+            .map(|size| (format!("{} bytes", size.frame_bytes_with_fcs), points(size)))
+            .collect::<Vec<_>>()
     };
     let latency = |quantile: f64| {
         run.sizes
@@ -32,7 +35,7 @@ pub fn figures(run: &Run) -> Figures {
                 let at = |l: &traffic::results::Latency| {
                     (l.load_fps as f64 / 1e6, l.histogram.quantile_ns(quantile) as f64)
                 };
-                (format!("{} bytes", size.frames), points.map(at).collect())
+                (format!("{} bytes", size.frame_bytes_with_fcs), points.map(at).collect())
             })
             .collect::<Vec<_>>()
     };

@@ -57,11 +57,13 @@ fn rates(run: &Run) -> Table {
         let disturbed = if size.maximum.disturbed { DISTURBED } else { "" };
         let limited = if is_software(run) { "not told" } else { size.maximum.bottleneck() };
         vec![
-            size.frames.clone(),
+            size.frame_bytes_with_fcs.clone(),
             mega(size.maximum.received_fps) + disturbed,
             rate.map_or_else(|| "-".to_owned(), mega),
             upper(&size.search).map_or_else(String::new, mega_load),
-            rate.map_or_else(String::new, |fps| format!("{:.3}", fps * size.mean_bytes * 8.0 / 1e9)),
+            rate.map_or_else(String::new, |fps| {
+                format!("{:.3}", fps * size.mean_frame_bytes_at_layer_1 * 8.0 / 1e9)
+            }),
             rate.filter(|_| size.maximum.received_fps > 0.0)
                 .map_or_else(String::new, |fps| format!("{:.2}", fps / size.maximum.received_fps)),
             limited.to_owned(),
@@ -73,7 +75,7 @@ fn rates(run: &Run) -> Table {
         "maximum Mpps",
         "found Mpps",
         "not at Mpps",
-        "found Gbit/s",
+        "layer 1 Gbit/s",
         "of maximum",
         "limited by",
         "trials (disturbed)",
@@ -125,7 +127,9 @@ fn rate_notes(run: &Run) -> Vec<String> {
         format!(
             "maximum: as much as the device takes, whatever it loses; the median of trials of {seconds:.3} s."
         ),
-        "Lengths are those in the buffers, without frame check sequence.".to_owned(),
+        "bytes: as RFC 2544 counts them, with frame check sequence; a buffer holds 4 less. layer 1: what the \
+         frames take of a link, with preamble and gap 20 bytes more each."
+            .to_owned(),
     ];
     if is_software(run) {
         notes.push(
@@ -141,24 +145,24 @@ fn rate_notes(run: &Run) -> Vec<String> {
         let margin = size.loopback_fps / size.maximum.received_fps.max(1.0);
         notes.push(format!(
             "{}: the generator alone moves {:.2} Mpps, {margin:.1} times what was measured{}",
-            size.frames,
+            size.frame_bytes_with_fcs,
             size.loopback_fps / 1e6,
             if margin < 1.5 { " (too close: it is the generator that is measured)" } else { "" }
         ));
         if size.generator_kept_less {
             notes.push(format!(
                 "{}: the generator kept no more than {} Mpps; nothing above that was offered",
-                size.frames,
+                size.frame_bytes_with_fcs,
                 mega(size.most_fps as f64)
             ));
         }
         if at_the_most(&size.search) {
             notes.push(format!(
                 "{}: carried at the most that was offered: the device's limit is not below it, and was not seen",
-                size.frames
+                size.frame_bytes_with_fcs
             ));
         }
-        notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frames)));
+        notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frame_bytes_with_fcs)));
     }
     notes
 }
@@ -170,7 +174,7 @@ fn latency(run: &Run) -> Table {
         let share = if at.percent == 0 { "idle".to_owned() } else { format!("{} %", at.percent) };
         let disturbed = if at.disturbed { DISTURBED } else { "" };
         vec![
-            size.frames.clone(),
+            size.frame_bytes_with_fcs.clone(),
             share,
             mega(at.load_fps as f64),
             us(h.median_ns()) + disturbed,
@@ -228,7 +232,7 @@ fn goals(run: &Run) -> Table {
                 Finding::Undecided { lower, upper, .. } => (lower, upper, "irregular: undecided".to_owned()),
             };
             rows.push(vec![
-                size.frames.clone(),
+                size.frame_bytes_with_fcs.clone(),
                 format!("{} %", percent(goal.loss().parts_per_billion() as f64 / 1e9)),
                 lower.map_or_else(String::new, |lower| mega_load(lower.load)),
                 upper.map_or_else(String::new, mega_load),
@@ -262,7 +266,7 @@ fn frame_loss(run: &Run) -> Table {
         let Some(found) = &size.frame_loss else { continue };
         for point in &found.points {
             rows.push(vec![
-                size.frames.clone(),
+                size.frame_bytes_with_fcs.clone(),
                 format!("{} %", point.percent),
                 mega_load(point.load),
                 mega(point.result.received_fps()),
@@ -270,9 +274,9 @@ fn frame_loss(run: &Run) -> Table {
             ]);
         }
         if let Some(cut) = found.cut {
-            notes.push(format!("{}: cut short: {}", size.frames, why_cut(cut)));
+            notes.push(format!("{}: cut short: {}", size.frame_bytes_with_fcs, why_cut(cut)));
         } else if !found.ended_lossless {
-            notes.push(format!("{}: no two loads in succession without loss", size.frames));
+            notes.push(format!("{}: no two loads in succession without loss", size.frame_bytes_with_fcs));
         }
     }
     if !rows.is_empty() {
@@ -297,7 +301,7 @@ fn back_to_back(run: &Run) -> Table {
             ),
             Some(Bursts::Made { outcome: BackToBack::Measured { plan, statistics: Some(found), .. } }) => {
                 rows.push(vec![
-                    size.frames.clone(),
+                    size.frame_bytes_with_fcs.clone(),
                     found.searches.to_string(),
                     format!("{:.0}", found.mean_frames),
                     found.min_frames.to_string(),
@@ -317,7 +321,7 @@ fn back_to_back(run: &Run) -> Table {
                 plan.max_burst.frames()
             ),
         };
-        notes.push(format!("{}: {why}", size.frames));
+        notes.push(format!("{}: {why}", size.frame_bytes_with_fcs));
     }
     if !rows.is_empty() {
         notes.push(
@@ -382,8 +386,9 @@ mod tests {
         let of_burst = |burst: Burst, rate| device(burst.frames(), rate);
         let slow = MaximumTrial { received_fps: 6e5, taken_fps: 6e5, generator_idle: 0.5, disturbed: true };
         let size = SizeResult {
-            frames: "64".to_owned(),
-            mean_bytes: 64.0,
+            frame_bytes_with_fcs: "64".to_owned(),
+            mean_frame_bytes_with_fcs: 64.0,
+            mean_frame_bytes_at_layer_1: 84.0,
             loopback_fps: 7e5,
             maximum: Maximum::of(vec![slow]).unwrap(),
             most_fps: 1_000_000,
