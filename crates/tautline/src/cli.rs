@@ -95,10 +95,6 @@ pub struct Compare {
     /// Run cyclictest on the host in alternation with the wake-up work, and show both.
     #[arg(long)]
     pub cross_check: bool,
-
-    /// Seed of everything random.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
 }
 
 /// Arguments of `switch`.
@@ -251,7 +247,7 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Limits on rates and latencies; exit code 3 where one is missed.
+    /// Thresholds for rates and latencies; exit code 3 where one is exceeded.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 }
