@@ -385,6 +385,19 @@ mod tests {
     }
 
     #[test]
+    fn latency_beyond_the_generators_own_limit_is_told_to_be_its_own() {
+        let mut path = path(1, false);
+        let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_millis(100)).unwrap();
+        // No generator sends a frame each nanosecond: it is late by up to a millisecond all the time.
+        let (_, outcome) =
+            loaded.trial(Load::new(1_000_000_000).unwrap(), Duration::from_millis(20)).unwrap();
+        let lane = &outcome.lanes[0];
+        assert_eq!(lane.lateness.count(), lane.sent);
+        assert!(lane.lateness.median_ns() <= lane.latency.max_ns(), "{lane:?}");
+        assert!(trial::is_late(&lane.latency, &lane.lateness), "{lane:?}");
+    }
+
+    #[test]
     fn the_generator_knows_how_fast_it_is() {
         let mix = SizeMix::fixed(FrameSize::MIN);
         assert!(loopback_frames_per_second(PROFILE(true), &mix, Duration::from_millis(20)).unwrap() > 0.0);

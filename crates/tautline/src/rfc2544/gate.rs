@@ -5,6 +5,7 @@ use anyhow::Context;
 use serde::Deserialize;
 use traffic::results::Run;
 
+use super::tables::GENERATOR_LATE;
 use crate::exit::Usage;
 
 /// A file of limits:
@@ -12,9 +13,9 @@ use crate::exit::Usage;
 /// ```toml
 /// [[limit]]
 /// frame_bytes_with_fcs = "64"   # a size or mix, as in --sizes; left out: every one
-/// min_found_mpps = 1.0   # by the search
+/// min_throughput_mpps = 1.0     # the zero-loss rate that the search found
 /// min_maximum_mpps = 2.0
-/// percent = 50           # latency at this share of the found rate (0: idle)
+/// percent_of_throughput = 50    # latency at this share of it (0: idle)
 /// max_p99_us = 100.0
 /// ```
 #[derive(Debug, Deserialize)]
@@ -27,9 +28,9 @@ pub struct Gate {
 #[serde(deny_unknown_fields)]
 struct Limit {
     frame_bytes_with_fcs: Option<String>,
-    min_found_mpps: Option<f64>,
+    min_throughput_mpps: Option<f64>,
     min_maximum_mpps: Option<f64>,
-    percent: Option<u8>,
+    percent_of_throughput: Option<u8>,
     max_p99_us: Option<f64>,
 }
 
@@ -42,8 +43,9 @@ impl Gate {
 
     fn parse(text: &str) -> Result<Self, String> {
         let gate: Gate = toml::from_str(text).map_err(|error| error.to_string())?;
-        if gate.limit.iter().any(|limit| limit.max_p99_us.is_some() != limit.percent.is_some()) {
-            return Err("max_p99_us and percent belong together".into());
+        if gate.limit.iter().any(|limit| limit.max_p99_us.is_some() != limit.percent_of_throughput.is_some())
+        {
+            return Err("max_p99_us and percent_of_throughput belong together".into());
         }
         Ok(gate)
     }
@@ -67,19 +69,21 @@ impl Limit {
                     missed.push(format!("{} bytes: {what}, but it is {is}", size.frame_bytes_with_fcs));
                 }
             };
-            if let Some(least) = self.min_found_mpps {
-                let is = size.search.rate_fps().map(|fps| fps / 1e6);
-                let text = is.map_or_else(|| "undecided".to_owned(), |is| format!("{is:.3}"));
-                check(&format!("found at least {least} Mpps"), is.is_some_and(|is| is >= least), text);
+            if let Some(least) = self.min_throughput_mpps {
+                let is = size.search.throughput().map(|load| load.frames_per_second() as f64 / 1e6);
+                let text = is.map_or_else(|| "unknown".to_owned(), |is| format!("{is:.3}"));
+                check(&format!("throughput at least {least} Mpps"), is.is_some_and(|is| is >= least), text);
             }
             if let Some(least) = self.min_maximum_mpps {
                 let is = size.maximum.received_fps / 1e6;
                 check(&format!("maximum at least {least} Mpps"), is >= least, format!("{is:.3}"));
             }
-            if let (Some(percent), Some(most)) = (self.percent, self.max_p99_us) {
-                let at = size.latency.iter().find(|latency| latency.percent == percent);
-                let is = at.map(|latency| latency.histogram.quantile_ns(0.99) as f64 / 1e3);
-                let text = is.map_or_else(|| "not measured".to_owned(), |is| format!("{is:.1}"));
+            if let (Some(percent), Some(most)) = (self.percent_of_throughput, self.max_p99_us) {
+                let at = size.latency.iter().find(|latency| latency.percent_of_throughput == percent);
+                let known = at.and_then(|latency| latency.histogram.as_ref());
+                let is = known.map(|histogram| histogram.quantile_ns(0.99) as f64 / 1e3);
+                let why = if at.is_some() { GENERATOR_LATE } else { "not measured" };
+                let text = is.map_or_else(|| why.to_owned(), |is| format!("{is:.1}"));
                 check(
                     &format!("99 % within {most} µs at {percent} %"),
                     is.is_some_and(|is| is <= most),
@@ -102,15 +106,18 @@ mod tests {
     #[test]
     fn limits_are_read_and_nonsense_is_refused() {
         assert_eq!(
-            Gate::parse("[[limit]]\nframe_bytes_with_fcs = \"64\"\nmin_found_mpps = 1.0")
+            Gate::parse("[[limit]]\nframe_bytes_with_fcs = \"64\"\nmin_throughput_mpps = 1.0")
                 .unwrap()
                 .limit
                 .len(),
             1
         );
-        for wrong in
-            ["", "[[limit]]\nmin_mpps = 1", "[[limit]]\nmax_p99_us = 5.0", "[[limit]]\npercent = 300"]
-        {
+        for wrong in [
+            "",
+            "[[limit]]\nmin_mpps = 1",
+            "[[limit]]\nmax_p99_us = 5.0",
+            "[[limit]]\npercent_of_throughput = 300",
+        ] {
             assert!(Gate::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -33,9 +33,9 @@ pub fn figures(run: &Run) -> Figures {
             .map(|size| {
                 let points = size.latency.iter();
                 let at = |l: &traffic::results::Latency| {
-                    (l.load_fps as f64 / 1e6, l.histogram.quantile_ns(quantile) as f64)
+                    Some((l.load_fps as f64 / 1e6, l.histogram.as_ref()?.quantile_ns(quantile) as f64))
                 };
-                (format!("{} bytes", size.frame_bytes_with_fcs), points.map(at).collect())
+                (format!("{} bytes", size.frame_bytes_with_fcs), points.filter_map(at).collect())
             })
             .collect::<Vec<_>>()
     };
