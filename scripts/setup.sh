@@ -8,6 +8,7 @@ purpose=${1:-compare}
 oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
+mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -25,6 +26,17 @@ rust_is_recent() {
     has cargo && has rustc || return 1
     minor=$(rustc --version 2>/dev/null | sed -n 's/^rustc 1\.\([0-9]*\)\..*/\1/p')
     [ -n "$minor" ] && [ "$minor" -ge "$oldest_rust" ]
+}
+
+# FD.io's MLRsearch, which a test compares with, in a virtual environment: the system's Python stays as it is.
+has_mlrsearch() { "$mlrsearch/bin/python3" -c 'import MLRsearch' >/dev/null 2>&1; }
+has_venv() { has python3 && python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
+fetch_mlrsearch() {
+    say "fetching FD.io's MLRsearch into $mlrsearch (it is not installed)"
+    mkdir -p "${mlrsearch%/*}"
+    python3 -m venv --clear "$mlrsearch" && printf '%s\n' 'MLRsearch==1.2.1 --hash=sha256:383b0676617fd1043a62fb20a61aad4bc8e5ba7e5d5b5baa62f905936583990f' |
+        "$mlrsearch/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+            --only-binary :all: --require-hashes -r /dev/stdin && has_mlrsearch
 }
 
 # --- what is missing ------------------------------------------------------------------------------------
@@ -52,6 +64,15 @@ if [ "$purpose" = test ]; then
     need iperf3 iperf3
     need ethtool ethtool
     [ -d "$ovs_cache" ] || ovs=missing
+    mlr=
+    has_mlrsearch || mlr=missing
+    if [ -n "$mlr" ]; then
+        if has_venv; then
+            fetch_mlrsearch && mlr=
+        else
+            packages="$packages python3-venv"
+        fi
+    fi
 fi
 rust=
 rust_is_recent || rust=missing
@@ -65,7 +86,7 @@ if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
 fi
 
-if [ -z "$packages$rust$kernel${dpdk:-}${ovs:-}" ]; then
+if [ -z "$packages$rust$kernel${dpdk:-}${ovs:-}${mlr:-}" ]; then
     exit 0
 fi
 
@@ -75,6 +96,7 @@ if ! has apt-get; then
     [ -z "$packages" ] || say "  $packages (Debian's names)"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, laid out as in Debian's packages, in $ovs_cache/"
+    [ -z "${mlr:-}" ] || say '  Python 3 with venv; FD.io'"'"'s MLRsearch is then fetched from the Python package index'
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$kernel" ] || say "  a kernel image: copy a vmlinuz-* of your distribution to $cache/"
     exit 1
@@ -137,6 +159,13 @@ if [ -n "$packages" ]; then
         say "installing$packages"
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
     fi
+fi
+
+# --- FD.io's MLRsearch -----------------------------------------------------------------------------------
+if [ -n "${mlr:-}" ] && ! { has_venv && fetch_mlrsearch; }; then
+    say "MLRsearch could not be fetched from the Python package index; see that python3 -m venv works and that"
+    say '  pip reaches the index, then call this again'
+    missing=yes
 fi
 
 # --- Open vSwitch with DPDK: unpacked, never installed ----------------------------------------------------

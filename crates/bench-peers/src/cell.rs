@@ -252,7 +252,7 @@ pub struct Cell {
     pub topology: Topology,
     #[serde(rename = "path")]
     pub link: Link,
-    /// Ethernet header to payload's end, without frame check sequence.
+    /// As RFC 2544 counts it, with frame check sequence: 64 are 60 bytes in a buffer.
     pub frame_bytes: u16,
 }
 

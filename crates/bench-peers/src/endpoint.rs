@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use port::vhost_user::{VhostUser, VhostUserOptions};
 use port::{QueueError, Side, Sink, Source};
 use serde_json::json;
-use traffic::frames::{Fields, SizeMix, Stream};
+use traffic::frames::{Fields, FrameSize, SizeMix, Stream};
 use traffic::rig::TestRig;
 
 const BURST: usize = 32;
@@ -114,7 +114,7 @@ fn next_role(commands: &Receiver<String>, counts: &Counts, begin: Instant) -> an
             ("from-guest", _) => next = Next::Role(Role::FromGuest),
             ("reflect", _) => next = Next::Role(Role::Reflect),
             ("to-guest", bytes) => {
-                let mix = SizeMix::fixed(bytes.parse()?)?;
+                let mix = SizeMix::fixed(FrameSize::with_fcs(bytes.parse()?)?);
                 let mut stream = Stream::new(Fields::default(), &mix, 0..1)?;
                 stream.burst(BURST, |_| 0);
                 next = Next::Role(Role::ToGuest(Box::new(stream)));

@@ -9,7 +9,7 @@ use peers::netns::TapQueues;
 use peers::{Bridge, Netns, Pages};
 use port::tap::{Tap, TapOptions};
 use port::virtio_user::VirtioUser;
-use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
+use traffic::frames::{Access, Checker, Fields, FrameSize, SizeMix, Stream};
 use traffic::path::judge;
 use traffic::rig::TestRig;
 use traffic::search::{Budget, Load, Measured, SearchRange, Share, Verification, kept, tst009};
@@ -77,7 +77,7 @@ impl Generator {
         frame_bytes: u16,
         check: impl Fn() -> Result<(), crate::interrupt::Interrupted>,
     ) -> anyhow::Result<()> {
-        let mix = SizeMix::fixed(frame_bytes)?;
+        let mix = SizeMix::fixed(FrameSize::with_fcs(frame_bytes)?);
         let ends: &[(usize, usize)] = if topology == Topology::Vm2vm { &[(0, 1), (1, 0)] } else { &[(0, 0)] };
         self.lanes.clear();
         for &(from, to) in ends {

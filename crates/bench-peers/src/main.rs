@@ -107,7 +107,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "PATH,…")]
     paths: Vec<RingPath>,
 
-    /// Only these frame sizes, in bytes.
+    /// Only these frame sizes, in bytes with frame check sequence, as RFC 2544 counts them.
     #[arg(long, value_delimiter = ',', value_name = "BYTES,…")]
     sizes: Vec<u16>,
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use peers::Pages;
 use traffic::bound::{self, LinesPerFrame, Ring, Spacing};
+use traffic::frames::FrameSize;
 
 use crate::cell::{Cell, DriverKind, Link, Topology};
 use crate::cpus::Pinned;
@@ -15,7 +16,8 @@ const TIME: Duration = Duration::from_millis(25);
 /// Lines that hold the frame, once for each way that it goes. Drivers put the net header into the line before:
 /// it stays as it is, and need not travel.
 pub fn lines(topology: Topology, frame_bytes: u16) -> LinesPerFrame {
-    let lines = usize::from(frame_bytes).div_ceil(64);
+    let buffer = FrameSize::with_fcs(frame_bytes).map_or(0, |size| usize::from(size.in_buffer()));
+    let lines = buffer.div_ceil(64);
     match topology {
         Topology::GuestToHost => LinesPerFrame { to_switch: lines, to_driver: 0 },
         Topology::HostToGuest => LinesPerFrame { to_switch: 0, to_driver: lines },

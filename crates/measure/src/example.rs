@@ -239,7 +239,6 @@ pub fn results() -> Results {
             trial_ms: 100,
             wakeup_ms: 1000,
             cpus: vec![1],
-            seed: 1,
         },
         environments: environments(),
         absences: metrics.iter().filter(|m| m.id.as_str().contains("huge")).map(no_huge_pages).collect(),

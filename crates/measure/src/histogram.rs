@@ -54,6 +54,14 @@ impl Histogram {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
+    /// The same for `count` latencies at once.
+    pub fn record_many_ns(&mut self, latency_ns: u64, count: u64) {
+        self.hdr.saturating_record_n(latency_ns, count);
+        if count > 0 {
+            self.max_ns = self.max_ns.max(latency_ns);
+        }
+    }
+
     /// Adds all of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         self.hdr.add(&other.hdr).expect("all histograms have the same bounds");

@@ -69,8 +69,6 @@ pub struct Plan {
     pub wakeup_ms: u64,
     /// The CPUs the work was pinned to.
     pub cpus: Vec<usize>,
-    /// Seed of everything random in the run and its analysis.
-    pub seed: u64,
 }
 
 /// A results file: everything needed to redraw, and the raw samples.

@@ -95,10 +95,6 @@ pub struct Compare {
     /// Run cyclictest on the host in alternation with the wake-up work, and show both.
     #[arg(long)]
     pub cross_check: bool,
-
-    /// Seed of everything random.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
 }
 
 /// Arguments of `switch`.
@@ -190,8 +186,8 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub bursts: Option<u32>,
 
-    /// Frame lengths in bytes as they lie in the buffer, without frame check sequence; or mixes, spelled
-    /// out, as in 64x7+570x4+1518x1.
+    /// Frame sizes in bytes as RFC 2544 counts them, with frame check sequence (64 are 60 in a buffer); or
+    /// mixes, spelled out, as in 64x7+570x4+1518x1 [default: RFC 2544's seven; 68 for 64 with --vlan].
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
     pub sizes: Vec<String>,
 
@@ -251,7 +247,7 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Limits on rates and latencies; exit code 3 where one is missed.
+    /// Thresholds for rates and latencies; exit code 3 where one is exceeded.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 }

@@ -47,10 +47,14 @@ fn rfc2544_by(mut tautline: Command, folder: &Path, arguments: &[&str]) -> (Outp
 
 /// What holds for every run: all trials are there, and nothing came out of nothing.
 fn check(run: &Value, sizes: &[&str]) {
-    assert_eq!(run["schema"], "tautline-rfc2544/1");
+    assert_eq!(run["schema"], "tautline-rfc2544/2");
     assert_eq!(run["quick"], true);
-    let found: Vec<&str> =
-        run["sizes"].as_array().unwrap().iter().map(|s| s["frames"].as_str().unwrap()).collect();
+    let found: Vec<&str> = run["sizes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["frame_bytes_with_fcs"].as_str().unwrap())
+        .collect();
     assert_eq!(found, sizes);
     for size in run["sizes"].as_array().unwrap() {
         let maximum = &size["maximum"];
@@ -60,7 +64,20 @@ fn check(run: &Value, sizes: &[&str]) {
         assert!(size["loopback_fps"].as_f64().unwrap() > 0.0);
         assert!(!maximum["trials"].as_array().unwrap().is_empty());
         for at in size["latency"].as_array().unwrap() {
-            assert!(at["missed"].is_u64() && at["disturbed"].is_boolean(), "{at}");
+            assert!(at["unsent"].is_u64() && at["disturbed"].is_boolean(), "{at}");
+            // Nothing is said where the generator lagged behind its schedule, but by how much it did.
+            assert!(at["histogram"].is_object() || at["histogram"].is_null(), "{at}");
+            assert!(at["generator"].is_object(), "{at}");
+        }
+        let percents: Vec<u64> = size["latency"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|at| at["percent_of_throughput"].as_u64().unwrap())
+            .collect();
+        match run["sizes"][0]["search"]["search"].as_str() {
+            Some("maximum") => assert_eq!(percents, [0], "no throughput to take a share of"),
+            _ => assert!(percents == [0, 10, 50, 90] || percents == [0], "{percents:?}"),
         }
         let search = &size["search"];
         let trials = search.get("trials").or_else(|| search["outcome"].get("trials")).unwrap();
@@ -106,11 +123,9 @@ fn our_switch_by_every_search() {
         let (output, run) = rfc2544(folder.path(), &arguments);
         check(&run, &[extra[1]]);
         assert_eq!(run["sizes"][0]["search"]["search"], search);
+        let told = if search == "maximum" { "received: as much" } else { "throughput" };
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            text.contains("Quick: trials") && text.contains("found: ") && text.contains(extra[1]),
-            "{text}"
-        );
+        assert!(text.contains("Quick: trials") && text.contains(told) && text.contains(extra[1]), "{text}");
     }
 }
 
@@ -179,14 +194,16 @@ fn flows_are_spread_over_several_queue_pairs() {
     check(&run, &["64"]);
     let snapshot = switch.snapshot();
     let ports = snapshot["ports"].as_array().unwrap();
-    let queues = |name: &str, from_guest: bool| -> Vec<u64> {
+    let queues = |name: &str, from_guest: bool| -> Vec<[u64; 2]> {
         let port = ports.iter().find(|port| port["name"] == name).unwrap();
         let queues = port["queues"].as_array().unwrap().iter();
         let side = queues.filter(|queue| queue["from_guest"] == from_guest);
-        side.map(|queue| queue["frames"].as_u64().unwrap()).collect()
+        side.map(|queue| ["frames", "bytes"].map(|what| queue[what].as_u64().unwrap())).collect()
     };
     for side in [queues("a", true), queues("b", false)] {
-        assert!(side.len() == 2 && side.iter().all(|frames| *frames > 100), "{side:?}");
+        assert!(side.len() == 2 && side.iter().all(|[frames, _]| *frames > 100), "{side:?}");
+        // RFC 2544's 64 bytes: the frame check sequence is none of a buffer's.
+        assert!(side.iter().all(|[frames, bytes]| *bytes == frames * 60), "{side:?}");
     }
 }
 
@@ -339,7 +356,7 @@ fn the_commands_of_the_page_work() {
         let (text, error) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{block}: {text}{error}");
-        let columns = ["maximum Mpps", "found Mpps", "not at Mpps", "limited by"];
+        let columns = ["maximum Mpps", "throughput Mpps", "lowest failing Mpps", "L1 Gbit/s", "limited by"];
         for part in columns.iter().chain(&["Quick: trials", "\n 64 ", "\n 1518 "]) {
             assert!(text.contains(part), "{block}: {part}: {text}");
         }
@@ -360,17 +377,18 @@ fn a_limit_that_is_missed_is_exit_code_3_and_what_is_wrong_is_said() {
         Command::new(env!("CARGO_BIN_EXE_tautline")).arg("rfc2544").args(arguments).output().unwrap()
     };
     let gate = folder.path().join("gate.toml");
-    std::fs::write(&gate, "[[limit]]\nframes = \"64\"\nmin_maximum_mpps = 1e6\n").unwrap();
+    std::fs::write(&gate, "[[limit]]\nframe_bytes_with_fcs = \"64\"\nmin_maximum_mpps = 1e6\n").unwrap();
     let gate = gate.to_str().unwrap();
     let short = ["--trial-s", "0.05", "--max-rate", "5000", "--search", "maximum", "--sizes", "64"];
     let output = run(&[&["--from", &from, "--to", &to, "--gate", gate][..], &short].concat());
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("gate: missed: 64 bytes"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("gate: threshold exceeded: 64 bytes"));
 
     let nobody = format!("virtio-user:{}", folder.path().join("nobody").display());
     for (arguments, code, said) in [
         (&["--from", "nothing"][..], 2, "no kind"),
-        (&["--from", &from, "--to", &to, "--sizes", "12"], 2, "12 bytes"),
+        (&["--from", &from, "--to", &to, "--sizes", "60"], 2, "60 bytes"),
+        (&["--from", &from, "--to", &to, "--sizes", "64", "--vlan", "7"], 2, "68 bytes"),
         (&["--from", &from, "--to", &to, "--sizes", "64", "--trial-s", "0"], 2, "--trial-s"),
         (&["--from", &from, "--back-to-back", "--search", "maximum"], 2, "--back-to-back"),
         (&["--from", &from, "--back-to-back", "--bidirectional"], 2, "--bidirectional"),

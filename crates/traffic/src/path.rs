@@ -121,7 +121,7 @@ impl Loaded<'_> {
         }
         let forth = self.path.profile.fields;
         let back = Fields { source: forth.destination, destination: forth.source, ..forth };
-        let mix = SizeMix::fixed(64).unwrap_or_else(|error| unreachable!("{error}"));
+        let mix = SizeMix::fixed(back.shortest());
         let mut lanes = [self.path.lane(1, 0, &back, &mix)?];
         let plan = Plan {
             load: trial::Load::FramesPerSecond(1000.0),
@@ -274,6 +274,7 @@ pub fn loopback_frames_per_second(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::FrameSize;
 
     const PROFILE: fn(bool) -> Profile = |bidirectional| Profile {
         fields: Fields {
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn a_trial_of_a_disturbed_generator_says_nothing() {
         let mut path = path(1, false);
-        let mut loaded = path.load(&SizeMix::fixed(64).unwrap(), Duration::from_secs(1)).unwrap();
+        let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_secs(1)).unwrap();
         let (_, mut outcome) = loaded.trial(Load::new(1000).unwrap(), Duration::from_millis(50)).unwrap();
         outcome.noise = Default::default();
         (outcome.lanes[0].missed, outcome.lanes[0].refused) = (0, 0);
@@ -339,7 +340,7 @@ mod tests {
     fn a_burst_is_as_many_frames_as_asked_and_goes_the_first_way_only() {
         for pairs in [1, 3] {
             let mut path = path(pairs, true);
-            let mut loaded = path.load(&SizeMix::fixed(64).unwrap(), Duration::from_secs(1)).unwrap();
+            let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_secs(1)).unwrap();
             for frames in [1, 31, 32, 33, 100] {
                 let burst = Burst::new(frames).unwrap();
                 let rate = Load::new(50_000).unwrap();
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn a_burst_that_was_late_or_not_whole_says_nothing() {
         let mut path = path(1, false);
-        let mut loaded = path.load(&SizeMix::fixed(64).unwrap(), Duration::from_secs(1)).unwrap();
+        let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_secs(1)).unwrap();
         let (burst, rate) = (Burst::new(100).unwrap(), Load::new(100_000).unwrap());
         let (_, mut outcome) = loaded.burst(burst, rate).unwrap();
         let planned = Duration::from_millis(1);
@@ -384,8 +385,21 @@ mod tests {
     }
 
     #[test]
+    fn latency_beyond_the_generators_own_limit_is_told_to_be_its_own() {
+        let mut path = path(1, false);
+        let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_millis(100)).unwrap();
+        // No generator sends a frame each nanosecond: it is late by up to a millisecond all the time.
+        let (_, outcome) =
+            loaded.trial(Load::new(1_000_000_000).unwrap(), Duration::from_millis(20)).unwrap();
+        let lane = &outcome.lanes[0];
+        assert_eq!(lane.lateness.count(), lane.sent);
+        assert!(lane.lateness.median_ns() <= lane.latency.max_ns(), "{lane:?}");
+        assert!(trial::is_late(&lane.latency, &lane.lateness), "{lane:?}");
+    }
+
+    #[test]
     fn the_generator_knows_how_fast_it_is() {
-        let mix = SizeMix::fixed(64).unwrap();
+        let mix = SizeMix::fixed(FrameSize::MIN);
         assert!(loopback_frames_per_second(PROFILE(true), &mix, Duration::from_millis(20)).unwrap() > 0.0);
     }
 }

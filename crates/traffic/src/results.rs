@@ -6,7 +6,7 @@ use crate::search::rfc2544::{BackToBack, FrameLoss};
 use crate::search::{Finding, Load, Record, Share, maximum, mlr};
 
 /// Name and version of the results file.
-pub const SCHEMA: &str = "tautline-rfc2544/1";
+pub const SCHEMA: &str = "tautline-rfc2544/2";
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -36,10 +36,12 @@ pub struct Run {
 /// What was found for one frame length or mix.
 #[derive(Debug, Serialize)]
 pub struct SizeResult {
-    /// The mix, spelled out; lengths as they lie in the buffer, without frame check sequence.
-    pub frames: String,
-    /// Mean length in bytes.
-    pub mean_bytes: f64,
+    /// The size or mix, spelled out, as RFC 2544 counts it: 64 are 60 bytes in a buffer.
+    pub frame_bytes_with_fcs: String,
+    /// Mean of it (layer 2).
+    pub mean_frame_bytes_with_fcs: f64,
+    /// The same with preamble and gap, 20 bytes more: what a frame takes of a link (layer 1).
+    pub mean_frame_bytes_at_layer_1: f64,
     /// What the generator moves by itself.
     pub loopback_fps: f64,
     /// What came through with no condition on loss.
@@ -51,7 +53,7 @@ pub struct SizeResult {
     pub generator_kept_less: bool,
     /// The search's answer.
     pub search: SearchResult,
-    /// At shares of the rate that was found, lowest first.
+    /// Idle, and at shares of the throughput where one was found; lowest first.
     pub latency: Vec<Latency>,
     /// The loss at each load, RFC 2544 section 26.3; where it was asked for.
     pub frame_loss: Option<FrameLoss>,
@@ -155,16 +157,19 @@ pub enum SearchResult {
 /// Latency at one load.
 #[derive(Debug, Serialize)]
 pub struct Latency {
-    /// Percent of the rate that was found; 0 for an idle path.
-    pub percent: u8,
+    /// Percent of the throughput, the zero-loss rate that was found; 0 for an idle path.
+    pub percent_of_throughput: u8,
     /// Frames per second offered.
     pub load_fps: u64,
-    /// From when a frame was due to when it was seen, the generator's own share included.
-    pub histogram: Histogram,
+    /// From when a frame was due to when it was seen, the generator's own share included. None where the
+    /// generator lagged behind its schedule in every try: half or more of it was the generator's own.
+    pub histogram: Option<Histogram>,
+    /// The generator's own share: from when a frame was due to when it was sent.
+    pub generator: Histogram,
     /// Frames that did not arrive.
     pub lost: u64,
     /// Frames for which the generator itself was too late (rule 7); they have no latency.
-    pub missed: u64,
+    pub unsent: u64,
     /// Trials that said nothing and were repeated.
     pub invalid: u32,
     /// This one says nothing either: it was the last try.

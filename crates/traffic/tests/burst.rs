@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use port::in_memory::{InMemory, QueueOptions};
-use traffic::frames::{Access, Fields, SizeMix};
+use traffic::frames::{Access, Fields, FrameSize, SizeMix};
 use traffic::path::{Path, Profile, Topology};
 use traffic::rig::TestRig;
 use traffic::search::rfc2544::{BackToBack, BackToBackPlan, Burst, back_to_back};
@@ -55,7 +55,7 @@ fn the_longest_burst_is_the_buffer_and_what_went_meanwhile() {
     let mut path = Path::new(tester, Topology::Through, profile);
     // After a loss the whole residual time passes; the buffer is empty after a fifth of it.
     let residual = Duration::from_millis(300);
-    let mut loaded = path.load(&SizeMix::fixed(64).unwrap(), residual).unwrap();
+    let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), residual).unwrap();
     let plan = BackToBackPlan {
         max_rate: Load::new(BURST_FPS).unwrap(),
         throughput: Load::new(1_000_000_000 / EACH.as_nanos() as u64).unwrap(),

@@ -15,7 +15,6 @@ pub(super) fn section(view: &View) -> Markup {
                 dt { "Tautline" } dd { (units::text(&view.results.tautline)) }
                 dt { "starts × rounds" } dd { (plan.blocks) " × " (plan.rounds) }
                 dt { "pinned to CPUs" } dd { (format!("{:?}", plan.cpus)) }
-                dt { "seed" } dd { (plan.seed) }
                 dt { "took" } dd { (units::watched((view.results.elapsed_s.max(0.0) * 1e9) as u64)) }
             }
             h2 { "The machine" }

@@ -62,7 +62,6 @@ impl Layout {
             trial_ms: pick(arguments.trial_ms, 20, 100),
             wakeup_ms: pick(arguments.wakeup_ms, 200, 2000),
             cpus,
-            seed: arguments.seed,
         };
         let externals = match &arguments.external {
             Some(path) => external::load(path)?,

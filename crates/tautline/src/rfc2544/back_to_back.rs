@@ -24,7 +24,7 @@ pub fn searched(
     loopback_fps: f64,
 ) -> anyhow::Result<Bursts> {
     let left_out = |why: &str| Ok(Bursts::LeftOut { why: why.to_owned() });
-    if bench.mix.period().iter().any(|bytes| f64::from(*bytes) != bench.mix.mean_bytes()) {
+    if bench.mix.single().is_none() {
         return left_out("only for frames of one length (RFC 9004 section 3)");
     }
     let Some(throughput) = throughput else {

@@ -5,16 +5,17 @@ use anyhow::Context;
 use serde::Deserialize;
 use traffic::results::Run;
 
+use super::tables::GENERATOR_LATE;
 use crate::exit::Usage;
 
 /// A file of limits:
 ///
 /// ```toml
 /// [[limit]]
-/// frames = "64"          # a size or mix; left out: every one
-/// min_found_mpps = 1.0   # by the search
+/// frame_bytes_with_fcs = "64"   # a size or mix, as in --sizes; left out: every one
+/// min_throughput_mpps = 1.0     # the zero-loss rate that the search found
 /// min_maximum_mpps = 2.0
-/// percent = 50           # latency at this share of the found rate (0: idle)
+/// percent_of_throughput = 50    # latency at this share of it (0: idle)
 /// max_p99_us = 100.0
 /// ```
 #[derive(Debug, Deserialize)]
@@ -26,10 +27,10 @@ pub struct Gate {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limit {
-    frames: Option<String>,
-    min_found_mpps: Option<f64>,
+    frame_bytes_with_fcs: Option<String>,
+    min_throughput_mpps: Option<f64>,
     min_maximum_mpps: Option<f64>,
-    percent: Option<u8>,
+    percent_of_throughput: Option<u8>,
     max_p99_us: Option<f64>,
 }
 
@@ -42,8 +43,9 @@ impl Gate {
 
     fn parse(text: &str) -> Result<Self, String> {
         let gate: Gate = toml::from_str(text).map_err(|error| error.to_string())?;
-        if gate.limit.iter().any(|limit| limit.max_p99_us.is_some() != limit.percent.is_some()) {
-            return Err("max_p99_us and percent belong together".into());
+        if gate.limit.iter().any(|limit| limit.max_p99_us.is_some() != limit.percent_of_throughput.is_some())
+        {
+            return Err("max_p99_us and percent_of_throughput belong together".into());
         }
         Ok(gate)
     }
@@ -58,26 +60,30 @@ impl Limit {
     fn missed(&self, run: &Run) -> Vec<String> {
         let mut missed = Vec::new();
         let mut any = false;
-        for size in run.sizes.iter().filter(|size| self.frames.as_ref().is_none_or(|f| *f == size.frames)) {
+        let wanted = self.frame_bytes_with_fcs.as_ref();
+        let sizes = run.sizes.iter();
+        for size in sizes.filter(|size| wanted.is_none_or(|wanted| *wanted == size.frame_bytes_with_fcs)) {
             any = true;
             let mut check = |what: &str, held: bool, is: String| {
                 if !held {
-                    missed.push(format!("{} bytes: {what}, but it is {is}", size.frames));
+                    missed.push(format!("{} bytes: {what}, but it is {is}", size.frame_bytes_with_fcs));
                 }
             };
-            if let Some(least) = self.min_found_mpps {
-                let is = size.search.rate_fps().map(|fps| fps / 1e6);
-                let text = is.map_or_else(|| "undecided".to_owned(), |is| format!("{is:.3}"));
-                check(&format!("found at least {least} Mpps"), is.is_some_and(|is| is >= least), text);
+            if let Some(least) = self.min_throughput_mpps {
+                let is = size.search.throughput().map(|load| load.frames_per_second() as f64 / 1e6);
+                let text = is.map_or_else(|| "unknown".to_owned(), |is| format!("{is:.3}"));
+                check(&format!("throughput at least {least} Mpps"), is.is_some_and(|is| is >= least), text);
             }
             if let Some(least) = self.min_maximum_mpps {
                 let is = size.maximum.received_fps / 1e6;
                 check(&format!("maximum at least {least} Mpps"), is >= least, format!("{is:.3}"));
             }
-            if let (Some(percent), Some(most)) = (self.percent, self.max_p99_us) {
-                let at = size.latency.iter().find(|latency| latency.percent == percent);
-                let is = at.map(|latency| latency.histogram.quantile_ns(0.99) as f64 / 1e3);
-                let text = is.map_or_else(|| "not measured".to_owned(), |is| format!("{is:.1}"));
+            if let (Some(percent), Some(most)) = (self.percent_of_throughput, self.max_p99_us) {
+                let at = size.latency.iter().find(|latency| latency.percent_of_throughput == percent);
+                let known = at.and_then(|latency| latency.histogram.as_ref());
+                let is = known.map(|histogram| histogram.quantile_ns(0.99) as f64 / 1e3);
+                let why = if at.is_some() { GENERATOR_LATE } else { "not measured" };
+                let text = is.map_or_else(|| why.to_owned(), |is| format!("{is:.1}"));
                 check(
                     &format!("99 % within {most} µs at {percent} %"),
                     is.is_some_and(|is| is <= most),
@@ -86,7 +92,8 @@ impl Limit {
             }
         }
         if !any {
-            missed.push(format!("{:?}: no such size was measured", self.frames));
+            let wanted = wanted.map_or("any", String::as_str);
+            missed.push(format!("{wanted}: no such size was measured"));
         }
         missed
     }
@@ -98,10 +105,19 @@ mod tests {
 
     #[test]
     fn limits_are_read_and_nonsense_is_refused() {
-        assert_eq!(Gate::parse("[[limit]]\nframes = \"64\"\nmin_found_mpps = 1.0").unwrap().limit.len(), 1);
-        for wrong in
-            ["", "[[limit]]\nmin_mpps = 1", "[[limit]]\nmax_p99_us = 5.0", "[[limit]]\npercent = 300"]
-        {
+        assert_eq!(
+            Gate::parse("[[limit]]\nframe_bytes_with_fcs = \"64\"\nmin_throughput_mpps = 1.0")
+                .unwrap()
+                .limit
+                .len(),
+            1
+        );
+        for wrong in [
+            "",
+            "[[limit]]\nmin_mpps = 1",
+            "[[limit]]\nmax_p99_us = 5.0",
+            "[[limit]]\npercent_of_throughput = 300",
+        ] {
             assert!(Gate::parse(wrong).is_err(), "{wrong}");
         }
     }

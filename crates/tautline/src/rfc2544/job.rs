@@ -46,8 +46,11 @@ pub const MAXIMUM_TRIALS: NonZeroU32 = NonZeroU32::new(3).unwrap();
 /// Times that a lossy trial is run before its loss counts.
 const VERIFICATION_TRIALS: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
-/// RFC 2544 section 9.1.
-const SIZES: &str = "64,128,256,512,1024,1280,1518";
+/// RFC 2544 section 9.1, with frame check sequence; with a VLAN tag the shortest that holds it.
+fn standard_sizes(fields: &Fields) -> Vec<String> {
+    let shortest = fields.shortest().to_string();
+    [&shortest, "128", "256", "512", "1024", "1280", "1518"].map(str::to_owned).to_vec()
+}
 
 /// RFC 2544 section 24.
 const FULL_TRIAL_S: f64 = 60.0;
@@ -83,10 +86,19 @@ impl Job {
             ..Fields::default()
         };
         let sizes = match arguments.sizes.is_empty() {
-            true => SIZES.split(',').map(str::to_owned).collect(),
+            true => standard_sizes(&fields),
             false => arguments.sizes.clone(),
         };
-        let mixes = sizes.iter().map(|size| size.parse().map_err(|error| wrong("--sizes", &error)));
+        let mixes = sizes.iter().map(|size| -> Result<SizeMix, Usage> {
+            let mix: SizeMix = size.parse().map_err(|error| wrong("--sizes", &error))?;
+            let shortest = fields.shortest();
+            match mix.period().iter().all(|size| *size >= shortest) {
+                true => Ok(mix),
+                false => {
+                    Err(wrong("--sizes", &format!("with --vlan no frame is shorter than {shortest} bytes")))
+                }
+            }
+        });
         let trial_s = arguments.trial_s.unwrap_or(if arguments.quick { 1.0 } else { FULL_TRIAL_S });
         let trial = Duration::try_from_secs_f64(trial_s).ok().filter(|trial| trial.as_millis() >= 10);
         let trial = trial.ok_or_else(|| wrong("--trial-s", &"write seconds, at least 0.01"))?;

@@ -1,16 +1,16 @@
-//! One size: generator alone, maximum, search, latency at shares of what was found, then what else was asked
-//! for.
+//! One size: generator alone, maximum, search, latency at shares of the throughput, then what else was asked for.
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ::measure::Histogram;
 use anyhow::{anyhow, bail};
 use environment::channel::INTERRUPTED;
 use traffic::frames::SizeMix;
 use traffic::path::{Loaded, Path, loopback_frames_per_second};
 use traffic::results::{Latency, Maximum, MaximumTrial, SizeResult};
 use traffic::search::{Budget, Load, Measured, SearchRange, kept};
-use traffic::trial::TrialOutcome;
+use traffic::trial::{LaneOutcome, TrialOutcome, is_late};
 
 use super::job::{Job, MAXIMUM_TRIALS};
 use super::{back_to_back, frame_loss, search};
@@ -19,8 +19,9 @@ use crate::progress::Progress;
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
-/// Percent of the found rate at which latency is measured; 0 is an idle path.
-const SHARES: [u8; 4] = [0, 10, 50, 90];
+/// Percent of the throughput at which latency is measured. Not at all of it, as RFC 2544 section 26.2 asks: there a
+/// software device's queues are full whenever anybody pauses, and the generator is at its own limit.
+const SHARES: [u8; 3] = [10, 50, 90];
 
 /// What "idle" is: one frame each millisecond.
 const IDLE_FPS: u64 = 1000;
@@ -96,15 +97,12 @@ pub fn size(
 
     let search = search::searched(&mut bench, range)?;
     let mut latency = Vec::new();
-    if let Some(rate) = search.rate_fps() {
-        for percent in SHARES {
-            say(&format!("latency at {percent} %"));
-            let load_fps = match percent {
-                0 => IDLE_FPS.min(rate as u64),
-                _ => (rate * f64::from(percent) / 100.0) as u64,
-            };
-            latency.push(latency_at(&mut bench, percent, load_fps.max(directions))?);
-        }
+    let throughput = search.throughput().map(Load::frames_per_second);
+    let idle = (0, IDLE_FPS.min(throughput.unwrap_or(most)));
+    let loaded = throughput.map(|rate| SHARES.map(|percent| (percent, rate * u64::from(percent) / 100)));
+    for (percent, load_fps) in std::iter::once(idle).chain(loaded.into_iter().flatten()) {
+        say(&format!("latency at {percent} %"));
+        latency.push(latency_at(&mut bench, percent, load_fps.max(directions))?);
     }
     let frame_loss =
         job.frame_loss.map(|step| frame_loss::walked(&mut bench, range.max(), step)).transpose()?;
@@ -112,8 +110,9 @@ pub fn size(
         .back_to_back
         .map(|how| back_to_back::searched(&mut bench, how, search.throughput(), range.max(), loopback_fps));
     Ok(SizeResult {
-        frames: mix.to_string(),
-        mean_bytes: mix.mean_bytes(),
+        frame_bytes_with_fcs: mix.to_string(),
+        mean_frame_bytes_with_fcs: mix.mean_bytes_with_fcs(),
+        mean_frame_bytes_at_layer_1: mix.mean_bytes_at_layer_1(),
         loopback_fps,
         maximum,
         most_fps: most,
@@ -148,24 +147,43 @@ fn maximum_of(outcome: &TrialOutcome) -> MaximumTrial {
     }
 }
 
-fn latency_at(bench: &mut Bench<'_, '_>, percent: u8, load_fps: u64) -> anyhow::Result<Latency> {
+fn latency_at(
+    bench: &mut Bench<'_, '_>,
+    percent_of_throughput: u8,
+    load_fps: u64,
+) -> anyhow::Result<Latency> {
     let load = Load::new(load_fps).ok_or_else(|| anyhow!("no latency at 0 frames/s"))?;
     let mut invalid = 0;
     loop {
         unless_interrupted()?;
         let (measured, outcome) = bench.loaded.trial(load, bench.job.latency_trial())?;
         let disturbed = measured.valid().is_none();
+        let sum = |of: fn(&LaneOutcome) -> &Histogram| {
+            let mut all = Histogram::new();
+            outcome.lanes.iter().for_each(|lane| all.merge(of(lane)));
+            all
+        };
+        let (histogram, generator) = (sum(|lane| &lane.latency), sum(|lane| &lane.lateness));
+        let late = is_late(&histogram, &generator);
         // On a machine that is disturbed all the time the last trial is shown, with how many went before.
-        if disturbed && invalid + 1 < ATTEMPTS.get() {
+        if (disturbed || late) && invalid + 1 < ATTEMPTS.get() {
             invalid += 1;
             continue;
         }
-        invalid += u32::from(disturbed);
-        let mut histogram = ::measure::Histogram::new();
-        outcome.lanes.iter().for_each(|lane| histogram.merge(&lane.latency));
+        invalid += u32::from(disturbed || late);
         let lost = outcome.lanes.iter();
         let lost = lost.map(|lane| lane.sent + lane.refused - lane.tally.distinct.min(lane.sent)).sum();
-        let missed = outcome.lanes.iter().map(|lane| lane.missed).sum();
-        return Ok(Latency { percent, load_fps, histogram, lost, missed, invalid, disturbed });
+        let unsent = outcome.lanes.iter().map(|lane| lane.missed).sum();
+        let histogram = (!late).then_some(histogram);
+        return Ok(Latency {
+            percent_of_throughput,
+            load_fps,
+            histogram,
+            generator,
+            lost,
+            unsent,
+            invalid,
+            disturbed,
+        });
     }
 }

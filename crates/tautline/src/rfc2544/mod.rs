@@ -76,7 +76,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     }
     let missed = gate.map_or_else(Vec::new, |gate| gate.missed(&run));
     for miss in &missed {
-        output::print(&format!("gate: missed: {miss}\n"))?;
+        output::print(&format!("gate: threshold exceeded: {miss}\n"))?;
     }
     Ok(if missed.is_empty() { Done::Whole } else { Done::GateMissed })
 }

@@ -22,7 +22,10 @@ pub fn figures(run: &Run) -> Figures {
     facts.extend(show::labels(run).into_iter().map(|label| ("label".to_owned(), label)));
     facts.extend(run.ports.iter().map(|port| ("port".to_owned(), port.clone())));
     let of_each = |points: fn(&SizeResult) -> Vec<(f64, f64)>| {
-        run.sizes.iter().map(|size| (format!("{} bytes", size.frames), points(size))).collect::<Vec<_>>()
+        run.sizes
+            .iter()
+            .map(|size| (format!("{} bytes", size.frame_bytes_with_fcs), points(size)))
+            .collect::<Vec<_>>()
     };
     let latency = |quantile: f64| {
         run.sizes
@@ -30,9 +33,9 @@ pub fn figures(run: &Run) -> Figures {
             .map(|size| {
                 let points = size.latency.iter();
                 let at = |l: &traffic::results::Latency| {
-                    (l.load_fps as f64 / 1e6, l.histogram.quantile_ns(quantile) as f64)
+                    Some((l.load_fps as f64 / 1e6, l.histogram.as_ref()?.quantile_ns(quantile) as f64))
                 };
-                (format!("{} bytes", size.frames), points.map(at).collect())
+                (format!("{} bytes", size.frame_bytes_with_fcs), points.filter_map(at).collect())
             })
             .collect::<Vec<_>>()
     };

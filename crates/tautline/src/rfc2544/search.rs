@@ -10,6 +10,9 @@ use super::job::MAXIMUM_TRIALS;
 use super::measure::{Bench, LEAST_FPS};
 use crate::cli::Search;
 
+/// {Goal Initial Trial Duration} of RFC 9971.
+const MLR_INITIAL_TRIAL: Duration = Duration::from_secs(1);
+
 /// The answer, with every trial.
 pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result<SearchResult> {
     let (job, say) = (bench.job, bench.say);
@@ -31,7 +34,10 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
         }
         Search::Mlr => {
             let loss = Share::from_percent(0.5).unwrap_or(Share::ZERO);
-            let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Share::HALF, width);
+            // Loads that are far from the answer are told by shorter trials.
+            let first = trial.min(MLR_INITIAL_TRIAL);
+            let goal =
+                |loss| mlr::Goal::new(trial, trial * 2, loss, Share::HALF, width)?.with_initial_trial(first);
             let plan = mlr::Plan { range, goals: vec![goal(Share::ZERO)?, goal(loss)?] };
             SearchResult::Mlr { outcome: mlr::search(&plan, budget, measure, observe)? }
         }

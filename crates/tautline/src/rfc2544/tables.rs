@@ -17,6 +17,9 @@ pub struct Table {
 /// Stands beside a figure that a disturbed machine may have spoilt.
 pub const DISTURBED: &str = "!";
 
+/// Stands in place of a latency that would be the generator's own.
+pub const GENERATOR_LATE: &str = "generator late";
+
 /// All tables that have a row.
 pub fn of(run: &Run) -> Vec<Table> {
     let all = [rates(run), latency(run), goals(run), frame_loss(run), back_to_back(run)];
@@ -50,6 +53,28 @@ fn is_software(run: &Run) -> bool {
     run.labels.iter().any(|label| label == SOFTWARE_TAP)
 }
 
+const RATES: &[&str] = &[
+    "bytes",
+    "maximum Mpps",
+    "throughput Mpps",
+    "lowest failing Mpps",
+    "L1 Gbit/s",
+    "of maximum",
+    "limited by",
+    "trials (invalid)",
+];
+
+const RECEIVED: &[&str] = &[
+    "bytes",
+    "maximum Mpps",
+    "received Mpps",
+    "lowest failing Mpps",
+    "L1 Gbit/s",
+    "of maximum",
+    "limited by",
+    "trials (invalid)",
+];
+
 fn rates(run: &Run) -> Table {
     let row = |size: &SizeResult| {
         let rate = size.search.rate_fps();
@@ -57,27 +82,22 @@ fn rates(run: &Run) -> Table {
         let disturbed = if size.maximum.disturbed { DISTURBED } else { "" };
         let limited = if is_software(run) { "not told" } else { size.maximum.bottleneck() };
         vec![
-            size.frames.clone(),
+            size.frame_bytes_with_fcs.clone(),
             mega(size.maximum.received_fps) + disturbed,
             rate.map_or_else(|| "-".to_owned(), mega),
             upper(&size.search).map_or_else(String::new, mega_load),
-            rate.map_or_else(String::new, |fps| format!("{:.3}", fps * size.mean_bytes * 8.0 / 1e9)),
+            rate.map_or_else(String::new, |fps| {
+                format!("{:.3}", fps * size.mean_frame_bytes_at_layer_1 * 8.0 / 1e9)
+            }),
             rate.filter(|_| size.maximum.received_fps > 0.0)
                 .map_or_else(String::new, |fps| format!("{:.2}", fps / size.maximum.received_fps)),
             limited.to_owned(),
             format!("{trials} ({invalid})"),
         ]
     };
-    let headings = &[
-        "bytes",
-        "maximum Mpps",
-        "found Mpps",
-        "not at Mpps",
-        "found Gbit/s",
-        "of maximum",
-        "limited by",
-        "trials (disturbed)",
-    ];
+    // Without a search there is no throughput in RFC 2544's sense.
+    let is_searched = run.sizes.iter().any(|size| !matches!(size.search, SearchResult::Maximum { .. }));
+    let headings = if is_searched { RATES } else { RECEIVED };
     Table { title: "Rates", headings, rows: run.sizes.iter().map(row).collect(), notes: rate_notes(run) }
 }
 
@@ -112,20 +132,30 @@ fn upper(search: &SearchResult) -> Option<Load> {
 
 fn rate_notes(run: &Run) -> Vec<String> {
     let search = match run.sizes.first().map(|size| &size.search) {
-        Some(SearchResult::Rfc2544 { .. }) => "no frame lost in the deciding trial (RFC 2544 section 26.1)",
-        Some(SearchResult::Tst009 { .. }) => {
-            "no frame lost in one of two trials (ETSI NFV-TST 009 section 12.3.3)"
+        Some(SearchResult::Rfc2544 { .. }) => {
+            "throughput: no frame lost in the deciding trial (RFC 2544 section 26.1). lowest failing: the lowest \
+             rate that was not carried; none where all was."
         }
-        Some(SearchResult::Mlr { .. }) => "MLRsearch (RFC 9971), first goal: no loss, exceed ratio 50 %",
-        _ => "as much as came through, whatever was lost",
+        Some(SearchResult::Tst009 { .. }) => {
+            "throughput: no frame lost in one of two trials (ETSI NFV-TST 009 section 12.3.3). lowest failing: the \
+             lowest rate that was not carried; none where all was."
+        }
+        Some(SearchResult::Mlr { .. }) => {
+            "throughput, lowest failing: the bounds of MLRsearch (RFC 9971) for no loss, exceed ratio 50 %."
+        }
+        _ => {
+            "received: as much as came through at the most that was offered, whatever was lost: no throughput."
+        }
     };
     let seconds = run.maximum_trial_ns as f64 / 1e9;
     let mut notes = vec![
-        format!("found: {search}. not at: the lowest load that was too high; none where all was carried."),
+        search.to_owned(),
         format!(
             "maximum: as much as the device takes, whatever it loses; the median of trials of {seconds:.3} s."
         ),
-        "Lengths are those in the buffers, without frame check sequence.".to_owned(),
+        "bytes: as RFC 2544 counts them, with frame check sequence; a buffer holds 4 less. L1: what the \
+         frames take of a link (layer 1), with preamble and gap 20 bytes more each."
+            .to_owned(),
     ];
     if is_software(run) {
         notes.push(
@@ -141,43 +171,51 @@ fn rate_notes(run: &Run) -> Vec<String> {
         let margin = size.loopback_fps / size.maximum.received_fps.max(1.0);
         notes.push(format!(
             "{}: the generator alone moves {:.2} Mpps, {margin:.1} times what was measured{}",
-            size.frames,
+            size.frame_bytes_with_fcs,
             size.loopback_fps / 1e6,
             if margin < 1.5 { " (too close: it is the generator that is measured)" } else { "" }
         ));
         if size.generator_kept_less {
             notes.push(format!(
                 "{}: the generator kept no more than {} Mpps; nothing above that was offered",
-                size.frames,
+                size.frame_bytes_with_fcs,
                 mega(size.most_fps as f64)
             ));
         }
         if at_the_most(&size.search) {
             notes.push(format!(
                 "{}: carried at the most that was offered: the device's limit is not below it, and was not seen",
-                size.frames
+                size.frame_bytes_with_fcs
             ));
         }
-        notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frames)));
+        notes.extend(why_undecided(&size.search).map(|why| format!("{}: {why}", size.frame_bytes_with_fcs)));
     }
     notes
 }
 
 fn latency(run: &Run) -> Table {
     let row = |size: &SizeResult, at: &Latency| {
-        let (h, seconds) = (&at.histogram, run.latency_trial_ns as f64 / 1e9);
-        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-        let share = if at.percent == 0 { "idle".to_owned() } else { format!("{} %", at.percent) };
+        let seconds = run.latency_trial_ns as f64 / 1e9;
+        let percent = at.percent_of_throughput;
+        let share = if percent == 0 { "idle".to_owned() } else { format!("{percent} %") };
         let disturbed = if at.disturbed { DISTURBED } else { "" };
+        let us = |ns: u64| format!("{:.1}{disturbed}", ns as f64 / 1e3);
+        let [median, most, maximum, frames] = match &at.histogram {
+            Some(h) => {
+                let frames = format!("{} in {seconds:.2} s", h.count());
+                [us(h.median_ns()), us(h.quantile_ns(0.99)), us(h.max_ns()), frames]
+            }
+            None => [GENERATOR_LATE, "", "", ""].map(str::to_owned),
+        };
         vec![
-            size.frames.clone(),
+            size.frame_bytes_with_fcs.clone(),
             share,
             mega(at.load_fps as f64),
-            us(h.median_ns()) + disturbed,
-            us(h.quantile_ns(0.99)) + disturbed,
-            us(h.max_ns()) + disturbed,
-            format!("{} in {seconds:.2} s", h.count()),
-            format!("{} / {}", at.lost, at.missed),
+            median,
+            most,
+            maximum,
+            frames,
+            format!("{} / {}", at.lost, at.unsent),
             at.invalid.to_string(),
         ]
     };
@@ -191,21 +229,29 @@ fn latency(run: &Run) -> Table {
         "99 % µs",
         "maximum µs",
         "frames",
-        "lost / missed",
-        "disturbed",
+        "lost / unsent",
+        "invalid",
     ];
     let mut notes = Vec::new();
     if !rows.is_empty() {
         notes.push(
-            "Latency counts from when a frame was due, the generator's own share included. load: of what was \
-             found. The maximum is that of these frames in this time, no bound (RFC 2544 section 26.2 asks for \
-             20 streams of 120 s). missed: frames for which the generator was too late; they have no latency."
+            "Latency counts from when a frame was due, the generator's own share included. load: of the \
+             throughput; at all of it (RFC 2544 section 26.2) it is the generator that would be measured. The \
+             maximum is that of these frames in this time, no bound. unsent: frames for which the generator was \
+             too late; they have no latency. invalid: trials that were discarded and repeated."
                 .to_owned(),
         );
     }
-    if run.sizes.iter().flat_map(|size| &size.latency).any(|at| at.disturbed) {
+    let mut all = run.sizes.iter().flat_map(|size| &size.latency);
+    if all.clone().any(|at| at.disturbed) {
         notes.push(format!(
             "{DISTURBED} every trial was disturbed; this is the last, and says nothing for sure."
+        ));
+    }
+    if all.any(|at| at.histogram.is_none()) {
+        notes.push(format!(
+            "{GENERATOR_LATE}: in every trial the generator lagged behind its schedule; half or more of the latency \
+             would be its own. Give it a CPU of its own (--cpu)."
         ));
     }
     Table { title: "Latency", headings, rows, notes }
@@ -228,7 +274,7 @@ fn goals(run: &Run) -> Table {
                 Finding::Undecided { lower, upper, .. } => (lower, upper, "irregular: undecided".to_owned()),
             };
             rows.push(vec![
-                size.frames.clone(),
+                size.frame_bytes_with_fcs.clone(),
                 format!("{} %", percent(goal.loss().parts_per_billion() as f64 / 1e9)),
                 lower.map_or_else(String::new, |lower| mega_load(lower.load)),
                 upper.map_or_else(String::new, mega_load),
@@ -262,7 +308,7 @@ fn frame_loss(run: &Run) -> Table {
         let Some(found) = &size.frame_loss else { continue };
         for point in &found.points {
             rows.push(vec![
-                size.frames.clone(),
+                size.frame_bytes_with_fcs.clone(),
                 format!("{} %", point.percent),
                 mega_load(point.load),
                 mega(point.result.received_fps()),
@@ -270,9 +316,9 @@ fn frame_loss(run: &Run) -> Table {
             ]);
         }
         if let Some(cut) = found.cut {
-            notes.push(format!("{}: cut short: {}", size.frames, why_cut(cut)));
+            notes.push(format!("{}: cut short: {}", size.frame_bytes_with_fcs, why_cut(cut)));
         } else if !found.ended_lossless {
-            notes.push(format!("{}: no two loads in succession without loss", size.frames));
+            notes.push(format!("{}: no two loads in succession without loss", size.frame_bytes_with_fcs));
         }
     }
     if !rows.is_empty() {
@@ -297,7 +343,7 @@ fn back_to_back(run: &Run) -> Table {
             ),
             Some(Bursts::Made { outcome: BackToBack::Measured { plan, statistics: Some(found), .. } }) => {
                 rows.push(vec![
-                    size.frames.clone(),
+                    size.frame_bytes_with_fcs.clone(),
                     found.searches.to_string(),
                     format!("{:.0}", found.mean_frames),
                     found.min_frames.to_string(),
@@ -317,7 +363,7 @@ fn back_to_back(run: &Run) -> Table {
                 plan.max_burst.frames()
             ),
         };
-        notes.push(format!("{}: {why}", size.frames));
+        notes.push(format!("{}: {why}", size.frame_bytes_with_fcs));
     }
     if !rows.is_empty() {
         notes.push(
@@ -347,6 +393,8 @@ fn back_to_back(run: &Run) -> Table {
 mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
+
+    use ::measure::Histogram;
 
     use traffic::results::{Maximum, MaximumTrial, SCHEMA};
     use traffic::search::rfc2544::{BackToBackPlan, Burst, FrameLossPlan, Step, back_to_back, frame_loss};
@@ -380,16 +428,30 @@ mod tests {
             repeats: NonZeroU32::new(3).unwrap(),
         };
         let of_burst = |burst: Burst, rate| device(burst.frames(), rate);
+        let mut of_latency = Histogram::new();
+        of_latency.record_many_ns(10_000, 99);
+        of_latency.record_many_ns(50_000, 1);
+        let latency = |percent_of_throughput, histogram| Latency {
+            percent_of_throughput,
+            load_fps: 300_000,
+            histogram,
+            generator: Histogram::new(),
+            lost: 0,
+            unsent: 3,
+            invalid: 8,
+            disturbed: false,
+        };
         let slow = MaximumTrial { received_fps: 6e5, taken_fps: 6e5, generator_idle: 0.5, disturbed: true };
         let size = SizeResult {
-            frames: "64".to_owned(),
-            mean_bytes: 64.0,
+            frame_bytes_with_fcs: "64".to_owned(),
+            mean_frame_bytes_with_fcs: 64.0,
+            mean_frame_bytes_at_layer_1: 84.0,
             loopback_fps: 7e5,
             maximum: Maximum::of(vec![slow]).unwrap(),
             most_fps: 1_000_000,
             generator_kept_less: true,
             search,
-            latency: Vec::new(),
+            latency: vec![latency(50, Some(of_latency)), latency(90, None)],
             frame_loss: Some(frame_loss(walk, &budget, of_trial, |_| ())?),
             back_to_back: Some(Bursts::Made { outcome: back_to_back(bursts, &budget, of_burst, |_| ())? }),
         };
@@ -422,6 +484,15 @@ mod tests {
         for said in ["too close", "kept no more than 1.000 Mpps", "! the generator was preempted"] {
             assert!(notes.contains(said), "{said}: {notes}");
         }
+        let (at, notes) = find(&tables, "Latency");
+        let known = ["64", "50 %", "0.300", "10.0", "10.0", "50.0", "100 in 1.00 s", "0 / 3", "8"];
+        let late = ["64", "90 %", "0.300", "generator late", "", "", "", "0 / 3", "8"];
+        assert_eq!(
+            at,
+            [known, late].map(|row| row.map(str::to_owned)),
+            "a late generator's figures are not shown"
+        );
+        assert!(notes.contains("generator late: in every trial"), "{notes}");
         let (goals, _) = find(&tables, "MLRsearch goals");
         assert_eq!(goals.len(), 2);
         for (goal, loss) in goals.iter().zip(["0 %", "0.500 %"]) {

@@ -94,7 +94,7 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: 
     }
     rig.wait_until_up(SOON).unwrap();
     let fields = Fields::default();
-    let mixes = ["60x2+300x1+1518x1", "64x2+301x1+1517x1"].map(|mix| mix.parse::<SizeMix>().unwrap());
+    let mixes = ["64x2+304x1+1522x1", "68x2+305x1+1521x1"].map(|mix| mix.parse::<SizeMix>().unwrap());
     let mut streams = mixes.clone().map(|mix| Stream::new(fields, &mix, 0..4).unwrap());
     let mut checkers = mixes.map(|mix| Checker::new(&fields, &mix, 4, Access::Payload));
     let mut deadline = None;

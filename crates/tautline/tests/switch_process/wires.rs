@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use port::Side;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
-use traffic::frames::{Access, Checker, Fields, SizeMix, Stream, Tally};
+use traffic::frames::{Access, Checker, Fields, FrameSize, SizeMix, Stream, Tally};
 use traffic::rig::TestRig;
 use traffic::trial::{Lane, Load, Plan, TrialOutcome, run, warm_up};
 use virtio::net::MacAddress;
@@ -30,7 +30,7 @@ pub struct Shape<'a> {
 
 impl Default for Shape<'_> {
     fn default() -> Self {
-        let mixes = ["60x2+64x2+300x1+1000x1+1518x2", "62x2+65x2+301x1+1001x1+1517x2"];
+        let mixes = ["64x2+68x2+304x1+1004x1+1522x2", "66x2+69x2+305x1+1005x1+1521x2"];
         Shape { mixes, to: [STATIONS[1], STATIONS[0]], queue_pairs: 1, mtu_bytes: None }
     }
 }
@@ -85,7 +85,7 @@ impl Ends {
     pub fn introduce(&mut self) {
         for (end, station) in STATIONS.into_iter().enumerate() {
             let fields = Fields { source: station, destination: station, ..Fields::default() };
-            let mut stream = Stream::new(fields, &SizeMix::fixed(100).unwrap(), 0..1).unwrap();
+            let mut stream = Stream::new(fields, &SizeMix::fixed(FrameSize::MIN), 0..1).unwrap();
             let (lending, which) = stream.burst(1, |_| 0);
             self.rig.end(end).sinks().next().unwrap().accept(lending, which).unwrap();
             self.hellos += 1;

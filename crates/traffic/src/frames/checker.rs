@@ -2,7 +2,7 @@
 use port::{Frame, HEAD_BYTES};
 
 use super::stream::{ETHERNET, IPV4, UDP, VLAN, base_sum, image, stamp_at, udp_checksum};
-use super::{Fields, STAMP_BYTES, SizeMix, Stamp};
+use super::{Fields, FrameSize, STAMP_BYTES, SizeMix, Stamp};
 
 /// How much of each frame the receiver looks at: the header-access and data-access cases of published
 /// methodology.
@@ -19,7 +19,7 @@ pub enum Access {
 pub struct Tally {
     /// Frames of ours that came, each once.
     pub distinct: u64,
-    /// Their bytes.
+    /// Their bytes, without frame check sequence.
     pub bytes: u64,
     /// Came after a later one of their flow. Each is counted in `distinct` too.
     pub reordered: u64,
@@ -201,7 +201,7 @@ pub struct Checker {
 impl Checker {
     /// For a stream with these fields, lengths and number of flows.
     pub fn new(fields: &Fields, mix: &SizeMix, flows: u16, access: Access) -> Self {
-        let mut lengths = mix.period();
+        let mut lengths: Vec<u16> = mix.period().into_iter().map(FrameSize::in_buffer).collect();
         lengths.sort_unstable();
         lengths.dedup();
         Checker {
@@ -210,7 +210,7 @@ impl Checker {
             access,
             stamp_at: stamp_at(fields),
             source_port: fields.source_port,
-            copy: vec![0; usize::from(SizeMix::MAX_BYTES)],
+            copy: vec![0; usize::from(FrameSize::MAX.in_buffer())],
             tally: Tally::default(),
         }
     }
@@ -337,8 +337,9 @@ mod tests {
 
     #[test]
     fn an_altered_byte_anywhere_is_seen_in_the_payload_case() {
-        for bytes in [60u16, 64, 65, 570] {
-            let (mut stream, mut checker) = pair(&bytes.to_string(), 1, Access::Payload);
+        for with_fcs in [64u16, 68, 69, 574] {
+            let (mut stream, mut checker) = pair(&with_fcs.to_string(), 1, Access::Payload);
+            let bytes = with_fcs - 4;
             // The Ethernet header may be rewritten; bytes of the head can be reached here.
             for at in 16..HEAD_BYTES.min(usize::from(bytes)) {
                 if (22..26).contains(&at) {

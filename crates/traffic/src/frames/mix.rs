@@ -2,46 +2,39 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::MIN_FRAME_BYTES;
+use super::{FrameSize, SizeError};
 
-/// A repeating sequence of frame lengths, spelled out (RFC 6985): names such as "IMIX" alone are not
-/// comparable.
+/// A repeating sequence of frame sizes, spelled out (RFC 6985): names such as "IMIX" alone are not comparable.
+/// In text, sizes are those of the RFCs, with frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeMix {
-    parts: Vec<(u16, u16)>,
+    parts: Vec<(FrameSize, u16)>,
 }
 
 /// Not a mix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MixError {
-    /// Not LENGTH or LENGTHxCOUNT.
-    #[error("'{0}' is not LENGTH or LENGTHxCOUNT; write for example 64x7+570x4+1518x1")]
+    /// Not SIZE or SIZExCOUNT.
+    #[error("'{0}' is not SIZE or SIZExCOUNT; write for example 64x7+570x4+1518x1")]
     Part(String),
-    /// A length that no stamped frame has.
-    #[error("frames of {0} bytes are not sent; lengths are {MIN_FRAME_BYTES} to {max}", max = SizeMix::MAX_BYTES)]
-    Length(u16),
+    /// A size that no stamped frame has.
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// More frames than one period may have.
     #[error("a period of {0} frames is too long; at most {max}", max = SizeMix::MAX_PERIOD)]
     Period(usize),
 }
 
 impl SizeMix {
-    /// Longest frame in bytes.
-    pub const MAX_BYTES: u16 = 9216;
     /// Most frames of a period.
     pub const MAX_PERIOD: usize = 256;
 
-    /// One length for all.
-    pub fn fixed(bytes: u16) -> Result<Self, MixError> {
-        Self::new(vec![(bytes, 1)])
+    /// One size for all.
+    pub fn fixed(size: FrameSize) -> Self {
+        SizeMix { parts: vec![(size, 1)] }
     }
 
-    fn new(parts: Vec<(u16, u16)>) -> Result<Self, MixError> {
-        for (bytes, _) in &parts {
-            if !(MIN_FRAME_BYTES as u16..=Self::MAX_BYTES).contains(bytes) {
-                return Err(MixError::Length(*bytes));
-            }
-        }
+    fn new(parts: Vec<(FrameSize, u16)>) -> Result<Self, MixError> {
         let period = parts.iter().map(|(_, count)| usize::from(*count)).sum();
         if !(1..=Self::MAX_PERIOD).contains(&period) {
             return Err(MixError::Period(period));
@@ -49,8 +42,8 @@ impl SizeMix {
         Ok(SizeMix { parts })
     }
 
-    /// The lengths of one period, different ones spread as evenly as their counts allow.
-    pub fn period(&self) -> Vec<u16> {
+    /// The sizes of one period, different ones spread as evenly as their counts allow.
+    pub fn period(&self) -> Vec<FrameSize> {
         let total: usize = self.parts.iter().map(|(_, count)| usize::from(*count)).sum();
         let mut credit = vec![0i64; self.parts.len()];
         (0..total)
@@ -65,10 +58,26 @@ impl SizeMix {
             .collect()
     }
 
-    /// Mean length in bytes.
-    pub fn mean_bytes(&self) -> f64 {
-        let period = self.period();
-        period.iter().map(|&bytes| f64::from(bytes)).sum::<f64>() / period.len() as f64
+    /// The size, where all frames have the same.
+    pub fn single(&self) -> Option<FrameSize> {
+        let (first, _) = *self.parts.first()?;
+        self.parts.iter().all(|(size, _)| *size == first).then_some(first)
+    }
+
+    /// Mean size in bytes, with frame check sequence (layer 2).
+    pub fn mean_bytes_with_fcs(&self) -> f64 {
+        self.mean_of(|size| size.bytes_with_fcs().into())
+    }
+
+    /// Mean bytes that a frame takes of a link, with preamble and gap (layer 1).
+    pub fn mean_bytes_at_layer_1(&self) -> f64 {
+        self.mean_of(FrameSize::at_layer_1)
+    }
+
+    fn mean_of(&self, bytes: fn(FrameSize) -> u32) -> f64 {
+        let frames: f64 = self.parts.iter().map(|(_, count)| f64::from(*count)).sum();
+        let sum = self.parts.iter().map(|&(size, count)| f64::from(bytes(size)) * f64::from(count));
+        sum.sum::<f64>() / frames
     }
 }
 
@@ -79,7 +88,7 @@ impl FromStr for SizeMix {
         let part = |part: &str| {
             let (bytes, count) = part.split_once('x').unwrap_or((part, "1"));
             let number = |digits: &str| digits.parse().map_err(|_| MixError::Part(part.to_owned()));
-            Ok((number(bytes)?, number(count)?))
+            Ok::<_, MixError>((FrameSize::with_fcs(number(bytes)?)?, number(count)?))
         };
         Self::new(text.split('+').map(part).collect::<Result<_, _>>()?)
     }
@@ -106,16 +115,19 @@ mod tests {
         let mix: SizeMix = "64x7+570x4+1518x1".parse().unwrap();
         assert_eq!(mix.to_string(), "64x7+570x4+1518x1");
         let period = mix.period();
-        let count = |bytes| period.iter().filter(|&&b| b == bytes).count();
+        let of = |bytes| FrameSize::with_fcs(bytes).unwrap();
+        let count = |bytes| period.iter().filter(|&&size| size == of(bytes)).count();
         assert_eq!((period.len(), count(64), count(570), count(1518)), (12, 7, 4, 1));
-        assert!(period.windows(4).all(|w| w.contains(&64)), "{period:?}");
-        assert!((mix.mean_bytes() - 353.833).abs() < 0.01);
+        assert!(period.windows(4).all(|w| w.contains(&of(64))), "{period:?}");
+        assert!((mix.mean_bytes_with_fcs() - 353.833).abs() < 0.01);
+        assert!((mix.mean_bytes_at_layer_1() - 373.833).abs() < 0.01);
+        assert_eq!((mix.single(), SizeMix::fixed(of(64)).single()), (None, Some(of(64))));
         assert_eq!("128".parse::<SizeMix>().unwrap().to_string(), "128");
     }
 
     #[test]
     fn what_cannot_be_sent_is_refused() {
-        for wrong in ["", "64x", "x4", "12", "9999", "64x0", "64x300", "64+", "64x1x1"] {
+        for wrong in ["", "64x", "x4", "12", "60", "9999", "64x0", "64x300", "64+", "64x1x1"] {
             assert!(wrong.parse::<SizeMix>().is_err(), "{wrong}");
         }
     }

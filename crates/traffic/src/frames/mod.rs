@@ -1,10 +1,12 @@
 //! The frames that are sent, and what is looked for in those that arrive.
 mod checker;
 mod mix;
+mod size;
 mod stamp;
 mod stream;
 
 pub use checker::{Access, Checker, Tally};
 pub use mix::{MixError, SizeMix};
+pub use size::{FrameSize, SizeError};
 pub use stamp::{STAMP_BYTES, Stamp};
 pub use stream::{Fields, MIN_FRAME_BYTES, Stream};

@@ -5,9 +5,9 @@ use std::ops::Range;
 use port::{HEAD_BYTES, Lending, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader, checksum};
 
-use super::{STAMP_BYTES, SizeMix, Stamp};
+use super::{FrameSize, STAMP_BYTES, SizeMix, Stamp};
 
-/// Ethernet, IPv4, UDP and stamp: shorter frames cannot be told apart.
+/// Ethernet, IPv4, UDP and stamp, as they lie in a buffer: shorter frames cannot be told apart.
 pub const MIN_FRAME_BYTES: usize = ETHERNET + IPV4 + UDP + STAMP_BYTES;
 
 pub(super) const ETHERNET: usize = 14;
@@ -48,6 +48,13 @@ impl Default for Fields {
     }
 }
 
+impl Fields {
+    /// The smallest size that holds them and a stamp.
+    pub fn shortest(&self) -> FrameSize {
+        if self.vlan.is_some() { FrameSize::MIN_TAGGED } else { FrameSize::MIN }
+    }
+}
+
 /// One flow's next sequence number and headers.
 #[derive(Clone, Debug)]
 struct Flow {
@@ -79,14 +86,13 @@ impl Stream {
     /// Frames of these lengths in these flows (at least one); a receiver checks all flows of several
     /// streams together.
     pub fn new(fields: Fields, mix: &SizeMix, flows: Range<u16>) -> std::io::Result<Self> {
-        let period = mix.period();
-        let shortest = stamp_at(&fields) + STAMP_BYTES;
-        if period.iter().any(|&bytes| usize::from(bytes) < shortest) {
-            let why = format!(
-                "frames with these fields need {shortest} bytes; leave out the VLAN or send longer ones"
-            );
+        let shortest = fields.shortest();
+        if mix.period().iter().any(|size| *size < shortest) {
+            let why =
+                format!("frames with a VLAN tag need {shortest} bytes; leave it out or send longer ones");
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
         }
+        let period: Vec<u16> = mix.period().into_iter().map(FrameSize::in_buffer).collect();
         // Whole periods, and enough slots that a burst does not write one twice.
         let slots = period.len() * 64usize.div_ceil(period.len());
         let stride = |bytes: u16| (NetHeader::BYTES + usize::from(bytes)).next_multiple_of(64);
@@ -271,7 +277,8 @@ mod tests {
     fn every_frame_is_a_sound_udp_datagram() {
         for vlan in [None, Some(100)] {
             let fields = Fields { vlan, ..Fields::default() };
-            let mix: SizeMix = "64x3+65x2+570x1+1518x1+9000x1".parse().unwrap();
+            let mix = format!("{}x3+69x2+570x1+1518x1+9000x1", fields.shortest());
+            let mix: SizeMix = mix.parse().unwrap();
             let mut stream = Stream::new(fields, &mix, 0..3).unwrap();
             for round in 0..5 {
                 for (i, bytes) in frames(&mut stream, 40).iter().enumerate() {
@@ -299,7 +306,7 @@ mod tests {
     #[test]
     fn a_frame_too_short_for_its_fields_is_refused() {
         let fields = Fields { vlan: Some(1), ..Fields::default() };
-        let error = Stream::new(fields, &SizeMix::fixed(60).unwrap(), 0..1).unwrap_err();
-        assert!(error.to_string().contains("64 bytes"), "{error}");
+        let error = Stream::new(fields, &SizeMix::fixed(FrameSize::MIN), 0..1).unwrap_err();
+        assert!(error.to_string().contains("68 bytes"), "{error}");
     }
 }

@@ -44,6 +44,20 @@ impl Share {
         (u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE)) as u64
     }
 
+    /// What a part is of a whole, rounded up; nearly all of it where it is as much or more.
+    pub(super) fn of_whole(part: u64, whole: u64) -> Share {
+        let parts = (u128::from(part) * u128::from(Self::WHOLE)).div_ceil(u128::from(whole.max(1)));
+        Share(parts.min(u128::from(Self::WHOLE - 1)) as u32)
+    }
+
+    /// A width that two of this one fill, each relative to its own upper end, with a thousandth to spare for
+    /// loads that are rounded to whole frames.
+    pub(super) fn twice(self) -> Share {
+        let (once, whole) = (u64::from(self.0 - self.0.div_ceil(1000)), u64::from(Self::WHOLE));
+        // Twice less the square is below a whole.
+        Share((2 * once - once * once / whole).max(u64::from(self.0)) as u32)
+    }
+
     /// Whether `part` of `whole` is more than this share: exact, no rounding.
     pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
         u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0)
@@ -78,6 +92,26 @@ mod tests {
         }
         assert_eq!(Share::from_parts_per_billion(1_000_000_000), None);
         assert!(serde_json::from_str::<Share>(r#"{"parts_per_billion":1000000000}"#).is_err());
+    }
+
+    #[test]
+    fn two_widths_fill_twice_a_width() {
+        let of = |parts| Share::from_parts_per_billion(parts).unwrap();
+        for width in [0, 1, 999, 1000, 5_000_000, 20_000_000, 500_000_000, 999_999_999].map(of) {
+            for upper in [1_u64, 1000, 14_880_952, u64::MAX] {
+                let lower = upper - width.twice().of(upper);
+                let middle = upper - width.of(upper);
+                let room = width.of(upper) >= 1000;
+                assert!(width.twice() >= width);
+                assert!(
+                    !room || !width.is_exceeded_by(middle - lower.min(middle), middle),
+                    "{width:?} {upper}"
+                );
+            }
+        }
+        assert_eq!(Share::of_whole(1, 3).parts_per_billion(), 333_333_334);
+        assert_eq!(Share::of_whole(u64::MAX, 1), of(999_999_999));
+        assert_eq!(Share::of_whole(0, 0), Share::ZERO);
     }
 
     #[test]

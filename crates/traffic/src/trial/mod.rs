@@ -3,4 +3,4 @@ mod clock;
 mod pace;
 mod run;
 
-pub use run::{Lane, LaneOutcome, Load, Plan, TrialOutcome, run, warm_up};
+pub use run::{Lane, LaneOutcome, Load, Plan, TrialOutcome, is_late, run, warm_up};

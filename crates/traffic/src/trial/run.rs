@@ -81,6 +81,15 @@ pub struct LaneOutcome {
     pub tally: Tally,
     /// From when each was due to when it was seen.
     pub latency: Histogram,
+    /// From when each was due to when it was sent: the generator's own share of that.
+    pub lateness: Histogram,
+}
+
+/// Whether the generator lags behind its schedule: at the median or at 99 %, half of a latency or more is its own
+/// lateness. Then it is no figure of the device.
+pub fn is_late(latency: &Histogram, lateness: &Histogram) -> bool {
+    let own = |quantile| lateness.quantile_ns(quantile).saturating_mul(2) >= latency.quantile_ns(quantile);
+    lateness.count() > 0 && latency.count() > 0 && (own(0.5) || own(0.99))
 }
 
 /// What happened in a trial.
@@ -102,7 +111,7 @@ pub struct TrialOutcome {
 pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOutcome, RigError> {
     let probe = NoiseProbe::start(Preemption::OfThread);
     let before: Vec<Tally> = lanes.iter().map(|lane| lane.checker.tally()).collect();
-    let mut state: Vec<LaneState> = lanes.iter().map(|_| LaneState::new(plan.load)).collect();
+    let mut state: Vec<LaneState> = lanes.iter().map(|_| LaneState::new(plan.load, plan.latency)).collect();
     let end_ns = plan.duration.as_nanos() as u64;
     let (mut busy_polls, mut idle_polls) = (0, 0);
     let clock = Clock::start();
@@ -179,12 +188,14 @@ struct LaneState {
     making_up: u64,
     /// The most room that was seen.
     most_room: usize,
+    /// Whether latencies are recorded.
+    latency: bool,
     next_stream: usize,
     outcome: LaneOutcome,
 }
 
 impl LaneState {
-    fn new(load: Load) -> Self {
+    fn new(load: Load, latency: bool) -> Self {
         let (pace, left) = match load {
             Load::FramesPerSecond(rate) => (Some(Pace::new(rate)), u64::MAX),
             Load::Maximum => (None, u64::MAX),
@@ -197,8 +208,9 @@ impl LaneState {
             missed: 0,
             tally: Tally::default(),
             latency: Histogram::new(),
+            lateness: Histogram::new(),
         };
-        LaneState { load, pace, left, making_up: 0, most_room: 0, next_stream: 0, outcome }
+        LaneState { load, pace, left, making_up: 0, most_room: 0, latency, next_stream: 0, outcome }
     }
 
     /// The generator has `behind` frames to send, and there is room for so many.
@@ -268,6 +280,11 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
         accepted = sink.accept(lending, which);
     }
     if let Some(pace) = &mut state.pace {
+        if state.latency && room > 0 {
+            // That of the burst's middle frame stands for all of it.
+            let late_ns = now_ns.saturating_sub(pace.due_ns(room / 2));
+            state.outcome.lateness.record_many_ns(late_ns, room as u64);
+        }
         pace.did(due as u64);
         state.sent(due as u64, (due - room) as u64);
     }
@@ -322,7 +339,7 @@ mod tests {
     #[test]
     fn no_room_is_the_devices_loss_unless_the_generator_was_late() {
         let of = |load, behind| {
-            let mut state = LaneState::new(load);
+            let mut state = LaneState::new(load, false);
             state.look(behind, 0);
             state.sent(32, 7);
             (state.outcome.refused, state.outcome.missed)
@@ -335,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_small_queue_loses_nothing_by_being_small() {
-        let mut state = LaneState::new(Load::FramesPerSecond(1e6));
+        let mut state = LaneState::new(Load::FramesPerSecond(1e6), false);
         assert_eq!(state.at_once(50), 50, "a device that never had room loses all");
         state.look(50, 32);
         assert_eq!(state.at_once(50), 32);
@@ -346,7 +363,7 @@ mod tests {
     #[test]
     fn a_generator_makes_up_until_the_device_has_caught_up_and_not_for_ever() {
         let late = || {
-            let mut state = LaneState::new(Load::FramesPerSecond(1e6));
+            let mut state = LaneState::new(Load::FramesPerSecond(1e6), false);
             state.look(10, 256);
             state.look(100, 40);
             state.sent(32, 0);
@@ -371,5 +388,20 @@ mod tests {
         }
         let missed = (800 - 32u64).div_ceil(5);
         assert_eq!((state.outcome.refused, state.outcome.missed), (1000 - missed, missed));
+    }
+
+    #[test]
+    fn half_a_latency_or_more_that_is_the_generators_own_is_late() {
+        let of = |all: &[(u64, u64)]| {
+            let mut histogram = Histogram::new();
+            all.iter().for_each(|&(ns, count)| histogram.record_many_ns(ns, count));
+            histogram
+        };
+        let latency = of(&[(10_000, 980), (100_000, 20)]);
+        assert!(!is_late(&latency, &of(&[(4_000, 980), (40_000, 20)])));
+        assert!(is_late(&latency, &of(&[(6_000, 1000)])), "half of the median");
+        assert!(is_late(&latency, &of(&[(4_000, 980), (60_000, 20)])), "half of what the slowest took");
+        assert!(!is_late(&latency, &of(&[(4_000, 995), (900_000, 5)])), "too few to be seen at 99 %");
+        assert!(!is_late(&latency, &Histogram::new()), "nothing was sent by a schedule");
     }
 }

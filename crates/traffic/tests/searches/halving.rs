@@ -361,7 +361,7 @@ proptest! {
         limit in 1_u64..1_100_000_000,
         parts in 0_u32..200_000_000,
         short in proptest::option::of(1_u64..90),
-        invalid_one_in in prop_oneof![Just(0_u32), 3_u32..10],
+        invalid_one_in in prop_oneof![Just(0_u64), 3_u64..10],
         seed: u64,
     ) {
         let plan = ThroughputPlan {

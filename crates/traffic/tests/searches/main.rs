@@ -1,5 +1,6 @@
 //! Each search against simulated devices whose answers are known.
 
+mod against_mlrsearch;
 mod halving;
 mod mlr;
 mod plain;

@@ -1,13 +1,14 @@
-//! Devices whose limits are known, as `measure` closures see them.
+//! Devices whose limits are known, as `measure` closures see them. `mlrsearch.py` has the same ones for FD.io's
+//! package: a change here is one there too.
 
 use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use serde::Serialize;
 use traffic::search::{Invalid, Load, Measured, TrialResult};
 
 /// How a device treats a load.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Behaviour {
     /// Forwards up to the limit and no frame more.
     Sharp {
@@ -22,39 +23,73 @@ pub enum Behaviour {
     /// Sharp, and below the limit one trial in `one_in` loses a few frames.
     Occasional {
         limit: u64,
-        one_in: u32,
+        one_in: u64,
     },
     /// Sharp, the limit falling by `per_second` with each second of traffic, down to a tenth.
     Drifting {
         limit: u64,
         per_second: u64,
     },
+    /// Sharp, the limit being another one in each trial, evenly up to `ppm` millionths around `limit`.
+    Noisy {
+        limit: u64,
+        ppm: u64,
+    },
+    /// Sharp; one trial in `one_in` has the limit `slower`.
+    TwoModes {
+        limit: u64,
+        slower: u64,
+        one_in: u64,
+    },
+    /// Sharp; above `from` one second of traffic in `one_in` loses 100 frames, so that a long trial is lossy
+    /// where a short one is not.
+    Pausing {
+        limit: u64,
+        from: u64,
+        one_in: u64,
+    },
     NoLoss,
     TotalLoss,
+}
+
+/// SplitMix64: small enough to be written twice.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.next().is_multiple_of(count)
+    }
 }
 
 /// A device behind a generator that may fail.
 pub struct Device {
     behaviour: Behaviour,
     /// One trial in this many is invalid; 0 for none.
-    invalid_one_in: u32,
-    random: StdRng,
+    invalid_one_in: u64,
+    random: Random,
     pub asked: Vec<(Load, Duration)>,
     pub traffic: Duration,
 }
 
 impl Device {
     pub fn new(behaviour: Behaviour) -> Device {
-        let random = StdRng::seed_from_u64(7);
-        Device { behaviour, invalid_one_in: 0, random, asked: Vec::new(), traffic: Duration::ZERO }
+        Device { behaviour, invalid_one_in: 0, random: Random(7), asked: Vec::new(), traffic: Duration::ZERO }
     }
 
     pub fn seeded(mut self, seed: u64) -> Device {
-        self.random = StdRng::seed_from_u64(seed);
+        self.random = Random(seed);
         self
     }
 
-    pub fn invalid_one_in(mut self, one_in: u32) -> Device {
+    pub fn invalid_one_in(mut self, one_in: u64) -> Device {
         self.invalid_one_in = one_in;
         self
     }
@@ -72,12 +107,25 @@ impl Device {
                 offered.saturating_sub(u64::try_from(lost).unwrap_or(u64::MAX))
             }
             Behaviour::Occasional { limit, one_in } => {
-                let disturbed = self.random.random_range(0..one_in) == 0;
-                sharp(limit).saturating_sub(if disturbed { self.random.random_range(1..10) } else { 0 })
+                let lost = if self.random.one_in(one_in) { 1 + self.random.next() % 9 } else { 0 };
+                sharp(limit).saturating_sub(lost)
             }
             Behaviour::Drifting { limit, per_second } => {
                 let fallen = per_second.saturating_mul(self.traffic.as_secs());
                 sharp(limit.saturating_sub(fallen).max(limit / 10))
+            }
+            Behaviour::Noisy { limit, ppm } => {
+                let around = limit * ppm / 1_000_000;
+                let more = (u128::from(2 * around) * u128::from(self.random.next() >> 32)) >> 32;
+                sharp(limit - around + u64::try_from(more).unwrap())
+            }
+            Behaviour::TwoModes { limit, slower, one_in } => {
+                sharp(if self.random.one_in(one_in) { slower } else { limit })
+            }
+            Behaviour::Pausing { limit, from, one_in } => {
+                let seconds = duration.as_nanos().div_ceil(1_000_000_000);
+                let pauses = (0..seconds).filter(|_| self.random.one_in(one_in)).count() as u64;
+                sharp(limit).saturating_sub(if rate > from { 100 * pauses } else { 0 })
             }
             Behaviour::NoLoss => offered,
             Behaviour::TotalLoss => 0,
@@ -89,7 +137,7 @@ impl Device {
         let offered = load.frames_in(duration).max(1);
         let received = self.forwarded(load, duration, offered);
         self.traffic += duration;
-        if self.invalid_one_in > 0 && self.random.random_range(0..self.invalid_one_in) == 0 {
+        if self.invalid_one_in > 0 && self.random.one_in(self.invalid_one_in) {
             let missed = Invalid::MissedRate { frames_due: offered, frames_sent: offered / 2 };
             return Ok(Measured::Invalid(missed));
         }

@@ -1,15 +1,16 @@
-use std::collections::BTreeMap;
-use std::num::NonZeroU64;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Goal, LoadTrial, classify, conditional_throughput};
-use crate::search::bisection::narrow;
+use super::loads::Loads;
+use super::selector::{Selector, at_least_one, is_reached};
+use super::target::chain;
+use super::{Goal, LoadTrial, conditional_throughput};
 use crate::search::drive::{Strategy, drive};
 use crate::search::{
-    Bounds, Budget, Cut, Finding, Load, Measured, Progress, Record, SearchRange, TrialInput, TrialLength,
-    TrialResult,
+    Bounds, Budget, Cut, Finding, Load, Measured, Progress, Record, SearchRange, Share, TrialInput,
+    TrialLength, TrialResult,
 };
 
 /// A search for several goals.
@@ -58,12 +59,11 @@ pub struct Outcome {
 
 /// Searches for all goals at once; each trial counts for each of them.
 ///
-/// Goals with shorter trials come first, stricter ones before looser ones. The first trial is at the maximum.
-/// Then comes where an earlier goal ended, or the rate that came through at the maximum. From there it goes
-/// down until there is a lower bound, and up from that, in steps that begin with the goal's width and double;
-/// between two bounds it never goes beyond the middle, so that it ends by halving. At each load it measures
-/// until the load is classified: short trials of doubling length while all of them lose too much, full-length
-/// ones otherwise.
+/// The first trial is at the maximum, the second at the rate that came through there. What came through at that
+/// is where each goal's chain of targets begins: coarser and shorter ones first, the goal itself last. Of the
+/// loads that the goals ask for, the lowest is measured: bounds found at smaller loads first are less likely to
+/// be moved later (RFC 9971 "Consequences"). At each load it measures until the load is classified: short trials
+/// of doubling length while all of them lose too much, full-length ones otherwise.
 ///
 /// A goal whose bounds another goal's trials have moved is taken up again; if that does not come to rest, the
 /// budget ends it, and the goal is undecided.
@@ -79,75 +79,56 @@ pub fn search<E>(
     Ok(Outcome { range: plan.range, results, trials: driven.trials, cut: driven.cut })
 }
 
-/// The way from one load to the next for one goal.
-#[derive(Clone, Copy, Default)]
-struct Walk {
-    /// The load that is being classified.
-    load: Option<Load>,
-    /// The next distance from a bound, in frames per second; 0 before the first step.
-    step: u64,
-    /// Whether the rate that came through, or another goal's bound, was tried as a start.
-    started: bool,
+/// Where the answers may lie, told by what came through.
+enum Opening {
+    /// The maximum is being tried.
+    Maximum,
+    /// The rate that came through at the maximum is being tried.
+    Forwarded(Load),
+    /// It is told.
+    Done,
 }
 
 struct Controller<'a> {
     goals: &'a [Goal],
     range: SearchRange,
-    /// Indices of `goals` in the order in which they are pursued.
-    order: Vec<usize>,
-    walks: Vec<Walk>,
-    loads: BTreeMap<Load, Vec<LoadTrial>>,
+    opening: Opening,
+    /// One for each goal, in the caller's order.
+    selectors: Vec<Selector>,
+    loads: Loads,
+    /// The loss of the strictest goal; length and width of the opening's trials, the longest and the widest that
+    /// a first target has; and the closest width of all goals.
+    loss: Share,
+    trial: Duration,
+    width: Share,
+    closest: Share,
 }
 
 impl<'a> Controller<'a> {
     fn new(plan: &'a Plan) -> Controller<'a> {
-        let goals = &plan.goals;
-        let mut order: Vec<usize> = (0..goals.len()).collect();
-        // Bounds found at smaller loads first are less likely to be moved later (RFC 9971 "Consequences"), and
-        // a stricter goal ends at a smaller load.
-        order.sort_by_key(|&index| {
-            let goal = &goals[index];
-            (goal.final_trial(), goal.loss(), goal.exceed(), goal.duration_sum())
-        });
-        let walks = vec![Walk::default(); goals.len()];
-        Controller { goals, range: plan.range, order, walks, loads: BTreeMap::new() }
-    }
-
-    fn class(&self, goal: usize, load: Load) -> Class {
-        self.loads.get(&load).map_or(Class::Undecided, |trials| classify(&self.goals[goal], trials))
-    }
-
-    /// The relevant bounds (RFC 9971): the smallest load that is an upper bound, and the largest lower bound
-    /// below it. A lower bound above the smallest upper bound counts as a fluke.
-    fn relevant(&self, goal: usize) -> Bounds<Load> {
-        let mut lower = None;
-        for (&load, trials) in &self.loads {
-            match classify(&self.goals[goal], trials) {
-                Class::Upper => return Bounds { lower, upper: Some(load) },
-                Class::Lower => lower = Some(load),
-                Class::Undecided => {}
-            }
-        }
-        Bounds { lower, upper: None }
-    }
-
-    fn is_reached(&self, goal: usize, bounds: Bounds<Load>) -> bool {
-        match (bounds.lower, bounds.upper) {
-            (Some(lower), Some(upper)) => narrow(lower.into(), upper.into(), self.goals[goal].width()),
-            (Some(lower), None) => lower == self.range.max(),
-            (None, Some(upper)) => upper == self.range.min(),
-            (None, None) => false,
+        let first = |goal: &Goal| chain(goal).first().copied().unwrap_or(*goal);
+        let of = |of: fn(&Goal) -> Share| plan.goals.iter().map(first).map(move |goal| of(&goal));
+        Controller {
+            goals: &plan.goals,
+            range: plan.range,
+            opening: Opening::Maximum,
+            selectors: Vec::new(),
+            loads: Loads::default(),
+            loss: of(|goal| goal.loss()).min().unwrap_or(Share::ZERO),
+            trial: plan.goals.iter().map(|goal| first(goal).final_trial()).max().unwrap_or_default(),
+            width: of(|goal| goal.width()).max().unwrap_or(Share::ZERO),
+            closest: plan.goals.iter().map(Goal::width).min().unwrap_or(Share::ZERO),
         }
     }
 
     fn result(&self, index: usize, cut: Option<Cut>) -> GoalResult {
         let goal = self.goals[index];
-        let bounds = self.relevant(index);
+        let bounds = self.loads.relevant(&goal);
         let lower = bounds.lower.map(|load| LowerBound {
             load,
-            conditional_throughput_fps: conditional_throughput(&goal, load, &self.loads[&load]),
+            conditional_throughput_fps: conditional_throughput(&goal, load, self.loads.at(load)),
         });
-        let missed = cut.filter(|_| !self.is_reached(index, bounds));
+        let missed = cut.filter(|_| !is_reached(&goal, self.range, bounds));
         let finding = match (missed, lower, bounds.upper) {
             (Some(cut), lower, upper) => Finding::Undecided { lower, upper, cut },
             (None, Some(lower), Some(upper)) => Finding::Bracketed { lower, upper },
@@ -158,76 +139,41 @@ impl<'a> Controller<'a> {
         GoalResult { goal, length: TrialLength::of(goal.final_trial()), finding }
     }
 
-    /// The load to measure for a goal that is not reached. It lies strictly between the bounds, where none
-    /// is classified, so each trial brings a decision nearer.
-    fn load_for(&mut self, goal: usize, bounds: Bounds<Load>) -> Load {
-        let mut walk = self.walks[goal];
-        let undecided = |&load: &Load| self.class(goal, load) == Class::Undecided && is_between(load, bounds);
-        if let Some(load) = walk.load.filter(undecided) {
-            return load;
-        }
-        let start = self.start(goal, bounds).filter(|_| !walk.started);
-        walk.started |= start.is_some();
-        let load = start.unwrap_or_else(|| self.step(goal, &mut walk, bounds));
-        walk.load = Some(load);
-        self.walks[goal] = walk;
-        load
-    }
-
-    /// Where to begin: at the maximum, then where an earlier goal ended, else at the rate that came through
-    /// at the upper bound.
-    fn start(&self, goal: usize, bounds: Bounds<Load>) -> Option<Load> {
-        if self.loads.is_empty() || bounds.lower.is_some() {
-            return None;
-        }
-        let earlier = self.order.iter().take_while(|&&other| other != goal);
-        let ended = earlier.filter_map(|&other| self.relevant(other).lower);
-        let ended = ended.filter(|&load| is_between(load, bounds)).max();
-        let forwarded = bounds.upper.and_then(|upper| {
-            let best = self.loads[&upper].iter().map(|trial| trial.result);
-            let best = best.min_by(|a, b| a.compare_loss(b))?;
-            let (received, offered) = (best.frames_received(), best.frames_offered());
-            let rate = u128::from(upper.frames_per_second()) * u128::from(received) / u128::from(offered);
-            // Not above the upper bound, so it fits.
-            Some(at_least_one(rate as u64)).filter(|&load| load < upper)
-        });
-        ended.or(forwarded).map(|load| load.max(self.range.min()))
-    }
-
-    fn step(&self, goal: usize, walk: &mut Walk, bounds: Bounds<Load>) -> Load {
-        let (min, max) = (self.range.min(), self.range.max());
-        let from = match (bounds.lower, bounds.upper) {
-            (None, None) => return max,
-            (Some(lower), _) => lower,
-            (None, Some(upper)) => upper,
+    /// After a trial of the opening: where to look next.
+    fn open(&mut self, load: Load, result: &TrialResult) {
+        let lossy = result.loss_exceeds(self.loss);
+        let tried = load.frames_per_second();
+        let less = at_least_one(tried - self.width.of(tried).min(tried - 1)).max(self.range.min());
+        let forwarded = self.forwarded(load, result).min(less).max(self.range.min());
+        self.opening = match self.opening {
+            Opening::Maximum if lossy && load > self.range.min() => Opening::Forwarded(forwarded),
+            Opening::Forwarded(_) | Opening::Maximum | Opening::Done => Opening::Done,
         };
-        let rate = from.frames_per_second();
-        let step = if walk.step > 0 { walk.step } else { self.goals[goal].width().of(rate).max(1) };
-        walk.step = step.saturating_mul(2);
-        let up = at_least_one(rate.saturating_add(step));
-        let down = at_least_one(rate.saturating_sub(step));
-        match (bounds.lower, bounds.upper) {
-            (Some(lower), Some(upper)) => {
-                let middle = Load::from(NonZeroU64::from(lower).midpoint(upper.into()));
-                up.min(middle)
-            }
-            (Some(_), None) => up.min(max),
-            (None, _) => down.max(min),
+        if let Opening::Forwarded(_) = self.opening {
+            return;
         }
+        let anchors = if load == self.range.max() {
+            Bounds { lower: Some(load), upper: None }
+        } else if lossy {
+            Bounds { lower: Some(forwarded).filter(|lower| *lower < load), upper: Some(load) }
+        } else {
+            let more = u128::from(tried) * u128::from(Share::WHOLE);
+            let more = more / u128::from(Share::WHOLE - self.width.parts_per_billion());
+            let more = at_least_one(u64::try_from(more).unwrap_or(u64::MAX)).min(self.range.max());
+            Bounds { lower: Some(load), upper: Some(more).filter(|upper| *upper > load) }
+        };
+        let selector = |goal| Selector::new(self.range, goal, anchors);
+        self.selectors = self.goals.iter().map(selector).collect();
     }
 
-    /// While all short trials at the load lose too much, a longer short one may make it an upper bound for
-    /// less than full-length ones would cost. After one that does not, only full-length ones help.
-    fn duration_for(&self, goal: usize, load: Load) -> Duration {
-        let goal = &self.goals[goal];
-        let trials = self.loads.get(&load).map_or(&[][..], Vec::as_slice);
-        let short = || trials.iter().filter(|trial| trial.duration < goal.final_trial());
-        if short().any(|trial| !trial.result.loss_exceeds(goal.loss())) {
-            return goal.final_trial();
-        }
-        let doublings = u32::try_from(short().count()).unwrap_or(u32::MAX);
-        let factor = 2_u32.saturating_pow(doublings);
-        goal.initial_trial().saturating_mul(factor).min(goal.final_trial())
+    /// The rate that came through and as much more as the strictest goal may lose, less half of the closest
+    /// width: a device that is offered exactly what it forwards fails with the next disturbance.
+    fn forwarded(&self, load: Load, result: &TrialResult) -> Load {
+        let rate = u128::from(load.frames_per_second()) * u128::from(result.frames_received());
+        let rate = rate / u128::from(result.frames_offered().max(1)) * u128::from(Share::WHOLE);
+        let rate = rate / u128::from(Share::WHOLE - self.loss.parts_per_billion());
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        at_least_one(rate - self.closest.of(rate) / 2).min(load)
     }
 }
 
@@ -237,26 +183,28 @@ impl Strategy for Controller<'_> {
     type Point = Load;
 
     fn next(&mut self) -> Option<TrialInput> {
-        let bounds = self.bounds();
-        let goal = *self.order.iter().find(|&&goal| !self.is_reached(goal, bounds[goal]))?;
-        let load = self.load_for(goal, bounds[goal]);
-        Some(TrialInput { load, duration: self.duration_for(goal, load) })
+        let opening = match self.opening {
+            Opening::Maximum if self.goals.is_empty() => return None,
+            Opening::Maximum => Some(self.range.max()),
+            Opening::Forwarded(load) => Some(load),
+            Opening::Done => None,
+        };
+        if let Some(load) = opening {
+            return Some(TrialInput { load, duration: self.trial });
+        }
+        let asked = self.selectors.iter_mut().filter_map(|selector| selector.nominate(&self.loads));
+        // A longer trial counts for those that would have had a shorter one.
+        asked.min_by_key(|input| (input.load, Reverse(input.duration)))
     }
 
     fn take(&mut self, input: TrialInput, result: &TrialResult) {
-        let trial = LoadTrial { duration: input.duration, result: *result };
-        self.loads.entry(input.load).or_default().push(trial);
+        self.loads.add(input.load, LoadTrial { duration: input.duration, result: *result });
+        if !matches!(self.opening, Opening::Done) {
+            self.open(input.load, result);
+        }
     }
 
     fn bounds(&self) -> Vec<Bounds<Load>> {
-        (0..self.goals.len()).map(|goal| self.relevant(goal)).collect()
+        self.goals.iter().map(|goal| self.loads.relevant(goal)).collect()
     }
-}
-
-fn is_between(load: Load, bounds: Bounds<Load>) -> bool {
-    bounds.lower.is_none_or(|lower| lower < load) && bounds.upper.is_none_or(|upper| load < upper)
-}
-
-fn at_least_one(rate: u64) -> Load {
-    Load::from(NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN))
 }

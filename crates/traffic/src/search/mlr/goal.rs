@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::search::{Share, nanoseconds};
 
+/// The first trials of the goals that have a name. FD.io's implementation begins so too.
+const INITIAL_TRIAL: Duration = Duration::from_secs(1);
+
 /// One goal of a search (RFC 9971 "Search Goal"). Names in braces are the RFC's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Attributes", into = "Attributes")]
@@ -53,7 +56,7 @@ impl Goal {
         Attributes { initial_trial: final_trial, final_trial, duration_sum, loss, exceed, width }.try_into()
     }
 
-    /// The same with shorter first trials at each load, which may tell an upper bound sooner: {Goal Initial
+    /// The same with shorter first trials, by which loads far from the answer are told for less: {Goal Initial
     /// Trial Duration}.
     pub fn with_initial_trial(self, initial_trial: Duration) -> Result<Goal, GoalError> {
         Attributes { initial_trial, ..self.attributes }.try_into()
@@ -79,7 +82,15 @@ impl Goal {
 
     fn preset(final_s: u64, sum_s: u64, loss: Share, exceed: Share, width: Share) -> Goal {
         let (final_trial, sum) = (Duration::from_secs(final_s), Duration::from_secs(sum_s));
-        Goal::new(final_trial, sum, loss, exceed, width).expect("positive durations")
+        let goal = Goal::new(final_trial, sum, loss, exceed, width);
+        goal.and_then(|goal| goal.with_initial_trial(INITIAL_TRIAL)).expect("positive durations")
+    }
+
+    /// The same in other trials, sum and width: how it was checked stays true, as long as the initial trial is
+    /// the shortest.
+    pub(super) fn coarser(self, final_trial: Duration, duration_sum: Duration, width: Share) -> Goal {
+        debug_assert!(final_trial >= self.initial_trial() && !duration_sum.is_zero());
+        Goal { attributes: Attributes { final_trial, duration_sum, width, ..self.attributes } }
     }
 
     /// The length of the first trials at a load.

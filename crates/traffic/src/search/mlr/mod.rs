@@ -3,12 +3,16 @@
 //!
 //! What makes results comparable with other implementations is the classification of a load
 //! ([`classify`]) and the [`conditional_throughput`]; both are the RFC's, in exact integers. Which load is
-//! tried next is this project's own choice, which the RFC leaves free.
+//! tried next the RFC leaves free: coarser targets first (docs/decisions/mlrsearch.md), which a test holds
+//! against FD.io's own package.
 
 mod classify;
 mod conditional;
 mod controller;
 mod goal;
+mod loads;
+mod selector;
+mod target;
 
 pub use classify::{Class, LoadTrial, classify};
 pub use conditional::conditional_throughput;

@@ -10,6 +10,9 @@ use crate::search::{
 };
 
 /// Latency at one load (RFC 2544 section 26.2): a stream, a tagged frame in the middle of it, repeats.
+///
+/// The section's own load is the throughput. `tautline rfc2544` does not use it: at all of its throughput a
+/// software device's queues, or the generator's lateness, are what is measured (docs/rfc2544.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyPlan {
     #[serde(rename = "load_fps")]

@@ -1,0 +1,218 @@
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::loads::Loads;
+use super::target::chain;
+use super::{Class, Goal, LoadTrial};
+use crate::search::bisection::narrow;
+use crate::search::{Bounds, Load, SearchRange, Share, TrialInput, nanoseconds};
+
+/// How many times as long as the one before the next short trial at a load is.
+const GROWTH: u32 = 4;
+
+/// Chooses the trials for one goal, one target of its [`chain`] after the other.
+///
+/// What a target found is where the next one looks: first at the middle, which halves what was found, then at
+/// the end on the far side. If both hold, the target is reached with two loads. If not, it steps away from the
+/// bound it has, each step longer than the one before, until it has the other, and halves.
+#[derive(Debug)]
+pub(super) struct Selector {
+    range: SearchRange,
+    targets: Vec<Goal>,
+    /// Which of them is pursued.
+    at: usize,
+    /// Where the target before found its bounds. They are anchors to look at, and no bounds of this target.
+    anchors: Bounds<Load>,
+    /// The load that is being classified.
+    load: Option<Load>,
+    /// The next distance from a bound, relative to the higher of the two loads; zero before the first step.
+    step: Share,
+    /// Where the last step led.
+    stepped: Option<Load>,
+}
+
+impl Selector {
+    /// Begins at two loads that the answer may lie between.
+    pub fn new(range: SearchRange, goal: &Goal, anchors: Bounds<Load>) -> Selector {
+        Selector { range, targets: chain(goal), at: 0, anchors, load: None, step: Share::ZERO, stepped: None }
+    }
+
+    /// The trial that brings this goal nearer; None when it is reached.
+    ///
+    /// Its load lies strictly between the target's bounds, where none is classified, so each trial brings a
+    /// decision nearer.
+    pub fn nominate(&mut self, loads: &Loads) -> Option<TrialInput> {
+        let mut bounds = loads.relevant(self.target());
+        while is_reached(self.target(), self.range, bounds) {
+            if self.at + 1 == self.targets.len() {
+                return None;
+            }
+            self.at += 1;
+            self.anchors = bounds;
+            (self.load, self.step, self.stepped) = (None, Share::ZERO, None);
+            bounds = loads.relevant(self.target());
+        }
+        let target = *self.target();
+        let open = |load: &Load| is_between(*load, bounds) && loads.class(&target, *load) == Class::Undecided;
+        let load = match self.load.filter(open) {
+            Some(load) => load,
+            None => self.choose(bounds),
+        };
+        self.load = Some(load);
+        Some(TrialInput { load, duration: duration(&target, loads, load) })
+    }
+
+    fn target(&self) -> &Goal {
+        &self.targets[self.at]
+    }
+
+    fn choose(&mut self, bounds: Bounds<Load>) -> Load {
+        let width = self.target().width();
+        if let Some(load) = self.anchored(bounds, width) {
+            return load;
+        }
+        if self.step == Share::ZERO {
+            let apart = self.anchors.lower.zip(self.anchors.upper).map_or(Share::ZERO, |(lower, upper)| {
+                let (lower, upper) = (lower.frames_per_second(), upper.frames_per_second());
+                Share::of_whole(upper - lower, upper)
+            });
+            self.step = apart.max(width.twice());
+        } else if self.stepped.is_some() && (self.stepped == bounds.lower || self.stepped == bounds.upper) {
+            // It moved the bound that it led away from.
+            self.step = self.step.twice();
+        }
+        self.stepped = None;
+        let (min, max) = (self.range.min(), self.range.max());
+        match (bounds.lower, bounds.upper) {
+            (None, None) => max,
+            (Some(lower), None) => {
+                let up = self.above(lower).min(max);
+                // What is left above would be too little to look at.
+                let load = if narrow(up.into(), max.into(), width) { max } else { up };
+                self.stepped = Some(load);
+                load
+            }
+            (None, Some(upper)) => {
+                let down = self.below(upper).max(min);
+                let load = if narrow(min.into(), down.into(), width) { min } else { down };
+                self.stepped = Some(load);
+                load
+            }
+            (Some(lower), Some(upper)) => self.between(lower, upper, width),
+        }
+    }
+
+    /// Looks where the target before ended, as long as it is not known what is there.
+    fn anchored(&self, bounds: Bounds<Load>, width: Share) -> Option<Load> {
+        let Bounds { lower, upper } = self.anchors;
+        let halved = lower.zip(upper).and_then(|(lower, upper)| {
+            let halves = !narrow(lower.into(), upper.into(), width)
+                && narrow(lower.into(), upper.into(), width.twice());
+            halves.then(|| middle(lower, upper, width))
+        });
+        // Beside a bound there is nothing to learn.
+        let apart = |load: Load, bound: Option<Load>| {
+            bound.is_none_or(|bound| {
+                let rate = load.frames_per_second();
+                rate.abs_diff(bound.frames_per_second()) > width.of(rate) / 4
+            })
+        };
+        let worth = |load: &Load| {
+            is_between(*load, bounds) && apart(*load, bounds.lower) && apart(*load, bounds.upper)
+        };
+        [halved, lower, upper].into_iter().flatten().find(worth)
+    }
+
+    /// Halves, or goes on from a bound at which the answer was expected: the other may be another goal's, and
+    /// far away.
+    fn between(&mut self, lower: Load, upper: Load, width: Share) -> Load {
+        let middle = middle(lower, upper, width);
+        let beyond = |anchor: Option<Load>, is: fn(Load, Load) -> bool, bound: Load| {
+            anchor.is_some_and(|anchor| is(bound, anchor))
+        };
+        let (down, up) = (self.below(upper), self.above(lower));
+        if beyond(self.anchors.lower, |upper, anchor| upper <= anchor, upper) && down > middle {
+            self.stepped = Some(down);
+            return down;
+        }
+        if beyond(self.anchors.upper, |lower, anchor| lower >= anchor, lower) && up < middle {
+            self.stepped = Some(up);
+            return up;
+        }
+        middle
+    }
+
+    fn above(&self, load: Load) -> Load {
+        let part = u128::from(Share::WHOLE - self.step.parts_per_billion());
+        let up = u128::from(load.frames_per_second()) * u128::from(Share::WHOLE) / part;
+        let up = u64::try_from(up).unwrap_or(u64::MAX);
+        at_least_one(up.max(load.frames_per_second().saturating_add(1)))
+    }
+
+    fn below(&self, load: Load) -> Load {
+        let step = self.step.of(load.frames_per_second()).max(1);
+        at_least_one(load.frames_per_second().saturating_sub(step))
+    }
+}
+
+/// While all short trials at the load lose too much, a longer short one may make it an upper bound for less
+/// than full-length ones would cost. After one that does not, only full-length ones help.
+fn duration(target: &Goal, loads: &Loads, load: Load) -> Duration {
+    let trials = loads.at(load);
+    let short = || trials.iter().filter(|trial| trial.duration < target.final_trial());
+    let missing = missing(target, trials);
+    if missing.is_zero() || short().any(|trial| !trial.result.loss_exceeds(target.loss())) {
+        return target.final_trial();
+    }
+    let longer = u32::try_from(short().count()).unwrap_or(u32::MAX);
+    let duration = target.initial_trial().saturating_mul(GROWTH.saturating_pow(longer));
+    duration.min(missing).clamp(target.initial_trial(), target.final_trial())
+}
+
+/// What lossy trials lack, by their sum, to make the load an upper bound.
+fn missing(target: &Goal, trials: &[LoadTrial]) -> Duration {
+    let lossy: Duration = trials.iter().map(|trial| trial.duration).sum();
+    let allowed = target.exceed().of(nanoseconds::of(target.duration_sum()));
+    Duration::from_nanos(allowed.saturating_add(1)).saturating_sub(lossy)
+}
+
+/// Whether the bounds are as close as the target asks, or cannot be closer.
+pub(super) fn is_reached(target: &Goal, range: SearchRange, bounds: Bounds<Load>) -> bool {
+    match (bounds.lower, bounds.upper) {
+        (Some(lower), Some(upper)) => narrow(lower.into(), upper.into(), target.width()),
+        (Some(lower), None) => lower == range.max(),
+        (None, Some(upper)) => upper == range.min(),
+        (None, None) => false,
+    }
+}
+
+/// A load between the two, strictly. One part is the width doubled over and over, so that halving it ends at
+/// whole widths, and no halving is needed for what little remains.
+fn middle(lower: Load, upper: Load, width: Share) -> Load {
+    let (low, high) = (lower.frames_per_second(), upper.frames_per_second());
+    let gap = high - low;
+    let even = Load::from(NonZeroU64::from(lower).midpoint(upper.into()));
+    let halved = narrow(lower.into(), even.into(), width) && narrow(even.into(), upper.into(), width);
+    if halved || width == Share::ZERO {
+        return even;
+    }
+    if gap > high / 2 {
+        // Over orders of magnitude: the middle of the logarithms.
+        let root = (u128::from(low) * u128::from(high)).isqrt() as u64;
+        return at_least_one(root.clamp(low + 1, high - 1));
+    }
+    let mut part = width;
+    while part.of(high) <= gap / 3 && part.twice() > part {
+        part = part.twice();
+    }
+    at_least_one((high - part.of(high)).clamp(low + 1, high - 1))
+}
+
+fn is_between(load: Load, bounds: Bounds<Load>) -> bool {
+    bounds.lower.is_none_or(|lower| lower < load) && bounds.upper.is_none_or(|upper| load < upper)
+}
+
+/// A rate, or the least that is one.
+pub(super) fn at_least_one(rate: u64) -> Load {
+    Load::from(NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN))
+}
