@@ -55,6 +55,8 @@ struct Figure {
     rounds: Option<usize>,
     class: &'static str,
     value: f64,
+    /// It may be more, so it misses no least.
+    is_least: bool,
 }
 
 /// How a run stands to the limits.
@@ -126,11 +128,11 @@ impl Limit {
 
     fn missed(&self, figure: &Figure) -> Option<String> {
         let (word, limit) = match (self.min, self.max) {
-            (Some(min), _) if figure.value < min => ("at least", min),
+            (Some(min), _) if figure.value < min && !figure.is_least => ("at least", min),
             (_, Some(max)) if figure.value > max => ("at most", max),
             _ => return None,
         };
-        let Figure { kind, cell, system, peer, rounds, class, value } = figure;
+        let Figure { kind, cell, system, peer, rounds, class, value, .. } = figure;
         let what = match kind {
             Kind::Rate => "rate",
             Kind::Busy => "busy time",
@@ -156,7 +158,16 @@ fn figures(results: &Results) -> Vec<Figure> {
             let mut add = |kind, peer, value: Option<f64>| {
                 let (cell, system, rounds, class) =
                     (row.cell, row.system, Some(row.rounds), row.class.name());
-                figures.extend(value.map(|value| Figure { kind, cell, system, peer, rounds, class, value }));
+                figures.extend(value.map(|value| Figure {
+                    kind,
+                    cell,
+                    system,
+                    peer,
+                    rounds,
+                    class,
+                    value,
+                    is_least: false,
+                }));
             };
             for against in &row.against {
                 add(Kind::Rate, Some(against.peer), Some(against.rate.ratio));
@@ -172,17 +183,18 @@ fn figures(results: &Results) -> Vec<Figure> {
     }
     for row in zero_loss(results).iter().filter(|row| row.found.system.is_ours()) {
         let (cell, system) = (row.found.cell, row.found.system);
-        let value = row.of_maximum();
-        let kind = Kind::ZeroLoss;
-        figures.extend(value.map(|value| Figure {
-            kind,
+        let is_least = row.at_least;
+        let figure = |value| Figure {
+            kind: Kind::ZeroLoss,
             cell,
             system,
             peer: None,
             rounds: None,
             class: "",
             value,
-        }));
+            is_least,
+        };
+        figures.extend(row.of_maximum().map(figure));
     }
     figures
 }

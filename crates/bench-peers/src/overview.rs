@@ -1,4 +1,6 @@
 //! The whole run in at most ten rows: rate and busy time per frame beside DPDK and Open vSwitch.
+use std::cmp::Reverse;
+
 use crate::cell::{Cell, DriverKind, Link, RingPath, System, Topology};
 use crate::records::Results;
 use crate::summary::{Row, rows};
@@ -44,7 +46,10 @@ fn first_path(cells: &[Cell], packed: bool) -> Option<RingPath> {
 fn line(rows: &[Row], cell: &Cell) -> Option<Line> {
     let ours = [System::TautlineWire, System::TautlinePort];
     let of_cell = || rows.iter().filter(|row| row.cell == *cell);
-    let own = of_cell().filter(|row| ours.contains(&row.system)).max_by_key(|row| row.rounds)?;
+    // Rounds in which both were measured.
+    let both = |row: &Row| row.against(System::Testpmd).map_or(0, |against| against.rate.blocks);
+    let own = of_cell().filter(|row| ours.contains(&row.system));
+    let own = own.max_by_key(|row| (both(row), row.rounds, Reverse(row.class)))?;
     let beside = |system| of_cell().find(|row| row.system == system && row.class == own.class).cloned();
     Some(Line {
         testpmd: beside(System::Testpmd),
@@ -122,5 +127,7 @@ mod tests {
         assert_eq!(found.len(), 10);
         assert!(found.iter().all(|line| line.own.rounds == 5 && line.own.class.name() == "high"));
         assert!(found.iter().all(|line| line.testpmd.as_ref().unwrap().class.name() == "high"));
+        let found = lines(&whole_run(|round| if round < 4 { 130.0 } else { 30.0 }));
+        assert!(found.iter().all(|line| line.own.class.name() == "low"), "as many of each");
     }
 }
