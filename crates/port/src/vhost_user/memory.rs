@@ -2,7 +2,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::{AddressSpace, Backing, DirtyLog, MapError, Mapping, PeerMemory, Region, RegionError};
+use memory::{AddressSpace, Backing, DirtyLog, MapError, Mapping, PeerMemory, Region, RegionError, Size};
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::SharedRegion;
@@ -89,8 +89,9 @@ impl SharedMemory {
             return Ok(());
         }
         Err(refused(format_args!(
-            "{all:#x} bytes of shared memory are more than the {limit:#x} of this port; share less, or raise the \
-             port's option memory=SIZE"
+            "{} of shared memory are more than the {} of this port; share less, or raise the port's option memory=SIZE",
+            Size(all),
+            Size(limit)
         )))
     }
 }

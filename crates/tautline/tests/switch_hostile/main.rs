@@ -7,6 +7,7 @@
 //!
 //! After each attack the switch lives, has as many descriptors open as before, has said once what was wrong,
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
+mod memory_limits;
 mod messages;
 mod random;
 mod rings;
@@ -14,6 +15,7 @@ mod scene;
 mod shared_memory;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
+mod truncation;
 
 use std::fs::File;
 
