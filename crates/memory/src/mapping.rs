@@ -285,7 +285,12 @@ impl Extent {
             )
         }
         .map_err(|errno| {
-            let hint = "send a file opened for reading and writing";
+            let hint = match errno {
+                Errno::ENOMEM => {
+                    "the address space or the table of mappings is full: raise vm.max_map_count, or let peers share less"
+                }
+                _ => "send a file that can be mapped shared, for reading and writing",
+            };
             MapError::System { call: "mmap", offset, size: len, errno, hint }
         })?;
         let sealed = self.seals.contains(SealFlag::F_SEAL_SHRINK);

@@ -55,8 +55,9 @@ fn an_address_space_used_up() {
     let mut scene = Scene::new();
     scene.attacked(plain(), None, |scene, mut guest| {
         guest.share_memory();
+        scene.friend_leaves();
         let (mut at, mut mapped) = (AT, 0);
-        for shift in (24..47).rev() {
+        for shift in (12..47).rev() {
             let bytes = 1 << shift;
             while adds(&mut guest, region(at, bytes), memfd(bytes)) {
                 (at, mapped) = (at + bytes, mapped + bytes);
@@ -64,7 +65,7 @@ fn an_address_space_used_up() {
         }
         println!("the attacker has mapped {} GiB", mapped >> 30);
         let lines = scene.switch.said();
-        scene.friend_restarts();
+        scene.friend_returns();
         assert!(mapped <= 512 << 30, "{mapped:#x} bytes");
         let refusals = lines.iter().filter(|line| line.contains("memory=SIZE")).count();
         assert!(refusals > 0, "{lines:#?}");

@@ -74,16 +74,20 @@ impl Scene {
         assert!(self.switch.lives());
     }
 
-    /// The guest that does nothing wrong is started anew, with memory of its own.
+    /// The guest that does nothing wrong goes, until [`friend_returns`](Self::friend_returns).
     #[track_caller]
-    pub fn friend_restarts(&mut self) {
-        let path = self.sockets.path("friend");
+    pub fn friend_leaves(&mut self) {
         let (elsewhere, _) = UnixStream::pair().unwrap();
         self.friend.connection = OwnedFd::from(elsewhere).into();
         wait_for("the friend's end", || {
             description(&self.switch.snapshot(), "friend").contains("waits for a front-end").then_some(())
         });
-        self.friend = Guest::running(&path, plain());
+    }
+
+    /// It comes back, with memory of its own.
+    #[track_caller]
+    pub fn friend_returns(&mut self) {
+        self.friend = Guest::running(&self.sockets.path("friend"), plain());
     }
 
     /// Nobody is at the victim's port, and nothing of them is left.
