@@ -57,25 +57,6 @@ pub struct Loss {
     pub cause: LossCause,
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = Size(self.bytes);
-        match self.cause {
-            LossCause::Shortened => write!(
-                f,
-                "the front-end shortened its shared memory file of {size}, or the file system had no page \
-                 left for it: its memory reads as zeros now; share a memfd sealed with F_SEAL_SHRINK or reserve \
-                 all pages (QEMU: prealloc=on), and restart the guest"
-            ),
-            LossCause::HardwareError => write!(
-                f,
-                "this machine's memory has failed under {size} that the front-end shares: they read as \
-                 zeros now; see the kernel's log for the failed memory, and restart the guest"
-            ),
-        }
-    }
-}
-
 /// The memory that one peer shares: every mapping of it counts, whoever holds it still, and belongs to the same
 /// watch. Its descriptor becomes readable when a mapping is lost.
 ///
