@@ -47,7 +47,7 @@ pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
 pub use lent::Lent;
 pub use lines::{Flush, LINE_BYTES, prefetch};
 pub use mapping::{MapError, Mapping, Shrinkable, sealed_memfd};
-pub use peer::{Backing, Loss, LossCause, PeerMemory};
+pub use peer::{Backing, Loss, LossCause, PeerMemory, Size};
 pub use region::{Region, RegionError};
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
 pub use stream::Stream;

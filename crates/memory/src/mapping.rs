@@ -15,7 +15,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::stat::{SFlag, fstat};
 
 use crate::file_system::FileSystem;
-use crate::peer::{Backing, PeerMemory, Reserved};
+use crate::peer::{Backing, PeerMemory, Reserved, Size};
 use crate::truncate::{SLOTS, Slot, register};
 
 /// Why a file could not be mapped.
@@ -66,16 +66,16 @@ pub enum MapError {
     },
     /// More than one peer may have mapped.
     #[error(
-        "{size:#x} bytes more than the {held:#x} that are mapped are beyond the limit of {limit:#x} bytes of this \
-         peer; share less, or raise the limit"
+        "{size} more than the {held} that are mapped are beyond twice this peer's limit of {limit}; share less, or \
+         raise the limit"
     )]
     OverLimit {
-        /// Bytes of the mapping, in whole pages.
-        size: u64,
-        /// Bytes that are mapped, those of a table that is being replaced included.
-        held: u64,
-        /// Bytes of one table at most.
-        limit: u64,
+        /// The mapping, in whole pages.
+        size: Size,
+        /// What is mapped, a table that is being replaced included.
+        held: Size,
+        /// What may be in use at a time.
+        limit: Size,
     },
     /// All that can be guarded are there.
     #[error("{limit} mappings {whose} are there already; share memory in fewer and larger regions")]
@@ -285,7 +285,12 @@ impl Extent {
             )
         }
         .map_err(|errno| {
-            let hint = "send a file opened for reading and writing";
+            let hint = match errno {
+                Errno::ENOMEM => {
+                    "the address space or the table of mappings is full: raise vm.max_map_count, or let peers share less"
+                }
+                _ => "send a file that can be mapped shared, for reading and writing",
+            };
             MapError::System { call: "mmap", offset, size: len, errno, hint }
         })?;
         let sealed = self.seals.contains(SealFlag::F_SEAL_SHRINK);

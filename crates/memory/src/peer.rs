@@ -33,6 +33,21 @@ pub enum LossCause {
     HardwareError,
 }
 
+/// Bytes, for people: in the largest unit that loses nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let whole = |(shift, _): &(u32, &str)| self.0 > 0 && self.0.is_multiple_of(1 << shift);
+        match units.into_iter().find(whole) {
+            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
 /// A mapping whose memory now reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
@@ -40,26 +55,6 @@ pub struct Loss {
     pub bytes: u64,
     /// What happened.
     pub cause: LossCause,
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kib = self.bytes.div_ceil(1024);
-        let (amount, unit) = if kib.is_multiple_of(1024) { (kib / 1024, "MiB") } else { (kib, "KiB") };
-        match self.cause {
-            LossCause::Shortened => write!(
-                f,
-                "the front-end shortened its shared memory file of {amount} {unit}, or the file system had no page \
-                 left for it: its memory reads as zeros now; share a memfd sealed with F_SEAL_SHRINK or reserve \
-                 all pages (QEMU: prealloc=on), and restart the guest"
-            ),
-            LossCause::HardwareError => write!(
-                f,
-                "this machine's memory has failed under {amount} {unit} that the front-end shares: they read as \
-                 zeros now; see the kernel's log for the failed memory, and restart the guest"
-            ),
-        }
-    }
 }
 
 /// The memory that one peer shares: every mapping of it counts, whoever holds it still, and belongs to the same
@@ -122,8 +117,7 @@ impl PeerMemory {
         let limit = self.limit_bytes.saturating_mul(2);
         let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
         self.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map_err(|held| {
-            let (size, limit) = (bytes, self.limit_bytes);
-            MapError::OverLimit { size, held, limit }
+            MapError::OverLimit { size: Size(bytes), held: Size(held), limit: Size(self.limit_bytes) }
         })?;
         // Gives the bytes back whatever comes.
         let reserved = Reserved { peer: Arc::clone(self), bytes };
@@ -174,5 +168,79 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         self.peer.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.peer.mappings.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Region;
+    use crate::truncate::tests::memfd;
+
+    const PAGE: u64 = 4096;
+
+    #[test]
+    fn what_is_held_counts_until_it_is_unmapped() {
+        let peer = PeerMemory::new(4 * PAGE, Backing::Ram).unwrap();
+        let file = memfd(16 * PAGE);
+        let first = peer.map(&file, 0, 4 * PAGE).unwrap();
+        // Widened to whole pages.
+        let second = peer.map(&file, 0, 3 * PAGE + 1).unwrap();
+        assert_eq!(peer.held_bytes(), 8 * PAGE);
+        let error = peer.map(&file, 0, 1).unwrap_err();
+        assert!(error.to_string().starts_with("4 KiB more than the 32 KiB that are mapped"), "{error}");
+        drop(first);
+        let error = peer.map(&file, 0, 5 * PAGE).unwrap_err();
+        assert!(matches!(error, MapError::OverLimit { .. }), "{error}");
+        // What fails later gives back what it was counted for.
+        assert!(peer.map(&file, 16 * PAGE, 1).is_err());
+        drop(peer.map(&file, 12 * PAGE, 4 * PAGE).unwrap());
+        drop(second);
+        assert_eq!(peer.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_peer_has_so_many_mappings_and_no_more() {
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
+        let file = memfd(PAGE);
+        let mut held: Vec<_> = (0..MAX_MAPPINGS).map(|_| peer.map(&file, 0, PAGE).unwrap()).collect();
+        for _ in 0..2 {
+            let error = peer.map(&file, 0, PAGE).unwrap_err();
+            assert!(error.to_string().starts_with("1018 mappings of one peer"), "{error}");
+        }
+        held.pop();
+        peer.map(&file, 0, PAGE).unwrap();
+    }
+
+    #[test]
+    fn files_that_may_wait_are_refused_by_name() {
+        let folder = std::env::current_exe().unwrap();
+        let disk = tempfile::tempfile_in(folder.parent().unwrap()).unwrap();
+        disk.set_len(PAGE).unwrap();
+        let shared = |backing| PeerMemory::new(1 << 30, backing).unwrap().map(&disk, 0, PAGE).map(drop);
+        let (system, _) = crate::FileSystem::of(&disk).unwrap();
+        match shared(Backing::Ram) {
+            // This folder is no disk's.
+            Ok(()) => assert!(system.is_memory()),
+            Err(error) => assert!(error.to_string().contains(&format!("is on {system},")), "{error}"),
+        }
+        shared(Backing::Any).unwrap();
+    }
+
+    #[test]
+    fn regions_are_whole_pages() {
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
+        let file = memfd(4 * PAGE);
+        let region = |offset, size, guest| Region::of_peer(&peer, &file, offset, size, guest, 0).map(drop);
+        region(PAGE, PAGE, PAGE).unwrap();
+        for (what, refused) in [
+            ("file offset", region(512, PAGE, 0)),
+            ("size 0x1001", region(0, PAGE + 1, 0)),
+            ("guest address", region(0, PAGE, 1)),
+        ] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("no multiple of 4096"), "{error}");
+        }
+        assert_eq!(peer.held_bytes(), 0);
     }
 }

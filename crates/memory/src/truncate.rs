@@ -57,6 +57,8 @@ static MAPPINGS: [Slot; SLOTS] = [const {
 }; SLOTS];
 /// Slots from here on were never used.
 static USED_SLOTS: AtomicUsize = AtomicUsize::new(0);
+/// Where the search for a free slot begins: as a rule, all before it are taken.
+static FREE_HINT: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 
@@ -74,7 +76,10 @@ pub(crate) fn register(
         slot.start.load(Ordering::Relaxed) == 0
             && slot.start.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     };
-    let index = MAPPINGS.iter().position(claim)?;
+    let hint = FREE_HINT.load(Ordering::Relaxed);
+    let from = |first: usize| MAPPINGS.iter().skip(first).position(claim).map(|index| first + index);
+    let index = from(hint).or_else(|| from(0))?;
+    FREE_HINT.store(index + 1, Ordering::Relaxed);
     let slot = &MAPPINGS[index];
     USED_SLOTS.fetch_max(index + 1, Ordering::Release);
     // Whoever sees one of these sees that the former mapping has gone.
@@ -89,8 +94,10 @@ pub(crate) fn register(
 
 impl Slot {
     /// The mapping goes.
-    pub fn release(&self) {
+    pub fn release(&'static self) {
         self.start.store(0, Ordering::Release);
+        let offset = std::ptr::from_ref(self).addr() - MAPPINGS.as_ptr().addr();
+        FREE_HINT.fetch_min(offset / size_of::<Slot>(), Ordering::Relaxed);
     }
 
     /// Whether its memory was replaced by zeros.
@@ -380,6 +387,23 @@ pub(crate) mod tests {
         file.set_len(0).unwrap();
         SharedSlice::of_mapping(&mapping).slice(0, 1).read(&mut [0]);
         assert!(peer.take_loss().is_some());
+    }
+
+    #[test]
+    fn more_than_can_be_guarded_is_refused() {
+        if std::env::var_os(CHILD).is_none() {
+            // The table is the whole process's.
+            assert!(status_of("more_than_can_be_guarded_is_refused", "").success());
+            return;
+        }
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
+        let file = memfd(4096);
+        let all: Vec<_> = (0..SLOTS).map(|at| register((at + 1) << 12, 4096, 4096, &peer).unwrap()).collect();
+        let error = peer.map(&file, 0, 4096).unwrap_err();
+        assert!(error.to_string().starts_with("65536 mappings of all peers are there already"), "{error}");
+        assert_eq!(peer.held_bytes(), 0);
+        all[SLOTS / 2].release();
+        peer.map(&file, 0, 4096).unwrap();
     }
 
     /// Where the system counts private memory beforehand, pages are replaced one by one.

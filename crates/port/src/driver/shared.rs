@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::{Address, AddressSpace, Mapping, Region, SharedSlice};
+use memory::{Address, AddressSpace, Backing, Mapping, PeerMemory, Region, SharedSlice};
 use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use virtio::net::HeaderLayout;
 use virtqueue::{ActivateError, DriverQueue, Layout, Position, QueueConfig, RingFeatures};
@@ -119,6 +119,8 @@ impl QueueShape {
 #[derive(Debug)]
 pub(crate) struct DriverMemory {
     file: File,
+    /// The device can take pages away: it may punch holes, and others may take what was in the system's pool.
+    peer: Arc<PeerMemory>,
     space: Arc<AddressSpace>,
     queues: Vec<(QueueShape, QueuePlace)>,
 }
@@ -128,11 +130,20 @@ impl DriverMemory {
         let mut cursor = Cursor::default();
         let queues: Vec<_> = shapes.iter().map(|shape| (*shape, shape.place(&mut cursor))).collect();
         let bytes = cursor.0.max(1).next_multiple_of(pages.bytes());
-        let file = memory_file(pages, bytes)?;
-        let region = Region::map(&file, 0, bytes, BASE, BASE).map_err(io::Error::other)?;
+        Self::over(memory_file(pages, bytes)?, bytes, queues)
+    }
+
+    fn over(file: File, bytes: u64, queues: Vec<(QueueShape, QueuePlace)>) -> io::Result<Self> {
+        let peer = PeerMemory::new(bytes, Backing::Ram)?;
+        let region = Region::of_peer(&peer, &file, 0, bytes, BASE, BASE).map_err(io::Error::other)?;
         touch(region.mapping());
         let space = AddressSpace::from_regions([region]).map_err(io::Error::other)?;
-        Ok(DriverMemory { file, space: Arc::new(space), queues })
+        Ok(DriverMemory { file, peer, space: Arc::new(space), queues })
+    }
+
+    /// Becomes readable when some of it is lost.
+    pub fn peer(&self) -> &Arc<PeerMemory> {
+        &self.peer
     }
 
     /// Address, in both senses, and length in bytes.
@@ -287,6 +298,21 @@ mod tests {
         SharedSlice::of_mapping(&other).read(&mut seen);
         assert_eq!(&seen, b"the last");
         assert_eq!(other.shrinkable(), memory::Shrinkable::Sealed);
+    }
+
+    /// Huge pages go when the device punches holes and the pool has no others. A file that is not sealed can lose
+    /// small ones.
+    #[test]
+    fn pages_that_are_taken_away_are_told() {
+        let _guard = memory::TruncationGuard::install().unwrap();
+        let bytes = 16 * rustix::param::page_size() as u64;
+        let file = File::from(memfd_create("of a test", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(bytes).unwrap();
+        let memory = DriverMemory::over(file, bytes, Vec::new()).unwrap();
+        assert_eq!(memory.peer().take_loss(), None);
+        memory.file.set_len(0).unwrap();
+        SharedSlice::of_mapping(memory.mapping()).slice(5000, 4).write(b"gone");
+        assert_eq!(memory.peer().take_loss().unwrap().bytes, bytes);
     }
 
     /// Whether the pool holds pages or not, the process lives and hears the reason.

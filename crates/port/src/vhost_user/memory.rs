@@ -2,7 +2,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::{AddressSpace, Backing, DirtyLog, MapError, Mapping, PeerMemory, Region, RegionError};
+use memory::{
+    AddressSpace, Backing, DirtyLog, Loss, LossCause, MapError, Mapping, PeerMemory, Region, RegionError,
+    Size,
+};
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::SharedRegion;
@@ -89,8 +92,9 @@ impl SharedMemory {
             return Ok(());
         }
         Err(refused(format_args!(
-            "{all:#x} bytes of shared memory are more than the {limit:#x} of this port; share less, or raise the \
-             port's option memory=SIZE"
+            "{} of shared memory are more than the {} of this port; share less, or raise the port's option memory=SIZE",
+            Size(all),
+            Size(limit)
         )))
     }
 }
@@ -112,6 +116,22 @@ fn refused_mapping(error: MapError) -> Refusal {
         MapError::Backing { .. } => refused(format_args!("{error} (memory-backing=any)")),
         MapError::OverLimit { .. } => refused(format_args!("{error} (memory=SIZE)")),
         error => refused(error),
+    }
+}
+
+/// What happened to the memory, and what to do.
+pub(super) fn lost(loss: &Loss) -> String {
+    let size = Size(loss.bytes);
+    match loss.cause {
+        LossCause::Shortened => format!(
+            "the front-end shortened its shared memory file of {size}, or the file system had no page left for it: \
+             its memory reads as zeros now; share a memfd sealed with F_SEAL_SHRINK or reserve all pages (QEMU: \
+             prealloc=on), and restart the guest"
+        ),
+        LossCause::HardwareError => format!(
+            "this machine's memory has failed under {size} that the front-end shares: they read as zeros now; see \
+             the kernel's log for the failed memory, and restart the guest"
+        ),
     }
 }
 

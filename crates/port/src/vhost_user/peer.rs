@@ -29,7 +29,7 @@ pub(super) enum End {
     Socket(#[from] SocketError),
     #[error(transparent)]
     Session(#[from] SessionError),
-    #[error("{0}")]
+    #[error("{}", super::memory::lost(.0))]
     MemoryLost(Loss),
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),

@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use memory::PeerMemory;
 use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
@@ -99,6 +100,8 @@ pub(super) struct Running {
     pub pairs: Vec<Pair>,
     /// Readable when the back-end finds a ring malformed.
     pub error: EventFd,
+    /// Readable when memory is lost.
+    pub memory: Arc<PeerMemory>,
 }
 
 /// One pair, ready to run.
@@ -228,7 +231,7 @@ impl Handshake {
             self.say(Request::NetSetMtu(mtu.into()));
         }
         let error = event()?;
-        let queues = self.share_memory(pairs, &error)?;
+        let (queues, memory) = self.share_memory(pairs, &error)?;
         if features.has(Feature::VHOST_PROTOCOL_FEATURES) {
             for index in 0..2 * u32::from(pairs) {
                 self.say(Request::SetVringEnable(VringState { index, num: 1 }));
@@ -241,11 +244,15 @@ impl Handshake {
         if !self.protocol.contains(ProtocolFeatures::REPLY_ACK) {
             self.say(Request::GetFeatures);
         }
-        self.ready = Some(Running { agreement: Agreement { features, pairs }, pairs: queues, error });
+        self.ready = Some(Running { agreement: Agreement { features, pairs }, pairs: queues, error, memory });
         Ok(())
     }
 
-    fn share_memory(&mut self, pairs: u16, error: &EventFd) -> Result<Vec<Pair>, HandshakeError> {
+    fn share_memory(
+        &mut self,
+        pairs: u16,
+        error: &EventFd,
+    ) -> Result<(Vec<Pair>, Arc<PeerMemory>), HandshakeError> {
         let shapes = [true, false].map(|receives| self.options.queue(self.features, receives));
         let shapes: Vec<_> = (0..pairs).flat_map(|_| shapes).collect();
         let memory = DriverMemory::new(self.options.pages, &shapes).map_err(system(MAKE_MEMORY))?;
@@ -255,10 +262,10 @@ impl Handshake {
         let file = memory.share().map_err(system("share the memory"))?;
         self.script.push_back((Request::SetMemTable(MemoryTable { regions: vec![region] }), vec![file]));
         let counters = Arc::clone(&self.counters);
-        (0..pairs)
-            .zip(counters.iter())
-            .map(|(pair, counters)| self.pair(&memory, pair, error, counters))
-            .collect()
+        let pairs = (0..pairs).zip(counters.iter());
+        let pairs: Result<_, _> =
+            pairs.map(|(pair, counters)| self.pair(&memory, pair, error, counters)).collect();
+        Ok((pairs?, Arc::clone(memory.peer())))
     }
 
     /// Receiveq and transmitq of a pair (VIRTIO 1.3 §5.1.2).

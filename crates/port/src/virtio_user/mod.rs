@@ -25,6 +25,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory::{Loss, LossCause, PeerMemory, Size};
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Feature;
@@ -41,6 +42,7 @@ const CONNECTION: Token = Token(0);
 const LISTENER: Token = Token(1);
 const TIMER: Token = Token(2);
 const RING_ERROR: Token = Token(3);
+const MEMORY: Token = Token(4);
 
 /// From one attempt to the next.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -62,6 +64,7 @@ enum State {
         agreement: Agreement,
         /// The back-end's word that a queue is malformed: watched, and closed with the connection.
         _error: EventFd,
+        memory: Arc<PeerMemory>,
     },
 }
 
@@ -80,6 +83,8 @@ enum Lost {
     Silence,
     #[error("the back-end said something unasked (message {0})")]
     Unasked(u32),
+    #[error("{}", lost_memory(.0))]
+    Memory(Loss),
     #[error("the back-end finds a queue malformed")]
     Malformed,
     #[error("{side} of pair {pair} stopped: {why}")]
@@ -224,8 +229,11 @@ impl VirtioUser {
         };
         let Some(running) = handshake.finish() else { return };
         let (agreement, error) = (running.agreement, running.error);
-        let watched = board.watch(RING_ERROR, error.as_fd(), Interest::Readable);
-        self.state = State::Running { connection, agreement, _error: error };
+        let memory = running.memory;
+        let watched = board
+            .watch(RING_ERROR, error.as_fd(), Interest::Readable)
+            .and_then(|()| board.watch(MEMORY, memory.as_fd(), Interest::Readable));
+        self.state = State::Running { connection, agreement, _error: error, memory };
         if let Err(error) = watched {
             return self.lose(Lost::Watch(error), board);
         }
@@ -252,7 +260,22 @@ impl VirtioUser {
         }
         board.unwatch(CONNECTION);
         board.unwatch(RING_ERROR);
+        board.unwatch(MEMORY);
         self.state = State::Away;
+    }
+}
+
+fn lost_memory(loss: &Loss) -> String {
+    let size = Size(loss.bytes);
+    match loss.cause {
+        LossCause::Shortened => format!(
+            "the back-end took pages away from the {size} that it shares, and the system has no others; give the \
+             pool more huge pages, or take small ones (pages=small), and look at what the back-end does"
+        ),
+        LossCause::HardwareError => format!(
+            "this machine's memory has failed under the {size} that the back-end shares; see the kernel's log for \
+             the failed memory"
+        ),
     }
 }
 
@@ -326,6 +349,11 @@ impl Port for VirtioUser {
             (CONNECTION, _) => self.go_on(board),
             (LISTENER, _) => self.accept(board),
             (RING_ERROR, State::Running { .. }) => self.lose(Lost::Malformed, board),
+            (MEMORY, State::Running { memory, .. }) => {
+                if let Some(loss) = memory.take_loss() {
+                    self.lose(Lost::Memory(loss), board);
+                }
+            }
             (TIMER, State::Away) => return self.seek(board),
             (TIMER, State::Talking(..)) => self.lose(Lost::Silence, board),
             // The time of a handshake that came to its end.

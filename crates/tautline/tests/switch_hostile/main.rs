@@ -9,6 +9,7 @@
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
 mod amplification;
 mod lengths;
+mod memory_limits;
 mod messages;
 mod random;
 mod requests;
@@ -19,6 +20,7 @@ mod shared_memory;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 mod tables;
+mod truncation;
 
 use std::fs::File;
 

@@ -1,4 +1,6 @@
 //! The switch with an attacker's port and three guests that do nothing wrong, and what each attack leaves.
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use virtio::{Feature, Features};
@@ -20,13 +22,23 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
-        Self::with_friend(plain())
+        Self::with("", plain())
     }
 
     /// With a friend that has agreed on these features.
     pub fn with_friend(features: Features) -> Self {
+        Self::with("", features)
+    }
+
+    /// With these options of the victim's port.
+    pub fn with_options(options: &str) -> Self {
+        Self::with(options, plain())
+    }
+
+    fn with(options: &str, features: Features) -> Self {
         let sockets = Sockets::new();
-        let ports = ["victim", "friend", "a", "b"].map(|name| sockets.port(name, "vhost-user", ""));
+        let ports = [("victim", options), ("friend", ""), ("a", ""), ("b", "")];
+        let ports = ports.map(|(name, options)| sockets.port(name, "vhost-user", options));
         let wires = [connect("victim", "friend"), connect("a", "b")];
         let switch = SwitchProcess::start(&[ports.concat(), wires.concat()].concat());
         let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
@@ -69,6 +81,22 @@ impl Scene {
         self.serves_the_next(features);
         self.bystanders.go_on();
         assert!(self.switch.lives());
+    }
+
+    /// The guest that does nothing wrong goes, until [`friend_returns`](Self::friend_returns).
+    #[track_caller]
+    pub fn friend_leaves(&mut self) {
+        let (elsewhere, _) = UnixStream::pair().unwrap();
+        self.friend.connection = OwnedFd::from(elsewhere).into();
+        wait_for("the friend's end", || {
+            description(&self.switch.snapshot(), "friend").contains("waits for a front-end").then_some(())
+        });
+    }
+
+    /// It comes back, with memory of its own.
+    #[track_caller]
+    pub fn friend_returns(&mut self) {
+        self.friend = Guest::running(&self.sockets.path("friend"), plain());
     }
 
     /// Nobody is at the victim's port, and nothing of them is left.

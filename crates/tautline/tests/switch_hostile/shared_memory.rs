@@ -1,9 +1,9 @@
-//! Memory that is not where it is said to be, ends too early, or goes while it is used.
+//! Memory that is not where it is said to be, or ends too early.
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringAddress};
+use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion, MemoryTable, VringAddress};
 use virtio::Feature;
 
 use crate::scene::Scene;
@@ -124,31 +124,5 @@ fn unchecked_translation() {
         let area = Inflight { size_bytes: 1 << 20, offset: 0, queue_count: 2, queue_size: 64 };
         guest.must_be_refused(Request::SetInflightFd(area), vec![memfd(4096).into()]);
     });
-    scene.end();
-}
-
-/// A file that its owner shortens while it is mapped reads as zeros; nobody dies of it.
-#[test]
-fn memory_that_is_truncated_under_the_mapping() {
-    let mut scene = Scene::new();
-    for features in layouts() {
-        scene.attacked(features, None, |scene, mut guest| {
-            let file = memfd(DATA_BYTES / 2);
-            let at = DATA + 2 * DATA_BYTES;
-            guest.share_memory();
-            let extra = SingleRegion(region(at, DATA_BYTES / 2));
-            guest.ask(Request::AddMemReg(extra), vec![file.try_clone().unwrap().into()]);
-            guest.start_ring(RECEIVE);
-            guest.start_ring(TRANSMIT);
-            file.set_len(4096).unwrap();
-            scene.friend.post(1);
-            guest.add(TRANSMIT, at + 0x8000, 1012);
-            assert_eq!(scene.friend.receive(), vec![0; 1000]);
-            guest.add(RECEIVE, at + 0x10000, 1600);
-            scene.friend.send(&frame(1, 600));
-            assert_eq!(guest.wait_for_used(RECEIVE, 1)[0].written, 612);
-            scene.friend.wait_for_used(TRANSMIT, 1);
-        });
-    }
     scene.end();
 }

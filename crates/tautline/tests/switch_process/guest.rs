@@ -166,12 +166,17 @@ impl Guest {
     /// Waits for the switch to close the connection.
     #[track_caller]
     pub fn wait_until_closed(&mut self) {
-        wait_for("the connection's end", || match self.connection.try_receive() {
-            Err(SocketError::Closed | SocketError::System { .. }) => Some(()),
-            // Acknowledgements of what came before.
-            Ok(_) => None,
+        // Acknowledgements of what came before may be there still.
+        wait_for("the connection's end", || self.is_closed().then_some(()));
+    }
+
+    /// Whether the switch has closed the connection; what else it says is read and dropped.
+    pub fn is_closed(&mut self) -> bool {
+        match self.connection.try_receive() {
+            Err(SocketError::Closed | SocketError::System { .. }) => true,
+            Ok(_) => false,
             Err(error) => panic!("{error}"),
-        });
+        }
     }
 
     pub fn share_memory(&mut self) {
@@ -338,6 +343,13 @@ impl Guest {
             (used.len() >= count).then_some(())
         });
         used
+    }
+
+    /// Takes back the buffers that the device has used by now; returns how many.
+    pub fn reclaim(&mut self, index: u8) -> usize {
+        let mut used = Vec::new();
+        self.queues.get_mut(&index).unwrap().driver.reclaim(&mut used, usize::MAX).unwrap();
+        used.len()
     }
 
     /// Waits for one frame in one of the buffers that were posted.

@@ -7,7 +7,7 @@ pub mod wires;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -107,6 +107,11 @@ impl SwitchProcess {
     /// Whether it runs still.
     pub fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
+    }
+
+    /// How it ended, if it has.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// Its counters, asked for with SIGUSR1.
