@@ -5,6 +5,9 @@ use virtio::net::{MacAddress, Offload};
 /// Bytes at a frame's start that are copied when it is lent: what decisions are made on.
 pub const HEAD_BYTES: usize = 64;
 
+/// The shortest Ethernet frame, without its check sequence (IEEE 802.3 §3.2.7). Guests may send shorter ones.
+pub(crate) const SHORTEST_FRAME_BYTES: usize = 60;
+
 /// Destination, source and type (IEEE 802.3 §3.1.1): less is no frame.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 

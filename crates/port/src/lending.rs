@@ -7,7 +7,9 @@ use virtio::net::{HeaderLayout, NetHeader, Offload};
 use virtqueue::Burst;
 
 use crate::DropReason;
-use crate::frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES, Meta};
+use crate::frame::{
+    ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES, Meta, SHORTEST_FRAME_BYTES,
+};
 
 /// Segments that the frames of one burst may be cut into until it is [full](Lending::is_full): those of 33 frames of
 /// 64 KiB with the smallest usual `gso_size`, 536 (RFC 9293 §3.7.1), or of 91 with 1460. Cutting costs time by the
@@ -271,22 +273,27 @@ fn next(metas: &mut Vec<Meta>, len: usize) -> &mut Meta {
 }
 
 impl Meta {
-    /// As [`Meta::look`], of a simple frame no shorter than a head. False, and nothing is to be believed of this,
-    /// for others.
+    /// As [`Meta::look`], of a simple frame that is no shorter than a head, or the shortest of Ethernet, which is a
+    /// little shorter. False, and nothing is to be believed of this, for others.
     #[inline(always)]
     fn look_simple(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
         let skip = layout.bytes();
+        let len = whole.len_bytes().wrapping_sub(skip);
         // Too short and too long in one comparison.
-        if whole.len_bytes().wrapping_sub(skip + HEAD_BYTES) > LARGEST_FRAME_BYTES - HEAD_BYTES {
+        if len.wrapping_sub(SHORTEST_FRAME_BYTES) > LARGEST_FRAME_BYTES - SHORTEST_FRAME_BYTES {
             return false;
         }
         // Of a header that says nothing the other fields mean nothing.
-        if !whole.begins_with(&[0, NetHeader::GSO_NONE]) || !whole.read_array(skip, &mut self.head) {
+        if !whole.begins_with(&[0, NetHeader::GSO_NONE]) {
             return false;
         }
+        let is_read = match self.head.first_chunk_mut::<SHORTEST_FRAME_BYTES>() {
+            Some(shortest) if len == SHORTEST_FRAME_BYTES => whole.read_array(skip, shortest),
+            _ => whole.read_array(skip, &mut self.head),
+        };
         (self.offload, self.simple) = (Offload::NONE, true);
-        (self.skip, self.len) = (skip as u32, (whole.len_bytes() - skip) as u32);
-        true
+        (self.skip, self.len) = (skip as u32, len as u32);
+        is_read
     }
 
     /// Into how many frames it may be cut.

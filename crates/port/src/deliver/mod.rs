@@ -13,6 +13,7 @@ use virtio::net::{
     Accepts, Delivery, FinishChecksum, HeaderLayout, NetHeader, Offload, PartialChecksum, checksum,
 };
 
+use crate::frame::SHORTEST_FRAME_BYTES;
 use crate::{DropReason, Frame, HEAD_BYTES};
 pub(crate) use manner::{Cached, Choice, Manner};
 
@@ -265,6 +266,10 @@ pub(crate) fn write_front(
     };
     if len >= HEAD_BYTES {
         manner.write(frame.whole_head(), to, header_bytes);
+    } else if let Some(shortest) = frame.whole_head().first_chunk::<SHORTEST_FRAME_BYTES>()
+        && len == SHORTEST_FRAME_BYTES
+    {
+        to.write_array(header_bytes, shortest);
     } else {
         to.slice(header_bytes, len).write(frame.head());
     }
