@@ -95,6 +95,12 @@ fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
 }
 
+/// Seconds since a station was heard. Whoever heard it may have read the clock later than whoever asks, so the
+/// difference can be negative: then the station was heard just now.
+fn age(heard: u32, now: u32) -> u32 {
+    now.saturating_sub(heard)
+}
+
 impl MacTable {
     /// An empty table for ports `0 .. ports`, some of which have addresses of their own.
     pub fn new(
@@ -132,7 +138,7 @@ impl MacTable {
     }
 
     fn is_old(&self, heard: u32, now: u32) -> bool {
-        now.wrapping_sub(heard) > self.options.ageing_seconds
+        age(heard, now) > self.options.ageing_seconds
     }
 
     /// The port behind which a station is.
@@ -209,7 +215,7 @@ impl MacTable {
     /// Where an address goes: where it is, else a free place, else that of the station not heard longest.
     fn place(&self, bucket: &Bucket, address: MacAddress, now: u32) -> (usize, u64) {
         let entries: [u64; SLOTS] = std::array::from_fn(|i| bucket.entries[i].load(Ordering::Relaxed));
-        let age = |i: &usize| now.wrapping_sub(bucket.heard[*i].load(Ordering::Relaxed));
+        let age = |i: &usize| age(bucket.heard[*i].load(Ordering::Relaxed), now);
         let there = entries.iter().position(|found| *found >> 16 == address.to_u64());
         let free = || entries.iter().position(|found| *found == EMPTY);
         let oldest = || (0..SLOTS).max_by_key(age);

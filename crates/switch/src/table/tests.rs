@@ -67,6 +67,23 @@ fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
     assert_eq!(table.lookup(mac(1)), Some(B));
 }
 
+/// Two workers read the clock around the turn of a second: the one that is behind finds entries of its future.
+#[test]
+fn a_station_heard_a_second_ahead_is_fresh() {
+    let table = table(1, 1000); // one bucket
+    for n in 0..SLOTS as u64 {
+        table.set_now(if n == 2 { 11 } else { 10 });
+        table.learn(mac(n), A);
+    }
+    table.set_now(10);
+    assert_eq!(table.lookup(mac(2)), Some(A), "known, not expired");
+    table.sweep();
+    assert_eq!(table.counts().expired, 0);
+    table.learn(mac(100), B);
+    assert_eq!(table.lookup(mac(2)), Some(A), "the freshest is not pushed out");
+    assert_eq!(table.counts().evicted, 1);
+}
+
 #[test]
 fn a_port_has_its_limit_until_stations_leave() {
     let table = table(64, 3);
