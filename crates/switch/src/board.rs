@@ -105,15 +105,11 @@ impl Hub {
         if self.plugged.get(&(id, side)) != Some(&generation) {
             return false;
         }
-        self.plugged.remove(&(id, side));
-        if side == Side::ToGuest {
-            if let Some(placed) = self.sinks.remove(&id) {
-                // Other workers may still hold it.
-                self.crew.take_sink(id, placed);
-            }
-            self.arrange(id.port, BTreeMap::new());
+        // What is left of it may still be with other workers.
+        match side {
+            Side::FromGuest => drop(self.take_source(id)),
+            Side::ToGuest => drop(self.take_sink(id)),
         }
-        self.forget_if_down(id.port);
         true
     }
 

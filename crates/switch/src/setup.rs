@@ -19,8 +19,9 @@ pub struct Options {
     /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded, which belong to one link (spanning tree, LLDP,
     /// LACP, 802.1X; IEEE 802.1Q §8.6.3). Wires forward them anyway.
     pub forward_link_local: bool,
-    /// How long a worker may take to answer before it counts as stuck.
-    pub answer_deadline: Duration,
+    /// How long a worker may be in one pass before it counts as stuck. The queues that it is in are lost then; all
+    /// others go on with another thread.
+    pub worker_deadline: Duration,
 }
 
 impl Default for Options {
@@ -31,7 +32,7 @@ impl Default for Options {
             worker: WorkerOptions::default(),
             table: TableOptions::default(),
             forward_link_local: false,
-            answer_deadline: Duration::from_secs(5),
+            worker_deadline: Duration::from_secs(1),
         }
     }
 }

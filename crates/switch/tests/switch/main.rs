@@ -3,5 +3,6 @@ mod bench;
 mod forwarding;
 mod plugging;
 mod sleeping;
+mod stuck;
 mod trouble;
 mod workers;
