@@ -13,6 +13,7 @@ use crate::crew::{Crew, PlacedSink};
 use crate::mailbox::Generation;
 use crate::plan::Plan;
 use crate::poller::Poller;
+use crate::table::Refused;
 use crate::worker::Common;
 use crate::{PortId, QueueId, announce};
 
@@ -260,9 +261,12 @@ impl Plugboard for Board<'_> {
         }
         match Lending::of_frame(&announce::frame(address)) {
             Ok(frame) => {
-                if !self.hub.common.table.learn(address, self.port) {
-                    return self
-                        .say(&format_args!("announced {address}, which is another port's own: ignored"));
+                if let Err(refused) = self.hub.common.table.learn(address, self.port) {
+                    let why = match refused {
+                        Refused::Owned => "is another port's own",
+                        Refused::Held => "moves too often",
+                    };
+                    return self.say(&format_args!("announced {address}, which {why}: ignored"));
                 }
                 self.hub.crew.flood(self.hub.plan.source(self.port, 0), self.port, frame);
             }

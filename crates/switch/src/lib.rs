@@ -57,6 +57,7 @@ mod keyed;
 mod mailbox;
 mod plan;
 mod poller;
+mod rate_limit;
 mod setup;
 mod slot;
 mod snapshot;
@@ -71,7 +72,7 @@ pub use control::{Ended, Operator, View};
 pub use error::{RunError, SetupError};
 pub use setup::{Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
-pub use table::{TableCounts, TableOptions};
+pub use table::{MOVE_WINDOW_SECONDS, TableCounts, TableOptions};
 pub use worker::WorkerOptions;
 pub use worker_counters::WorkerCounts;
 
