@@ -12,6 +12,7 @@ mod random;
 mod rings;
 mod scene;
 mod shared_memory;
+mod stuck;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 
