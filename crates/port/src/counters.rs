@@ -45,6 +45,10 @@ reasons! {
     NotConnected = "receiver not connected",
     /// It would go back where it came from, or there is no other port.
     NowhereToGo = "nowhere to go",
+    /// More frames for everybody came from its port than that may send.
+    FloodLimit = "flood limit",
+    /// Its source address goes to and fro between ports: a loop, or two stations with one address.
+    MovesTooOften = "address moves too often",
     /// The system refused it (TAP, packet socket, file).
     System = "refused by the system",
 }

@@ -19,6 +19,10 @@ pub enum QueueError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It is in the hands of a thread that never came back, or panicked; there is no way to get it back. What
+    /// it was made of can be used for another.
+    #[error("lost: {0}")]
+    Lost(String),
 }
 
 /// A queue from which frames come.

@@ -14,6 +14,7 @@ use crate::crew::{Crew, PlacedSink};
 use crate::mailbox::Generation;
 use crate::plan::Plan;
 use crate::poller::Poller;
+use crate::table::Refused;
 use crate::worker::Common;
 use crate::{PortId, QueueId};
 
@@ -108,15 +109,11 @@ impl Hub {
         if self.plugged.get(&(id, side)) != Some(&generation) {
             return false;
         }
-        self.plugged.remove(&(id, side));
-        if side == Side::ToGuest {
-            if let Some(placed) = self.sinks.remove(&id) {
-                // Other workers may still hold it.
-                self.crew.take_sink(id, placed);
-            }
-            self.arrange(id.port, BTreeMap::new());
+        // What is left of it may still be with other workers.
+        match side {
+            Side::FromGuest => drop(self.take_source(id)),
+            Side::ToGuest => drop(self.take_sink(id)),
         }
-        self.forget_if_down(id.port);
         true
     }
 
@@ -275,9 +272,12 @@ impl Plugboard for Board<'_> {
         }
         match Lending::of_frame(&announce::frame(address)) {
             Ok(frame) => {
-                if !self.hub.common.table.learn(address, self.port) {
-                    return self
-                        .say(&format_args!("announced {address}, which is another port's own: ignored"));
+                if let Err(refused) = self.hub.common.table.learn(address, self.port) {
+                    let why = match refused {
+                        Refused::Owned => "is another port's own",
+                        Refused::Held => "moves too often",
+                    };
+                    return self.say(&format_args!("announced {address}, which {why}: ignored"));
                 }
                 self.hub.crew.flood(self.hub.plan.source(self.port, 0), self.port, frame);
             }

@@ -6,19 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{Plugboard, Port, PortError};
+use port::{Plugboard, Port, PortError, QueueError};
 use virtio::net::MacAddress;
 
 use crate::board::{Board, Hub};
-use crate::crew::{Crew, system};
+use crate::crew::{Crew, Event, Replaced, system};
 use crate::forward::{Route, Rules};
 use crate::keyed::Key;
-use crate::mailbox::Report;
 use crate::plan::Plan;
 use crate::poller::Poller;
+use crate::suspects::Suspects;
 use crate::table::MacTable;
 use crate::worker::{Common, words};
-use crate::{PortId, RunError, Snapshot, Switch};
+use crate::{PortId, RunError, Snapshot, Switch, incident};
 
 /// Addresses that only the ports which list them may use.
 fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
@@ -38,7 +38,7 @@ pub trait Operator {
     /// The bell has rung; it is to be silenced here. `Break` ends the switch.
     fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()>;
 
-    /// Hears what happened at a port, for people.
+    /// Hears what happened at a port, for people; or at a worker, by its name.
     fn say(&mut self, port: &str, message: &dyn Display);
 }
 
@@ -81,6 +81,7 @@ struct Slot {
 struct Control {
     slots: Vec<Slot>,
     hub: Hub,
+    suspects: Suspects,
     started: Instant,
     swept: u32,
 }
@@ -113,7 +114,7 @@ impl Control {
             options: options.worker,
         });
         let poller = Poller::new().map_err(system("making an epoll set"))?;
-        let crew = Crew::start(&options.workers, &common, options.answer_deadline)?;
+        let crew = Crew::start(&options.workers, &common, options.worker_deadline)?;
         for (fd, key) in [(operator.bell(), OPERATOR), (crew.bell().as_fd(), WORKERS)] {
             poller.add(fd, key, false).map_err(system("adding a bell to the epoll set"))?;
         }
@@ -122,6 +123,7 @@ impl Control {
         Ok(Control {
             slots: slots.collect(),
             hub: Hub::new(crew, common, poller, plan),
+            suspects: Suspects::default(),
             started: Instant::now(),
             swept: 0,
         })
@@ -140,6 +142,7 @@ impl Control {
         }
         self.hub.open();
         loop {
+            self.hub.crew.watch();
             self.read_reports(operator)?;
             let now = self.tick();
             while let Some((port, token)) = self.hub.due(now) {
@@ -176,13 +179,14 @@ impl Control {
         now
     }
 
-    /// Until the next timer, or the table's next second.
+    /// Until the next timer, the table's next second, or the next look at the workers.
     fn timeout(&self) -> Duration {
         let now = Instant::now();
         let second =
             Duration::from_secs(1) - Duration::from_nanos((now - self.started).subsec_nanos().into());
         let timer = self.hub.next_timer().map(|at| at.saturating_duration_since(now));
-        timer.map_or(second, |timer| timer.min(second))
+        let next = timer.map_or(second, |timer| timer.min(second));
+        next.min(self.hub.crew.watch_interval())
     }
 
     /// Calls a port, and passes on what it said. `None` if it does not run.
@@ -242,15 +246,48 @@ impl Control {
 
     /// Tells ports of their stopped queues, and finds out about workers.
     fn read_reports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
-        while let Some(report) = self.hub.crew.next_stopped() {
-            if let Report::Stopped { id, side, generation, why } = report
-                && self.hub.stopped(id, side, generation)
-            {
-                let index = usize::from(id.port.0);
-                self.call(index, operator, |port, board| port.stopped(id.pair, side, why, board))?;
+        while let Some(event) = self.hub.crew.next_event() {
+            match event {
+                Event::Stopped { id, side, generation, why } => {
+                    if self.hub.stopped(id, side, generation) {
+                        let index = usize::from(id.port.0);
+                        self.call(index, operator, |port, board| port.stopped(id.pair, side, why, board))?;
+                    }
+                }
+                Event::Replaced(replaced) => self.isolate(&replaced, operator)?,
             }
         }
         self.hub.crew.take_trouble().map_or(Ok(()), Err)
+    }
+
+    /// A worker's thread was given up: tells the ports whose queues are lost with it, and ends the port that is to
+    /// blame.
+    fn isolate(&mut self, replaced: &Replaced, operator: &mut dyn Operator) -> Result<(), RunError> {
+        let what = incident::describe(replaced, |port| &self.slots[usize::from(port.0)].name);
+        let position = replaced.position;
+        let guilty = match (position.source, position.sink) {
+            (Some(source), Some(sink)) => self.suspects.found(source.port, sink.port),
+            (source, sink) => source.or(sink).map(|queue| queue.port).into_iter().collect(),
+        };
+        if position.source.is_none() && position.sink.is_none() {
+            operator.say(&format!("worker {}", replaced.worker), &what);
+        }
+        for (id, side, generation) in &replaced.lost {
+            // Those of a port that goes are cleared away with it.
+            if self.hub.stopped(*id, *side, *generation) && !guilty.contains(&id.port) {
+                let (pair, side, why) = (id.pair, *side, QueueError::Lost(what.clone()));
+                let index = usize::from(id.port.0);
+                self.call(index, operator, |port, board| port.stopped(pair, side, why, board))?;
+            }
+        }
+        for port in guilty {
+            let index = usize::from(port.0);
+            if self.slots[index].runs {
+                let error = PortError::new("moving frames", &what, incident::REMEDY);
+                self.end_port(index, error, operator)?;
+            }
+        }
+        Ok(())
     }
 
     fn descriptions(&self) -> Vec<String> {
@@ -267,7 +304,7 @@ impl Control {
             result = result.and(ended.map(drop));
         }
         self.hub.crew.stop();
-        while self.hub.crew.next_stopped().is_some() {}
+        while self.hub.crew.next_event().is_some() {}
         result.and(self.hub.crew.take_trouble().map_or(Ok(()), Err))
     }
 
@@ -282,7 +319,7 @@ impl Control {
             seconds: self.started.elapsed().as_secs_f64(),
             ports: ports.collect(),
             table: self.hub.common.table.counts(),
-            workers: self.hub.crew.counters().map(|counters| counters.counts()).collect(),
+            workers: self.hub.crew.counts().collect(),
         }
     }
 }

@@ -1,78 +1,154 @@
-//! All workers, as the control thread sees them: it tells, waits for answers, and notices who is stuck.
+//! All workers, as the control thread sees them: it tells, waits for answers, notices who is stuck, and gives
+//! their queues to others.
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use port::{Sink, Source};
+use port::{QueueError, Side, Sink, Source};
 
-use crate::exits::{Claim, Outlet};
-use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
+use crate::heartbeat::Position;
+use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
 use crate::plan::Place;
 use crate::poller::Bell;
+use crate::slot::Slot;
+use crate::watchdog::Watchdog;
 use crate::worker::{Common, Worker};
-use crate::worker_counters::WorkerCounters;
+use crate::worker_counters::{WorkerCounters, WorkerCounts};
 use crate::{QueueId, RunError};
 
+/// Threads that were given up and are still there, at most: each keeps what it held.
+const MOST_ABANDONED: usize = 16;
+
 struct Member {
+    cpu: Option<usize>,
+    incarnation: Incarnation,
     mailbox: Arc<Mailbox>,
     counters: Arc<WorkerCounters>,
+    /// Of the threads before this one.
+    before: WorkerCounts,
+    watchdog: Watchdog,
     thread: Option<JoinHandle<()>>,
-    /// It does not answer, or is gone: nothing is asked of it any more.
+    /// It cannot be replaced: nothing is asked of it any more.
     lost: bool,
+    /// What it was told to use, those that others use too included.
+    sources: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Source>>)>,
+    sinks: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Sink>>)>,
 }
 
 /// The workers. Stops them when dropped.
 pub(crate) struct Crew {
     members: Vec<Member>,
+    common: Arc<Common>,
+    sender: Sender<Report>,
     reports: Receiver<Report>,
     bell: Arc<Bell>,
     deadline: Duration,
     /// Workers were told to stop.
     stopping: bool,
-    /// The first thing that went wrong with a worker.
+    /// What happened and was not passed on yet.
+    events: VecDeque<Event>,
+    abandoned: Vec<JoinHandle<()>>,
+    /// The first thing that went wrong with a worker and cannot be mended.
     trouble: Option<RunError>,
+}
+
+/// What a port is to be told, or the operator.
+pub(crate) enum Event {
+    /// A queue stopped by itself and is out.
+    Stopped { id: QueueId, side: Side, generation: Generation, why: QueueError },
+    /// A worker's thread was given up; another does its work.
+    Replaced(Replaced),
+}
+
+/// Why a worker has another thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It was in one call for so long, and this is the thread.
+    Stuck(Duration, i32),
+    /// It panicked and said this.
+    Panic(String),
+}
+
+/// A worker's thread was given up.
+pub(crate) struct Replaced {
+    pub worker: usize,
+    pub cause: Cause,
+    /// In which queues it was; none if it has come back meanwhile.
+    pub position: Position,
+    /// Queues that are lost with it.
+    pub lost: Vec<(QueueId, Side, Generation)>,
 }
 
 /// A sink in the hands of workers.
 pub(crate) struct PlacedSink {
     pub generation: Generation,
     pub place: Place,
-    /// If several have it.
-    claim: Option<Arc<Claim>>,
+    slot: Arc<Slot<dyn Sink>>,
+}
+
+impl Place {
+    fn workers(&self) -> &[usize] {
+        match self {
+            Place::Own(worker) => std::slice::from_ref(worker),
+            Place::Shared(workers) => workers,
+        }
+    }
 }
 
 impl Crew {
-    /// Starts one worker for each entry, on that CPU if there is one.
+    /// Starts one worker for each entry, on that CPU if there is one. One that makes no progress for `deadline`
+    /// counts as stuck.
     pub fn start(cpus: &[Option<usize>], common: &Arc<Common>, deadline: Duration) -> Result<Self, RunError> {
-        let system = |action| move |source| RunError::System { action, source };
         let bell = Arc::new(Bell::new().map_err(system("making an eventfd"))?);
         let (sender, reports) = channel();
         let mut crew = Crew {
             members: Vec::new(),
+            common: Arc::clone(common),
+            sender,
             reports,
             bell: Arc::clone(&bell),
             deadline,
             stopping: false,
+            events: VecDeque::new(),
+            abandoned: Vec::new(),
             trouble: None,
         };
-        for (index, cpu) in cpus.iter().enumerate() {
-            let mailbox = Arc::new(Mailbox::new().map_err(system("making an eventfd"))?);
-            let counters = Arc::new(WorkerCounters::new());
-            let worker = Worker {
-                index,
-                cpu: *cpu,
-                common: Arc::clone(common),
-                mailbox: Arc::clone(&mailbox),
-                reports: Reports { sender: Sender::clone(&sender), bell: Arc::clone(&bell) },
-                counters: Arc::clone(&counters),
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            let thread = thread.spawn(move || worker.run()).map_err(system("starting a thread"))?;
-            crew.members.push(Member { mailbox, counters, thread: Some(thread), lost: false });
+        for (worker, cpu) in cpus.iter().enumerate() {
+            let member = crew.employ(Incarnation { worker, number: 0 }, *cpu)?;
+            crew.members.push(member);
         }
         Ok(crew)
+    }
+
+    /// A worker with nothing to do yet.
+    fn employ(&self, incarnation: Incarnation, cpu: Option<usize>) -> Result<Member, RunError> {
+        let mailbox = Arc::new(Mailbox::new().map_err(system("making an eventfd"))?);
+        let counters = Arc::new(WorkerCounters::new());
+        let worker = Worker {
+            incarnation,
+            cpu,
+            common: Arc::clone(&self.common),
+            mailbox: Arc::clone(&mailbox),
+            reports: Reports { sender: Sender::clone(&self.sender), bell: Arc::clone(&self.bell) },
+            counters: Arc::clone(&counters),
+        };
+        let thread = std::thread::Builder::new().name(format!("worker-{}", incarnation.worker));
+        let thread = thread.spawn(move || worker.run()).map_err(system("starting a thread"))?;
+        Ok(Member {
+            cpu,
+            incarnation,
+            mailbox,
+            counters,
+            before: WorkerCounts::default(),
+            watchdog: Watchdog::new(self.deadline),
+            thread: Some(thread),
+            lost: false,
+            sources: BTreeMap::new(),
+            sinks: BTreeMap::new(),
+        })
     }
 
     /// Rings when a worker reports.
@@ -80,8 +156,8 @@ impl Crew {
         &self.bell
     }
 
-    pub fn counters(&self) -> impl Iterator<Item = &WorkerCounters> {
-        self.members.iter().map(|member| &*member.counters)
+    pub fn counts(&self) -> impl Iterator<Item = WorkerCounts> {
+        self.members.iter().map(|member| member.before.plus(member.counters.counts()))
     }
 
     /// What went wrong with a worker, once.
@@ -89,19 +165,30 @@ impl Crew {
         self.trouble.take()
     }
 
-    /// The next queue that stopped by itself; what concerns workers themselves becomes trouble.
-    pub fn next_stopped(&mut self) -> Option<Report> {
-        loop {
-            match self.reports.try_recv().ok()? {
+    /// The next thing that a port is to hear of; what cannot be mended becomes trouble.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.read_reports();
+        self.events.pop_front()
+    }
+
+    fn read_reports(&mut self) {
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Stopped { id, side, generation, why } => {
+                    self.events.push_back(Event::Stopped { id, side, generation, why });
+                }
+                // What becomes of a thread that was given up is nobody's concern.
+                Report::Gone { worker, .. } | Report::Failed { worker, .. }
+                    if self.members[worker.worker].incarnation != worker => {}
                 Report::Gone { panic: None, .. } if self.stopping => {}
                 Report::Gone { worker, panic } => {
                     let message = panic.unwrap_or_else(|| "it ended without being told to".to_owned());
-                    self.lose(worker, RunError::WorkerPanicked { worker, message });
+                    self.replace(worker.worker, Cause::Panic(message));
                 }
                 Report::Failed { worker, action, source } => {
+                    let worker = worker.worker;
                     self.lose(worker, RunError::Worker { worker, action, source });
                 }
-                stopped @ Report::Stopped { .. } => return Some(stopped),
             }
         }
     }
@@ -111,34 +198,99 @@ impl Crew {
         self.trouble.get_or_insert(why);
     }
 
-    /// Asks one worker and waits for its answer. `None` if there is none.
-    fn ask<T>(
-        &mut self,
-        worker: usize,
-        what: &'static str,
-        message: impl FnOnce(Sender<T>) -> Message,
-    ) -> Option<T> {
-        if self.members[worker].lost {
-            return None;
+    /// Between two looks at the workers.
+    pub fn watch_interval(&self) -> Duration {
+        Watchdog::interval(self.deadline)
+    }
+
+    /// Looks whether a worker is stuck, and replaces it.
+    pub fn watch(&mut self) {
+        for worker in 0..self.members.len() {
+            self.watch_one(worker);
         }
-        let (reply, answer) = channel();
-        self.members[worker].mailbox.post(message(reply));
-        let since = Instant::now();
-        loop {
-            match answer.recv_timeout(Duration::from_millis(100)) {
-                Ok(answer) => return Some(answer),
-                // The letter was thrown away unread: the worker is gone, and has reported why.
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let gone = self.members[worker].thread.as_ref().is_none_or(JoinHandle::is_finished);
-            if gone {
+    }
+
+    fn watch_one(&mut self, worker: usize) {
+        let member = &mut self.members[worker];
+        if member.lost || member.thread.is_none() {
+            return;
+        }
+        let counters = &member.counters;
+        let state = || counters.heartbeat.state();
+        let stuck = member.watchdog.look(Instant::now(), counters.passes(), counters.is_asleep(), state);
+        if let Some(time) = stuck {
+            let thread = member.counters.heartbeat.thread();
+            self.replace(worker, Cause::Stuck(time, thread));
+        }
+    }
+
+    /// Gives a worker's queues to a new thread, all but those in which the old one is.
+    fn replace(&mut self, worker: usize, cause: Cause) {
+        self.abandoned.retain(|thread| !thread.is_finished());
+        let old = &mut self.members[worker];
+        let is_stuck = matches!(cause, Cause::Stuck(..));
+        if is_stuck && self.abandoned.len() >= MOST_ABANDONED {
+            let deadline = self.deadline;
+            return self.lose(worker, RunError::WorkersStuck { threads: MOST_ABANDONED + 1, deadline });
+        }
+        let position = old.counters.heartbeat.position();
+        if let Cause::Panic(message) = &cause
+            && position == (Position { source: None, sink: None })
+        {
+            let message = message.clone();
+            return self.lose(worker, RunError::WorkerPanicked { worker, message });
+        }
+        // In this order: whatever it claims from now on it gives back untouched.
+        old.counters.heartbeat.abandon();
+        old.mailbox.post(Message::Stop);
+        let (mut position, lost) = old.part(is_stuck);
+        if is_stuck && lost.is_empty() {
+            // It has come back, or is stuck in no queue at all.
+            position = Position { source: None, sink: None };
+        }
+        let next = Incarnation { worker, number: old.incarnation.number.wrapping_add(1) };
+        let cpu = old.cpu;
+        let mut new = match self.employ(next, cpu) {
+            Ok(new) => new,
+            Err(error) => return self.lose(worker, error),
+        };
+        let old = &mut self.members[worker];
+        new.before = old.before.plus(old.counters.counts());
+        new.take_over(std::mem::take(&mut old.sources), std::mem::take(&mut old.sinks));
+        let old = std::mem::replace(old, new);
+        self.abandoned.extend(old.thread);
+        self.events.push_back(Event::Replaced(Replaced { worker, cause, position, lost }));
+        // Whoever waits for reports finds it.
+        self.bell.ring();
+    }
+
+    /// Asks one worker and waits for its answer. `None` if there is none.
+    fn ask<T>(&mut self, worker: usize, message: impl Fn(Sender<T>) -> Message) -> Option<T> {
+        'again: loop {
+            let member = &self.members[worker];
+            let incarnation = member.incarnation;
+            // A worker that ended with the letter unread has reported why.
+            let interval = self.watch_interval().min(Duration::from_millis(20));
+            if member.lost {
                 return None;
             }
-            if since.elapsed() >= self.deadline {
-                let deadline = self.deadline;
-                self.lose(worker, RunError::WorkerStuck { worker, what, deadline });
-                return None;
+            let (reply, answer) = channel();
+            member.mailbox.post(message(reply));
+            loop {
+                match answer.recv_timeout(interval) {
+                    Ok(answer) => return Some(answer),
+                    Err(RecvTimeoutError::Timeout) => self.watch_one(worker),
+                    // The letter was thrown away: the worker is about to report why.
+                    Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_micros(200)),
+                }
+                self.read_reports();
+                let member = &self.members[worker];
+                if member.lost || member.thread.is_none() {
+                    return None;
+                }
+                if member.incarnation != incarnation {
+                    continue 'again;
+                }
             }
         }
     }
@@ -147,12 +299,25 @@ impl Crew {
         self.members[worker].mailbox.post(message);
     }
 
-    pub fn add_source(&self, worker: usize, id: QueueId, generation: Generation, source: Box<dyn Source>) {
-        self.tell(worker, Message::AddSource { id, generation, source });
+    pub fn add_source(
+        &mut self,
+        worker: usize,
+        id: QueueId,
+        generation: Generation,
+        source: Box<dyn Source>,
+    ) {
+        let slot = Slot::new(source);
+        self.members[worker].sources.insert(id, (generation, Arc::clone(&slot)));
+        self.tell(worker, Message::AddSource { id, generation, slot });
     }
 
+    /// `None` if it has stopped by itself, or is lost.
     pub fn take_source(&mut self, worker: usize, id: QueueId) -> Option<Box<dyn Source>> {
-        self.ask(worker, "let go of a source", |reply| Message::TakeSource { id, reply })?
+        let (_, slot) = self.members[worker].sources.get(&id)?;
+        let slot = Arc::clone(slot);
+        self.ask(worker, |reply| Message::TakeSource { id, reply });
+        self.members[worker].sources.remove(&id);
+        slot.take()
     }
 
     pub fn flood(&self, worker: usize, from: crate::PortId, frame: port::Lending) {
@@ -167,42 +332,22 @@ impl Crew {
         generation: Generation,
         sink: Box<dyn Sink>,
     ) -> PlacedSink {
-        let claim = match &place {
-            Place::Own(worker) => {
-                let outlet = Outlet::Own(sink);
-                let add = |reply| Message::AddSink { id, generation, outlet, reply };
-                self.ask(*worker, "take a sink", add);
-                None
-            }
-            Place::Shared(workers) => {
-                let claim = Arc::new(Claim::new(sink));
-                for worker in workers {
-                    let outlet = Outlet::Shared(Arc::clone(&claim));
-                    let add = |reply| Message::AddSink { id, generation, outlet, reply };
-                    self.ask(*worker, "take a sink", add);
-                }
-                Some(claim)
-            }
-        };
-        PlacedSink { generation, place, claim }
+        let slot = Slot::new(sink);
+        for worker in place.workers() {
+            // First, so that it has it too whoever takes this one's place while it is asked.
+            self.members[*worker].sinks.insert(id, (generation, Arc::clone(&slot)));
+            self.ask(*worker, |reply| Message::AddSink { id, generation, slot: Arc::clone(&slot), reply });
+        }
+        PlacedSink { generation, place, slot }
     }
 
-    /// Takes a sink from all workers that have it; `None` if it has stopped by itself.
+    /// Takes a sink from all workers that have it; `None` if it has stopped by itself, or is lost.
     pub fn take_sink(&mut self, id: QueueId, placed: PlacedSink) -> Option<Box<dyn Sink>> {
-        let take = |reply| Message::TakeSink { id, reply };
-        match (placed.place, placed.claim) {
-            (Place::Shared(workers), Some(claim)) => {
-                for worker in workers {
-                    self.ask(worker, "let go of a sink", take);
-                }
-                claim.take()
-            }
-            (Place::Own(worker), _) => match self.ask(worker, "let go of a sink", take)?? {
-                Outlet::Own(sink) => Some(sink),
-                Outlet::Shared(claim) => claim.take(),
-            },
-            (Place::Shared(_), None) => None,
+        for worker in placed.place.workers() {
+            self.ask(*worker, |reply| Message::TakeSink { id, reply });
+            self.members[*worker].sinks.remove(&id);
         }
+        placed.slot.take()
     }
 
     /// Tells all workers to stop and waits for them, those that are stuck excepted.
@@ -223,8 +368,61 @@ impl Crew {
                 let _ = thread.join();
             } else if !member.lost {
                 let deadline = self.deadline;
-                self.lose(index, RunError::WorkerStuck { worker: index, what: "stop", deadline });
+                self.lose(index, RunError::WorkersStuck { threads: 1, deadline });
             }
+        }
+    }
+}
+
+impl Member {
+    /// Parts with the queues that its thread is in and that cannot be had back; says which they are, and where
+    /// the thread is.
+    fn part(&mut self, is_stuck: bool) -> (Position, Vec<(QueueId, Side, Generation)>) {
+        let position = self.counters.heartbeat.position();
+        let mut lost = Vec::new();
+        if let Some(id) = position.source
+            && let Some((generation, slot)) = self.sources.get(&id).cloned()
+        {
+            if is_stuck {
+                if slot.retire() {
+                    self.sources.remove(&id);
+                    lost.push((id, Side::FromGuest, generation));
+                }
+            } else if position.sink.is_some()
+                && let Some(source) = slot.salvage()
+            {
+                // The panic was the sink's: the source only waited.
+                self.sources.insert(id, (generation, Slot::new(source)));
+            } else {
+                self.sources.remove(&id);
+                lost.push((id, Side::FromGuest, generation));
+            }
+        }
+        if let Some(id) = position.sink
+            && let Some((generation, slot)) = self.sinks.get(&id).cloned()
+            && (!is_stuck || slot.retire())
+        {
+            self.sinks.remove(&id);
+            lost.push((id, Side::ToGuest, generation));
+        }
+        (position, lost)
+    }
+
+    /// Goes on with what another worker had.
+    fn take_over(
+        &mut self,
+        sources: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Source>>)>,
+        sinks: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Sink>>)>,
+    ) {
+        // Sinks first: frames find their receivers.
+        for (id, (generation, slot)) in sinks {
+            let (reply, _) = channel();
+            self.mailbox.post(Message::AddSink { id, generation, slot: Arc::clone(&slot), reply });
+            self.sinks.insert(id, (generation, slot));
+        }
+        for (id, (generation, slot)) in sources {
+            self.mailbox.post(Message::AddSource { id, generation, slot: Arc::clone(&slot) });
+            self.sources.insert(id, (generation, slot));
         }
     }
 }

@@ -80,18 +80,16 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
-    /// A worker does not answer.
+    /// More threads are stuck than can be given up.
     #[error(
-        "worker {worker} has not answered for {} s when it was to {what}; see where it hangs with \
+        "{threads} threads of workers are stuck, each for {} s or longer; see where they hang with \
          'cat /proc/PID/task/*/stack' and start the switch again",
         .deadline.as_secs_f32()
     )]
-    WorkerStuck {
-        /// The worker.
-        worker: usize,
-        /// What it was told.
-        what: &'static str,
-        /// How long it had.
+    WorkersStuck {
+        /// How many.
+        threads: usize,
+        /// After how long one counts as stuck.
         deadline: Duration,
     },
     /// The control thread could not go on.

@@ -1,73 +1,44 @@
 //! The sinks that one worker uses, by the port they lead to.
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use port::{Lending, QueueError, Sink};
 
+use crate::heartbeat::Heartbeat;
 use crate::keyed::Key;
+use crate::slot::Slot;
+use crate::worker_counters::WorkerCounters;
 use crate::{PortId, QueueId, flow};
-
-/// A sink that several workers must use, for there are more of them than sinks; each claims it for a burst.
-#[derive(Default)]
-pub(crate) struct Claim(Mutex<Option<Box<dyn Sink>>>);
-
-/// Attempts before the thread sleeps: a burst takes microseconds, unless its worker was preempted.
-const CLAIM_SPINS: u32 = 2000;
-
-impl Claim {
-    pub fn new(sink: Box<dyn Sink>) -> Self {
-        Claim(Mutex::new(Some(sink)))
-    }
-
-    fn claim(&self) -> MutexGuard<'_, Option<Box<dyn Sink>>> {
-        for _ in 0..CLAIM_SPINS {
-            match self.0.try_lock() {
-                Ok(guard) => return guard,
-                // A worker that panicked ends the switch by itself.
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-            }
-        }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the sink away from all who know it.
-    pub fn take(&self) -> Option<Box<dyn Sink>> {
-        self.claim().take()
-    }
-}
-
-/// How a worker holds a sink.
-pub(crate) enum Outlet {
-    /// By itself: nothing is locked.
-    Own(Box<dyn Sink>),
-    /// With others.
-    Shared(Arc<Claim>),
-}
-
-impl Outlet {
-    /// What came of it; `None` if the sink stopped in another worker's hands.
-    #[inline]
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Option<Result<(), QueueError>> {
-        match self {
-            Outlet::Own(sink) => Some(sink.accept(lending, which)),
-            Outlet::Shared(claim) => {
-                let mut sink = claim.claim();
-                let result = sink.as_mut()?.accept(lending, which);
-                if result.is_err() {
-                    *sink = None;
-                }
-                Some(result)
-            }
-        }
-    }
-}
 
 /// One sink, and the frames of the burst at hand that go there.
 struct Exit {
     id: QueueId,
-    outlet: Outlet,
+    /// This worker's alone, or shared with others where there are more of them than sinks.
+    slot: Arc<Slot<dyn Sink>>,
     which: Vec<u16>,
+}
+
+/// What came of a burst; `None` if the sink is gone, or another worker does not give it back.
+#[inline]
+fn accept(
+    slot: &Slot<dyn Sink>,
+    id: QueueId,
+    heartbeat: &Heartbeat,
+    lending: &Lending,
+    which: &[u16],
+) -> Option<Result<(), QueueError>> {
+    let mut claimed = slot.claim()?;
+    if heartbeat.is_abandoned() {
+        return None;
+    }
+    let sink = claimed.as_deref_mut()?;
+    heartbeat.enter_sink(id);
+    let result = sink.accept(lending, which);
+    heartbeat.leave_sink();
+    if result.is_err() {
+        *claimed = None;
+    }
+    Some(result)
 }
 
 /// What became of a burst at its receivers.
@@ -80,7 +51,6 @@ pub(crate) struct Handed {
 }
 
 /// All sinks of one worker.
-#[derive(Default)]
 pub(crate) struct Exits {
     /// By port.
     ports: Vec<Vec<Exit>>,
@@ -91,33 +61,38 @@ pub(crate) struct Exits {
     burst: usize,
     /// Sinks that stopped, not yet reported.
     stopped: Vec<(QueueId, QueueError)>,
+    counters: Arc<WorkerCounters>,
 }
 
 impl Exits {
-    /// For ports `0 .. ports` and bursts of this many frames.
-    pub fn new(ports: usize, burst: usize) -> Self {
+    /// For ports `0 .. ports` and bursts of this many frames, in the hands of the worker with these counters.
+    pub fn new(ports: usize, burst: usize, counters: Arc<WorkerCounters>) -> Self {
         Exits {
             ports: (0..ports).map(|_| Vec::new()).collect(),
+            touched: Vec::new(),
             all: (0..=u16::MAX).take(burst).collect(),
             burst,
-            ..Exits::default()
+            stopped: Vec::new(),
+            counters,
         }
     }
 
-    pub fn add(&mut self, id: QueueId, outlet: Outlet) {
+    /// Adds a sink, or replaces it.
+    pub fn add(&mut self, id: QueueId, slot: Arc<Slot<dyn Sink>>) {
+        self.remove(id);
         let which = Vec::with_capacity(self.burst);
         if let Some(exits) = self.ports.get_mut(usize::from(id.port.0)) {
-            exits.push(Exit { id, outlet, which });
+            exits.push(Exit { id, slot, which });
             // The same flow takes the same pair whatever the order in which they were plugged in.
             exits.sort_by_key(|exit| exit.id.pair);
         }
         self.touched.reserve(self.ports.iter().map(Vec::len).sum());
     }
 
-    pub fn remove(&mut self, id: QueueId) -> Option<Outlet> {
-        let exits = self.ports.get_mut(usize::from(id.port.0))?;
-        let at = exits.iter().position(|exit| exit.id == id)?;
-        Some(exits.remove(at).outlet)
+    pub fn remove(&mut self, id: QueueId) {
+        if let Some(exits) = self.ports.get_mut(usize::from(id.port.0)) {
+            exits.retain(|exit| exit.id != id);
+        }
     }
 
     /// Gives frames to a port, each to the queue of its flow. False if the port has no queue running here.
@@ -151,7 +126,7 @@ impl Exits {
         for (port, at) in self.touched.drain(..) {
             let exit = &mut self.ports[usize::from(port)][usize::from(at)];
             let frames = exit.which.len() as u64;
-            match exit.outlet.accept(lending, &exit.which) {
+            match accept(&exit.slot, exit.id, &self.counters.heartbeat, lending, &exit.which) {
                 Some(Ok(())) => handed.accepted += frames,
                 Some(Err(why)) => {
                     handed.accepted += frames;
@@ -173,7 +148,7 @@ impl Exits {
         let frames = lending.len();
         let which = self.all.get(..frames)?;
         let frames = frames as u64;
-        let handed = match exit.outlet.accept(lending, which) {
+        let handed = match accept(&exit.slot, exit.id, &self.counters.heartbeat, lending, which) {
             Some(Ok(())) => Handed { accepted: frames, gone: 0 },
             Some(Err(why)) => {
                 self.stopped.push((exit.id, why));

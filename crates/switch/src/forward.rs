@@ -1,5 +1,7 @@
 //! Where the frames of a burst go.
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
 
 use port::{DropReason, Frame, Lending, QueueCounters};
 use virtio::net::MacAddress;
@@ -7,7 +9,8 @@ use virtio::net::MacAddress;
 use crate::PortId;
 use crate::exits::{Exits, Handed};
 use crate::keyed::Key;
-use crate::table::MacTable;
+use crate::rate_limit::RateLimit;
+use crate::table::{MacTable, Refused};
 
 /// Where the frames of one port go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub(crate) struct Rules {
     pub max_frame_bytes: Option<u32>,
     /// Whether 01:80:c2:00:00:00 to 0f are forwarded.
     pub link_local: bool,
+    /// How many of its frames may go to several others in a second.
+    pub floods: Option<Arc<RateLimit>>,
 }
 
 /// What became of a burst.
@@ -57,6 +62,15 @@ enum Target {
     Port(PortId),
     Everybody,
     Nobody,
+}
+
+impl From<Refused> for DropReason {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Owned => DropReason::Spoofed,
+            Refused::Held => DropReason::MovesTooOften,
+        }
+    }
 }
 
 impl Rules {
@@ -125,9 +139,11 @@ impl Forwarder<'_> {
                 Ok(Target::Port(_)) => dropped(DropReason::NotConnected),
                 Ok(Target::Nobody) => dropped(DropReason::NowhereToGo),
                 Ok(Target::Everybody) => {
-                    let receivers = self.flood(frames, lending);
-                    flooded += if receivers > 0 { run as u64 } else { 0 };
-                    flood_copies += receivers * run as u64;
+                    let frames = self.limit_floods(frames);
+                    let count = frames.len() as u64;
+                    let receivers = if count > 0 { self.flood(frames, lending) } else { 0 };
+                    flooded += if receivers > 0 { count } else { 0 };
+                    flood_copies += receivers * count;
                 }
                 Err(reason) => dropped(reason),
             }
@@ -150,9 +166,7 @@ impl Forwarder<'_> {
             Route::Learn(_) => {
                 self.rules.admit(frame)?;
                 if *heard != Some(frame.source()) {
-                    if !self.table.learn(frame.source(), self.rules.port) {
-                        return Err(DropReason::Spoofed);
-                    }
+                    self.table.learn(frame.source(), self.rules.port).map_err(DropReason::from)?;
                     *heard = Some(frame.source());
                 }
                 Ok(self.target(frame.destination()))
@@ -173,6 +187,17 @@ impl Forwarder<'_> {
             Some(port) => Target::Port(port),
             None => Target::Everybody,
         }
+    }
+
+    /// Those of the frames that may still go to everybody; the others are counted.
+    fn limit_floods(&self, frames: Range<u16>) -> Range<u16> {
+        let Some(floods) = &self.rules.floods else { return frames };
+        let passed = floods.take(frames.len() as u64, Instant::now()) as u16;
+        let refused = frames.len() as u64 - u64::from(passed);
+        if refused > 0 {
+            self.counters.dropped(DropReason::FloodLimit, refused);
+        }
+        frames.start..frames.start + passed
     }
 
     /// To all others that have a queue running, and how many these are; counted if there is none.

@@ -23,19 +23,30 @@
 //!
 //! The control thread never touches a frame, and workers never touch a socket. A source belongs to one
 //! worker. A sink belongs to one worker too, unless more workers send to a port than it has sinks: then they
-//! share one, and claim it for a burst at a time, which is the only lock on the packet path. What the
+//! share one. Each is claimed for a burst at a time, which is the only lock on the packet path, and nobody waits
+//! for it but where a sink is shared. What the
 //! control thread wants of a worker it puts into the worker's mailbox, which is read between two passes; it
 //! waits for an answer when it takes a queue out or puts a sink in. A worker that finds nothing for the spin budget
 //! ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one of them or the mailbox rings.
+//!
+//! # Workers that hang
+//!
+//! A source's or sink's call that does not return would take all queues of its worker along. So the control thread
+//! looks at the passes that workers make. One that makes none for [`Options::worker_deadline`], in which it was
+//! blocked or used its CPU, is stuck: its thread is given up with the queues that it is in, and a new one claims all
+//! others. Ports hear of what is lost by `Port::stopped` with `QueueError::Lost`; the port to blame is ended. A
+//! thread that comes back finds that it was given up before it claims or releases anything. A panic in a port's
+//! code is dealt with in the same way. What this does not help against is a port whose *control* side blocks: it
+//! blocks the control thread, and with it what comes and goes at all ports, but no frame.
 //!
 //! # Counting
 //!
 //! Each frame that a source lends is counted there as passed, and then it is either given to sinks, each of
 //! which counts it as passed or dropped, or dropped by the switch, which counts it on the *source*'s queue:
-//! spoofed, too long, receiver not connected, nowhere to go. A flood goes to the ports that have a queue
+//! spoofed, too long, moving too often, over the limit of floods, receiver not connected, nowhere to go. A flood goes to the ports that have a queue
 //! running; it is a drop if there is none. So, once all is quiet,
 //!
-//! - frames of all sources = copies - flood copies + flooded + drops of these four kinds,
+//! - frames of all sources = copies - flood copies + flooded + drops of these six kinds,
 //! - copies = frames + drops of all sinks,
 //!
 //! except for what the control thread announced, and for a flood at the moment in which one of its sinks
@@ -51,14 +62,20 @@ mod error;
 mod exits;
 mod flow;
 mod forward;
+mod heartbeat;
+mod incident;
 mod keyed;
 mod mailbox;
 mod plan;
 mod poller;
+mod rate_limit;
 mod setup;
+mod slot;
 mod snapshot;
 mod spin;
+mod suspects;
 mod table;
+mod watchdog;
 mod worker;
 mod worker_counters;
 
@@ -66,7 +83,7 @@ pub use control::{Ended, Operator, View};
 pub use error::{RunError, SetupError};
 pub use setup::{Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
-pub use table::{TableCounts, TableOptions};
+pub use table::{MOVE_WINDOW_SECONDS, TableCounts, TableOptions};
 pub use worker::WorkerOptions;
 pub use worker_counters::WorkerCounts;
 

@@ -3,13 +3,13 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, mem};
 
-use port::{Lending, QueueError, Side, Source};
+use port::{Lending, QueueError, Side, Sink, Source};
 
-use crate::exits::Outlet;
 use crate::poller::Bell;
+use crate::slot::Slot;
 use crate::{PortId, QueueId};
 
 /// Tells one plugged-in queue from an earlier one in the same place.
@@ -21,23 +21,24 @@ pub(crate) enum Message {
     AddSource {
         id: QueueId,
         generation: Generation,
-        source: Box<dyn Source>,
+        slot: Arc<Slot<dyn Source>>,
     },
+    /// Answered when the worker has nothing to do with it any more.
     TakeSource {
         id: QueueId,
-        reply: mpsc::Sender<Option<Box<dyn Source>>>,
+        reply: mpsc::Sender<()>,
     },
     /// Answered, so that whoever is told that a queue has started is told the truth: a frame that is sent
     /// after that finds it.
     AddSink {
         id: QueueId,
         generation: Generation,
-        outlet: Outlet,
+        slot: Arc<Slot<dyn Sink>>,
         reply: mpsc::Sender<()>,
     },
     TakeSink {
         id: QueueId,
-        reply: mpsc::Sender<Option<Outlet>>,
+        reply: mpsc::Sender<()>,
     },
     /// One frame from the switch itself, as if it came from a port.
     Flood {
@@ -52,9 +53,16 @@ pub(crate) enum Report {
     /// A queue stopped by itself and is out.
     Stopped { id: QueueId, side: Side, generation: Generation, why: QueueError },
     /// The worker is gone; it was told to, or it panicked with this message.
-    Gone { worker: usize, panic: Option<String> },
+    Gone { worker: Incarnation, panic: Option<String> },
     /// The worker cannot go on.
-    Failed { worker: usize, action: &'static str, source: io::Error },
+    Failed { worker: Incarnation, action: &'static str, source: io::Error },
+}
+
+/// One thread of a worker, which has another when that one is stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    pub worker: usize,
+    pub number: u32,
 }
 
 /// One worker's letters. The worker asks by one load whether there are any.
@@ -100,7 +108,7 @@ impl Mailbox {
 #[derive(Clone)]
 pub(crate) struct Reports {
     pub sender: mpsc::Sender<Report>,
-    pub bell: std::sync::Arc<Bell>,
+    pub bell: Arc<Bell>,
 }
 
 impl Reports {

@@ -92,6 +92,7 @@ mod tests {
             addresses: None,
             max_frame_bytes: None,
             link_local: false,
+            floods: None,
         };
         (0..ports).map(rules).collect()
     }

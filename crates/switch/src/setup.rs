@@ -1,10 +1,12 @@
 //! Putting a switch together.
+use std::sync::Arc;
 use std::time::Duration;
 
 use port::Port;
 use virtio::net::MacAddress;
 
 use crate::forward::{Route, Rules};
+use crate::rate_limit::RateLimit;
 use crate::{PortId, SetupError, TableOptions, WorkerOptions};
 
 /// What holds for all of the switch.
@@ -19,8 +21,9 @@ pub struct Options {
     /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded, which belong to one link (spanning tree, LLDP,
     /// LACP, 802.1X; IEEE 802.1Q §8.6.3). Wires forward them anyway.
     pub forward_link_local: bool,
-    /// How long a worker may take to answer before it counts as stuck.
-    pub answer_deadline: Duration,
+    /// How long a worker may be in one pass before it counts as stuck. The queues that it is in are lost then; all
+    /// others go on with another thread.
+    pub worker_deadline: Duration,
 }
 
 impl Default for Options {
@@ -31,13 +34,13 @@ impl Default for Options {
             worker: WorkerOptions::default(),
             table: TableOptions::default(),
             forward_link_local: false,
-            answer_deadline: Duration::from_secs(5),
+            worker_deadline: Duration::from_secs(1),
         }
     }
 }
 
 /// What holds for the frames that come from one port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PortOptions {
     /// The only source addresses that they may have, and which no port may have that does not list them too;
     /// any that is no group's and no other port's if `None`.
@@ -45,6 +48,16 @@ pub struct PortOptions {
     /// Longest frame in bytes, from destination address to payload's end. A frame that is still to be cut
     /// is judged by its pieces' payload.
     pub max_frame_bytes: Option<u32>,
+    /// Frames a second that may go to more than one port (broadcast, multicast, unknown receivers), so that a loop
+    /// or a guest gone wild leaves room in everybody's queues; `None` for any number. Where there is but one
+    /// other port, all go there.
+    pub floods_per_second: Option<u32>,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        PortOptions { addresses: None, max_frame_bytes: None, floods_per_second: Some(20_000) }
+    }
 }
 
 pub(crate) struct NamedPort {
@@ -121,12 +134,14 @@ impl Switch {
             let others = || learning.iter().copied().filter(|other| *other != id).collect();
             let mut addresses = port.options.addresses.clone();
             addresses.iter_mut().for_each(|addresses| addresses.sort_unstable());
+            let floods = port.options.floods_per_second.filter(|_| learning.len() > 2);
             Rules {
                 port: id,
                 route: port.wire.map_or_else(|| Route::Learn(others()), Route::Wire),
                 addresses,
                 max_frame_bytes: port.options.max_frame_bytes,
                 link_local: self.options.forward_link_local,
+                floods: floods.map(|per_second| Arc::new(RateLimit::new(per_second))),
             }
         };
         ids().map(rules).collect()

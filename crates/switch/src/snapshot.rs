@@ -122,8 +122,15 @@ impl fmt::Display for Snapshot {
         let table = &self.table;
         writeln!(
             f,
-            "addresses: {} known, {} learned, {} moved, {} expired, {} evicted; {} frames over a port's limit",
-            table.addresses, table.learned, table.moved, table.expired, table.evicted, table.over_limit
+            "addresses: {} known, {} learned, {} moved ({} times refused), {} expired, {} evicted; {} frames over a \
+             port's limit",
+            table.addresses,
+            table.learned,
+            table.moved,
+            table.moves_refused,
+            table.expired,
+            table.evicted,
+            table.over_limit
         )?;
         for (index, worker) in self.workers.iter().enumerate() {
             let all = worker.busy_ns + worker.spinning_ns + worker.asleep_ns;

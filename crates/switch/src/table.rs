@@ -30,13 +30,24 @@ pub struct TableOptions {
     pub addresses_per_port: u32,
     /// A station is forgotten when it was not heard for so long (IEEE 802.1Q §8.8.3 recommends 300 s).
     pub ageing_seconds: u32,
+    /// How often an address may leave the port that had it before it is held there; see [`MOVE_WINDOW_SECONDS`].
+    pub max_moves: u16,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        TableOptions { addresses: 4096, addresses_per_port: 1024, ageing_seconds: 300 }
+        TableOptions { addresses: 4096, addresses_per_port: 1024, ageing_seconds: 300, max_moves: 5 }
     }
 }
+
+/// Moves are counted until an address has been at rest for so long. An address that moves more often is *held*:
+/// it stays where it is, and may go back to the port that it left first, its home. Frames that claim it from
+/// elsewhere are dropped: in a loop each of them comes again, and each would draw away what is for the station.
+/// RFC 7432 section 15.1 does so with duplicate addresses (five moves in three minutes).
+pub const MOVE_WINDOW_SECONDS: u32 = 10;
+
+/// A held address moves nevertheless if it was not heard for so long where it is: it has really moved.
+const HOLDER_SILENT_SECONDS: u32 = 5;
 
 /// What happened to the table so far, and how it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -47,6 +58,8 @@ pub struct TableCounts {
     pub learned: u64,
     /// Stations that were heard from another port than before.
     pub moved: u64,
+    /// Times that a station was heard from another port than before, and did not move for it moves too often.
+    pub moves_refused: u64,
     /// Stations not heard for too long.
     pub expired: u64,
     /// Stations pushed out of a full bucket.
@@ -68,10 +81,40 @@ struct Bucket {
     heard: [AtomicU32; SLOTS],
 }
 
+/// Why a sender was not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The address is another port's own.
+    Owned,
+    /// The address is held behind another port, for it moves too often.
+    Held,
+}
+
+/// Moves of an address lately: the second of the last that counts, its home, and how many. One word, so that it
+/// is never seen half-written; two workers that write it at once count one move for two.
+#[derive(Clone, Copy)]
+struct Moves {
+    second: u32,
+    home: PortId,
+    count: u16,
+}
+
+impl Moves {
+    fn of(word: u64) -> Self {
+        Moves { second: (word >> 32) as u32, home: PortId((word >> 16) as u16), count: word as u16 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.second) << 32 | u64::from(self.home.0) << 16 | u64::from(self.count)
+    }
+}
+
 /// Learned addresses.
 #[derive(Debug)]
 pub(crate) struct MacTable {
     buckets: Box<[Bucket]>,
+    /// Of the entries, beside them: looked at when an address moves.
+    moves: Box<[[AtomicU64; SLOTS]]>,
     key: Key,
     options: TableOptions,
     /// Seconds since the start, written by the control thread.
@@ -82,6 +125,7 @@ pub(crate) struct MacTable {
     owners: HashMap<MacAddress, Vec<PortId>>,
     learned: AtomicU64,
     moved: AtomicU64,
+    moves_refused: AtomicU64,
     expired: AtomicU64,
     evicted: AtomicU64,
     over_limit: AtomicU64,
@@ -93,6 +137,12 @@ fn entry(address: MacAddress, port: PortId) -> u64 {
 
 fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
+}
+
+/// Seconds since a station was heard. Whoever heard it may have read the clock later than whoever asks, so the
+/// difference can be negative: then the station was heard just now.
+fn age(heard: u32, now: u32) -> u32 {
+    now.saturating_sub(heard)
 }
 
 impl MacTable {
@@ -107,6 +157,7 @@ impl MacTable {
         let buckets = options.addresses.div_ceil(2).clamp(1, 1 << 24).next_power_of_two();
         MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            moves: (0..buckets).map(|_| Default::default()).collect(),
             key: Key::random(),
             options,
             now: AtomicU32::new(0),
@@ -114,6 +165,7 @@ impl MacTable {
             owners,
             learned: AtomicU64::new(0),
             moved: AtomicU64::new(0),
+            moves_refused: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             over_limit: AtomicU64::new(0),
@@ -127,12 +179,17 @@ impl MacTable {
 
     #[inline(always)]
     fn bucket(&self, address: MacAddress) -> &Bucket {
+        &self.buckets[self.index(address)]
+    }
+
+    #[inline(always)]
+    fn index(&self, address: MacAddress) -> usize {
         let hash = self.key.hash(address.to_u64());
-        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+        hash as usize & (self.buckets.len() - 1)
     }
 
     fn is_old(&self, heard: u32, now: u32) -> bool {
-        now.wrapping_sub(heard) > self.options.ageing_seconds
+        age(heard, now) > self.options.ageing_seconds
     }
 
     /// The port behind which a station is.
@@ -150,10 +207,9 @@ impl MacTable {
         None
     }
 
-    /// A station was heard from behind a port. False if the address is another port's own. Group addresses
-    /// are no stations, and neither is 00:00:00:00:00:00.
+    /// A station was heard from behind a port. Group addresses are no stations, and neither is 00:00:00:00:00:00.
     #[inline]
-    pub fn learn(&self, address: MacAddress, port: PortId) -> bool {
+    pub fn learn(&self, address: MacAddress, port: PortId) -> Result<(), Refused> {
         let bucket = self.bucket(address);
         let now = self.now.load(Ordering::Relaxed);
         let new = entry(address, port);
@@ -163,21 +219,56 @@ impl MacTable {
                 if heard.load(Ordering::Relaxed) != now {
                     heard.store(now, Ordering::Relaxed);
                 }
-                return true;
+                return Ok(());
             }
         }
-        if self.owners.get(&address).is_some_and(|owners| !owners.contains(&port)) {
-            return false;
-        }
-        self.learn_new(bucket, address, port, now);
-        true
+        self.learn_new(address, port, now)
     }
 
     #[cold]
-    fn learn_new(&self, bucket: &Bucket, address: MacAddress, port: PortId, now: u32) {
-        if address.is_group() || address.to_u64() == 0 {
-            return;
+    fn learn_new(&self, address: MacAddress, port: PortId, now: u32) -> Result<(), Refused> {
+        if self.owners.get(&address).is_some_and(|owners| !owners.contains(&port)) {
+            return Err(Refused::Owned);
         }
+        if address.is_group() || address.to_u64() == 0 {
+            return Ok(());
+        }
+        let at = self.index(address);
+        if !self.may_move(at, address, port, now) {
+            self.moves_refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Refused::Held);
+        }
+        self.enter(at, address, port, now);
+        Ok(())
+    }
+
+    /// Whether an address may be heard from this port now. Counts the move that is about to be made.
+    fn may_move(&self, at: usize, address: MacAddress, port: PortId, now: u32) -> bool {
+        let bucket = &self.buckets[at];
+        let same = |slot: &AtomicU64| slot.load(Ordering::Relaxed) >> 16 == address.to_u64();
+        let Some(slot) = bucket.entries.iter().position(same) else { return true };
+        let holder = port_of(bucket.entries[slot].load(Ordering::Relaxed));
+        let silent = age(bucket.heard[slot].load(Ordering::Relaxed), now);
+        let word = &self.moves[at][slot];
+        let moves = Moves::of(word.load(Ordering::Relaxed));
+        let at_rest = moves.count == 0
+            || age(moves.second, now) > MOVE_WINDOW_SECONDS
+            || silent > HOLDER_SILENT_SECONDS;
+        let (next, may) = if at_rest {
+            (Moves { second: now, home: holder, count: 1 }, true)
+        } else if port == moves.home {
+            (moves, true)
+        } else if moves.count < self.options.max_moves {
+            (Moves { count: moves.count + 1, ..moves }, true)
+        } else {
+            (Moves { second: now, ..moves }, false)
+        };
+        word.store(next.word(), Ordering::Relaxed);
+        may
+    }
+
+    fn enter(&self, at: usize, address: MacAddress, port: PortId, now: u32) {
+        let bucket = &self.buckets[at];
         let Some(behind) = self.behind.get(usize::from(port.0)) else { return };
         // Taken before the entry is written, so that no number of workers gets over the limit.
         if behind.fetch_add(1, Ordering::Relaxed) >= self.options.addresses_per_port {
@@ -199,6 +290,9 @@ impl MacTable {
             );
             if swap.is_ok() {
                 let heard = bucket.heard[index].swap(now, Ordering::Relaxed);
+                if old >> 16 != address.to_u64() {
+                    self.moves[at][index].store(0, Ordering::Relaxed);
+                }
                 self.count_replaced(old, address, self.is_old(heard, now));
                 return;
             }
@@ -209,7 +303,7 @@ impl MacTable {
     /// Where an address goes: where it is, else a free place, else that of the station not heard longest.
     fn place(&self, bucket: &Bucket, address: MacAddress, now: u32) -> (usize, u64) {
         let entries: [u64; SLOTS] = std::array::from_fn(|i| bucket.entries[i].load(Ordering::Relaxed));
-        let age = |i: &usize| now.wrapping_sub(bucket.heard[*i].load(Ordering::Relaxed));
+        let age = |i: &usize| age(bucket.heard[*i].load(Ordering::Relaxed), now);
         let there = entries.iter().position(|found| *found >> 16 == address.to_u64());
         let free = || entries.iter().position(|found| *found == EMPTY);
         let oldest = || (0..SLOTS).max_by_key(age);
@@ -279,6 +373,7 @@ impl MacTable {
             addresses: self.behind.iter().map(|n| u64::from(n.load(Ordering::Relaxed))).sum(),
             learned: read(&self.learned),
             moved: read(&self.moved),
+            moves_refused: read(&self.moves_refused),
             expired: read(&self.expired),
             evicted: read(&self.evicted),
             over_limit: read(&self.over_limit),

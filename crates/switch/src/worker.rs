@@ -19,14 +19,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{QueueCounters, QueueError, Side, Source};
+use port::{QueueCounters, QueueError, Side, Sink, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::exits::Exits;
 use crate::forward::{Forwarder, Rules};
 use crate::keyed::Key;
-use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
+use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
 use crate::poller::Poller;
+use crate::slot::Slot;
 use crate::spin::SpinBudget;
 use crate::table::MacTable;
 use crate::worker_counters::{Phase, WorkerCounters};
@@ -64,14 +65,28 @@ pub(crate) struct Common {
 struct Entrance {
     id: QueueId,
     generation: Generation,
-    source: Box<dyn Source>,
+    slot: Arc<Slot<dyn Source>>,
+    /// It wakes nobody.
+    silent: bool,
     counters: Arc<QueueCounters>,
     rules: Arc<Rules>,
 }
 
+/// What a visit to one source came to.
+enum Visit {
+    /// Whether there was anything.
+    Done { moved: bool },
+    /// The source has stopped.
+    Stopped { moved: bool, why: QueueError },
+    /// It is not there any more; whoever took it knows.
+    Gone,
+    /// Another thread has this worker's place.
+    Abandoned,
+}
+
 /// A worker before and while it runs.
 pub(crate) struct Worker {
-    pub index: usize,
+    pub incarnation: Incarnation,
     pub cpu: Option<usize>,
     pub common: Arc<Common>,
     pub mailbox: Arc<Mailbox>,
@@ -107,17 +122,18 @@ type Failure = (&'static str, io::Error);
 impl Worker {
     /// The thread's body. Returns when it was told to stop, and reports in any case that it is gone.
     pub fn run(self) {
-        let (index, reports) = (self.index, self.reports.clone());
-        // Nothing of the worker is used after a panic: queues are dropped with it, and the switch ends.
+        let (worker, reports) = (self.incarnation, self.reports.clone());
+        // Nothing of the worker is used after a panic but the queues that it was not in.
         let result = catch_unwind(AssertUnwindSafe(|| self.work()));
         match result {
-            Ok(Ok(())) => reports.send(Report::Gone { worker: index, panic: None }),
-            Ok(Err((action, source))) => reports.send(Report::Failed { worker: index, action, source }),
-            Err(panic) => reports.send(Report::Gone { worker: index, panic: Some(words(&*panic)) }),
+            Ok(Ok(())) => reports.send(Report::Gone { worker, panic: None }),
+            Ok(Err((action, source))) => reports.send(Report::Failed { worker, action, source }),
+            Err(panic) => reports.send(Report::Gone { worker, panic: Some(words(&*panic)) }),
         }
     }
 
     fn work(self) -> Result<(), Failure> {
+        self.counters.heartbeat.begin();
         if let Some(cpu) = self.cpu {
             pin(cpu).map_err(|error| ("pinning it to its CPU", error))?;
         }
@@ -126,7 +142,7 @@ impl Worker {
         added.map_err(|error| ("adding the mailbox to epoll", error))?;
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let ports = self.common.rules.len();
-        let exits = Exits::new(ports, self.common.options.burst);
+        let exits = Exits::new(ports, self.common.options.burst, Arc::clone(&self.counters));
         let spin = SpinBudget::new(self.common.options.spin, self.cpu.is_some());
         Running {
             exits,
@@ -210,34 +226,67 @@ impl Running {
     fn pass(&mut self) -> bool {
         let mut moved = false;
         let mut i = 0;
-        while let Some(entrance) = self.entrances.get_mut(i) {
-            let mut stopped = None;
-            match entrance.source.lend(self.common.options.burst) {
-                Ok(lending) if lending.is_empty() => {}
-                Ok(lending) => {
-                    let outcome = Forwarder {
-                        table: &self.common.table,
-                        key: &self.common.key,
-                        rules: &entrance.rules,
-                        exits: &mut self.exits,
-                        counters: &entrance.counters,
-                    }
-                    .forward(lending);
-                    self.counters.burst(lending.len() as u64, &outcome);
-                }
-                Err(why) => stopped = Some(why),
-            }
-            if entrance.source.lent() {
-                entrance.source.release();
-                moved = true;
-            }
+        while i < self.entrances.len() {
+            let visit = self.visit(i);
             self.report_stopped_sinks();
-            match stopped {
-                None => i += 1,
-                Some(why) => self.stop_source(i, why),
+            match visit {
+                Visit::Done { moved: more } => {
+                    moved |= more;
+                    i += 1;
+                }
+                Visit::Stopped { moved: more, why } => {
+                    moved |= more;
+                    self.stop_source(i, why);
+                }
+                Visit::Gone => drop(self.entrances.remove(i)),
+                // Its mailbox says so too.
+                Visit::Abandoned => break,
             }
         }
         moved
+    }
+
+    /// Moves one burst from one source, if it has any.
+    #[inline(always)]
+    fn visit(&mut self, at: usize) -> Visit {
+        let entrance = &mut self.entrances[at];
+        let heartbeat = &self.counters.heartbeat;
+        // Somebody else has it only for as long as he finds out that he lost it, or was found to have panicked.
+        let Some(mut claimed) = entrance.slot.try_claim() else { return Visit::Done { moved: false } };
+        if heartbeat.is_abandoned() {
+            return Visit::Abandoned;
+        }
+        let Some(source) = claimed.as_deref_mut() else { return Visit::Gone };
+        heartbeat.enter_source(entrance.id);
+        let mut stopped = None;
+        match source.lend(self.common.options.burst) {
+            Ok(lending) if lending.is_empty() => {}
+            Ok(lending) => {
+                let outcome = Forwarder {
+                    table: &self.common.table,
+                    key: &self.common.key,
+                    rules: &entrance.rules,
+                    exits: &mut self.exits,
+                    counters: &entrance.counters,
+                }
+                .forward(lending);
+                self.counters.burst(lending.len() as u64, &outcome);
+            }
+            Err(why) => stopped = Some(why),
+        }
+        if entrance.slot.is_retired() {
+            // Its port may have set up the same ring anew: what is lent stays so.
+            *claimed = None;
+            return Visit::Abandoned;
+        }
+        let moved = source.lent();
+        if moved {
+            source.release();
+        }
+        match stopped {
+            None => Visit::Done { moved },
+            Some(why) => Visit::Stopped { moved, why },
+        }
     }
 
     #[inline(always)]
@@ -252,8 +301,12 @@ impl Running {
 
     #[cold]
     fn stop_source(&mut self, at: usize, why: QueueError) {
-        let Entrance { id, generation, source, .. } = self.entrances.remove(at);
-        self.unwatch(&*source);
+        let Entrance { id, generation, slot, .. } = self.entrances.remove(at);
+        if let Some(mut claimed) = slot.claim()
+            && let Some(source) = claimed.take()
+        {
+            self.unwatch(&*source);
+        }
         self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
     }
 
@@ -267,26 +320,32 @@ impl Running {
     /// Whether to go on.
     #[cold]
     fn read_mail(&mut self) -> Result<bool, Failure> {
+        self.counters.heartbeat.leave_source();
         for message in self.mailbox.take() {
+            if self.counters.heartbeat.is_abandoned() {
+                return Ok(false);
+            }
             match message {
-                Message::AddSource { id, generation, source } => self.add_source(id, generation, source)?,
+                Message::AddSource { id, generation, slot } => self.add_source(id, generation, slot),
                 Message::TakeSource { id, reply } => {
-                    let at = self.entrances.iter().position(|entrance| entrance.id == id);
-                    let source = at.map(|at| self.entrances.remove(at).source);
-                    if let Some(source) = &source {
-                        self.unwatch(&**source);
+                    if let Some(at) = self.entrances.iter().position(|entrance| entrance.id == id)
+                        && let slot = self.entrances.remove(at).slot
+                        && let Some(claimed) = slot.claim()
+                        && let Some(source) = claimed.as_deref()
+                    {
+                        self.unwatch(source);
                     }
                     // Nobody waits any more only if the control thread gave this worker up.
-                    let _ = reply.send(source);
+                    let _ = reply.send(());
                 }
-                Message::AddSink { id, generation, outlet, reply } => {
-                    self.generations.push((id, generation));
-                    self.exits.add(id, outlet);
+                Message::AddSink { id, generation, slot, reply } => {
+                    self.add_sink(id, generation, slot);
                     let _ = reply.send(());
                 }
                 Message::TakeSink { id, reply } => {
                     self.generations.retain(|(of, _)| *of != id);
-                    let _ = reply.send(self.exits.remove(id));
+                    self.exits.remove(id);
+                    let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
                 Message::Stop => return Ok(false),
@@ -295,23 +354,38 @@ impl Running {
         Ok(true)
     }
 
-    fn add_source(
-        &mut self,
-        id: QueueId,
-        generation: Generation,
-        source: Box<dyn Source>,
-    ) -> Result<(), Failure> {
-        let counters = Arc::clone(source.counters());
+    fn add_sink(&mut self, id: QueueId, generation: Generation, slot: Arc<Slot<dyn Sink>>) {
+        self.generations.retain(|(of, _)| *of != id);
+        self.generations.push((id, generation));
+        self.exits.add(id, slot);
+    }
+
+    fn add_source(&mut self, id: QueueId, generation: Generation, slot: Arc<Slot<dyn Source>>) {
         let rules = Arc::clone(&self.common.rules[usize::from(id.port.0)]);
+        let Some(mut claimed) = slot.claim() else {
+            let why = QueueError::Lost("another thread does not give it back".to_owned());
+            return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
+        };
+        // It has stopped in the hands of the worker that had it before, and was reported.
+        let Some(source) = claimed.as_deref_mut() else { return };
+        self.counters.heartbeat.enter_source(id);
+        // That worker may have been about to sleep, or have ended while it gave a burst to a sink.
+        if source.lent() {
+            source.release();
+        }
+        source.wake();
+        self.counters.heartbeat.leave_source();
+        let counters = Arc::clone(source.counters());
+        let silent = source.wake_fd().is_none();
         if let Some(fd) = source.wake_fd()
             && let Err(source) = self.poller.add(fd, 1, false)
         {
             let why = QueueError::System { action: "adding the queue's descriptor to epoll", source };
-            self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
-            return Ok(());
+            *claimed = None;
+            return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
         }
-        self.entrances.push(Entrance { id, generation, source, counters, rules });
-        Ok(())
+        drop(claimed);
+        self.entrances.push(Entrance { id, generation, slot, silent, counters, rules });
     }
 
     fn flood(&mut self, from: PortId, frame: &port::Lending) {
@@ -333,18 +407,19 @@ impl Running {
     fn sleep(&mut self) -> Result<Slept, Failure> {
         let mut armed = 0;
         let mut there = false;
-        for entrance in &mut self.entrances {
+        for entrance in &self.entrances {
             armed += 1;
-            there = entrance.source.sleep();
+            there = self.with(entrance, |source| source.sleep()).unwrap_or(false);
             if there {
                 break;
             }
         }
         if there || self.mailbox.any() {
-            self.entrances[..armed].iter_mut().for_each(|entrance| entrance.source.wake());
+            self.wake(armed);
             return Ok(Slept::NotAtAll);
         }
-        let silent = self.entrances.iter().any(|entrance| entrance.source.wake_fd().is_none());
+        self.counters.heartbeat.leave_source();
+        let silent = self.entrances.iter().any(|entrance| entrance.silent);
         let timeout = silent.then_some(self.common.options.poll_interval);
         let since = self.counters.enter(Phase::Asleep);
         let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
@@ -354,7 +429,28 @@ impl Running {
         let moved = !self.mailbox.any() && self.pass();
         self.counters.end_pass(pass, moved);
         // Of these, the pass may have dropped some; they need no more notifications.
-        self.entrances.iter_mut().for_each(|entrance| entrance.source.wake());
+        self.wake(self.entrances.len());
         Ok(Slept::Woken { moved })
+    }
+
+    /// Polling goes on at the first so many sources.
+    fn wake(&self, count: usize) {
+        self.entrances[..count].iter().for_each(|entrance| _ = self.with(entrance, |source| source.wake()));
+    }
+
+    /// Calls a source outside of a pass; `None` if it is another's, or gone.
+    fn with<T>(&self, entrance: &Entrance, what: impl FnOnce(&mut dyn Source) -> T) -> Option<T> {
+        let heartbeat = &self.counters.heartbeat;
+        let mut claimed = entrance.slot.try_claim()?;
+        if heartbeat.is_abandoned() {
+            return None;
+        }
+        let source = claimed.as_deref_mut()?;
+        heartbeat.enter_source(entrance.id);
+        let result = what(source);
+        if entrance.slot.is_retired() {
+            *claimed = None;
+        }
+        Some(result)
     }
 }

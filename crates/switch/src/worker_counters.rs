@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::forward::Outcome;
+use crate::heartbeat::Heartbeat;
 
 /// Of so many passes one is timed: enough of them to know what a frame costs, too few to cost anything.
 const PASSES_PER_TIMED: u64 = 16;
@@ -50,6 +51,27 @@ pub struct WorkerCounts {
     pub timed_frames: u64,
 }
 
+impl WorkerCounts {
+    /// Both together: what a worker did in two threads.
+    pub(crate) fn plus(self, other: WorkerCounts) -> WorkerCounts {
+        WorkerCounts {
+            passes_moved: self.passes_moved + other.passes_moved,
+            passes_empty: self.passes_empty + other.passes_empty,
+            frames: self.frames + other.frames,
+            flooded: self.flooded + other.flooded,
+            flood_copies: self.flood_copies + other.flood_copies,
+            copies: self.copies + other.copies,
+            sleeps: self.sleeps + other.sleeps,
+            wakes: self.wakes + other.wakes,
+            busy_ns: self.busy_ns + other.busy_ns,
+            spinning_ns: self.spinning_ns + other.spinning_ns,
+            asleep_ns: self.asleep_ns + other.asleep_ns,
+            timed_ns: self.timed_ns + other.timed_ns,
+            timed_frames: self.timed_frames + other.timed_frames,
+        }
+    }
+}
+
 /// One thread writes, any may read.
 #[derive(Debug)]
 #[repr(align(128))] // lines of its own, and of the neighbour that the prefetcher brings along
@@ -67,6 +89,7 @@ pub(crate) struct WorkerCounters {
     wakes: AtomicU64,
     timed_ns: AtomicU64,
     timed_frames: AtomicU64,
+    pub heartbeat: Heartbeat,
 }
 
 /// A pass that has begun.
@@ -96,7 +119,19 @@ impl WorkerCounters {
             wakes: AtomicU64::default(),
             timed_ns: AtomicU64::default(),
             timed_frames: AtomicU64::default(),
+            heartbeat: Heartbeat::new(),
         }
+    }
+
+    /// Whether it waits to be woken, or has not begun.
+    pub fn is_asleep(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == Phase::Asleep as u8
+    }
+
+    /// All passes over its sources so far.
+    #[inline(always)]
+    pub fn passes(&self) -> u64 {
+        self.passes.iter().fold(0, |sum, passes| sum + passes.load(Ordering::Relaxed))
     }
 
     /// Another phase begins, at the time that is returned.
@@ -124,8 +159,7 @@ impl WorkerCounters {
 
     #[inline(always)]
     pub fn begin_pass(&self) -> Pass {
-        let passes = self.passes.iter().fold(0, |sum, passes| sum + passes.load(Ordering::Relaxed));
-        let timed = passes.is_multiple_of(PASSES_PER_TIMED);
+        let timed = self.passes().is_multiple_of(PASSES_PER_TIMED);
         Pass { timed: timed.then(|| (Instant::now(), self.frames.load(Ordering::Relaxed))) }
     }
 

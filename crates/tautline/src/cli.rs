@@ -125,6 +125,21 @@ pub struct Switch {
     #[arg(long, value_name = "BYTES")]
     pub max_frame: Option<u32>,
 
+    /// Frames a second from each port, or from that one, that may go to several others (broadcast, multicast,
+    /// unknown receivers); the rest are dropped and counted. 0 for any number [default: 20000].
+    #[arg(long, value_name = "[NAME=]N")]
+    pub flood_limit: Vec<String>,
+
+    /// How often an address may leave its port within 10 s; then it is held there, and frames that claim it from
+    /// other ports are dropped and counted.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_moves: u16,
+
+    /// How long a worker may be in one pass, ms; then it counts as stuck: its thread is given up, and the port that
+    /// it hangs in is ended.
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    pub worker_deadline_ms: u64,
+
     /// Addresses that the switch learns at most.
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub addresses: usize,

@@ -154,6 +154,10 @@ impl Port for Tap {
         }
         let name = &self.options.name;
         let remedy = match self.options.descriptors.is_empty() {
+            true if matches!(why, QueueError::Lost(_)) => {
+                board.after(LOOK_AGAIN, LOOK);
+                "it is opened again".to_owned()
+            }
             true => {
                 board.after(LOOK_AGAIN, LOOK);
                 format!("make it again (ip tuntap add {name} mode tap multi_queue), and it is used again")

@@ -224,6 +224,22 @@ impl VhostUser {
         Ok(())
     }
 
+    /// A queue does not come back, so its position cannot be told: the front-end is to set up everything anew.
+    fn lost(&mut self, pair: u16, direction: &str, why: &QueueError, board: &mut dyn Plugboard) {
+        if self.peer.is_none() {
+            return;
+        }
+        self.disconnect(board);
+        let what = format_args!(
+            "queue {direction} the guest, pair {pair}: {why}; disconnected: a front-end that connects again goes on"
+        );
+        self.shared.say(board, what);
+        if let Err(error) = self.wait_for_peer(board) {
+            self.shared.say(board, error);
+            board.after(LINK, RETRY);
+        }
+    }
+
     /// Lets go of the peer and of everything that it brought along.
     fn disconnect(&mut self, board: &mut dyn Plugboard) {
         if let Some(mut peer) = self.peer.take() {
@@ -311,6 +327,9 @@ impl Port for VhostUser {
             Side::FromGuest => "from",
             Side::ToGuest => "to",
         };
+        if let QueueError::Lost(_) = why {
+            return self.lost(pair, direction, &why, board);
+        }
         if let Some(peer) = &mut self.peer {
             let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
             peer.complain(board, what);

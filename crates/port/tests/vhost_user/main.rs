@@ -3,6 +3,7 @@
 mod common;
 mod control_queue;
 mod frames;
+mod lost;
 mod notifications;
 mod protocol;
 mod rings;

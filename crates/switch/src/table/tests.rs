@@ -5,7 +5,9 @@ fn mac(n: u64) -> MacAddress {
 }
 
 fn table(addresses: usize, per_port: u32) -> MacTable {
-    let options = TableOptions { addresses, addresses_per_port: per_port, ageing_seconds: 300 };
+    // Moves are not limited but where that is tested.
+    let options =
+        TableOptions { addresses, addresses_per_port: per_port, ageing_seconds: 300, max_moves: u16::MAX };
     MacTable::new(options, 8, [])
 }
 
@@ -21,21 +23,81 @@ fn a_bucket_is_one_cache_line() {
 fn stations_are_learned_and_followed_when_they_move() {
     let table = table(64, 64);
     assert_eq!(table.lookup(mac(1)), None);
-    table.learn(mac(1), A);
+    table.learn(mac(1), A).unwrap();
     assert_eq!(table.lookup(mac(1)), Some(A));
-    table.learn(mac(1), B);
+    table.learn(mac(1), B).unwrap();
     assert_eq!(table.lookup(mac(1)), Some(B));
-    table.learn(mac(1), A);
+    table.learn(mac(1), A).unwrap();
     assert_eq!((table.lookup(mac(1)), table.behind(A), table.behind(B)), (Some(A), 1, 0));
     assert_eq!((table.counts().learned, table.counts().moved, table.counts().addresses), (1, 2, 1));
+}
+
+const C: PortId = PortId(2);
+
+fn limited() -> MacTable {
+    MacTable::new(TableOptions::default(), 8, [])
+}
+
+/// What a bridge does that joins ports B and C: it sends A's frames back.
+#[test]
+fn an_address_in_a_loop_is_held_at_its_home() {
+    let table = limited();
+    table.learn(mac(1), A).unwrap();
+    let mut moved = 0;
+    for second in 0..100 {
+        table.set_now(second);
+        for _ in 0..1000 {
+            moved += [B, C].into_iter().filter(|port| table.learn(mac(1), *port).is_ok()).count();
+            // It is never kept from its own.
+            table.learn(mac(1), A).unwrap();
+            assert_eq!(table.lookup(mac(1)), Some(A));
+        }
+    }
+    assert_eq!((moved, table.counts().moves_refused), (5, 2 * 100_000 - 5));
+    // The loop is over; nothing is held against it.
+    table.set_now(200);
+    table.learn(mac(1), A).unwrap();
+    assert_eq!((table.learn(mac(1), B), table.lookup(mac(1))), (Ok(()), Some(B)));
+}
+
+#[test]
+fn a_station_that_really_moves_does_so_at_once_and_back_again() {
+    let table = limited();
+    table.learn(mac(1), A).unwrap();
+    for port in [B, A, B, A, B, A, B, A, B] {
+        table.learn(mac(1), port).unwrap();
+        assert_eq!(table.lookup(mac(1)), Some(port));
+    }
+    // Held with B: it has left A, and C is one too many.
+    assert_eq!(table.learn(mac(1), C), Err(Refused::Held));
+    // But B is silent meanwhile.
+    for second in 1..=HOLDER_SILENT_SECONDS {
+        table.set_now(second);
+        assert_eq!(table.learn(mac(1), C), Err(Refused::Held));
+    }
+    table.set_now(HOLDER_SILENT_SECONDS + 1);
+    table.learn(mac(1), C).unwrap();
+    assert_eq!(table.lookup(mac(1)), Some(C));
+}
+
+#[test]
+fn an_address_that_is_learned_anew_has_not_moved() {
+    let table = limited();
+    for _ in 0..100 {
+        table.learn(mac(1), A).unwrap();
+        table.flush(A);
+        table.learn(mac(1), B).unwrap();
+        table.flush(B);
+    }
+    assert_eq!((table.counts().moves_refused, table.counts().moved), (0, 0));
 }
 
 #[test]
 fn groups_and_the_zero_address_are_no_stations() {
     let table = table(64, 64);
     for address in [MacAddress::BROADCAST, MacAddress::default(), MacAddress([1, 0, 0x5e, 0, 0, 1])] {
-        table.learn(address, A);
-        table.learn(address, B);
+        table.learn(address, A).unwrap();
+        table.learn(address, B).unwrap();
         assert_eq!(table.lookup(address), None);
     }
     assert_eq!(table.counts(), TableCounts::default());
@@ -44,27 +106,45 @@ fn groups_and_the_zero_address_are_no_stations() {
 #[test]
 fn nobody_takes_an_address_that_is_another_port_s_own() {
     let table = MacTable::new(TableOptions::default(), 3, [(mac(1), A), (mac(2), A), (mac(2), B)]);
-    assert!(!table.learn(mac(1), B) && table.lookup(mac(1)).is_none());
-    assert!(table.learn(mac(1), A) && !table.learn(mac(1), B));
+    assert_eq!((table.learn(mac(1), B), table.lookup(mac(1))), (Err(Refused::Owned), None));
+    assert_eq!((table.learn(mac(1), A), table.learn(mac(1), B)), (Ok(()), Err(Refused::Owned)));
     assert_eq!(table.lookup(mac(1)), Some(A));
-    assert!(table.learn(mac(2), B) && table.learn(mac(2), A) && !table.learn(mac(2), PortId(2)));
-    assert!(table.learn(mac(3), PortId(2)));
+    assert_eq!((table.learn(mac(2), B), table.learn(mac(2), A)), (Ok(()), Ok(())));
+    assert_eq!(table.learn(mac(2), PortId(2)), Err(Refused::Owned));
+    assert_eq!(table.learn(mac(3), PortId(2)), Ok(()));
 }
 
 #[test]
 fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
     let table = table(64, 64);
-    table.learn(mac(1), A);
-    table.learn(mac(2), A);
+    table.learn(mac(1), A).unwrap();
+    table.learn(mac(2), A).unwrap();
     table.set_now(300);
-    table.learn(mac(2), A);
+    table.learn(mac(2), A).unwrap();
     assert_eq!(table.lookup(mac(1)), Some(A), "300 s are not too long");
     table.set_now(301);
     assert_eq!((table.lookup(mac(1)), table.lookup(mac(2))), (None, Some(A)));
     table.sweep();
     assert_eq!((table.behind(A), table.counts().expired), (1, 1));
-    table.learn(mac(1), B);
+    table.learn(mac(1), B).unwrap();
     assert_eq!(table.lookup(mac(1)), Some(B));
+}
+
+/// Two workers read the clock around the turn of a second: the one that is behind finds entries of its future.
+#[test]
+fn a_station_heard_a_second_ahead_is_fresh() {
+    let table = table(1, 1000); // one bucket
+    for n in 0..SLOTS as u64 {
+        table.set_now(if n == 2 { 11 } else { 10 });
+        table.learn(mac(n), A).unwrap();
+    }
+    table.set_now(10);
+    assert_eq!(table.lookup(mac(2)), Some(A), "known, not expired");
+    table.sweep();
+    assert_eq!(table.counts().expired, 0);
+    table.learn(mac(100), B).unwrap();
+    assert_eq!(table.lookup(mac(2)), Some(A), "the freshest is not pushed out");
+    assert_eq!(table.counts().evicted, 1);
 }
 
 #[test]
@@ -73,12 +153,12 @@ fn a_port_has_its_limit_until_stations_leave() {
     (0..5).for_each(|n| _ = table.learn(mac(n), A));
     assert_eq!((table.behind(A), table.counts().over_limit), (3, 2));
     assert_eq!(table.lookup(mac(3)), None);
-    table.learn(mac(3), B);
+    table.learn(mac(3), B).unwrap();
     assert_eq!(table.lookup(mac(3)), Some(B), "the other port has room");
-    table.learn(mac(3), A);
+    table.learn(mac(3), A).unwrap();
     assert_eq!(table.lookup(mac(3)), Some(B), "nothing moves to a port that is full");
-    table.learn(mac(0), B);
-    table.learn(mac(3), A);
+    table.learn(mac(0), B).unwrap();
+    table.learn(mac(3), A).unwrap();
     assert_eq!(table.lookup(mac(3)), Some(A), "one has left");
 }
 
@@ -87,11 +167,11 @@ fn a_full_bucket_gives_up_the_station_not_heard_longest() {
     let table = table(1, 1000); // one bucket
     for n in 0..SLOTS as u64 {
         table.set_now(10 + n as u32);
-        table.learn(mac(n), A);
+        table.learn(mac(n), A).unwrap();
     }
     table.set_now(20);
-    table.learn(mac(0), A); // now the second is the oldest
-    table.learn(mac(100), B);
+    table.learn(mac(0), A).unwrap(); // now the second is the oldest
+    table.learn(mac(100), B).unwrap();
     let there: Vec<u64> = (0..SLOTS as u64).filter(|n| table.lookup(mac(*n)).is_some()).collect();
     assert_eq!(there, [0, 2, 3, 4]);
     assert_eq!(table.lookup(mac(100)), Some(B));
@@ -123,7 +203,9 @@ fn counts_hold_when_workers_learn_move_and_flush_at_once() {
             let table = &table;
             scope.spawn(move || {
                 for n in 0..20_000u64 {
-                    table.learn(mac((n * 31 + worker * 7) % 100), PortId(((n >> 3) + worker) as u16 % 8));
+                    table
+                        .learn(mac((n * 31 + worker * 7) % 100), PortId(((n >> 3) + worker) as u16 % 8))
+                        .unwrap();
                     if n % 1000 == 0 {
                         table.flush(PortId(worker as u16));
                     }
@@ -185,7 +267,7 @@ mod model {
             for step in steps {
                 match step {
                     Step::Learn(address, port) => {
-                        table.learn(mac(address), PortId(port));
+                        table.learn(mac(address), PortId(port)).unwrap();
                         let behind = model.values().filter(|(p, _)| *p == port).count() as u32;
                         let there = model.get(&address).is_some_and(|(p, _)| *p == port);
                         if there || behind < limit {

@@ -34,7 +34,8 @@ fn unknown_stations_are_looked_for_everywhere_and_known_ones_where_they_are() {
 
 #[test]
 fn a_station_that_moves_is_followed_at_once() {
-    let (bench, mut hands) = Bench::learning(3, Options::default());
+    let table = TableOptions { max_moves: u16::MAX, ..TableOptions::default() };
+    let (bench, mut hands) = Bench::learning(3, Options { table, ..Options::default() });
     let mut sent = 0;
     for round in 0..20u64 {
         let here = (round % 2) as usize; // station 9 is at port 0 or 1, the other end at port 2

@@ -1,7 +1,9 @@
 //! The switch between in-memory ports whose other side is in the hands of the tests.
 mod bench;
 mod forwarding;
+mod loops;
 mod plugging;
 mod sleeping;
+mod stuck;
 mod trouble;
 mod workers;

@@ -89,7 +89,7 @@ fn no_wake_up_is_lost() {
             std::hint::spin_loop();
         }
         let (from, to) = if n % 2 == 0 { (0, 1) } else { (1, 0) };
-        send(&mut hands[from].0, &frame(BROADCAST, station(1), n));
+        send(&mut hands[from].0, &frame(BROADCAST, station(1 + from as u8), n));
         assert_eq!(number(&receive(&mut hands[to].1)), n);
     }
     let snapshot = bench.stop();

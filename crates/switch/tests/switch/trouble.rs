@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use port::{Lending, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
-use switch::{Options, PortOptions, RunError};
+use switch::{Options, PortOptions};
 
 use crate::bench::*;
 use crate::plugging::pair;
 
 /// What a queue does from a frame on whose number is above 1000.
 #[derive(Clone)]
-enum Mood {
+pub enum Mood {
     Fails,
     Panics,
     /// Until told otherwise.
@@ -22,9 +22,9 @@ enum Mood {
     Silent,
 }
 
-struct Moody<T: ?Sized> {
-    mood: Mood,
-    inner: Box<T>,
+pub struct Moody<T: ?Sized> {
+    pub mood: Mood,
+    pub inner: Box<T>,
 }
 
 impl Mood {
@@ -170,41 +170,6 @@ fn a_sink_that_fails_is_taken_out_and_the_others_go_on() {
         scene.bench.stop();
         assert!(scene.stopped.try_recv().is_err(), "said once");
     }
-}
-
-#[test]
-fn a_worker_that_panics_ends_the_switch_with_what_it_said() {
-    for side in [Side::FromGuest, Side::ToGuest] {
-        let mut scene = scene(workers(2), side, &Mood::Panics, nothing);
-        let from = if side == Side::FromGuest { &mut scene.moody.0 } else { &mut scene.hands[0][0].0 };
-        send(from, &frame(BROADCAST, station(1), 1001));
-        let ended = scene.bench.ended();
-        let error = ended.result.unwrap_err();
-        assert!(
-            matches!(&error, RunError::WorkerPanicked { message, .. } if message == "as told"),
-            "{error}"
-        );
-    }
-}
-
-#[test]
-fn a_worker_that_hangs_is_found_out_when_it_is_asked() {
-    let go_on = Arc::new(AtomicBool::new(false));
-    let options = Options { answer_deadline: Duration::from_millis(200), ..Options::default() };
-    let mut scene = scene(options, Side::FromGuest, &Mood::Hangs(Arc::clone(&go_on)), |_, board| {
-        board.after(Token(0), Duration::from_millis(1));
-        if board.unplug_source(0).is_none() {
-            board.say(&"it is gone");
-        } else {
-            panic!("it hangs and answers");
-        }
-        Ok(())
-    });
-    send(&mut scene.moody.0, &frame(BROADCAST, station(1), 1001));
-    let ended = scene.bench.ended();
-    go_on.store(true, Ordering::Release);
-    let error = ended.result.unwrap_err();
-    assert!(matches!(error, RunError::WorkerStuck { worker: 0, what: "let go of a source", .. }), "{error}");
 }
 
 #[test]

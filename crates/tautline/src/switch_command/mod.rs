@@ -24,8 +24,10 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         table: TableOptions {
             addresses: arguments.addresses,
             ageing_seconds: arguments.ageing_s,
+            max_moves: arguments.max_moves,
             ..TableOptions::default()
         },
+        worker_deadline: Duration::from_millis(arguments.worker_deadline_ms),
         ..Options::default()
     };
     let usage = |error: switch::SetupError| Usage(error.to_string());

@@ -27,6 +27,7 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
             allowed.entry(name).or_default().push(address);
         }
     }
+    let mut floods = FloodLimits::read(&arguments.flood_limit)?;
     let mut ports = Vec::new();
     for text in &arguments.port {
         let (name, spec) =
@@ -34,12 +35,47 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
                 .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
                 .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
         let spec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
-        let options = PortOptions { addresses: allowed.remove(name), max_frame_bytes: arguments.max_frame };
+        let options = PortOptions {
+            addresses: allowed.remove(name),
+            max_frame_bytes: arguments.max_frame,
+            floods_per_second: floods.take(name),
+        };
         ports.push(NamedSpec { name: name.to_owned(), spec, options });
     }
-    match allowed.into_keys().next() {
-        Some(unknown) => Err(Usage(format!("--allow {unknown}=…: there is no port of this name"))),
-        None => Ok(ports),
+    let unknown =
+        |option: &str, name: &str| Usage(format!("{option} {name}=…: there is no port of this name"));
+    match (allowed.into_keys().next(), floods.of_port.into_keys().next()) {
+        (Some(name), _) => Err(unknown("--allow", name)),
+        (None, Some(name)) => Err(unknown("--flood-limit", name)),
+        (None, None) => Ok(ports),
+    }
+}
+
+/// What was written of floods: frames a second, 0 for any number.
+struct FloodLimits<'a> {
+    of_all: Option<u32>,
+    of_port: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> FloodLimits<'a> {
+    fn read(texts: &'a [String]) -> Result<Self, Usage> {
+        let mut limits = FloodLimits { of_all: None, of_port: BTreeMap::new() };
+        for text in texts {
+            let (name, number) = text.rsplit_once('=').map_or((None, &**text), |(name, n)| (Some(name), n));
+            let limit = number
+                .parse()
+                .map_err(|_| Usage(format!("--flood-limit {text}: write frames a second, or NAME=that")))?;
+            match name {
+                Some(name) => _ = limits.of_port.insert(name, limit),
+                None => limits.of_all = Some(limit),
+            }
+        }
+        Ok(limits)
+    }
+
+    fn take(&mut self, name: &str) -> Option<u32> {
+        let written = self.of_port.remove(name).or(self.of_all);
+        written.map_or(PortOptions::default().floods_per_second, |limit| (limit > 0).then_some(limit))
     }
 }
 

@@ -17,6 +17,7 @@ mod ring_positions;
 mod rings;
 mod scene;
 mod shared_memory;
+mod stuck;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 mod tables;

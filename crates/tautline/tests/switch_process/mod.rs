@@ -81,7 +81,17 @@ pub struct SwitchProcess {
 impl SwitchProcess {
     /// Starts it with these arguments, and waits until its ports have been started.
     pub fn start(arguments: &[String]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_tautline")), arguments)
+    }
+
+    /// The same in a network namespace of its own, where it may make interfaces.
+    pub fn start_in_own_network(arguments: &[String]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", "--", env!("CARGO_BIN_EXE_tautline")]);
+        Self::spawn(command, arguments)
+    }
+
+    fn spawn(mut command: Command, arguments: &[String]) -> Self {
         command.args(["switch", "--json"]).args(arguments);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,0 +1,187 @@
+//! Where a queue is while workers use it: whoever uses it claims it for a burst.
+//!
+//! A queue is shared with the control thread, so that a worker that never comes back from one queue takes no
+//! other along: what it does not hold at that moment goes to another thread.
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// Attempts before the thread sleeps: a burst takes microseconds, unless its worker was preempted.
+const CLAIM_SPINS: u32 = 2000;
+
+/// Between two attempts after that.
+const CLAIM_PAUSE: Duration = Duration::from_micros(50);
+
+/// How long one worker waits for another at most. Longer than a preempted worker waits for its turn; one that
+/// is stuck keeps others no longer than this, once.
+const CLAIM_LIMIT: Duration = Duration::from_millis(20);
+
+/// A source or sink, and who may use it.
+pub(crate) struct Slot<T: ?Sized> {
+    /// `None` once it was taken out, or has stopped.
+    queue: Mutex<Option<Box<T>>>,
+    /// A claim was waited for in vain: the next who wants it does not wait.
+    overdue: AtomicBool,
+    /// The thread that holds it was given up: it is not used any more, whatever that thread does.
+    retired: AtomicBool,
+}
+
+/// A claimed queue.
+pub(crate) type Claimed<'a, T> = MutexGuard<'a, Option<Box<T>>>;
+
+impl<T: ?Sized> Slot<T> {
+    pub fn new(queue: Box<T>) -> Arc<Self> {
+        Arc::new(Slot {
+            queue: Mutex::new(Some(queue)),
+            overdue: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+        })
+    }
+
+    /// Claims it, if nobody else holds it and nobody panicked in it.
+    #[inline(always)]
+    pub fn try_claim(&self) -> Option<Claimed<'_, T>> {
+        self.queue.try_lock().ok()
+    }
+
+    /// Claims it, and waits a little for whoever holds it. `None` if that takes too long.
+    #[inline(always)]
+    pub fn claim(&self) -> Option<Claimed<'_, T>> {
+        match self.queue.try_lock() {
+            Ok(claimed) => Some(claimed),
+            Err(TryLockError::Poisoned(_)) => None,
+            Err(TryLockError::WouldBlock) => self.wait(),
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Option<Claimed<'_, T>> {
+        if self.overdue.load(Ordering::Relaxed) {
+            // Who waited last has waited long enough for all. One attempt says whether it is over.
+            let claimed = self.try_claim()?;
+            self.overdue.store(false, Ordering::Relaxed);
+            return Some(claimed);
+        }
+        let claimed = self.wait_for(CLAIM_LIMIT);
+        self.overdue.store(claimed.is_none(), Ordering::Relaxed);
+        claimed
+    }
+
+    fn wait_for(&self, limit: Duration) -> Option<Claimed<'_, T>> {
+        let mut attempts = 0;
+        let mut since = None;
+        loop {
+            match self.queue.try_lock() {
+                Ok(claimed) => return Some(claimed),
+                Err(TryLockError::Poisoned(_)) => return None,
+                Err(TryLockError::WouldBlock) => {}
+            }
+            attempts += 1;
+            if attempts < CLAIM_SPINS {
+                std::hint::spin_loop();
+            } else if since.get_or_insert_with(Instant::now).elapsed() < limit {
+                std::thread::sleep(CLAIM_PAUSE);
+            } else {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the queue away from all who know the slot; `None` if it is gone, or held by a thread that was given
+    /// up.
+    pub fn take(&self) -> Option<Box<T>> {
+        if self.is_retired() { None } else { self.wait_for(CLAIM_LIMIT)?.take() }
+    }
+
+    /// Nobody is to use it any more, if a thread holds it that was given up; says whether that is so.
+    pub fn retire(&self) -> bool {
+        // In this order: who is not stuck but slow sees this before it gives its burst back, or has let go.
+        self.retired.store(true, Ordering::SeqCst);
+        let is_held = self.wait_for(CLAIM_LIMIT).is_none();
+        self.retired.store(is_held, Ordering::SeqCst);
+        is_held
+    }
+
+    /// Asked by whoever holds it, before it touches the queue again.
+    #[inline(always)]
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Takes the queue out though a thread panicked while it held it.
+    pub fn salvage(&self) -> Option<Box<T>> {
+        match self.queue.try_lock() {
+            Ok(mut claimed) => claimed.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// A slot that a thread holds until the sender is dropped.
+    fn held() -> (Arc<Slot<u32>>, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
+        let slot = Slot::new(Box::new(1));
+        let (there, is_there) = channel();
+        let (release, released) = channel::<()>();
+        let holder = Arc::clone(&slot);
+        let thread = std::thread::spawn(move || {
+            let claimed = holder.try_claim().unwrap();
+            there.send(()).unwrap();
+            let _ = released.recv();
+            let is_retired = holder.is_retired();
+            drop(claimed);
+            is_retired
+        });
+        is_there.recv().unwrap();
+        (slot, release, thread)
+    }
+
+    #[test]
+    fn one_that_is_never_given_back_is_waited_for_once() {
+        let (slot, release, thread) = held();
+        let begin = Instant::now();
+        assert!(slot.claim().is_none());
+        assert!(begin.elapsed() >= CLAIM_LIMIT);
+        let begin = Instant::now();
+        for _ in 0..1000 {
+            assert!(slot.claim().is_none());
+        }
+        // Each would have taken 20 ms.
+        assert!(begin.elapsed() < 1000 * CLAIM_LIMIT / 4, "{:?}", begin.elapsed());
+        drop(release);
+        assert!(!thread.join().unwrap());
+        assert_eq!(slot.claim().unwrap().as_deref(), Some(&1));
+    }
+
+    #[test]
+    fn what_is_held_is_retired_and_what_is_not_goes_on() {
+        let (slot, release, thread) = held();
+        assert!(slot.retire());
+        assert_eq!(slot.take(), None);
+        drop(release);
+        assert!(thread.join().unwrap(), "the holder knows");
+        assert_eq!(slot.take(), None, "gone for good");
+        let slot = Slot::new(Box::new(2));
+        assert!(!slot.retire());
+        assert_eq!(slot.take().as_deref(), Some(&2));
+    }
+
+    #[test]
+    fn what_a_panic_left_behind_is_only_salvaged() {
+        let slot = Slot::new(Box::new(3));
+        let holder = Arc::clone(&slot);
+        let panicked = std::thread::spawn(move || {
+            let _claimed = holder.try_claim();
+            panic!("as told");
+        });
+        assert!(panicked.join().is_err());
+        assert!(slot.claim().is_none() && slot.try_claim().is_none() && slot.take().is_none());
+        assert_eq!(slot.salvage().as_deref(), Some(&3));
+    }
+}

@@ -1,0 +1,67 @@
+//! Which port is to blame for a worker that is stuck or has panicked.
+//!
+//! Between a source's `lend` and its `release` it is plain whose code runs, except in a sink's `accept`: it
+//! reads the memory of the source's peer and writes that of its own, and either can be what blocks. A guest
+//! with slow memory must not bring down everyone it sends to, nor one that is sent to everyone who sends to it.
+//! So both are disconnected, and a port goes when the same happens with another partner, or for the third time.
+use std::collections::BTreeMap;
+
+use crate::PortId;
+
+/// So many times with the same partner, and both go: who of them is to blame will not show.
+const MOST_WITH_ONE: usize = 3;
+
+/// For each port, with whom it was found in a call that did not come back.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects(BTreeMap<PortId, Vec<PortId>>);
+
+impl Suspects {
+    /// A burst from one never came back from the other. The ports that go.
+    pub fn found(&mut self, from: PortId, to: PortId) -> Vec<PortId> {
+        for (port, partner) in [(from, to), (to, from)] {
+            self.0.entry(port).or_default().push(partner);
+        }
+        let guilty: Vec<PortId> = [from, to].into_iter().filter(|port| self.is_guilty(*port)).collect();
+        for port in &guilty {
+            self.0.remove(port);
+        }
+        // Whoever was found with one of these has an explanation.
+        self.0.values_mut().for_each(|partners| partners.retain(|partner| !guilty.contains(partner)));
+        guilty
+    }
+
+    fn is_guilty(&self, port: PortId) -> bool {
+        let Some(partners) = self.0.get(&port) else { return false };
+        partners.len() >= MOST_WITH_ONE || partners.windows(2).any(|two| two[0] != two[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PortId = PortId(0);
+    const B: PortId = PortId(1);
+    const C: PortId = PortId(2);
+    const D: PortId = PortId(3);
+
+    #[test]
+    fn who_does_it_with_two_partners_goes_and_the_partners_stay() {
+        let mut sender = Suspects::default();
+        assert_eq!(sender.found(A, B), []);
+        assert_eq!(sender.found(A, C), [A]);
+        let mut receiver = Suspects::default();
+        assert_eq!(receiver.found(B, A), []);
+        assert_eq!(receiver.found(C, A), [A]);
+        // Neither B nor C has a mark left.
+        assert_eq!(receiver.found(B, D), []);
+        assert_eq!(receiver.found(C, D), [D]);
+    }
+
+    #[test]
+    fn two_that_do_it_again_and_again_both_go() {
+        let mut suspects = Suspects::default();
+        assert_eq!((suspects.found(A, B), suspects.found(B, A)), (vec![], vec![]));
+        assert_eq!(suspects.found(A, B), [A, B]);
+    }
+}

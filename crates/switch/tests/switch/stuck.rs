@@ -1,0 +1,332 @@
+//! Workers that never come back from a queue, or panic in it: whoever did not cause it goes on.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use port::in_memory::testing::{Collector, Injector};
+use port::{Plugboard, Side};
+use switch::{Options, PortOptions, RunError};
+
+use crate::bench::*;
+use crate::plugging::pair;
+use crate::trouble::{Mood, Moody};
+
+const DEADLINE: Duration = Duration::from_millis(300);
+
+/// Nobody waits longer, on any machine: detection takes less than two deadlines.
+const LONGEST_GAP: Duration = Duration::from_secs(4);
+
+/// A switch whose last port, c or later, hangs or panics.
+struct Scene {
+    bench: Bench,
+    /// Of all others.
+    hands: Vec<(Injector, Collector)>,
+    moody: Vec<(Injector, Collector)>,
+    stopped: Receiver<(u16, Side, String)>,
+    go_on: Arc<AtomicBool>,
+}
+
+/// `others` in-memory ports, named a, b, ..., and one of `pairs` queue pairs with this mood.
+fn scene(options: Options, others: usize, pairs: u16, side: Side, mood: Option<Mood>) -> Scene {
+    let go_on = Arc::new(AtomicBool::new(false));
+    let mood = mood.unwrap_or(Mood::Hangs(Arc::clone(&go_on)));
+    let (mut switch, hands) = with_ports(&vec![1; others], options, |_| PortOptions::default());
+    let mut queues = Vec::new();
+    let mut moody = Vec::new();
+    for _ in 0..pairs {
+        let ((mut source, mut sink), hand) = pair();
+        match side {
+            Side::FromGuest => source = Box::new(Moody { mood: mood.clone(), inner: source }),
+            Side::ToGuest => sink = Box::new(Moody { mood: mood.clone(), inner: sink }),
+        }
+        queues.push((source, sink));
+        moody.push(hand);
+    }
+    let start = move |board: &mut dyn Plugboard| {
+        for (pair, (source, sink)) in (0..).zip(queues) {
+            board.plug_source(pair, source);
+            board.plug_sink(pair, sink);
+        }
+        Ok(())
+    };
+    let (port, stopped) = Scripted::new(pairs, start, |_, _| Ok(()));
+    switch.add_port(name(others), Box::new(port), PortOptions::default()).unwrap();
+    let hands = hands.into_iter().flatten().collect();
+    Scene { bench: Bench::run(switch), hands, moody, stopped, go_on }
+}
+
+fn options(workers: usize, deadline: Duration) -> Options {
+    Options { workers: vec![None; workers], worker_deadline: deadline, ..Options::default() }
+}
+
+impl Scene {
+    /// Sends numbered frames between two ports, each way in turn, while `trouble` is done and until `over`; none is
+    /// lost. The longest time that one took.
+    fn bystanders(
+        &mut self,
+        (one, other): (usize, usize),
+        trouble: impl FnOnce(&mut Scene),
+        mut over: impl FnMut(&Scene) -> bool,
+    ) -> Duration {
+        let mut trouble = Some(trouble);
+        let (mut longest, mut sent, begin) = (Duration::ZERO, 0, Instant::now());
+        // Addresses that nobody else has, known from the first frame on.
+        let (left, right) = (station(100 + one as u8), station(100 + other as u8));
+        // Some rounds before and after.
+        let mut rounds_after = 50;
+        while rounds_after > 0 {
+            if sent == 50
+                && let Some(trouble) = trouble.take()
+            {
+                trouble(self);
+            }
+            let (from, to, source, destination) =
+                if sent % 2 == 0 { (one, other, left, right) } else { (other, one, right, left) };
+            let before = Instant::now();
+            send(
+                &mut self.hands[from].0,
+                &frame(if sent == 0 { BROADCAST } else { destination }, source, sent),
+            );
+            // What else is flooded here comes in between.
+            while {
+                let frame = receive(&mut self.hands[to].1);
+                frame[6..12] != source || number(&frame) != sent
+            } {}
+            longest = longest.max(before.elapsed());
+            sent += 1;
+            if trouble.is_none() && over(self) {
+                rounds_after -= 1;
+            }
+            assert!(begin.elapsed() < LIMIT, "not over; said so far: {:#?}", self.said());
+        }
+        longest
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.bench.said.lock().unwrap().clone()
+    }
+
+    fn heard(&self, from: &str, what: &str) -> bool {
+        self.said().iter().any(|said| said.starts_with(from) && said.contains(what))
+    }
+}
+
+/// The result is for people who read the test's output.
+fn check(what: &str, longest: Duration) {
+    println!("{what}: no frame of the bystanders lost, the longest took {longest:?}");
+    assert!(longest < LONGEST_GAP, "{what}: {longest:?}");
+}
+
+#[test]
+fn a_source_that_hangs_takes_only_its_own_port_along() {
+    for workers in [1, 2] {
+        let mut scene = scene(options(workers, DEADLINE), 2, 1, Side::FromGuest, None);
+        let longest = scene.bystanders(
+            (0, 1),
+            |scene| send(&mut scene.moody[0].0, &frame(BROADCAST, station(3), 1001)),
+            |scene| scene.heard("c: ", "the port is ended"),
+        );
+        check("a source hangs", longest);
+        assert!(
+            scene.heard("c: ", "has not come back from 'c' (from the guest, queue pair 0) for 0."),
+            "{:#?}",
+            scene.said()
+        );
+        // The thread comes back, and finds nothing of what it had.
+        scene.go_on.store(true, Ordering::Release);
+        let until = Instant::now() + Duration::from_millis(100);
+        check("it comes back", scene.bystanders((0, 1), |_| (), |_| Instant::now() > until));
+        assert_eq!(scene.said().len(), 1, "{:#?}", scene.said());
+        let snapshot = scene.bench.stop();
+        assert_eq!(snapshot.ports[2].queues.len(), 0);
+    }
+}
+
+#[test]
+fn of_a_sink_that_hangs_both_ends_are_told_and_the_one_that_does_it_again_goes() {
+    let mut scene = scene(options(1, DEADLINE), 4, 2, Side::ToGuest, None);
+    send(&mut scene.moody[0].0, &frame(BROADCAST, station(5), 1));
+    (0..4).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
+    let longest = scene.bystanders(
+        (2, 3),
+        |scene| send(&mut scene.hands[0].0, &frame(station(5), station(1), 1001)),
+        |scene| scene.heard("a: ", "stopped: lost: worker 0 has not come back from a burst from 'a'"),
+    );
+    check("a sink hangs", longest);
+    let (_, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
+    assert_eq!(side, Side::ToGuest);
+    assert!(why.contains("at 'e' (to the guest, queue pair") && why.contains("three times"), "{why}");
+    assert!(!scene.heard("e: ", "the port is ended"), "{:#?}", scene.said());
+    // What a receives goes on; its other direction is for its port to mend.
+    send(&mut scene.hands[1].0, &frame(BROADCAST, station(2), 7));
+    until("a receives", || number(&receive(&mut scene.hands[0].1)) == 7);
+    // Now with another partner.
+    let longest = scene.bystanders(
+        (2, 3),
+        |scene| send(&mut scene.hands[1].0, &frame(station(5), station(2), 1002)),
+        |scene| scene.heard("e: ", "the port is ended"),
+    );
+    check("the other sink of the port hangs too", longest);
+    assert!(scene.heard("b: ", "lost: "), "{:#?}", scene.said());
+    scene.go_on.store(true, Ordering::Release);
+    let until = Instant::now() + Duration::from_millis(100);
+    check("both come back", scene.bystanders((2, 3), |_| (), |_| Instant::now() > until));
+    scene.bench.stop();
+}
+
+/// Otherwise a ring that its port has set up anew would be written to by two.
+#[test]
+fn a_burst_that_comes_back_too_late_is_not_released() {
+    let mut scene = scene(options(1, DEADLINE), 2, 1, Side::ToGuest, None);
+    send(&mut scene.moody[0].0, &frame(BROADCAST, station(3), 1));
+    send(&mut scene.hands[0].0, &frame(station(3), station(1), 1001));
+    until("it is said", || scene.heard("a: ", "lost: "));
+    let injected = |scene: &mut Scene| {
+        // How much fits beside what was never given back.
+        (0..10_000)
+            .take_while(|n| scene.hands[0].0.inject(Default::default(), &frame(BROADCAST, station(1), *n)))
+            .count()
+    };
+    let before = injected(&mut scene);
+    scene.go_on.store(true, Ordering::Release);
+    until("the frame is delivered late, or never", || {
+        scene.moody[0].1.take_within(Duration::from_millis(200)).is_some_and(|frame| number(&frame.1) == 1001)
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!((before > 0, injected(&mut scene)), (true, 0), "nothing was given back meanwhile");
+    scene.bench.stop();
+}
+
+/// The deadline is far away: what is asserted is what other workers do until then.
+#[test]
+fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
+    // Workers 0 and 1 have the sources of a and c, b and d; both send to e, which has one sink.
+    let mut scene = scene(options(2, Duration::from_secs(10)), 4, 1, Side::ToGuest, None);
+    send(&mut scene.moody[0].0, &frame(BROADCAST, station(5), 1));
+    (0..4).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
+    let mut to_stuck = 0;
+    let until = Instant::now() + Duration::from_secs(1);
+    let longest = scene.bystanders(
+        (1, 3),
+        |scene| send(&mut scene.hands[0].0, &frame(station(5), station(1), 1001)),
+        |_| Instant::now() > until,
+    );
+    for n in 0..100 {
+        send(&mut scene.hands[1].0, &frame(station(5), station(2), n));
+        to_stuck += 1;
+    }
+    let after = scene.bystanders((1, 3), |_| (), |_| true);
+    check("a shared sink hangs", longest.max(after));
+    let snapshot = scene.bench.snapshot();
+    // The bystanders' second round began with one for everybody.
+    assert_eq!(drops(&snapshot, 1, true, port::DropReason::NotConnected), to_stuck + 1, "{snapshot}");
+    assert!(scene.said().is_empty(), "{:#?}", scene.said());
+    scene.go_on.store(true, Ordering::Release);
+    scene.bench.stop();
+}
+
+#[test]
+fn a_worker_that_hangs_does_not_keep_the_switch_from_ending() {
+    for side in [Side::FromGuest, Side::ToGuest] {
+        let mut scene = scene(options(1, DEADLINE), 2, 1, side, None);
+        let from = if side == Side::FromGuest { &mut scene.moody[0].0 } else { &mut scene.hands[0].0 };
+        send(from, &frame(BROADCAST, station(1), 1001));
+        let begin = Instant::now();
+        scene.bench.stop();
+        println!("ended after {:?}", begin.elapsed());
+        assert!(begin.elapsed() < LONGEST_GAP, "{:?}", begin.elapsed());
+        scene.go_on.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn what_a_stuck_worker_has_is_missing_when_its_port_asks_for_it_and_the_rest_comes_back() {
+    let go_on = Arc::new(AtomicBool::new(false));
+    let (mut switch, hands) = with_ports(&[1, 1], options(1, DEADLINE), |_| PortOptions::default());
+    let ((source, sink), mut moody) = pair();
+    let mood = Mood::Hangs(Arc::clone(&go_on));
+    let start = move |board: &mut dyn Plugboard| {
+        board.plug_source(0, Box::new(Moody { mood, inner: source }));
+        board.plug_sink(0, sink);
+        board.after(port::Token(0), Duration::from_millis(50));
+        Ok(())
+    };
+    let ready = |_, board: &mut dyn Plugboard| {
+        let there = (board.unplug_source(0).is_some(), board.unplug_sink(0).is_some());
+        board.say(&format_args!("{there:?}"));
+        Ok(())
+    };
+    let (port, stopped) = Scripted::new(1, start, ready);
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    send(&mut moody.0, &frame(BROADCAST, station(3), 1001));
+    let bench = Bench::run(switch);
+    let mut scene =
+        Scene { bench, hands: hands.into_iter().flatten().collect(), moody: vec![moody], stopped, go_on };
+    until("both were asked for", || scene.heard("c: ", "(false, true)"));
+    until("the port is ended", || scene.heard("c: ", "the port is ended"));
+    check("its port asks", scene.bystanders((0, 1), |_| (), |_| true));
+    assert!(scene.stopped.try_recv().is_err(), "what it has unplugged does not stop");
+    scene.go_on.store(true, Ordering::Release);
+    scene.bench.stop();
+}
+
+#[test]
+fn a_panic_in_a_queue_takes_only_its_own_port_along() {
+    for side in [Side::FromGuest, Side::ToGuest] {
+        let mut scene = scene(options(1, Duration::from_secs(10)), 3, 1, side, Some(Mood::Panics));
+        send(&mut scene.moody[0].0, &frame(BROADCAST, station(4), 1));
+        (0..3).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
+        let mut told = false;
+        let longest = scene.bystanders(
+            (1, 2),
+            |scene| match side {
+                Side::FromGuest => send(&mut scene.moody[0].0, &frame(BROADCAST, station(4), 1001)),
+                Side::ToGuest => send(&mut scene.hands[0].0, &frame(station(4), station(1), 1001)),
+            },
+            |scene| match side {
+                Side::FromGuest => {
+                    scene.heard("d: ", "panicked in 'd' (from the guest, queue pair 0): as told")
+                }
+                Side::ToGuest => {
+                    told |= scene.stopped.try_recv().is_ok_and(|(_, side, why)| {
+                        side == Side::ToGuest && why.contains("panicked in a burst from 'a'")
+                    });
+                    told
+                }
+            },
+        );
+        check("a panic", longest);
+        // Who sent what the sink could not bear goes on sending.
+        send(&mut scene.hands[0].0, &frame(BROADCAST, station(1), 8));
+        until("it arrives", || number(&receive(&mut scene.hands[1].1)) == 8);
+        scene.bench.stop();
+    }
+}
+
+#[test]
+fn more_stuck_threads_than_can_be_given_up_end_the_switch() {
+    let go_on = Arc::new(AtomicBool::new(false));
+    let deadline = Duration::from_millis(20);
+    let (mut switch, _hands) = with_ports(&[1], options(1, deadline), |_| PortOptions::default());
+    let mut moody = Vec::new();
+    for n in 0..17 {
+        let ((source, sink), mut hand) = pair();
+        send(&mut hand.0, &frame(BROADCAST, station(n), 1001));
+        moody.push(hand);
+        let mood = Mood::Hangs(Arc::clone(&go_on));
+        let start = move |board: &mut dyn Plugboard| {
+            board.plug_source(0, Box::new(Moody { mood, inner: source }));
+            board.plug_sink(0, sink);
+            Ok(())
+        };
+        let (port, _) = Scripted::new(1, start, |_, _| Ok(()));
+        switch.add_port(format!("m{n}"), Box::new(port), PortOptions::default()).unwrap();
+    }
+    let bench = Bench::run(switch);
+    let said = Arc::clone(&bench.said);
+    let error = bench.ended().result.unwrap_err();
+    go_on.store(true, Ordering::Release);
+    assert!(matches!(error, RunError::WorkersStuck { threads: 17, .. }), "{error}");
+    assert_eq!(said.lock().unwrap().len(), 16, "{:#?}", said.lock().unwrap());
+}
