@@ -233,12 +233,11 @@ impl Plugboard for Board<'_> {
 
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
         let of = (self.port, token);
-        let writable_too = interest == Interest::ReadableOrWritable;
         // Always afresh: the descriptor may be another one than before.
         self.hub.unwatch(of);
         let fd = fd.try_clone_to_owned()?;
         let key = self.hub.number();
-        self.hub.poller.add(&fd, key, writable_too)?;
+        self.hub.poller.add(&fd, key, interest)?;
         self.hub.watches.insert(of, Watch { key, fd });
         self.hub.keys.insert(key, of);
         Ok(())

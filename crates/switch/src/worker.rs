@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{QueueCounters, QueueError, Side, Source};
+use port::{Interest, QueueCounters, QueueError, Side, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::exits::Exits;
@@ -122,7 +122,7 @@ impl Worker {
             pin(cpu).map_err(|error| ("pinning it to its CPU", error))?;
         }
         let mut poller = Poller::new().map_err(|error| ("epoll_create", error))?;
-        let added = poller.add(self.mailbox.bell(), 0, false);
+        let added = poller.add(self.mailbox.bell(), 0, Interest::Readable);
         added.map_err(|error| ("adding the mailbox to epoll", error))?;
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let ports = self.common.rules.len();
@@ -304,7 +304,7 @@ impl Running {
         let counters = Arc::clone(source.counters());
         let rules = Arc::clone(&self.common.rules[usize::from(id.port.0)]);
         if let Some(fd) = source.wake_fd()
-            && let Err(source) = self.poller.add(fd, 1, false)
+            && let Err(source) = self.poller.add(fd, 1, Interest::Readable)
         {
             let why = QueueError::System { action: "adding the queue's descriptor to epoll", source };
             self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });

@@ -147,8 +147,26 @@ impl Device {
                 session.answer(done, Ok(()))
             }
             Event::RarpRequested { address, done } => {
-                board.announce(MacAddress(address.0));
+                let address = MacAddress(address.0);
+                if self.shared.may_announce() {
+                    board.announce(address);
+                } else {
+                    // A refusal would cost a front-end that cannot hear it its connection.
+                    let what =
+                        format_args!("announcement of {address} left out: too many of them (SEND_RARP)");
+                    self.shared.complain(board, what);
+                }
                 session.answer(done, Ok(()))
+            }
+            Event::MtuSet { mtu_bytes, done }
+                if self.shared.options.mtu.is_some_and(|limit| mtu_bytes > limit) =>
+            {
+                let limit = self.shared.options.mtu.unwrap_or_default();
+                let why = format!(
+                    "the guest's MTU of {mtu_bytes} is above this port's mtu={limit}; give the guest's card \
+                     host_mtu={limit}, or the port a larger mtu"
+                );
+                session.answer(done, Err(Refusal::new(why)))
             }
             Event::MtuSet { mtu_bytes, done } => {
                 self.mtu_bytes = Some(mtu_bytes);
@@ -414,7 +432,7 @@ impl Device {
                 self.change_sinks(board, |sink| sink.set_accepts(accepts));
             }
             Err(error) => {
-                self.shared.say(board, format_args!("control command refused: {error}"));
+                self.shared.complain(board, format_args!("control command refused: {error}"));
                 return Ack::Error;
             }
         }

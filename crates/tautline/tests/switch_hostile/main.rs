@@ -7,8 +7,12 @@
 //!
 //! After each attack the switch lives, has as many descriptors open as before, has said once what was wrong,
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
+mod logs;
 mod messages;
+mod middle;
+mod notifications;
 mod random;
+mod replies;
 mod rings;
 mod scene;
 mod shared_memory;

@@ -20,10 +20,15 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
+        Self::with(SwitchProcess::start)
+    }
+
+    /// The same with a switch that is started in another way.
+    pub fn with(start: impl FnOnce(&[String]) -> SwitchProcess) -> Self {
         let sockets = Sockets::new();
         let ports = ["victim", "friend", "a", "b"].map(|name| sockets.port(name, "vhost-user", ""));
         let wires = [connect("victim", "friend"), connect("a", "b")];
-        let switch = SwitchProcess::start(&[ports.concat(), wires.concat()].concat());
+        let switch = start(&[ports.concat(), wires.concat()].concat());
         let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
         let friend = Guest::running(&sockets.path("friend"), plain());
         let open_fds = switch.open_fds();
@@ -32,6 +37,10 @@ impl Scene {
 
     pub fn path(&self) -> PathBuf {
         self.sockets.path("victim")
+    }
+
+    pub fn path_of(&self, port: &str) -> PathBuf {
+        self.sockets.path(port)
     }
 
     /// A front-end that has agreed on these features does its worst, and goes. The switch says once what

@@ -82,11 +82,23 @@ impl SwitchProcess {
     /// Starts it with these arguments, and waits until its ports have been started.
     pub fn start(arguments: &[String]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
-        command.args(["switch", "--json"]).args(arguments);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command.args(["switch", "--json"]).args(arguments).stderr(Stdio::piped());
+        Self::of(command)
+    }
+
+    /// The same with so many open files at most, or with this as its standard error, which is not read.
+    pub fn start_with(arguments: &[String], open_files: Option<u32>, stderr: impl Into<Stdio>) -> Self {
+        let mut command = Command::new("sh");
+        let limit = open_files.map_or_else(String::new, |count| format!("ulimit -n {count} && "));
+        command.arg("-c").arg(format!("{limit}exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_tautline"));
+        command.args(["switch", "--json"]).args(arguments).stderr(stderr);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = Lines::of(child.stdout.take().unwrap());
-        let stderr = Lines::of(child.stderr.take().unwrap());
+        let stderr = child.stderr.take().map(Lines::of).unwrap_or_default();
         let switch = SwitchProcess { child, stdout, stderr };
         // A signal before its handler is there would end the switch.
         wait_for("the handler of SIGUSR1", || {
@@ -130,6 +142,16 @@ impl SwitchProcess {
     /// How many descriptors it has open.
     pub fn open_fds(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    }
+
+    /// Asks it to end, and waits for that; how long it took.
+    #[track_caller]
+    pub fn terminate(&mut self) -> Duration {
+        let since = Instant::now();
+        kill(Pid::from_raw(self.id() as i32), Signal::SIGTERM).unwrap();
+        let status = wait_for("the switch's end", || self.child.try_wait().unwrap());
+        assert!(status.success(), "{status}; it said {:#?}", self.said());
+        since.elapsed()
     }
 
     /// Lets it end in order: its last counters, and all it said to people.
