@@ -62,6 +62,7 @@ mod own;
 pub mod pcap;
 mod plug;
 mod queue;
+mod rate;
 mod socket_path;
 pub mod spec;
 pub mod tap;

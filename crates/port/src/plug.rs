@@ -18,6 +18,8 @@ pub enum Interest {
     Readable,
     /// That, or room to write.
     ReadableOrWritable,
+    /// Room to write, or the end: whoever does not read what it is sent is not read from either.
+    Writable,
 }
 
 /// A direction, seen from the guest.

@@ -57,8 +57,12 @@ impl TestBoard {
             .watched
             .values()
             .map(|(fd, interest)| {
-                let writable = *interest == Interest::ReadableOrWritable;
-                PollFd::new(fd, if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
+                let events = match interest {
+                    Interest::Readable => PollFlags::IN,
+                    Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
+                    Interest::Writable => PollFlags::OUT,
+                };
+                PollFd::new(fd, events)
             })
             .collect();
         let timeout = Timespec::try_from(timeout).expect("a short time");

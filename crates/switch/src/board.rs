@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 use port::{Interest, Lending, Plugboard, Side, Sink, Source, Token};
 use virtio::net::MacAddress;
 
-use crate::announce::{self, Announcements, Decision};
 use crate::crew::{Crew, PlacedSink};
 use crate::mailbox::Generation;
 use crate::plan::Plan;
 use crate::poller::Poller;
 use crate::table::Refused;
 use crate::worker::Common;
-use crate::{PortId, QueueId};
+use crate::{PortId, QueueId, announce};
 
 /// First key of what ports watch; those below are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
@@ -43,7 +42,6 @@ pub(crate) struct Hub {
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
-    announced: HashMap<PortId, Announcements>,
     /// Said and not yet passed on.
     pub said: Vec<(PortId, String)>,
     next: u64,
@@ -62,7 +60,6 @@ impl Hub {
             watches: BTreeMap::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
-            announced: HashMap::new(),
             said: Vec::new(),
             next: FIRST_WATCH,
         }
@@ -233,12 +230,11 @@ impl Plugboard for Board<'_> {
 
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
         let of = (self.port, token);
-        let writable_too = interest == Interest::ReadableOrWritable;
         // Always afresh: the descriptor may be another one than before.
         self.hub.unwatch(of);
         let fd = fd.try_clone_to_owned()?;
         let key = self.hub.number();
-        self.hub.poller.add(&fd, key, writable_too)?;
+        self.hub.poller.add(&fd, key, interest)?;
         self.hub.watches.insert(of, Watch { key, fd });
         self.hub.keys.insert(key, of);
         Ok(())
@@ -261,14 +257,6 @@ impl Plugboard for Board<'_> {
         if address.is_group() || !allowed {
             return self
                 .say(&format_args!("announced {address}, which may not be behind this port: ignored"));
-        }
-        let now = Instant::now();
-        match self.hub.announced.entry(self.port).or_insert_with(|| Announcements::new(now)).next(now) {
-            Decision::Announce => {}
-            Decision::IgnoreAndSay => {
-                return self.say(&format_args!("announced {address}, one too many within a second: ignored"));
-            }
-            Decision::Ignore => return,
         }
         match Lending::of_frame(&announce::frame(address)) {
             Ok(frame) => {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{Plugboard, Port, PortError, QueueError};
+use port::{Interest, Plugboard, Port, PortError, QueueError};
 use virtio::net::MacAddress;
 
 use crate::board::{Board, Hub};
@@ -116,7 +116,7 @@ impl Control {
         let poller = Poller::new().map_err(system("making an epoll set"))?;
         let crew = Crew::start(&options.workers, &common, options.worker_deadline)?;
         for (fd, key) in [(operator.bell(), OPERATOR), (crew.bell().as_fd(), WORKERS)] {
-            poller.add(fd, key, false).map_err(system("adding a bell to the epoll set"))?;
+            poller.add(fd, key, Interest::Readable).map_err(system("adding a bell to the epoll set"))?;
         }
         let slots =
             ports.into_iter().map(|port| Slot { name: port.name, port: Some(port.port), runs: false });

@@ -3,6 +3,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use port::Interest;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 /// A set of descriptors, level-triggered.
@@ -17,8 +18,8 @@ impl Poller {
         Ok(Poller { epoll, events: Vec::with_capacity(64) })
     }
 
-    pub fn add(&self, fd: impl AsFd, key: u64, writable_too: bool) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags(writable_too))?)
+    pub fn add(&self, fd: impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
     }
 
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
@@ -39,9 +40,12 @@ impl Poller {
     }
 }
 
-fn flags(writable_too: bool) -> epoll::EventFlags {
-    let readable = epoll::EventFlags::IN;
-    if writable_too { readable | epoll::EventFlags::OUT } else { readable }
+fn flags(interest: Interest) -> epoll::EventFlags {
+    match interest {
+        Interest::Readable => epoll::EventFlags::IN,
+        Interest::ReadableOrWritable => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+        Interest::Writable => epoll::EventFlags::OUT,
+    }
 }
 
 /// An eventfd: becomes readable when it is rung.

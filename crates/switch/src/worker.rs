@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{QueueCounters, QueueError, Side, Sink, Source};
+use port::{Interest, QueueCounters, QueueError, Side, Sink, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::exits::Exits;
@@ -138,7 +138,7 @@ impl Worker {
             pin(cpu).map_err(|error| ("pinning it to its CPU", error))?;
         }
         let mut poller = Poller::new().map_err(|error| ("epoll_create", error))?;
-        let added = poller.add(self.mailbox.bell(), 0, false);
+        let added = poller.add(self.mailbox.bell(), 0, Interest::Readable);
         added.map_err(|error| ("adding the mailbox to epoll", error))?;
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let ports = self.common.rules.len();
@@ -378,7 +378,7 @@ impl Running {
         let counters = Arc::clone(source.counters());
         let silent = source.wake_fd().is_none();
         if let Some(fd) = source.wake_fd()
-            && let Err(source) = self.poller.add(fd, 1, false)
+            && let Err(source) = self.poller.add(fd, 1, Interest::Readable)
         {
             let why = QueueError::System { action: "adding the queue's descriptor to epoll", source };
             *claimed = None;

@@ -1,6 +1,8 @@
 //! Exit codes: 0 done, 1 could not, 2 usage (clap's own), 3 done but a limit given by the user was missed.
 
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// How a command that ran ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,20 @@ pub fn code(result: anyhow::Result<Done>) -> ExitCode {
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::GateMissed) => ExitCode::from(3),
         Err(error) => {
-            eprintln!("tautline: {error:#}");
+            say_last(format!("tautline: {error:#}\n"));
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
+    }
+}
+
+/// Writes to the error output, if somebody reads it: the exit code is not to wait for that.
+fn say_last(text: String) {
+    let (done, written) = std::sync::mpsc::channel();
+    let write = move || {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = done.send(());
+    };
+    if std::thread::Builder::new().spawn(write).is_ok() {
+        let _ = written.recv_timeout(Duration::from_secs(1));
     }
 }

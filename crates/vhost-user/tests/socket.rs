@@ -203,3 +203,42 @@ fn an_event_loop_can_poll_it() {
     assert_eq!(poll(&mut polled, Some(&zero)).unwrap(), 1);
     let _borrowed = b.as_fd();
 }
+
+/// Whoever can open the folder can hold a lock on it, for as long as they like.
+#[test]
+fn a_lock_on_the_folder_stops_nobody() {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guest.sock");
+    let stranger = std::fs::File::open(folder.path()).unwrap();
+    flock(&stranger, FlockOperation::LockExclusive).unwrap();
+    drop(UnixListener::bind(&path).unwrap());
+    let (sender, bound) = std::sync::mpsc::channel();
+    thread::spawn(move || sender.send(Listener::bind(&path)));
+    let listener = bound.recv_timeout(Duration::from_secs(10)).expect("an answer, whoever holds the lock");
+    listener.unwrap();
+}
+
+/// All find the stale socket of a crash, and start at the same moment.
+#[test]
+fn of_several_servers_that_start_at_once_one_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..50 {
+        let path = folder.path().join(format!("{round}.sock"));
+        drop(UnixListener::bind(&path).unwrap());
+        let starting = std::sync::Barrier::new(3);
+        let listeners: Vec<_> = thread::scope(|scope| {
+            let start = || {
+                starting.wait();
+                Listener::bind(&path)
+            };
+            let servers: Vec<_> = (0..3).map(|_| scope.spawn(start)).collect();
+            servers.into_iter().map(|server| server.join().unwrap()).collect()
+        });
+        let living: Vec<_> = listeners.iter().flatten().collect();
+        assert_eq!(living.len(), 1, "{listeners:?}");
+        let _peer = Connection::connect(&path).unwrap();
+        living[0].accept(soon()).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}

@@ -142,7 +142,15 @@ impl Device {
                 session.answer(done, Ok(()))
             }
             Event::RarpRequested { address, done } => {
-                board.announce(MacAddress(address.0));
+                let address = MacAddress(address.0);
+                if self.shared.may_announce() {
+                    board.announce(address);
+                } else {
+                    // A refusal would cost a front-end that cannot hear it its connection.
+                    let what =
+                        format_args!("announcement of {address} left out: too many of them (SEND_RARP)");
+                    self.shared.complain(board, what);
+                }
                 session.answer(done, Ok(()))
             }
             Event::MtuSet { mtu_bytes, done } => {
@@ -434,7 +442,7 @@ impl Device {
                 self.change_sinks(board, |sink| sink.set_accepts(accepts));
             }
             Err(error) => {
-                self.shared.say(board, format_args!("control command refused: {error}"));
+                self.shared.complain(board, format_args!("control command refused: {error}"));
                 return Ack::Error;
             }
         }

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A front-end that goes or breaks the protocol takes along everything it brought: queues are unplugged,
-//! memory is unmapped, descriptors are closed; then the port waits for the next.
-mod complaints;
+//! memory is unmapped, descriptors are closed; then the port waits for the next. What one has used up of the
+//! port's limits (lines in the log, announcements, patience with those that never get as far as a queue) is
+//! used up for the next one too: to connect again resets nothing.
 mod control;
 mod device;
 mod link;
@@ -28,13 +29,15 @@ pub use link::Role;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ::memory::{Backing, PeerMemory};
 use vhost_user::session::backend::Offer;
-use vhost_user::socket::{Listener, SocketError};
+use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::net::MacAddress;
 
+use crate::rate::{LogRateLimiter, TokenBucket};
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
 use link::{Link, RETRY, try_connect};
 use peer::Peer;
@@ -110,6 +113,43 @@ impl VhostUserOptions {
     }
 }
 
+/// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is
+/// a frame to every port; QEMU makes five for each card when a guest has moved.
+const ANNOUNCEMENTS: u32 = 32;
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Connections in a row that may end before a queue has run; the next ones are accepted more and more slowly.
+const FRUITLESS: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Connections that are taken from the socket before others get their turn.
+const ACCEPTED_AT_ONCE: u32 = 64;
+
+/// How long a port pauses after so many connections in a row on which no queue has run.
+fn pause_after(fruitless: u32) -> Option<Duration> {
+    let doublings = fruitless.checked_sub(FRUITLESS + 1)?;
+    Some(FIRST_PAUSE.saturating_mul(1 << doublings.min(16)).min(LONGEST_PAUSE))
+}
+
+fn watch_failed(name: &str, error: std::io::Error) -> PortError {
+    PortError::new(
+        format!("watch the descriptors of {name}"),
+        error,
+        "raise the open-files limit (ulimit -n)",
+    )
+}
+
+/// What a port allows its front-ends over time.
+#[derive(Debug)]
+struct Limits {
+    /// Lines about connections that come and go.
+    comings: LogRateLimiter,
+    /// Lines about what is wrong with a front-end.
+    complaints: LogRateLimiter,
+    announcements: TokenBucket,
+}
+
 /// What outlives connections.
 #[derive(Debug)]
 struct Shared {
@@ -118,6 +158,7 @@ struct Shared {
     options: VhostUserOptions,
     /// From the guest and to the guest, by pair.
     counters: Vec<[Arc<QueueCounters>; 2]>,
+    limits: Mutex<Limits>,
 }
 
 impl Shared {
@@ -129,8 +170,27 @@ impl Shared {
         })
     }
 
+    fn limits<T>(&self, ask: impl FnOnce(&mut Limits) -> T) -> T {
+        ask(&mut self.limits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Logs that a connection came or went, unless many did lately.
     fn say(&self, board: &mut dyn Plugboard, message: impl Display) {
-        board.say(&format_args!("{}: {message}", self.name));
+        if let Some(line) = self.limits(|limits| limits.comings.admit(Instant::now(), message)) {
+            board.say(&format_args!("{}: {line}", self.name));
+        }
+    }
+
+    /// Logs what is wrong with a front-end, unless a lot was lately.
+    fn complain(&self, board: &mut dyn Plugboard, message: impl Display) {
+        if let Some(line) = self.limits(|limits| limits.complaints.admit(Instant::now(), message)) {
+            board.say(&format_args!("{}: {line}", self.name));
+        }
+    }
+
+    /// Whether the front-end may announce a station now.
+    fn may_announce(&self) -> bool {
+        self.limits(|limits| limits.announcements.take(Instant::now()))
     }
 }
 
@@ -142,6 +202,8 @@ pub struct VhostUser {
     /// Made when the port starts, and the same for all connections.
     memory: Option<Arc<PeerMemory>>,
     peer: Option<Peer>,
+    /// Connections since the last one on which a queue ran.
+    fruitless: u32,
 }
 
 impl VhostUser {
@@ -161,16 +223,22 @@ impl VhostUser {
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
-        let shared = Arc::new(Shared { name, options, counters });
-        Ok(VhostUser { shared, offer, link: None, memory: None, peer: None })
+        let limits = Mutex::new(Limits {
+            comings: LogRateLimiter::new(),
+            complaints: LogRateLimiter::new(),
+            announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
+        });
+        let shared = Arc::new(Shared { name, options, counters, limits });
+        Ok(VhostUser { shared, offer, link: None, memory: None, peer: None, fruitless: 0 })
     }
 
     /// Waits for a peer, or tries again soon.
     fn wait_for_peer(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
         match &self.link {
-            Some(Link::Server(listener)) => board
-                .watch(LINK, listener.as_fd(), Interest::Readable)
-                .map_err(|error| watch_failed(&self.shared.name, error)),
+            Some(Link::Server(listener)) => {
+                let watched = board.watch(LINK, listener.as_fd(), Interest::Readable);
+                watched.map_err(|error| watch_failed(&self.shared.name, error))
+            }
             Some(Link::Client { .. }) => {
                 board.after(LINK, RETRY);
                 Ok(())
@@ -179,53 +247,89 @@ impl VhostUser {
         }
     }
 
-    /// The listening socket is readable, or it is time to try again.
-    fn link_ready(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
-        if self.peer.is_some() {
-            return Ok(());
+    /// The same for a port that runs: what the system refuses now it may allow later.
+    fn wait_or_retry(&mut self, board: &mut dyn Plugboard) {
+        if let Err(error) = self.wait_for_peer(board) {
+            self.retry(error, board);
         }
-        let Some(memory) = &self.memory else { return Ok(()) };
-        let path = &self.shared.options.path;
+    }
+
+    fn retry(&mut self, error: impl Display, board: &mut dyn Plugboard) {
+        board.unwatch(LINK);
+        board.after(LINK, RETRY);
+        self.shared.say(board, format_args!("{error}; trying again"));
+    }
+
+    /// The listening socket is readable, or it is time to try again.
+    fn link_ready(&mut self, board: &mut dyn Plugboard) {
+        if self.peer.is_some() {
+            return;
+        }
+        let Some(memory) = &self.memory else { return };
         let connection = match &mut self.link {
-            None => return Ok(()),
-            Some(Link::Server(listener)) => match listener.try_accept() {
+            None => return,
+            Some(Link::Server(listener)) => match accept(listener) {
                 Ok(Some(connection)) => connection,
-                Ok(None) => return self.wait_for_peer(board),
-                Err(error) => {
-                    // Out of descriptors, as a rule. The peer stays readable: look again later.
-                    board.unwatch(LINK);
-                    board.after(LINK, RETRY);
-                    self.shared.say(board, error);
-                    return Ok(());
-                }
+                Ok(None) => return self.wait_or_retry(board),
+                // Out of descriptors, as a rule. The peer stays: look again later.
+                Err(error) => return self.retry(error, board),
             },
-            Some(Link::Client { told }) => match try_connect(path) {
-                Ok(connection) => connection,
+            Some(Link::Client { told }) => match try_connect(&self.shared.options.path) {
+                Ok(connection) => {
+                    *told = false;
+                    connection
+                }
                 Err(error) => {
                     if !std::mem::replace(told, true) {
-                        self.shared
-                            .say(board, format_args!("{error}; trying again until somebody listens there"));
+                        let what = format_args!("{error}; trying again until somebody listens there");
+                        self.shared.say(board, what);
                     }
-                    return self.wait_for_peer(board);
+                    return self.wait_or_retry(board);
                 }
             },
         };
-        if let Some(Link::Client { told }) = &mut self.link {
-            *told = false;
-        }
         board.unwatch(LINK);
-        board
-            .watch(PEER, connection.as_fd(), Interest::Readable)
-            .map_err(|error| watch_failed(&self.shared.name, error))?;
         // What a former front-end's memory still had to say.
         memory.take_loss();
+        let watched = board.watch(PEER, connection.as_fd(), Interest::Readable);
+        if let Err(error) = watched.map_err(SocketError::watch).and_then(|()| connection.limit_unread()) {
+            // This front-end has to come again.
+            board.unwatch(PEER);
+            return self.retry(error, board);
+        }
         self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
         self.shared.say(board, "a front-end has connected");
-        Ok(())
+    }
+
+    /// A connection is over: says why, and waits for the next one.
+    fn lost(&mut self, why: &peer::End, board: &mut dyn Plugboard) {
+        let Some(peer) = &self.peer else { return };
+        let (ran, asked_for_pairs) = (peer.ran, peer.asked_for_pairs);
+        self.disconnect(board);
+        match why {
+            peer::End::Socket(SocketError::Closed) if asked_for_pairs && !ran => {
+                let pairs = self.shared.options.queue_pairs;
+                let what = format_args!(
+                    "the front-end has disconnected before any queue ran; if it asks for more queue pairs than \
+                     this port's {pairs}, start the port with queue-pairs=N"
+                );
+                self.shared.say(board, what);
+            }
+            peer::End::Socket(SocketError::Closed) => {
+                self.shared.say(board, "the front-end has disconnected");
+            }
+            other => self.shared.complain(board, format_args!("{other}; disconnected")),
+        }
+        self.fruitless = if ran { 0 } else { self.fruitless.saturating_add(1) };
+        match (pause_after(self.fruitless), self.shared.options.role) {
+            (Some(pause), Role::Server) => board.after(LINK, pause),
+            (Some(pause), Role::Client) => board.after(LINK, pause.max(RETRY)),
+            (None, _) => self.wait_or_retry(board),
+        }
     }
 
     /// A queue does not come back, so its position cannot be told: the front-end is to set up everything anew.
-    fn lost(&mut self, pair: u16, direction: &str, why: &QueueError, board: &mut dyn Plugboard) {
+    fn queue_lost(&mut self, pair: u16, direction: &str, why: &QueueError, board: &mut dyn Plugboard) {
         if self.peer.is_none() {
             return;
         }
@@ -234,10 +338,7 @@ impl VhostUser {
             "queue {direction} the guest, pair {pair}: {why}; disconnected: a front-end that connects again goes on"
         );
         self.shared.say(board, what);
-        if let Err(error) = self.wait_for_peer(board) {
-            self.shared.say(board, error);
-            board.after(LINK, RETRY);
-        }
+        self.wait_or_retry(board);
     }
 
     /// Lets go of the peer and of everything that it brought along.
@@ -250,8 +351,16 @@ impl VhostUser {
     }
 }
 
-fn watch_failed(name: &str, error: std::io::Error) -> PortError {
-    PortError::new(format!("watch the socket of {name}"), error, "raise the open-files limit (ulimit -n)")
+/// The next front-end that is there still. Those that have gone are let go without a word, and without a pause
+/// for each: a flood of them must not keep others waiting.
+fn accept(listener: &Listener) -> Result<Option<Connection>, SocketError> {
+    for _ in 0..ACCEPTED_AT_ONCE {
+        match listener.try_accept()? {
+            Some(connection) if connection.has_gone() => {}
+            other => return Ok(other),
+        }
+    }
+    Ok(None)
 }
 
 impl Port for VhostUser {
@@ -287,13 +396,17 @@ impl Port for VhostUser {
         });
         match self.shared.options.role {
             Role::Server => self.wait_for_peer(board),
-            Role::Client => self.link_ready(board),
+            Role::Client => {
+                self.link_ready(board);
+                Ok(())
+            }
         }
     }
 
     fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
         if token == LINK {
-            return self.link_ready(board);
+            self.link_ready(board);
+            return Ok(());
         }
         let loss = self.memory.as_ref().filter(|_| token == MEMORY).and_then(|memory| memory.take_loss());
         let Some(peer) = &mut self.peer else { return Ok(()) };
@@ -307,19 +420,10 @@ impl Port for VhostUser {
             }
             _ => Ok(()),
         };
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(why) => {
-                self.disconnect(board);
-                match why {
-                    peer::End::Socket(SocketError::Closed) => {
-                        self.shared.say(board, "the front-end has disconnected");
-                    }
-                    other => self.shared.say(board, format_args!("{other}; disconnected")),
-                }
-                self.wait_for_peer(board)
-            }
+        if let Err(why) = outcome {
+            self.lost(&why, board);
         }
+        Ok(())
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
@@ -328,11 +432,11 @@ impl Port for VhostUser {
             Side::ToGuest => "to",
         };
         if let QueueError::Lost(_) = why {
-            return self.lost(pair, direction, &why, board);
+            return self.queue_lost(pair, direction, &why, board);
         }
         if let Some(peer) = &mut self.peer {
             let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
-            peer.complain(board, what);
+            self.shared.complain(board, what);
             peer.queue_broke(ring::Kind::Data(pair, side));
         }
     }
@@ -343,5 +447,18 @@ impl Port for VhostUser {
         board.unwatch(MEMORY);
         // Closes the listening socket and removes its path.
         self.link = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_second() {
+        let pauses: Vec<_> =
+            (0..20).map(|count| pause_after(count).unwrap_or_default().as_millis()).collect();
+        assert_eq!(pauses[..14], [0, 0, 0, 0, 0, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(pause_after(u32::MAX), Some(LONGEST_PAUSE));
     }
 }

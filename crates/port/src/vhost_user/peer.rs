@@ -2,18 +2,17 @@
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 use memory::{Loss, PeerMemory};
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
 use vhost_user::codec::backend_request::BackendRequest;
+use vhost_user::codec::frontend_request::FrontendRequest;
 use vhost_user::session::SessionError;
 use vhost_user::session::backend::{BackendSession, Offer, Received};
 use vhost_user::socket::{Connection, SocketError};
 use virtio::Feature;
 
-use super::complaints::{Complaints, Verdict};
 use super::device::Device;
 use super::ring::{Kind, layout_name};
 use super::{CHANNEL, PEER, Shared};
@@ -43,7 +42,10 @@ pub(super) struct Peer {
     session: BackendSession,
     pub device: Device,
     channel: Option<Connection>,
-    complaints: Complaints,
+    /// A queue has run.
+    pub ran: bool,
+    /// It was told how many queue pairs there are.
+    pub asked_for_pairs: bool,
 }
 
 impl Peer {
@@ -55,7 +57,8 @@ impl Peer {
             device: Device::new(Arc::clone(&shared), memory),
             shared,
             channel: None,
-            complaints: Complaints::new(Instant::now()),
+            ran: false,
+            asked_for_pairs: false,
         }
     }
 
@@ -63,14 +66,20 @@ impl Peer {
     pub fn serve(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
         let mut sent_all = self.connection.flush()?;
         for _ in 0..MESSAGES_AT_ONCE {
+            // Whoever does not read its answers is not heard either: each answer may hold descriptors and memory.
+            if !sent_all {
+                break;
+            }
             let Some(message) = self.connection.try_receive()? else { break };
+            self.asked_for_pairs |= message.header.id == FrontendRequest::GetQueueNum.id();
             if let Some(reply) = self.step(message, board)? {
                 sent_all = self.connection.try_send(reply)?;
             }
         }
+        self.ran |= self.device.rings.iter().next().is_some();
         if self.blocked == sent_all {
             self.blocked = !sent_all;
-            let interest = if sent_all { Interest::Readable } else { Interest::ReadableOrWritable };
+            let interest = if sent_all { Interest::Readable } else { Interest::Writable };
             board.watch(PEER, self.connection.as_fd(), interest)?;
         }
         Ok(())
@@ -82,14 +91,15 @@ impl Peer {
             Received::Nothing => Ok(None),
             Received::Reply(reply) => Ok(Some(reply)),
             Received::Rejected(reply, violation) => {
-                self.complain(board, format_args!("the front-end was told no: {violation}"));
+                self.shared.complain(board, format_args!("the front-end was told no: {violation}"));
                 Ok(Some(reply))
             }
             Received::Event(event) => {
                 let mtu_bytes = self.device.mtu_bytes;
                 let (sent, channel) = self.device.act(event, &mut self.session, board)?;
                 if let Some((message, reason)) = &sent.refused {
-                    self.complain(board, format_args!("the front-end was told no: {message}: {reason}"));
+                    self.shared
+                        .complain(board, format_args!("the front-end was told no: {message}: {reason}"));
                 }
                 if let Some(socket) = channel {
                     self.open_channel(socket, board)?;
@@ -99,15 +109,6 @@ impl Peer {
                 }
                 Ok(sent.reply)
             }
-        }
-    }
-
-    /// Says what is wrong with this peer, unless it was a lot lately.
-    pub fn complain(&mut self, board: &mut dyn Plugboard, what: impl fmt::Display) {
-        match self.complaints.next(Instant::now()) {
-            Verdict::Say => self.shared.say(board, what),
-            Verdict::SayLast => self.shared.say(board, format_args!("{what}{}", Complaints::left_out())),
-            Verdict::LeaveOut => {}
         }
     }
 
@@ -127,7 +128,7 @@ impl Peer {
                     let acknowledged = self.session.receive_on_channel(message)?;
                     if !acknowledged.success {
                         let request = acknowledged.request;
-                        self.complain(board, format_args!("the front-end refused {request}"));
+                        self.shared.complain(board, format_args!("the front-end refused {request}"));
                     }
                 }
                 Err(error) => {
@@ -135,7 +136,7 @@ impl Peer {
                     self.channel = None;
                     if !matches!(error, SocketError::Closed) {
                         let what = "socket of the back-end's requests";
-                        self.shared.say(board, format_args!("{what}: {error}"));
+                        self.shared.complain(board, format_args!("{what}: {error}"));
                     }
                     return Ok(());
                 }
@@ -165,7 +166,7 @@ impl Peer {
     /// The control queue was kicked.
     pub fn control_ready(&mut self, board: &mut dyn Plugboard) {
         if let Err(error) = self.device.serve_control(board) {
-            self.shared.say(board, format_args!("control queue: {error}; reset the device"));
+            self.shared.complain(board, format_args!("control queue: {error}; reset the device"));
             self.queue_broke(Kind::Control);
         }
     }

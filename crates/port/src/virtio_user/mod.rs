@@ -23,7 +23,7 @@ mod spec;
 use std::fmt::{self, Display};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memory::{Loss, LossCause, PeerMemory, Size};
 use vhost_user::session::SessionError;
@@ -34,6 +34,7 @@ pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
 use crate::event_fd::EventFd;
+use crate::rate::LogRateLimiter;
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
 use handshake::{Agreement, Handshake, HandshakeError, PairCounters};
 use socket::dial;
@@ -103,6 +104,8 @@ pub struct VirtioUser {
     interest: Interest,
     /// What was said last: the same is not said again every 200 ms.
     said: String,
+    /// What a back-end may have said about itself, over all its connections.
+    log: LogRateLimiter,
 }
 
 impl VirtioUser {
@@ -118,13 +121,16 @@ impl VirtioUser {
             plugged: 0,
             interest: Interest::Readable,
             said: String::new(),
+            log: LogRateLimiter::new(),
         })
     }
 
     fn say(&mut self, board: &mut dyn Plugboard, what: impl Display) {
         let text = format!("virtio-user {}: {what}", self.options.path.display());
         if text != self.said {
-            board.say(&text);
+            if let Some(line) = self.log.admit(Instant::now(), &text) {
+                board.say(&line);
+            }
             self.said = text;
         }
     }
@@ -137,6 +143,14 @@ impl VirtioUser {
             return Ok(());
         };
         board.watch(LISTENER, listener.as_fd(), Interest::Readable).map_err(|error| self.unwatched(error))
+    }
+
+    /// The same for a port that runs: what the system refuses now it may allow later.
+    fn seek_or_retry(&mut self, board: &mut dyn Plugboard) {
+        if let Err(error) = self.seek(board) {
+            self.say(board, error);
+            board.after(TIMER, AGAIN);
+        }
     }
 
     fn unwatched(&self, error: std::io::Error) -> PortError {
@@ -354,7 +368,7 @@ impl Port for VirtioUser {
                     self.lose(Lost::Memory(loss), board);
                 }
             }
-            (TIMER, State::Away) => return self.seek(board),
+            (TIMER, State::Away) => self.seek_or_retry(board),
             (TIMER, State::Talking(..)) => self.lose(Lost::Silence, board),
             // The time of a handshake that came to its end.
             _ => {}

@@ -112,6 +112,7 @@ impl Plugboard for Board {
         let flags = match interest {
             Interest::Readable => epoll::EventFlags::IN,
             Interest::ReadableOrWritable => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+            Interest::Writable => epoll::EventFlags::OUT,
         };
         let copy = fd.try_clone_to_owned()?;
         epoll::add(&self.epoll, &copy, epoll::EventData::new_u64(token.0.into()), flags)?;

@@ -1,5 +1,6 @@
 //! `tautline switch`: ports as written, signals, and what is printed.
 mod operator;
+mod outlet;
 mod ports;
 
 use std::time::Duration;
@@ -9,7 +10,6 @@ use switch::{Options, Switch, TableOptions, WorkerOptions};
 
 use crate::cli;
 use crate::exit::{Done, Usage};
-use crate::output::print;
 use operator::Signals;
 
 /// Runs a switch until it is told to end.
@@ -39,11 +39,24 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     for (one, other) in connects {
         switch.connect(&one, &other).map_err(usage)?;
     }
+    raise_open_files();
     // A guest that shortens its memory file must not end the switch.
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
     let mut operator = Signals::catch(arguments.json).context("catching signals")?;
     let ended = switch.run(&mut operator);
-    print(&operator::text(&ended.snapshot, arguments.json)?)?;
+    let shown = operator.finish(&ended.snapshot);
     ended.result?;
+    shown?;
     Ok(Done::Whole)
+}
+
+/// Guests bring descriptors along, and the usual soft limit of 1024 is for programs that use `select`.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // Refused or not, the switch goes on with what there is.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }

@@ -7,10 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use switch::{Operator, Snapshot, View};
 
-use crate::output::print;
+use super::outlet::Outlet;
 
 /// Whoever sends signals to this process.
 pub struct Signals {
@@ -18,6 +19,8 @@ pub struct Signals {
     end: Arc<AtomicBool>,
     show: Arc<AtomicBool>,
     json: bool,
+    out: Outlet,
+    log: Outlet,
 }
 
 impl Signals {
@@ -36,7 +39,33 @@ impl Signals {
         signal_hook::low_level::pipe::register(SIGUSR1, ring.try_clone()?)?;
         // A signal between the two registrations has set its flag and rung no bell.
         (&ring).write_all(&[0])?;
-        Ok(Signals { bell, end, show, json })
+        let (out, log) = (Outlet::stdout()?, Outlet::stderr()?);
+        Ok(Signals { bell, end, show, json, out, log })
+    }
+}
+
+impl Signals {
+    /// Puts out how a switch stands, unless earlier ones still wait to be read.
+    fn show(&self, snapshot: &Snapshot) {
+        match text(snapshot, self.json) {
+            Ok(text) => self.out.put(|dropped| {
+                if dropped > 0 {
+                    let what = "snapshots were left out, for nobody read the standard output";
+                    self.log.line(&format!("tautline: {dropped} {what}"));
+                }
+                text
+            }),
+            Err(error) => self.log.line(&format!("tautline: {error:#}")),
+        }
+    }
+
+    /// The last snapshot; then all that waits is written, for as long as it is read.
+    pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
+        self.show(last);
+        let shown = self.out.finish().context("writing to the standard output");
+        // Nobody is left to tell.
+        let _ = self.log.finish();
+        shown
     }
 }
 
@@ -48,10 +77,7 @@ impl Operator for Signals {
     fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()> {
         while matches!(self.bell.read(&mut [0; 64]), Ok(1..)) {}
         if self.show.swap(false, Ordering::Relaxed) {
-            let shown = text(&switch.snapshot(), self.json).and_then(|text| print(&text));
-            if let Err(error) = shown {
-                eprintln!("tautline: {error:#}");
-            }
+            self.show(&switch.snapshot());
         }
         match self.end.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
@@ -60,12 +86,12 @@ impl Operator for Signals {
     }
 
     fn say(&mut self, port: &str, message: &dyn Display) {
-        eprintln!("{port}: {message}");
+        self.log.line(&format!("{port}: {message}"));
     }
 }
 
 /// How a switch stands, for people or for programs (one line of JSON).
-pub fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
+fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
     Ok(match json {
         true => serde_json::to_string(snapshot)? + "\n",
         false => snapshot.to_string(),

@@ -22,25 +22,30 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
-        Self::with("", plain())
+        Self::with("", plain(), SwitchProcess::start)
     }
 
     /// With a friend that has agreed on these features.
     pub fn with_friend(features: Features) -> Self {
-        Self::with("", features)
+        Self::with("", features, SwitchProcess::start)
     }
 
     /// With these options of the victim's port.
     pub fn with_options(options: &str) -> Self {
-        Self::with(options, plain())
+        Self::with(options, plain(), SwitchProcess::start)
     }
 
-    fn with(options: &str, features: Features) -> Self {
+    /// With a switch that is started in another way.
+    pub fn with_switch(start: impl FnOnce(&[String]) -> SwitchProcess) -> Self {
+        Self::with("", plain(), start)
+    }
+
+    fn with(options: &str, features: Features, start: impl FnOnce(&[String]) -> SwitchProcess) -> Self {
         let sockets = Sockets::new();
         let ports = [("victim", options), ("friend", ""), ("a", ""), ("b", "")];
         let ports = ports.map(|(name, options)| sockets.port(name, "vhost-user", options));
         let wires = [connect("victim", "friend"), connect("a", "b")];
-        let switch = SwitchProcess::start(&[ports.concat(), wires.concat()].concat());
+        let switch = start(&[ports.concat(), wires.concat()].concat());
         let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
         let friend = Guest::running(&sockets.path("friend"), features);
         let open_fds = switch.open_fds();
@@ -49,6 +54,10 @@ impl Scene {
 
     pub fn path(&self) -> PathBuf {
         self.sockets.path("victim")
+    }
+
+    pub fn path_of(&self, port: &str) -> PathBuf {
+        self.sockets.path(port)
     }
 
     /// A front-end that has agreed on these features does its worst, and goes. The switch says once what

@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -307,6 +308,16 @@ impl Guest {
         if queue.driver.needs_kick() {
             self.kick_anyway(index);
         }
+    }
+
+    /// Ends the connection.
+    pub fn hang_up(&mut self) {
+        self.connection = UnixStream::pair().unwrap().0.into();
+    }
+
+    /// The eventfd by which the device calls.
+    pub fn call_of(&self, index: u8) -> &OwnedFd {
+        &self.queues[&index].call
     }
 
     /// Kicks, whatever the device says.

@@ -81,22 +81,29 @@ pub struct SwitchProcess {
 impl SwitchProcess {
     /// Starts it with these arguments, and waits until its ports have been started.
     pub fn start(arguments: &[String]) -> Self {
-        Self::spawn(Command::new(env!("CARGO_BIN_EXE_tautline")), arguments)
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_tautline")), arguments, Stdio::piped())
     }
 
     /// The same in a network namespace of its own, where it may make interfaces.
     pub fn start_in_own_network(arguments: &[String]) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--net", "--", env!("CARGO_BIN_EXE_tautline")]);
-        Self::spawn(command, arguments)
+        Self::spawn(command, arguments, Stdio::piped())
     }
 
-    fn spawn(mut command: Command, arguments: &[String]) -> Self {
-        command.args(["switch", "--json"]).args(arguments);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    /// The same with so many open files at most, or with this as its standard error, which is not read.
+    pub fn start_with(arguments: &[String], open_files: Option<u32>, stderr: impl Into<Stdio>) -> Self {
+        let mut command = Command::new("sh");
+        let limit = open_files.map_or_else(String::new, |count| format!("ulimit -n {count} && "));
+        command.arg("-c").arg(format!("{limit}exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_tautline"));
+        Self::spawn(command, arguments, stderr)
+    }
+
+    fn spawn(mut command: Command, arguments: &[String], stderr: impl Into<Stdio>) -> Self {
+        command.args(["switch", "--json"]).args(arguments).stderr(stderr);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = Lines::of(child.stdout.take().unwrap());
-        let stderr = Lines::of(child.stderr.take().unwrap());
+        let stderr = child.stderr.take().map(Lines::of).unwrap_or_default();
         let switch = SwitchProcess { child, stdout, stderr };
         // A signal before its handler is there would end the switch.
         wait_for("the handler of SIGUSR1", || {
@@ -145,6 +152,16 @@ impl SwitchProcess {
     /// How many descriptors it has open.
     pub fn open_fds(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count()
+    }
+
+    /// Asks it to end, and waits for that; how long it took.
+    #[track_caller]
+    pub fn terminate(&mut self) -> Duration {
+        let since = Instant::now();
+        kill(Pid::from_raw(self.id() as i32), Signal::SIGTERM).unwrap();
+        let status = wait_for("the switch's end", || self.child.try_wait().unwrap());
+        assert!(status.success(), "{status}; it said {:#?}", self.said());
+        since.elapsed()
     }
 
     /// Lets it end in order: its last counters, and all it said to people.

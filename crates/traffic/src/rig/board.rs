@@ -171,6 +171,7 @@ impl TestRig {
                     let flags = match interest {
                         Interest::Readable => PollFlags::POLLIN,
                         Interest::ReadableOrWritable => PollFlags::POLLIN | PollFlags::POLLOUT,
+                        Interest::Writable => PollFlags::POLLOUT,
                     };
                     watched.push((number, *token));
                     fds.push(PollFd::new(fd.as_fd(), flags));

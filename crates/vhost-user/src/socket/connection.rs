@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -19,8 +20,13 @@ use super::{SocketError, system};
 use crate::codec::header::Header;
 use crate::codec::{MAX_FDS, Message};
 
-/// Messages that may wait for a peer that does not read; more than any exchange has under way.
-const MAX_BACKLOG: usize = 1024;
+/// Messages that may wait for a peer that does not read; more than any exchange has under way. Each may hold
+/// descriptors open.
+const MAX_BACKLOG: usize = 64;
+
+/// Bytes of sent messages that the kernel keeps for a peer that does not read. It rounds this up, to room for
+/// about six: more are in nobody's interest, for descriptors in them count against a limit of this user's.
+const UNREAD_BYTES: usize = 2048;
 
 /// A connected socket and the pieces of messages that are under way on it.
 #[derive(Debug)]
@@ -76,6 +82,19 @@ impl Connection {
             what: format!("connect to the vhost-user socket {} (is its server running?)", path.display()),
             source,
         })
+    }
+
+    /// Whether the peer has gone, whatever it has left to be read.
+    pub fn has_gone(&self) -> bool {
+        let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// Lets few messages be under way to a peer that does not read them. The rest waits here, and
+    /// [`Self::flush`] says so.
+    pub fn limit_unread(&self) -> Result<(), SocketError> {
+        set_socket_send_buffer_size(&self.stream, UNREAD_BYTES).map_err(system("limit the unread messages"))
     }
 
     /// The next message, waiting for it until the deadline; without one, for ever.

@@ -8,13 +8,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::{Connection, SocketError, system};
 
-/// How long `bind` waits for others that bind in the same folder. Each takes microseconds.
+/// Sockets of servers that are gone are removed so often before it is given up.
+const ATTEMPTS: u32 = 8;
+
+/// A socket that refuses for so long is not one that is just being set up.
+const STARTING: Duration = Duration::from_millis(20);
+
+/// How long a server waits for others that remove a stale socket in the same folder.
 const LOCK_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A listening socket. Its path goes with it when it is dropped, unless somebody else has taken it.
@@ -35,15 +41,27 @@ impl AsFd for Listener {
 impl Listener {
     /// Listens at the path. A socket that nobody listens on any more, as a crashed server leaves it, is
     /// removed; a live one is not touched, nor anything that is no socket.
+    ///
+    /// It waits for nobody for longer than [`LOCK_PATIENCE`].
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
-        // Between probe and bind another server could come up at the same path; all that use this
-        // function queue up at the folder's lock.
-        let _lock = lock_folder(path)?;
-        remove_stale(path)?;
-        let listener = UnixListener::bind(path).map_err(failed("listen at", path))?;
-        let metadata = fs::symlink_metadata(path).map_err(failed("look at", path))?;
-        let identity = (metadata.dev(), metadata.ino());
+        let mut turn = None;
+        for _ in 0..ATTEMPTS {
+            match UnixListener::bind(path) {
+                Ok(listener) => return Self::of(listener, path),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                    turn.get_or_insert_with(|| take_turn(path));
+                    remove_stale(path)?;
+                }
+                Err(error) => return Err(failed("listen at", path)(error)),
+            }
+        }
+        // Somebody makes it anew each time.
+        Err(SocketError::InUse(path.to_owned()))
+    }
+
+    fn of(listener: UnixListener, path: &Path) -> Result<Self, SocketError> {
         listener.set_nonblocking(true).map_err(failed("set non-blocking", path))?;
+        let identity = identity(path)?.ok_or_else(|| SocketError::InUse(path.to_owned()))?;
         Ok(Self { listener, path: path.to_owned(), identity })
     }
 
@@ -96,43 +114,69 @@ impl Drop for Listener {
     }
 }
 
-/// Locks the folder of a path. Whoever may open the folder may hold its lock for ever, and whoever holds it longer
-/// than [`LOCK_PATIENCE`] does not bind a socket: then it goes without.
-fn lock_folder(path: &Path) -> Result<Option<File>, SocketError> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let lock = File::open(folder).map_err(failed("open the folder", folder))?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Some(lock)),
-            Err(Errno::WOULDBLOCK) if Instant::now() >= deadline => return Ok(None),
-            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(1)),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(system(format!("lock {}", folder.display()))(errno)),
-        }
+/// Device and inode of what lies at a path; `None` if nothing does.
+fn identity(path: &Path) -> Result<Option<(u64, u64)>, SocketError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(SocketError::NotASocket(path.to_owned())),
+        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(failed("look at", path)(source)),
     }
 }
 
-fn remove_stale(path: &Path) -> Result<(), SocketError> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(failed("look at", path)(source)),
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(SocketError::NotASocket(path.to_owned()));
+/// Servers that find the same stale socket remove it one after the other. That is a courtesy among them, and not
+/// relied on: anybody who can open the folder can hold its lock, and is not waited for.
+fn take_turn(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let lock = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() >= deadline {
+            return None;
         }
-        Ok(_) => {}
+        std::thread::sleep(Duration::from_millis(1));
     }
+    Some(lock)
+}
+
+/// Removes the socket of a server that is gone; an error if the server lives, or if it is no socket.
+fn remove_stale(path: &Path) -> Result<(), SocketError> {
+    let Some(found) = identity(path)? else { return Ok(()) };
+    if !is_refused(path)? {
+        return Ok(());
+    }
+    // A server that is just starting has bound its socket and does not listen yet, for microseconds.
+    std::thread::sleep(STARTING);
+    if !is_refused(path)? || identity(path)? != Some(found) {
+        return Ok(());
+    }
+    // Another process may replace the socket between the look and the removal, and must not lose its own: it is
+    // moved aside, looked at there, and moved back if it is another one.
+    let aside = path.with_file_name(format!(".{}.{:x}", std::process::id(), found.1));
+    match fs::rename(path, &aside) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        moved => moved.map_err(failed("remove the stale socket", path))?,
+    }
+    if identity(&aside)? == Some(found) {
+        return fs::remove_file(&aside).map_err(failed("remove the stale socket", &aside));
+    }
+    renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE).map_err(system(format!(
+        "put the socket {} back, now {}",
+        path.display(),
+        aside.display()
+    )))
+}
+
+/// Whether nobody listens there. False if the path is free; an error if somebody does.
+fn is_refused(path: &Path) -> Result<bool, SocketError> {
     // Non-blocking: a live server whose queue of peers is full must not hold us up.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let probe =
         socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(system("make a socket"))?;
     let address = SocketAddrUnix::new(path).map_err(system(format!("use the path {}", path.display())))?;
     match connect(&probe, &address) {
-        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(failed("remove the stale socket", path)),
-        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::CONNREFUSED) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
         Ok(()) | Err(Errno::AGAIN) => Err(SocketError::InUse(path.to_owned())),
         Err(errno) => Err(system(format!("find out who listens at {}", path.display()))(errno)),
     }

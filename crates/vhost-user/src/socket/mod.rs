@@ -63,6 +63,13 @@ pub enum SocketError {
     },
 }
 
+impl SocketError {
+    /// The socket could not be added to what an event loop waits for.
+    pub fn watch(source: io::Error) -> Self {
+        SocketError::System { what: "watch the socket (raise ulimit -n if it is low)".into(), source }
+    }
+}
+
 fn system(what: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> SocketError {
     move |errno| SocketError::System { what: what.into(), source: errno.into() }
 }

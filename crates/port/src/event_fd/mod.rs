@@ -1,0 +1,104 @@
+//! Eventfds: kicks and calls, those that a peer has passed and those made for it.
+//!
+//! A peer shares the *open file* of each, so it sets `O_NONBLOCK` and the counter whenever it likes: a plain
+//! `write` could be made to wait for ever. See `docs/decisions/notifications-that-never-wait.md`.
+mod aio;
+mod signal;
+mod timed;
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+/// Why a descriptor cannot carry notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnEventFd {
+    /// A pipe, socket, file, timer, …: a write to it could wait for its other end, or mean something else.
+    #[error("the descriptor is no eventfd; pass one made by eventfd(2)")]
+    OtherKind,
+    /// The system would not say, or would not make it non-blocking.
+    #[error("the descriptor cannot be used: {0}; pass one made by eventfd(2)")]
+    System(#[from] Errno),
+}
+
+/// An eventfd that is shared with a peer and never waited on.
+#[derive(Clone, Debug)]
+pub struct EventFd(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fd: Arc<OwnedFd>,
+    /// Its peer has filled it and had us wait: it is told nothing any more.
+    hostile: AtomicBool,
+}
+
+impl EventFd {
+    /// A new one.
+    pub fn new() -> std::io::Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self::of(Arc::new(fd)))
+    }
+
+    fn of(fd: Arc<OwnedFd>) -> Self {
+        // Opened now, not when a worker first notifies. Without it there is another way.
+        let _ = aio::file();
+        EventFd(Arc::new(Shared { fd, hostile: AtomicBool::new(false) }))
+    }
+
+    /// A descriptor for the peer.
+    pub fn share(&self) -> std::io::Result<OwnedFd> {
+        self.0.fd.try_clone()
+    }
+
+    /// Takes a peer's descriptor.
+    pub fn adopt(fd: impl Into<Arc<OwnedFd>>) -> Result<Self, NotAnEventFd> {
+        let fd = fd.into();
+        if !is_event_fd(fd.as_fd())? {
+            return Err(NotAnEventFd::OtherKind);
+        }
+        // For as long as the peer leaves it so; nothing relies on it.
+        fcntl_setfl(&*fd, fcntl_getfl(&*fd)? | OFlags::NONBLOCK)?;
+        Ok(Self::of(fd))
+    }
+
+    /// Notifies, and never waits, whatever the peer has done to the eventfd. A counter that is full already has
+    /// notified.
+    #[inline]
+    pub fn notify(&self) {
+        if !self.0.hostile.load(Ordering::Relaxed) && !signal::signal(self.as_fd()) {
+            self.0.hostile.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets notifications that have come; does not wait for any, whatever mode the peer has set.
+    #[inline]
+    pub fn drain(&self) {
+        let mut count = [0; 8];
+        // u64::MAX is -1, "where the file stands", as a stream needs it.
+        let _ = preadv2(&*self.0.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+/// Asks by ways on which no file system is asked: `fstat` of a file in user space could be made to wait.
+fn is_event_fd(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    match std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())) {
+        // The kernel's own name, which no file's path can be: paths begin with a slash.
+        Ok(name) => Ok(name.as_os_str() == "anon_inode:[eventfd]"),
+        // No /proc here.
+        Err(_) => signal::is_event_fd(fd),
+    }
+}
+
+#[cfg(test)]
+mod tests;

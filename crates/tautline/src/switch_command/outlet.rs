@@ -1,0 +1,189 @@
+//! Standard output and error as a switch writes to them: never waited for, whoever reads them or does not.
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of one write: as much as goes into a pipe as a whole.
+const WRITE_BYTES: usize = 4096;
+
+/// At the end, how long a reader may take for one write.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Texts on their way to a descriptor, by a thread of their own. What does not fit is dropped and counted.
+pub struct Outlet {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    texts: VecDeque<String>,
+    bytes: usize,
+    max_bytes: usize,
+    /// Texts that found no room since one last did.
+    dropped: u64,
+    /// Being written.
+    busy: bool,
+    /// Writes so far.
+    writes: u64,
+    /// The first thing that went wrong; a reader that went away (`| head`) is nothing wrong.
+    failed: Option<io::Error>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what comes, for ever.
+    fn serve(&self, mut into: impl Write) {
+        loop {
+            let text = {
+                let idle = |queue: &mut Queue| queue.texts.is_empty();
+                let mut queue =
+                    self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+                let text = queue.texts.pop_front().unwrap_or_default();
+                queue.bytes -= text.len();
+                queue.busy = true;
+                text
+            };
+            for part in text.as_bytes().chunks(WRITE_BYTES) {
+                let written = into.write_all(part).and_then(|()| into.flush());
+                let mut queue = self.lock();
+                queue.writes += 1;
+                self.changed.notify_all();
+                if let Err(error) = written {
+                    if error.kind() != io::ErrorKind::BrokenPipe {
+                        queue.failed.get_or_insert(error);
+                    }
+                    break;
+                }
+            }
+            self.lock().busy = false;
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// The standard library's own handles are locked while a write waits, and so would be whoever panics then.
+fn unlocked(fd: BorrowedFd<'_>) -> io::Result<File> {
+    fd.try_clone_to_owned().map(File::from)
+}
+
+impl Outlet {
+    /// For the standard error: some hundred lines.
+    pub fn stderr() -> io::Result<Self> {
+        Self::new("log", 64 << 10, unlocked(io::stderr().as_fd())?)
+    }
+
+    /// For the standard output: some snapshots of many ports.
+    pub fn stdout() -> io::Result<Self> {
+        Self::new("output", 4 << 20, unlocked(io::stdout().as_fd())?)
+    }
+
+    fn new(name: &str, max_bytes: usize, into: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        shared.lock().max_bytes = max_bytes;
+        let writer = Arc::clone(&shared);
+        // It ends with the process: nobody can wake it from a write that waits.
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || writer.serve(into))?;
+        Ok(Outlet { shared })
+    }
+
+    /// Hands a text over; never waits. Returns how many were dropped before it, if it is not dropped itself.
+    pub fn put(&self, text: impl FnOnce(u64) -> String) {
+        let mut queue = self.shared.lock();
+        // One text always has room, however long it is.
+        if queue.bytes >= queue.max_bytes {
+            queue.dropped += 1;
+            return;
+        }
+        let text = text(std::mem::take(&mut queue.dropped));
+        queue.bytes += text.len();
+        queue.texts.push_back(text);
+        self.shared.changed.notify_all();
+    }
+
+    /// A line, with a word on those dropped before it.
+    pub fn line(&self, line: &str) {
+        self.put(|dropped| match dropped {
+            0 => format!("{line}\n"),
+            _ => format!("tautline: {dropped} lines were dropped, for nobody read them\n{line}\n"),
+        });
+    }
+
+    /// Waits until all is written, for as long as it is read.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut queue = self.shared.lock();
+        let (mut writes, mut since) = (queue.writes, Instant::now());
+        while (queue.busy || !queue.texts.is_empty()) && since.elapsed() < PATIENCE {
+            queue = self
+                .shared
+                .changed
+                .wait_timeout(queue, PATIENCE / 10)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            if queue.writes != writes {
+                (writes, since) = (queue.writes, Instant::now());
+            }
+        }
+        queue.failed.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn nobody_waits_for_a_pipe_that_nobody_reads_and_drops_are_told() {
+        let (reader, writer) = io::pipe().unwrap();
+        let outlet = Outlet::new("test", 1 << 10, writer).unwrap();
+        let since = Instant::now();
+        // More than a pipe holds.
+        let long = "x".repeat(1 << 20);
+        outlet.line(&long);
+        for number in 0..100_000 {
+            outlet.line(&format!("line {number}"));
+        }
+        assert!(outlet.finish().is_ok());
+        assert!(since.elapsed() > PATIENCE && since.elapsed() < PATIENCE * 20, "{:?}", since.elapsed());
+        let dropped = outlet.shared.lock().dropped;
+        assert!(dropped > 0);
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let mut told = 0;
+        let mut seen = 0;
+        // Somebody reads: there is room again, and the next line says what is missing.
+        while told < dropped {
+            let line = lines.next().unwrap();
+            match line.strip_prefix("tautline: ").and_then(|line| line.split_whitespace().next()) {
+                Some(count) => told += count.parse::<u64>().unwrap(),
+                None => seen += 1,
+            }
+            outlet.line("more");
+        }
+        println!("{told} of 100000 lines dropped, {seen} written");
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let outlet = Outlet::new("test", 1 << 10, writer).unwrap();
+        outlet.line("unheard");
+        assert!(outlet.finish().is_ok());
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let outlet = Outlet::new("test", 1 << 10, full).unwrap();
+        outlet.line("too much");
+        assert_eq!(outlet.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}
