@@ -12,6 +12,8 @@ pub mod example;
 mod failure;
 mod histogram;
 pub mod host_facts;
+pub mod label_exchange;
+pub mod median_interval;
 mod metric;
 pub mod noise;
 mod resampled;
