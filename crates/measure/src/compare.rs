@@ -76,6 +76,10 @@ pub struct Analysis {
     pub discarded: usize,
     /// Trials that count although noisy.
     pub noisy: usize,
+    /// Those of either kind in which an SMT sibling was at work.
+    pub disturbed_discarded: usize,
+    /// See above.
+    pub disturbed_noisy: usize,
 }
 
 impl Analysis {
@@ -123,8 +127,13 @@ pub fn more_than_chance(
 
 /// Derives everything that is printed.
 pub fn analyse(results: &Results) -> Analysis {
+    let count = |is_one: fn(&Trial) -> bool| results.trials.iter().filter(|trial| is_one(trial)).count();
     let mut analysis = Analysis {
-        discarded: results.trials.iter().filter(|trial| !trial.verdict.counts()).count(),
+        discarded: count(|trial| !trial.verdict.counts()),
+        disturbed_discarded: count(|trial| {
+            !trial.verdict.counts() && !trial.host_noise.disturbed_cpus.is_empty()
+        }),
+        disturbed_noisy: count(|trial| trial.verdict.counts() && !trial.host_noise.disturbed_cpus.is_empty()),
         ..Analysis::default()
     };
     let by_place = by_place(results);

@@ -1,8 +1,9 @@
 //! What a run showed, in a line or two for each environment, and how much of it chance explains.
 
 use measure::compare::{Finding, expected_by_chance};
-use measure::median_interval;
+use measure::{EnvironmentRecord, QuotaRecord, median_interval};
 
+use crate::units;
 use crate::view::View;
 
 /// Lines for a reader who reads nothing else.
@@ -10,6 +11,7 @@ pub(crate) fn lines(view: &View) -> Vec<String> {
     let environments = view.results.environments.iter().skip(1);
     let mut lines: Vec<String> = environments.filter_map(|record| findings(view, &record.name)).collect();
     lines.extend(intervals(view));
+    lines.extend(view.results.environments.iter().filter_map(|record| quota(view, record)));
     lines
 }
 
@@ -41,6 +43,37 @@ fn intervals(view: &View) -> Option<String> {
         "intervals hold the true ratio in at least 95 % of cases; {blocks} starts: {ends}, {:.1} %",
         coverage * 100.0
     ))
+}
+
+/// The CPU quota of an environment, and whether it was used up: the cause of what it slows down.
+fn quota(view: &View, record: &EnvironmentRecord) -> Option<String> {
+    let QuotaRecord { quota, inherited, trial_ms } = record.cpu_quota?;
+    let trials = || view.results.trials.iter().filter(|t| t.environment == record.name && t.verdict.counts());
+    let throttled = trials().filter(|trial| trial.host_noise.throttled_periods > 0).count();
+    let times = trials().fold(0u64, |sum, trial| sum.saturating_add(trial.host_noise.throttled_periods));
+    let ms = |us: u64| short(us as f64 / 1000.0);
+    let mut text = format!(
+        "{}: CPU quota of {} CPUs ({} of every {} ms): throttled {} times, in {throttled} of {} trials",
+        crate::view::environment_name(record),
+        short(quota.cpus()),
+        ms(quota.quota_us),
+        ms(quota.period_us),
+        units::count(times),
+        trials().count(),
+    );
+    text.push_str(&match (inherited, quota.cpus() < 1.0) {
+        (true, _) => "; it is this process's own and in all figures: measure outside of it".to_owned(),
+        (false, true) => format!(
+            "; trials of at least {trial_ms} ms see it: work of one CPU takes {} times as long by the quota alone",
+            units::factor(1.0 / quota.cpus()).trim_start_matches('×'),
+        ),
+        (false, false) => format!("; trials of at least {trial_ms} ms see it, where work wants more CPUs"),
+    });
+    Some(text)
+}
+
+fn short(figure: f64) -> String {
+    format!("{}", (figure * 1000.0).round() / 1000.0)
 }
 
 fn chance(expected: f64) -> String {
@@ -89,7 +122,40 @@ mod tests {
             assert!(found.contains(&expected), "{expected}: {found}");
         }
         results.trials.retain(|trial| trial.block < 5);
-        assert_eq!(text(&results), "", "too few starts show nothing");
+        let found = text(&results);
+        assert!(
+            !found.contains("chance") && !found.contains("intervals"),
+            "too few starts show nothing: {found}"
+        );
+    }
+
+    #[test]
+    fn a_quota_is_named_with_how_often_it_was_used_up() {
+        let mut results = example::results();
+        let text = |results: &measure::Results| {
+            let analysis = analyse(results);
+            lines(&View::new(results, &analysis)).join("\n")
+        };
+        results.trials.iter_mut().for_each(|trial| trial.host_noise = measure::Noise::default());
+        let quota = measure::quota::CpuQuota { quota_us: 4_500, period_us: 5_000 };
+        results.environments[1].cpu_quota = Some(QuotaRecord { quota, inherited: false, trial_ms: 200 });
+        let in_container = |trial: &&mut measure::Trial| trial.environment == "container" && trial.block == 0;
+        for trial in results.trials.iter_mut().filter(in_container).take(3) {
+            trial.host_noise.throttled_periods = 400;
+        }
+        let found = text(&results);
+        for words in [
+            "container: CPU quota of 0.9 CPUs (4.5 of every 5 ms)",
+            "throttled 1\u{202f}200 times, in 3 of ",
+            "takes 1.11 times as long by the quota alone",
+        ] {
+            assert!(found.contains(words), "{words}: {found}");
+        }
+        results.environments[0].cpu_quota = Some(QuotaRecord { quota, inherited: true, trial_ms: 20 });
+        assert!(
+            text(&results).contains("host: CPU quota of 0.9 CPUs (4.5 of every 5 ms): throttled 0 times")
+        );
+        assert!(text(&results).contains("this process's own"));
     }
 
     #[test]
