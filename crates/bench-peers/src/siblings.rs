@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use measure::siblings::Baseline;
 
 use crate::bench::Bench;
 use crate::cell::{Cell, Link, is_headline};
@@ -21,19 +22,14 @@ pub type ArithmeticNs = [f64; 2];
 /// What is known of the cores' other threads.
 #[derive(Default)]
 pub struct Siblings {
-    /// What each core took at best. With a guest's two CPUs on the threads of one core it never is less than when
-    /// both are at work, and all trials are alike.
-    least_ns: Option<ArithmeticNs>,
+    baseline: Baseline,
     waited: Duration,
 }
 
 impl Siblings {
     /// Takes what was measured; whether a core was shared then.
     fn is_shared(&mut self, now_ns: ArithmeticNs) -> bool {
-        let least = self.least_ns.unwrap_or(now_ns);
-        let least: ArithmeticNs = std::array::from_fn(|core| least[core].min(now_ns[core]));
-        self.least_ns = Some(least);
-        now_ns.iter().zip(least).any(|(now, least)| *now > SHARED * least)
+        !self.baseline.disturbed(&now_ns, SHARED).is_empty()
     }
 }
 

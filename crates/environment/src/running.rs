@@ -5,8 +5,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use measure::Failure;
+use measure::quota::CpuCgroup;
 
 use crate::channel::{Channel, ChannelError};
+use crate::janitor::cgroups_named;
 
 /// How long an agent may take to end by itself after its channel was closed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,15 +27,23 @@ pub struct Running {
     clean_up: Option<CleanUp>,
     /// What was started, for error texts.
     what: String,
+    /// The name of the cgroup that was made for it.
+    cgroup: Option<String>,
 }
 
 impl Running {
     pub(crate) fn new(what: String, channel: Channel, child: Child, words: File) -> Self {
-        Running { channel: Some(channel), child, words, ends_with_channel: true, clean_up: None, what }
+        let (channel, clean_up, cgroup) = (Some(channel), None, None);
+        Running { channel, child, words, ends_with_channel: true, clean_up, what, cgroup }
     }
 
     pub(crate) fn killed_at_end(mut self) -> Self {
         self.ends_with_channel = false;
+        self
+    }
+
+    pub(crate) fn in_cgroup(mut self, name: String) -> Self {
+        self.cgroup = Some(name);
         self
     }
 
@@ -50,6 +60,13 @@ impl Running {
     /// The process that was started: the agent itself, the container's runtime or QEMU.
     pub fn process_id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The cgroup in which the agent works, as far as CPU time goes: the one that was made for it, or this
+    /// process's own. Once the agent has greeted.
+    pub fn cpu_cgroup(&self) -> CpuCgroup {
+        let made = self.cgroup.as_ref().and_then(|name| CpuCgroup::at(&cgroups_named(name)));
+        made.unwrap_or_else(CpuCgroup::own)
     }
 
     /// Turns a channel's error into one that says what the process or the guest said last.

@@ -1,8 +1,10 @@
 //! From raw trials to what is printed: summaries per environment, ratios to the base environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bootstrap::{self, Block, RatioEstimate};
+use crate::label_exchange::{LabelExchange, exchange_labels};
+use crate::median_interval;
 use crate::statistics::{median, relative_spread};
 use crate::{Direction, Histogram, MetricId, MetricSpec, Results, Trial, Verdict};
 
@@ -51,8 +53,10 @@ pub struct Comparison {
     pub environment: String,
     /// Times the cost of the base: above 1 is worse, whatever the metric's direction.
     pub slowdown: f64,
-    /// The 95 % interval of the slowdown.
+    /// The interval of the slowdown; covers at least 95 %.
     pub interval: Option<(f64, f64)>,
+    /// How likely the interval leaves 1 out by chance alone: exact within one run, at most so much between two.
+    pub chance: Option<f64>,
     /// Blocks that held both sides.
     pub blocks: usize,
     /// What the interval says.
@@ -72,6 +76,10 @@ pub struct Analysis {
     pub discarded: usize,
     /// Trials that count although noisy.
     pub noisy: usize,
+    /// Those of either kind in which an SMT sibling was at work.
+    pub disturbed_discarded: usize,
+    /// See above.
+    pub disturbed_noisy: usize,
 }
 
 impl Analysis {
@@ -86,10 +94,46 @@ impl Analysis {
     }
 }
 
+impl Comparison {
+    /// Whether the interval leaves 1 out.
+    pub fn differs(&self) -> bool {
+        matches!(self.finding, Finding::Slower | Finding::Faster)
+    }
+}
+
+/// How many of these metrics are found to differ on average though none does.
+pub fn expected_by_chance<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> f64 {
+    comparisons.into_iter().filter_map(|comparison| comparison.chance).sum()
+}
+
+/// Whether more of the metrics that `in_family` holds differ between the base and this environment than chance
+/// explains. None without an interval.
+pub fn more_than_chance(
+    results: &Results,
+    environment: &str,
+    in_family: impl Fn(&MetricId) -> bool,
+) -> Option<LabelExchange> {
+    let by_place = by_place(results);
+    let base = results.base()?.name.as_str();
+    let numbers: BTreeSet<u32> = results.trials.iter().map(|trial| trial.block).collect();
+    let ratios = |spec: &MetricSpec| -> Option<Vec<Option<f64>>> {
+        let blocks = pair(by_place.get(&(&spec.id, base))?, by_place.get(&(&spec.id, environment))?);
+        let ratio = |block| blocks.get(block).and_then(bootstrap::log_ratio);
+        Some(numbers.iter().map(ratio).collect())
+    };
+    let family = results.metrics.iter().filter(|spec| in_family(&spec.id));
+    exchange_labels(&family.filter_map(ratios).collect::<Vec<_>>(), results.plan.seed)
+}
+
 /// Derives everything that is printed.
 pub fn analyse(results: &Results) -> Analysis {
+    let count = |is_one: fn(&Trial) -> bool| results.trials.iter().filter(|trial| is_one(trial)).count();
     let mut analysis = Analysis {
-        discarded: results.trials.iter().filter(|trial| !trial.verdict.counts()).count(),
+        discarded: count(|trial| !trial.verdict.counts()),
+        disturbed_discarded: count(|trial| {
+            !trial.verdict.counts() && !trial.host_noise.disturbed_cpus.is_empty()
+        }),
+        disturbed_noisy: count(|trial| trial.verdict.counts() && !trial.host_noise.disturbed_cpus.is_empty()),
         ..Analysis::default()
     };
     let by_place = by_place(results);
@@ -104,11 +148,12 @@ pub fn analyse(results: &Results) -> Analysis {
         let Some(base_trials) = by_place.get(&(&spec.id, base.name.as_str())) else { continue };
         for other in others {
             if let Some(other_trials) = by_place.get(&(&spec.id, other.name.as_str())) {
-                let blocks = pair(base_trials, other_trials);
-                analysis.comparisons.extend(
-                    bootstrap::ratio(&blocks)
-                        .map(|estimate| judge(spec, &other.name, base.emulated || other.emulated, estimate)),
-                );
+                let blocks: Vec<Block> = pair(base_trials, other_trials).into_values().collect();
+                let emulated = base.emulated || other.emulated;
+                analysis.comparisons.extend(bootstrap::ratio(&blocks).map(|estimate| {
+                    let coverage = median_interval::coverage(estimate.blocks);
+                    judge(spec, &other.name, emulated, estimate, coverage)
+                }));
             }
         }
     }
@@ -127,7 +172,8 @@ pub fn analyse_two(before: &Results, after: &Results) -> Vec<Comparison> {
             let estimate = bootstrap::ratio_of_independent(&values_by_block(old), &values_by_block(new));
             let was_emulated = before.environments.iter().any(|e| e.name == environment.name && e.emulated);
             comparisons.extend(estimate.map(|estimate| {
-                judge(spec, &environment.name, environment.emulated || was_emulated, estimate)
+                let emulated = environment.emulated || was_emulated;
+                judge(spec, &environment.name, emulated, estimate, Some(median_interval::LEVEL))
             }));
         }
     }
@@ -183,8 +229,8 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Groups both sides' values by block; a block that one side lacks is left out by the bootstrap.
-fn pair(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
+/// Groups both sides' values by block; a block that one side lacks has no ratio.
+fn pair(base: &[&Trial], other: &[&Trial]) -> BTreeMap<u32, Block> {
     let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
     let empty = || Block { base: Vec::new(), other: Vec::new() };
     for trial in base {
@@ -193,11 +239,17 @@ fn pair(base: &[&Trial], other: &[&Trial]) -> Vec<Block> {
     for trial in other {
         blocks.entry(trial.block).or_insert_with(empty).other.push(trial.outcome.value);
     }
-    blocks.into_values().collect()
+    blocks
 }
 
 /// Turns a ratio of values into a slowdown and says what its interval shows.
-fn judge(spec: &MetricSpec, environment: &str, emulated: bool, estimate: RatioEstimate) -> Comparison {
+fn judge(
+    spec: &MetricSpec,
+    environment: &str,
+    emulated: bool,
+    estimate: RatioEstimate,
+    coverage: Option<f64>,
+) -> Comparison {
     let (slowdown, interval) = match spec.direction {
         Direction::LowerIsBetter => (estimate.ratio, estimate.interval),
         Direction::HigherIsBetter => {
@@ -215,6 +267,7 @@ fn judge(spec: &MetricSpec, environment: &str, emulated: bool, estimate: RatioEs
         environment: environment.to_owned(),
         slowdown,
         interval,
+        chance: interval.and(coverage).map(|coverage| 1.0 - coverage),
         blocks: estimate.blocks,
         finding,
         emulated,

@@ -5,9 +5,10 @@
 //! is slower, one that is faster, one with too few starts.
 
 use crate::host_facts::HostFacts;
+use crate::quota::CpuQuota;
 use crate::{
     Absence, CurvePoint, Direction, EnvironmentKind, EnvironmentRecord, Failure, Group, Histogram, MetricId,
-    MetricSpec, Noise, Outcome, Plan, Results, SCHEMA, Trial, Unit, Verdict,
+    MetricSpec, Noise, Outcome, Plan, QuotaRecord, Results, SCHEMA, Trial, Unit, Verdict,
 };
 
 const BLOCKS: u32 = 8;
@@ -115,6 +116,7 @@ fn environments() -> Vec<EnvironmentRecord> {
         accelerator: accelerator.into(),
         emulated: accelerator == "tcg",
         facts: facts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        cpu_quota: None,
         failure: None,
     };
     let mut lxc = record("lxc", EnvironmentKind::Container, "native", &[]);
@@ -123,9 +125,13 @@ fn environments() -> Vec<EnvironmentRecord> {
         "No such file or directory",
         "install it: apt-get install lxc",
     ));
+    let mut container =
+        record("container", EnvironmentKind::Container, "native", &[("runtime", "crun 1.8.1")]);
+    let quota = CpuQuota { quota_us: 19_500, period_us: 20_000 };
+    container.cpu_quota = Some(QuotaRecord { quota, inherited: false, trial_ms: 100 });
     vec![
         record("host", EnvironmentKind::Host, "native", &[]),
-        record("container", EnvironmentKind::Container, "native", &[("runtime", "crun 1.8.1")]),
+        container,
         record("vm", EnvironmentKind::Vm, "tcg", &[("QEMU", "7.2.22"), ("machine", "q35"), ("vCPUs", "2")]),
         lxc,
     ]
@@ -196,6 +202,8 @@ pub fn results() -> Results {
                 if spec.id.as_str() == "os.pipe.latency" && environment == "container" && place.0 == 3 {
                     kept.attempt = 2;
                     kept.verdict = Verdict::KeptNoisy("40 involuntary switches, limit 10".into());
+                    kept.host_noise.disturbed_cpus = vec![1];
+                    (kept.host_noise.throttled_periods, kept.host_noise.throttled_ns) = (3, 1_500_000);
                 }
                 trials.push(kept);
             }

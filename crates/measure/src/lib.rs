@@ -12,10 +12,14 @@ pub mod example;
 mod failure;
 mod histogram;
 pub mod host_facts;
+pub mod label_exchange;
+pub mod median_interval;
 mod metric;
 pub mod noise;
+pub mod quota;
 mod resampled;
 mod results;
+pub mod siblings;
 pub mod statistics;
 mod trial;
 
@@ -24,6 +28,7 @@ pub use histogram::{Histogram, HistogramError};
 pub use metric::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 pub use noise::{Noise, NoiseProbe, Preemption};
 pub use results::{
-    Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, Results, SCHEMA, SaveError, save_json,
+    Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, QuotaRecord, Results, SCHEMA, SaveError,
+    save_json,
 };
 pub use trial::{Outcome, Trial, Verdict};

@@ -16,6 +16,20 @@ pub struct Noise {
     pub other_load_ns: u64,
     /// Nanoseconds by which CLOCK_REALTIME moved against CLOCK_MONOTONIC.
     pub clock_jump_ns: u64,
+    /// CPUs of the trial whose SMT siblings were at work before or after it ([`crate::siblings`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbed_cpus: Vec<usize>,
+    /// Periods in which the environment had used its CPU quota up ([`crate::quota`]). No disturbance: it is what
+    /// the environment is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled_periods: u64,
+    /// Nanoseconds that its CPUs waited for the next such period.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled_ns: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Whose preemptions count as noise.
@@ -95,6 +109,7 @@ impl Reading {
             involuntary_switches: after.involuntary_switches.saturating_sub(self.involuntary_switches),
             other_load_ns: cpu(|time| time.busy_ns).saturating_sub(own_ns),
             clock_jump_ns: jump_ns,
+            ..Noise::default()
         }
     }
 }
@@ -169,7 +184,13 @@ mod tests {
             offset_ns: Some(400),
         };
         let noise = before.until(&after);
-        let expected = Noise { steal_ns: 2, involuntary_switches: 2, other_load_ns: 50, clock_jump_ns: 600 };
+        let expected = Noise {
+            steal_ns: 2,
+            involuntary_switches: 2,
+            other_load_ns: 50,
+            clock_jump_ns: 600,
+            ..Noise::default()
+        };
         assert_eq!(noise, expected);
         assert_eq!(after.until(&before), Noise { clock_jump_ns: 600, ..Noise::default() });
         assert_eq!(Reading::default().until(&after).other_load_ns, 0);

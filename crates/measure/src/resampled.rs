@@ -37,19 +37,8 @@ impl MedianDistribution {
         }
     }
 
-    /// The smallest value that the median stays at or below with at least the probability `tail`.
-    pub(crate) fn low_end(&self, tail: f64) -> f64 {
-        let place = self.at_most.partition_point(|&below| below < tail);
-        self.values[place.min(self.values.len() - 1)]
-    }
-
-    /// The largest value that the median stays at or above with at least the probability `tail`.
-    pub(crate) fn high_end(&self, tail: f64) -> f64 {
-        let place = self.at_most.partition_point(|&below| 1.0 - below >= tail);
-        self.values[place.min(self.values.len() - 1)]
-    }
-
-    /// [`Self::low_end`] of this median less an independent `other`.
+    /// The smallest value that this median less an independent `other` stays at or below with at least the
+    /// probability `tail`.
     pub(crate) fn low_end_of_difference(&self, other: &Self, tail: f64) -> f64 {
         let (mut low, mut high) = self.range_of_difference(other);
         // The probability is a staircase in the difference: halve until no double lies between.
@@ -62,7 +51,8 @@ impl MedianDistribution {
         }
     }
 
-    /// [`Self::high_end`] of this median less an independent `other`.
+    /// The largest value that this median less an independent `other` stays at or above with at least the
+    /// probability `tail`.
     pub(crate) fn high_end_of_difference(&self, other: &Self, tail: f64) -> f64 {
         -other.low_end_of_difference(self, tail)
     }
@@ -184,15 +174,19 @@ mod tests {
     fn the_ends_are_mirror_images() {
         let sample = [-5.0, -2.0, -1.0, 1.0, 2.0, 5.0];
         let d = MedianDistribution::of(&sample);
-        assert_eq!(d.low_end(0.01), -d.high_end(0.01));
-        let (low, high) = (d.low_end_of_difference(&d, 0.01), d.high_end_of_difference(&d, 0.01));
-        assert!((low + high).abs() < 1e-9 && low < d.low_end(0.01), "{low} {high}");
+        let ends = |other: &MedianDistribution| {
+            (d.low_end_of_difference(other, 0.01), d.high_end_of_difference(other, 0.01))
+        };
+        let ((low, high), (alone, alone_high)) = (ends(&d), ends(&MedianDistribution::of(&[0.0])));
+        assert!((low + high).abs() < 1e-9 && (alone + alone_high).abs() < 1e-9, "{low} {high}");
+        assert!(low < alone, "{low} {alone}");
     }
 
     #[test]
     fn many_blocks_take_no_time_and_a_narrow_place() {
         let sample: Vec<f64> = (0..5000).map(f64::from).collect();
         let d = MedianDistribution::of(&sample);
-        assert!((d.low_end(0.025) - 2430.0).abs() < 5.0, "{}", d.low_end(0.025)); // 2499.5 - 1.96*sqrt(5000)/2
+        let low = d.low_end_of_difference(&MedianDistribution::of(&[0.0]), 0.025);
+        assert!((low - 2430.0).abs() < 5.0, "{low}"); // 2499.5 - 1.96*sqrt(5000)/2
     }
 }

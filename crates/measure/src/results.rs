@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::host_facts::HostFacts;
+use crate::quota::CpuQuota;
 use crate::{Failure, MetricId, MetricSpec, Trial};
 
 /// The schema of this version's results files. A reader refuses any other major version.
@@ -38,9 +39,24 @@ pub struct EnvironmentRecord {
     pub emulated: bool,
     /// Facts to show: versions, machine type, command line. Key and value.
     pub facts: Vec<(String, String)>,
+    /// The CPU quota that limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<QuotaRecord>,
     /// Why it could not be measured, or not to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+}
+
+/// The CPU quota of an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaRecord {
+    /// What it is.
+    #[serde(flatten)]
+    pub quota: CpuQuota,
+    /// Whether it is this process's own, from whoever started it: then it limits every environment.
+    pub inherited: bool,
+    /// How long trials of CPU time lasted at least, so that they saw its average, ms.
+    pub trial_ms: u64,
 }
 
 /// A metric that one environment could not give.

@@ -1,7 +1,7 @@
 //! Two runs, or two machines, side by side.
 
 use comfy_table::Cell;
-use measure::compare::{Comparison, Finding, analyse_two};
+use measure::compare::{Comparison, Finding, analyse_two, expected_by_chance};
 use measure::host_facts::HostFacts;
 use measure::{MetricSpec, Results};
 
@@ -118,9 +118,13 @@ impl<'a> Diff<'a> {
         let rows: Vec<_> = self.comparisons.iter().filter(differing).map(row).collect();
         let same = self.comparisons.len() - rows.len();
         if !rows.is_empty() {
-            canvas.columns(&["what", "where", "slowdown [95 %]"].map(String::from), rows);
+            canvas.columns(&["what", "where", "slowdown [≥ 95 %]"].map(String::from), rows);
         }
-        canvas.paragraph(&format!("{same} of {} show no difference", self.comparisons.len()));
+        canvas.paragraph(&format!(
+            "{same} of {} show no difference; by chance at most {:.1} on average would show one",
+            self.comparisons.len(),
+            expected_by_chance(&self.comparisons)
+        ));
         if emulated {
             canvas.item(EMULATED_MARK, EMULATED_MEANING);
         }

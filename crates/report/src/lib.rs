@@ -11,6 +11,7 @@
 pub mod diff;
 pub mod gate;
 pub mod html;
+mod in_short;
 mod plot;
 mod published;
 pub mod terminal;

@@ -232,5 +232,7 @@ pub(crate) fn plan(results: &Results) -> String {
     } else {
         format!("trials of {trial}, wake-up trials of {wakeup}")
     };
-    format!("{} starts of every environment × {} rounds; {lengths}", plan.blocks, plan.rounds)
+    // Rounds of one start share its luck: only starts are independent.
+    let starts = "fresh starts of every environment, the blocks of all intervals";
+    format!("{} {starts}; {} rounds in each; {lengths}", plan.blocks, plan.rounds)
 }

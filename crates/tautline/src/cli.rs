@@ -56,7 +56,8 @@ pub struct Compare {
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
 
-    /// Starts of every environment; from 6 on there are 95 % intervals [default: 6 quick, 10 otherwise].
+    /// Fresh starts of every environment; from 6 on there are intervals, of at least 95 % [default: 6 quick, 10
+    /// otherwise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub blocks: Option<u32>,
 
@@ -84,7 +85,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Limits on figures or ratios; exit code 3 where one is missed.
+    /// Limits on figures or ratios; exit code 3 where one fails.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 
@@ -309,7 +310,7 @@ pub struct Report {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Limits on figures or ratios; exit code 3 where one is missed.
+    /// Limits on figures or ratios; exit code 3 where one fails.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 }

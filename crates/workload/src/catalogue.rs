@@ -38,6 +38,16 @@ pub struct Entry {
     pub(crate) work: Work,
 }
 
+impl Entry {
+    /// On how many CPUs a trial works that is given so many: the first ones.
+    pub fn cpus_used(&self, given: usize) -> usize {
+        match self.work {
+            Work::Compute { cores: Cores::All, .. } => given,
+            _ => self.cpus_needed.min(given),
+        }
+    }
+}
+
 /// All metrics of a profile, in the order in which they are shown.
 pub fn catalogue(profile: Profile) -> Vec<Entry> {
     let mut entries = Vec::new();

@@ -6,8 +6,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use measure::Failure;
+use measure::quota::CpuQuota;
 
-use super::{AGENT, QUOTA_PERIOD_US, Settings, Undo};
+use super::{AGENT, Settings, Undo, cpu_quota};
 use crate::janitor::Leftover;
 use crate::{Running, Start, host};
 
@@ -38,11 +39,10 @@ pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> R
         let inside = inside.trim_start_matches('/');
         config += &format!("lxc.mount.entry = {} {inside} none bind,ro,create=file 0 0\n", file.display());
     }
-    if let Some(quota) = settings.cpu_quota {
-        let quota_us = (quota * QUOTA_PERIOD_US as f64).round();
+    if let Some(CpuQuota { quota_us, period_us }) = settings.cpu_quota.map(cpu_quota) {
         config += &format!(
-            "lxc.cgroup.cpu.cfs_period_us = {QUOTA_PERIOD_US}\nlxc.cgroup.cpu.cfs_quota_us = {quota_us}\n\
-             lxc.cgroup2.cpu.max = {quota_us} {QUOTA_PERIOD_US}\n"
+            "lxc.cgroup.cpu.cfs_period_us = {period_us}\nlxc.cgroup.cpu.cfs_quota_us = {quota_us}\n\
+             lxc.cgroup2.cpu.max = {quota_us} {period_us}\n"
         );
     }
     let file = folder.join("config");
@@ -58,5 +58,5 @@ pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> R
     command.args(["--name", &id, "--lxcpath"]).arg(&folder).arg("--rcfile").arg(&file).arg("--");
     command.arg(AGENT).args(&start.agent.arguments);
     let running = host::spawn_with_pipes(command, "the LXC container", "see what lxc-execute said")?;
-    Ok(running.with_clean_up(Box::new(move || drop(undo))))
+    Ok(running.in_cgroup(id).with_clean_up(Box::new(move || drop(undo))))
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+use measure::quota::{CpuQuota, short_period, tick};
 use measure::{EnvironmentKind, Failure};
 
 use crate::janitor::Leftover;
@@ -56,9 +57,11 @@ pub struct Container {
 /// Where the agent lies inside.
 const AGENT: &str = "/tautline";
 
-/// The period of the CPU quota. Short, so that a trial of some tens of milliseconds sees the average and not
-/// one stretch of running or waiting.
-const QUOTA_PERIOD_US: u64 = 5_000;
+/// The quota that so many CPUs are, in a period as short as is of use.
+fn cpu_quota(cpus: f64) -> CpuQuota {
+    let period_us = short_period(tick()).as_micros() as u64;
+    CpuQuota { quota_us: (cpus * period_us as f64).round() as u64, period_us }
+}
 
 const INSTALL: &str = "install crun or runc (`make setup` does)";
 
@@ -105,11 +108,7 @@ impl Environment for Container {
     }
 
     fn facts(&self) -> Vec<(String, String)> {
-        let mut facts = vec![("runtime".into(), self.version.clone())];
-        if let Some(quota) = self.settings.cpu_quota {
-            facts.push(("CPU quota".into(), format!("{quota} CPUs")));
-        }
-        facts
+        vec![("runtime".into(), self.version.clone())]
     }
 
     fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {

@@ -51,7 +51,7 @@ pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> R
     }
     command.arg("run").arg("--bundle").arg(&bundle).arg(&id);
     let running = host::spawn_with_pipes(command, "the container", "see what the runtime said")?;
-    Ok(running.with_clean_up(Box::new(move || drop(undo))))
+    Ok(running.in_cgroup(id).with_clean_up(Box::new(move || drop(undo))))
 }
 
 /// A folder with an empty root file system; everything in it is mounted at the start.

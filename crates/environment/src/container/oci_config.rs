@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use super::{AGENT, QUOTA_PERIOD_US, Settings};
+use super::{AGENT, Settings, cpu_quota};
 use crate::{Start, spawn};
 
 pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {
@@ -25,9 +25,9 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
     } else {
         namespaces.push(json!({"type": "cgroup"}));
         let mut cpu = json!({ "cpus": cpus, "mems": memory_nodes() });
-        if let Some(quota) = settings.cpu_quota {
-            cpu["period"] = json!(QUOTA_PERIOD_US);
-            cpu["quota"] = json!((quota * QUOTA_PERIOD_US as f64).round() as i64);
+        if let Some(quota) = settings.cpu_quota.map(cpu_quota) {
+            cpu["period"] = json!(quota.period_us);
+            cpu["quota"] = json!(quota.quota_us);
         }
         if let Some((runtime_us, period_us)) = realtime_share() {
             cpu["realtimeRuntime"] = json!(runtime_us);

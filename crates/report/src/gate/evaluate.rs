@@ -1,7 +1,7 @@
 //! One limit against one run.
 
-use measure::compare::{Analysis, Summary};
-use measure::{EnvironmentRecord, MetricSpec, Results, Unit};
+use measure::compare::{self, Analysis, Summary};
+use measure::{EnvironmentRecord, MetricSpec, Results, Unit, bootstrap};
 
 use super::{Bound, GateOutcome, GateVerdict, Limit, Statistic, glob};
 
@@ -23,12 +23,25 @@ pub(super) fn limit(limit: &Limit, results: &Results, analysis: &Analysis) -> Ve
     }
     let environments: Vec<&EnvironmentRecord> = match &limit.environment {
         Some(name) => results.environments.iter().filter(|e| e.name == *name).collect(),
-        // The base has no slowdown against itself.
-        None if matches!(limit.bound, Bound::MaxSlowdown(_)) => results.environments.iter().skip(1).collect(),
+        // The base is not compared to itself.
+        None if matches!(limit.bound, Bound::MaxSlowdown(_) | Bound::NoDifference(_)) => {
+            results.environments.iter().skip(1).collect()
+        }
         None => results.environments.iter().collect(),
     };
     if environments.is_empty() {
         return unmatched(limit.environment.clone(), "no such environment in this run");
+    }
+    if let Bound::NoDifference(significance) = limit.bound {
+        let outcome = |environment: &EnvironmentRecord| GateOutcome {
+            limit: limit.clone(),
+            metric: limit.metric.clone(),
+            environment: Some(environment.name.clone()),
+            unit: None,
+            emulated: environment.emulated,
+            verdict: differences(&limit.metric, significance, environment, results),
+        };
+        return environments.into_iter().map(outcome).collect();
     }
     let places = metrics.iter().flat_map(|spec| environments.iter().map(move |e| (*spec, *e)));
     places
@@ -43,9 +56,30 @@ pub(super) fn limit(limit: &Limit, results: &Results, analysis: &Analysis) -> Ve
         .collect()
 }
 
+fn differences(
+    pattern: &str,
+    significance: f64,
+    environment: &EnvironmentRecord,
+    results: &Results,
+) -> GateVerdict {
+    let found =
+        compare::more_than_chance(results, &environment.name, |id| glob::matches(pattern, id.as_str()));
+    match found {
+        None => GateVerdict::NotMeasured(environment.failure.as_ref().map_or_else(
+            || format!("no metric has the {} starts that an interval takes", bootstrap::MIN_BLOCKS),
+            ToString::to_string,
+        )),
+        Some(found) if found.least_p_value > significance => {
+            GateVerdict::NotMeasured("so few starts cannot tell: give more --blocks".into())
+        }
+        Some(found) => GateVerdict::Differences(found, found.p_value > significance),
+    }
+}
+
 fn unit(bound: Bound, spec: &MetricSpec) -> Option<Unit> {
     match bound {
-        Bound::MaxSlowdown(_) | Bound::Max(Statistic::Missed, _) | Bound::Min(Statistic::Missed, _) => None,
+        Bound::MaxSlowdown(_) | Bound::NoDifference(_) => None,
+        Bound::Max(Statistic::Missed, _) | Bound::Min(Statistic::Missed, _) => None,
         Bound::Max(..) | Bound::Min(..) => Some(spec.unit.clone()),
     }
 }
@@ -65,6 +99,7 @@ fn judge(
             Some(comparison) => Ok((comparison.slowdown, comparison.interval)),
             None => Err("it has no ratio to the base environment".to_owned()),
         },
+        Bound::NoDifference(_) => Err("it is about all metrics together".to_owned()),
         Bound::Max(statistic, _) | Bound::Min(statistic, _) => {
             figure(statistic, summary).map(|figure| (figure, None)).ok_or_else(|| {
                 format!("{statistic} needs a metric that times every event, and this one does not")
@@ -79,8 +114,9 @@ fn judge(
     let held = match bound {
         Bound::MaxSlowdown(most) | Bound::Max(_, most) => figure <= most,
         Bound::Min(_, least) => figure >= least,
+        Bound::NoDifference(_) => false,
     };
-    if held { GateVerdict::Held { figure, interval } } else { GateVerdict::Missed { figure, interval } }
+    if held { GateVerdict::Held { figure, interval } } else { GateVerdict::Failed { figure, interval } }
 }
 
 fn figure(statistic: Statistic, summary: &Summary) -> Option<f64> {
@@ -104,7 +140,7 @@ fn why_absent(spec: &MetricSpec, environment: &EnvironmentRecord, results: &Resu
 mod tests {
     use super::super::Gate;
     use super::*;
-    use measure::{compare, example};
+    use measure::example;
 
     fn outcomes(limit: &str) -> Vec<GateOutcome> {
         let results = example::results();
@@ -126,7 +162,7 @@ mod tests {
         let found = analysis.comparison(&measure::MetricId::new("os.syscall"), "container").unwrap();
         let (low, _) = found.interval.unwrap();
         assert!(low < found.slowdown);
-        // A limit inside the interval, below the estimate: missed.
+        // A limit inside the interval, below the estimate: failed.
         let between = (low + found.slowdown) / 2.0;
         assert!(!held(&format!("metric='os.syscall'\nenvironment='container'\nmax_slowdown={between}")));
         assert!(held(&format!(
@@ -148,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_or_matches_nothing_is_missed_and_says_why() {
+    fn what_was_not_measured_or_matches_nothing_fails_and_says_why() {
         for (limit, why) in [
             ("metric='os.sycall'\nmax=1e9", "no metric"),
             ("metric='os.syscall'\nenvironment='vmm'\nmax=1e9", "no such environment"),
@@ -169,5 +205,45 @@ mod tests {
         let names: Vec<_> = outcomes.iter().map(|o| (o.environment.as_deref().unwrap(), o.held())).collect();
         assert_eq!(names, [("container", true), ("vm", true), ("lxc", false)]);
         assert!(outcomes[1].to_string().contains(crate::EMULATED_MARK), "{}", outcomes[1]);
+    }
+
+    /// The example's host, measured twice: the second time `slowed` by so much in every metric.
+    fn like_the_host(blocks: u32, slowed: f64) -> Results {
+        let mut results = example::results();
+        let name = results.environments[1].name.clone();
+        results.trials.retain(|trial| trial.environment == "host" && trial.block == 0);
+        let first = std::mem::take(&mut results.trials);
+        let mut state = 1u64;
+        for (block, trial) in (0..blocks).flat_map(|block| first.iter().map(move |trial| (block, trial))) {
+            for (environment, factor) in [("host", 1.0), (name.as_str(), slowed)] {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let mut trial = measure::Trial { block, environment: environment.into(), ..trial.clone() };
+                trial.outcome.value *= factor * (1.0 + 0.1 * (state >> 40) as f64 / (1u64 << 24) as f64);
+                results.trials.push(trial);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn no_difference_allows_what_chance_makes_and_no_more() {
+        let words = |blocks: u32, slowed: f64| {
+            let results = like_the_host(blocks, slowed);
+            let gate = "[[limit]]\nmetric='*'\nenvironment='container'\nno_difference=0.005\n";
+            let outcomes = Gate::parse(gate).unwrap().evaluate(&results, &compare::analyse(&results));
+            assert_eq!(outcomes.len(), 1, "one for all metrics together");
+            (outcomes[0].held(), outcomes[0].to_string())
+        };
+        let (held, text) = words(12, 1.0);
+        assert!(
+            held && text.contains("of 76 metrics of * in container differ, by chance about 2.9"),
+            "{text}"
+        );
+        let (held, text) = words(12, 1.2);
+        assert!(!held && text.starts_with("FAILED: 76 of 76"), "{text}");
+        let (held, text) = words(6, 1.2);
+        assert!(!held && text.contains("more --blocks"), "{text}");
+        let (held, text) = words(5, 1.0);
+        assert!(!held && text.contains("6 starts"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Limits that a user sets on a run: held, missed, or not measured, which counts as missed.
+//! Limits that a user sets on a run: held, failed, or not measured, which counts as failed.
 //!
 //! A gate is a TOML file:
 //!
@@ -12,14 +12,22 @@
 //! metric = "wakeup.idle"
 //! statistic = "p99"          # median (if left out), p99, p999, max; missed counts events
 //! max = 50000                # or `min`; in the metric's unit, here ns
+//!
+//! [[limit]]
+//! metric = "*"
+//! environment = "host-2"
+//! no_difference = 0.005      # from the base, beyond what chance explains; fails by chance in at most 0.5 % of runs
 //! ```
 //!
-//! **The rule is the point estimate.** A slowdown limit is missed when the measured ratio exceeds it, even if
+//! **The rule is the point estimate.** A slowdown limit fails when the measured ratio exceeds it, even if
 //! the low end of its interval does not. Judging by the low end would let a limit be held by measuring badly:
 //! the fewer the starts and the louder the machine, the wider the interval and the easier the pass. A gate
 //! must not reward noise, so the interval is shown with the outcome and does not excuse it.
 //!
-//! A limit that no metric or environment of the run matches counts as missed: a gate that checks nothing is a
+//! `no_difference` is about all the metrics that it names together: some of them are found to differ by chance, and
+//! [`measure::label_exchange`] says whether more are than chance explains.
+//!
+//! A limit that no metric or environment of the run matches counts as failed: a gate that checks nothing is a
 //! spelling mistake, not a success.
 
 mod evaluate;
@@ -30,6 +38,7 @@ use std::fmt;
 
 use measure::Unit;
 use measure::compare::Analysis;
+use measure::label_exchange::LabelExchange;
 
 pub use parse::GateError;
 
@@ -61,6 +70,8 @@ pub enum Bound {
     Max(Statistic, f64),
     /// A statistic, not to be fallen short of, in the metric's unit.
     Min(Statistic, f64),
+    /// No more differences from the base than chance explains, at this significance.
+    NoDifference(f64),
 }
 
 /// What of a metric is limited.
@@ -107,13 +118,15 @@ pub enum GateVerdict {
         interval: Option<(f64, f64)>,
     },
     /// The figure is not within the limit.
-    Missed {
+    Failed {
         /// The figure.
         figure: f64,
         /// Its interval, of slowdowns.
         interval: Option<(f64, f64)>,
     },
-    /// There is no figure, and why: counts as missed.
+    /// How the metrics together differ from the base, and whether by no more than chance.
+    Differences(LabelExchange, bool),
+    /// There is no figure, and why: counts as failed.
     NotMeasured(String),
 }
 
@@ -137,12 +150,13 @@ impl Gate {
 impl GateOutcome {
     /// Whether the limit was held.
     pub fn held(&self) -> bool {
-        matches!(self.verdict, GateVerdict::Held { .. })
+        matches!(self.verdict, GateVerdict::Held { .. } | GateVerdict::Differences(_, true))
     }
 
     fn figure(&self, figure: f64) -> String {
         match (&self.limit.bound, &self.unit) {
             (Bound::MaxSlowdown(_), _) => units::factor(figure),
+            (Bound::NoDifference(_), _) => percent(figure),
             (_, Some(unit)) => units::value(figure, unit),
             (_, None) => format!("{figure}"),
         }
@@ -161,23 +175,40 @@ impl fmt::Display for Statistic {
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{} %", units::significant(share * 100.0))
+}
+
 impl fmt::Display for GateOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, side, bound) = match self.limit.bound {
             Bound::MaxSlowdown(bound) => ("slowdown".to_owned(), "at most", bound),
             Bound::Max(statistic, bound) => (statistic.to_string(), "at most", bound),
             Bound::Min(statistic, bound) => (statistic.to_string(), "at least", bound),
+            Bound::NoDifference(bound) => ("no difference".to_owned(), "significance", bound),
         };
         let place = self.environment.as_ref().map(|name| format!(" in {name}")).unwrap_or_default();
         let mark = if self.emulated { EMULATED_MARK } else { "" };
         let (verdict, figure) = match &self.verdict {
             GateVerdict::Held { figure, interval } => ("held", (figure, interval)),
-            GateVerdict::Missed { figure, interval } => ("MISSED", (figure, interval)),
+            GateVerdict::Failed { figure, interval } => ("FAILED", (figure, interval)),
+            GateVerdict::Differences(found, held) => {
+                let LabelExchange { metrics, differing, expected, p_value, .. } = found;
+                return write!(
+                    f,
+                    "{}: {differing} of {metrics} metrics of {}{place} differ{mark}, by chance about {expected:.1}; \
+                     chance makes as much difference in {} of runs, limit more than {} %",
+                    if *held { "held" } else { "FAILED" },
+                    self.metric,
+                    percent(*p_value),
+                    bound * 100.0
+                );
+            }
             GateVerdict::NotMeasured(why) => {
                 let bound = self.figure(bound);
                 return write!(
                     f,
-                    "MISSED: {what} of {}{place}, limit {side} {bound}: not measured: {why}",
+                    "FAILED: {what} of {}{place}, limit {side} {bound}: not measured: {why}",
                     self.metric
                 );
             }

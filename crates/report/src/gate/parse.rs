@@ -36,13 +36,14 @@ struct Written {
     max_slowdown: Option<f64>,
     max: Option<f64>,
     min: Option<f64>,
+    no_difference: Option<f64>,
 }
 
 pub(super) fn parse(text: &str) -> Result<Gate, GateError> {
     let file: File = toml::from_str(text).map_err(|error| GateError {
         line: line_of(text, error.span()),
         what: error.message().trim().replace('\n', ", "),
-        remedy: "write [[limit]] tables with metric and one of max_slowdown, max, min; \
+        remedy: "write [[limit]] tables with metric and one of max_slowdown, max, min, no_difference; \
                  environment and statistic (median, p99, p999, max, missed) if needed"
             .into(),
     })?;
@@ -61,11 +62,26 @@ pub(super) fn parse(text: &str) -> Result<Gate, GateError> {
     Ok(Gate { limits: limits.collect::<Result<_, _>>()? })
 }
 
+const MORE_THAN_ONE: (&str, &str) = ("it limits more than one thing", "write a [[limit]] for each");
+
 fn limit(written: Written) -> Result<Limit, (&'static str, &'static str)> {
     if written.metric.is_empty() {
         return Err(("the metric has no name", "give a metric's name, or a pattern such as \"os.*\""));
     }
     let statistic = written.statistic.unwrap_or(Statistic::Median);
+    if let Some(significance) = written.no_difference {
+        let alone = (written.max_slowdown, written.max, written.min) == (None, None, None);
+        return match significance {
+            _ if !alone => Err(MORE_THAN_ONE),
+            _ if written.statistic.is_some() => Err(("a difference is of medians", "leave `statistic` out")),
+            s if s > 0.0 && s < 1.0 => Ok(Limit {
+                metric: written.metric,
+                environment: written.environment,
+                bound: Bound::NoDifference(significance),
+            }),
+            _ => Err(("no_difference is not between 0 and 1", "give a share of runs such as 0.01")),
+        };
+    }
     let bound = match (written.max_slowdown, written.max, written.min) {
         (Some(_), None, None) if written.statistic.is_some_and(|s| s != Statistic::Median) => {
             return Err(("a slowdown is of medians", "leave `statistic` out, or limit it with `max`"));
@@ -77,11 +93,14 @@ fn limit(written: Written) -> Result<Limit, (&'static str, &'static str)> {
         (None, Some(bound), None) => Bound::Max(statistic, bound),
         (None, None, Some(bound)) => Bound::Min(statistic, bound),
         (None, None, None) => {
-            return Err(("it limits nothing", "add one of max_slowdown, max, min"));
+            return Err(("it limits nothing", "add one of max_slowdown, max, min, no_difference"));
         }
-        _ => return Err(("it limits more than one thing", "write a [[limit]] for each")),
+        _ => return Err(MORE_THAN_ONE),
     };
-    let (Bound::MaxSlowdown(figure) | Bound::Max(_, figure) | Bound::Min(_, figure)) = bound;
+    let (Bound::MaxSlowdown(figure)
+    | Bound::Max(_, figure)
+    | Bound::Min(_, figure)
+    | Bound::NoDifference(figure)) = bound;
     if !figure.is_finite() {
         return Err(("the limit is not a finite number", "give a number in the metric's unit"));
     }
@@ -101,7 +120,8 @@ mod tests {
     fn a_full_file_reads_as_written() {
         let gate = parse(
             "# ours\n[[limit]]\nmetric = \"os.*\"\nenvironment = \"vm\"\nmax_slowdown = 2\n\n\
-             [[limit]]\nmetric = \"wakeup.idle\"\nstatistic = \"p999\"\nmax = 50e3\n",
+             [[limit]]\nmetric = \"wakeup.idle\"\nstatistic = \"p999\"\nmax = 50e3\n\
+             [[limit]]\nmetric = \"*\"\nenvironment = \"host-2\"\nno_difference = 0.005\n",
         )
         .unwrap();
         let limit = |metric: &str, environment: Option<&str>, bound| Limit {
@@ -114,6 +134,7 @@ mod tests {
             [
                 limit("os.*", Some("vm"), Bound::MaxSlowdown(2.0)),
                 limit("wakeup.idle", None, Bound::Max(Statistic::P999, 50_000.0)),
+                limit("*", Some("host-2"), Bound::NoDifference(0.005)),
             ]
         );
     }
@@ -126,6 +147,8 @@ mod tests {
             ("\n[[limit]]\nmetric = \"a\"\nmax = 1\nmin = 1\n", 2, "more than one"),
             ("[[limit]]\nmetric = \"a\"\nmax = 1\n[[limit]]\nmetric = \"b\"\nmaximum = 2\n", 6, "maximum"),
             ("[[limit]]\nmetric = \"a\"\nmax = nan\n", 1, "finite"),
+            ("[[limit]]\nmetric = \"a\"\nno_difference = 5\n", 1, "between 0 and 1"),
+            ("[[limit]]\nmetric = \"a\"\nno_difference = 0.01\nmax = 1\n", 1, "more than one"),
             ("[[limit]]\nmetric = \"a\"\nmax_slowdown = 0\n", 1, "above 0"),
             ("[[limit]]\nmetric = \"a\"\nstatistic = \"p99\"\nmax_slowdown = 2\n", 1, "medians"),
             ("[[limit]]\nmetric = \"a\"\nmax = 1\nstatistic = \"p98\"\n", 4, "p98"),

@@ -16,7 +16,8 @@ pub(super) fn section(view: &View) -> Markup {
             ul class="plain" {
                 li {
                     (view.analysis.discarded) " of " (view.results.trials.len()) " trials discarded as noisy and repeated; "
-                    (view.analysis.noisy) " kept although noisy"
+                    (view.analysis.noisy) " kept although noisy; of these, " (view.analysis.disturbed_discarded) " and "
+                    (view.analysis.disturbed_noisy) " on a core whose SMT sibling was at work"
                 }
                 @for ((environment, remark), metrics) in remarks {
                     li { strong { (units::text(environment)) } ": " (units::text(remark)) " (" (metrics) " metrics)" }

@@ -6,11 +6,11 @@ use crate::gate::GateOutcome;
 use crate::units;
 
 pub(super) fn section(outcomes: &[GateOutcome]) -> Markup {
-    let missed = outcomes.iter().filter(|outcome| !outcome.held()).count();
+    let failed = outcomes.iter().filter(|outcome| !outcome.held()).count();
     html! {
         @if !outcomes.is_empty() {
             section {
-                h2 { "Gate: " @if missed == 0 { "all " (outcomes.len()) " limits held" } @else { (missed) " of " (outcomes.len()) " limits missed" } }
+                h2 { "Gate: " @if failed == 0 { "all " (outcomes.len()) " limits held" } @else { (failed) " of " (outcomes.len()) " limits failed" } }
                 ul class="plain" {
                     @for outcome in outcomes {
                         li class=(if outcome.held() { "faster" } else { "slower" }) { (units::text(&outcome.to_string())) }

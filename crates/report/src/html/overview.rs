@@ -33,6 +33,7 @@ pub(super) fn section(view: &View) -> Markup {
             }
             @if results.environments.is_empty() { p class="warning" { "No environment was measured." } }
             @else { (super::scrolling(environments(view))) }
+            ul class="plain" { @for line in crate::in_short::lines(view) { li { (line) } } }
         }
     }
 }

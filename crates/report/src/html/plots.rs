@@ -82,7 +82,7 @@ pub(super) fn ratios(view: &View) -> Markup {
         section {
             h2 { "Slowdown against " (units::text(&base.name)) }
             p {
-                "Times the cost of " (units::text(&base.name)) ", logarithmic: right of the line is worse. A whisker is the 95 % interval over the "
+                "Times the cost of " (units::text(&base.name)) ", logarithmic: right of the line is worse. A whisker is the interval (at least 95 %) over the "
                 "starts of the environments; one that crosses the line shows no difference. Worst first; "
                 "an emulated CPU only orders what the others leave equal."
             }

@@ -92,7 +92,7 @@ fn table(diff: &Diff) -> Markup {
             summary { "All " (diff.comparisons.len()) " comparisons" }
             (super::scrolling(html! {
                 table {
-                    thead { tr { th scope="col" { "what" } th scope="col" { "where" } th scope="col" { "slowdown [95 %]" } } }
+                    thead { tr { th scope="col" { "what" } th scope="col" { "where" } th scope="col" { "slowdown [≥ 95 %]" } } }
                     tbody {
                         @for comparison in &diff.comparisons {
                             tr {

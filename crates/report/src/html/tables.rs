@@ -10,7 +10,7 @@ use crate::{EMULATED_MARK, units};
 use super::scrolling;
 
 pub(super) const EXPLANATION: &str = "Median over all accepted trials ± half the distance between the quartiles; \
-    slowdown with its 95 % interval over the starts, or that no difference was shown. ! marks figures with noisy trials among them.";
+    slowdown with its interval (at least 95 %) over the starts, or that no difference was shown. ! marks figures with noisy trials among them.";
 
 pub(super) fn group(view: &View, group: Group) -> Markup {
     let (rows, distributions, curves) = (view.rows(group), view.distributions(group), view.curves(group));
@@ -39,7 +39,7 @@ fn plain(view: &View, rows: &[Row]) -> Markup {
                 th scope="col" { "what" }
                 @for (place, environment) in view.environments.iter().enumerate() {
                     th scope="col" { (environment_name(environment)) }
-                    @if !is_base(view, place) { th scope="col" { "slowdown [95 %]" } }
+                    @if !is_base(view, place) { th scope="col" { "slowdown [≥ 95 %]" } }
                 }
             } }
             tbody {
@@ -106,7 +106,7 @@ fn tails(view: &View, rows: &[Row]) -> Markup {
         table {
             caption { "beyond max: with none of n samples above it, the share above the maximum is below 3/n (95 %)." }
             thead { tr {
-                @for head in ["what", "where", "min", "median", "p99", "p99.9", "max", "samples", "watched", "missed", "beyond max", "median's slowdown [95 %]"] {
+                @for head in ["what", "where", "min", "median", "p99", "p99.9", "max", "samples", "watched", "missed", "beyond max", "median's slowdown [≥ 95 %]"] {
                     th scope="col" { (head) }
                 }
             } }

@@ -19,7 +19,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
     let head = ["what", "where", "min", "median", "p99", "max", "samples", "missed", "beyond max"];
     let head: Vec<String> = head.map(String::from).into();
     let mut with_findings = head.clone();
-    with_findings.push("median's slowdown [95 %]".into());
+    with_findings.push("median's slowdown [≥ 95 %]".into());
     let all = || lines(view, rows);
     let plain = all().into_iter().map(|(line, _)| line).collect();
     let full = all()

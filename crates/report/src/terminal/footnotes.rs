@@ -14,10 +14,13 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View) {
     canvas.item(
         "-",
         &format!(
-            "{} of {} trials discarded as noisy and repeated; {} kept although noisy (marked !)",
+            "{} of {} trials discarded as noisy and repeated; {} kept although noisy (marked !); of these, {} and {} on \
+             a core whose SMT sibling was at work",
             analysis.discarded,
             view.results.trials.len(),
-            analysis.noisy
+            analysis.noisy,
+            analysis.disturbed_discarded,
+            analysis.disturbed_noisy
         ),
     );
     for ((environment, remark), metrics) in view.remarks() {

@@ -42,7 +42,7 @@ fn side_by_side(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
     for (place, environment) in view.environments.iter().enumerate() {
         head.push(environment_name(environment));
         if !is_base(view, place) {
-            head.push("slowdown [95 %]".into());
+            head.push("slowdown [≥ 95 %]".into());
         }
     }
     let line = |row: &Row| {
@@ -88,5 +88,5 @@ fn listed(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
             lines.push(vec![Text::new(figure), beside.unwrap_or_else(|| Text::new(""))]);
         }
     }
-    (vec!["what".into(), "slowdown [95 %]".into()], lines)
+    (vec!["what".into(), "slowdown [≥ 95 %]".into()], lines)
 }

@@ -64,8 +64,8 @@ fn parse(text: &str) -> Result<Vec<External>, String> {
 }
 
 impl External {
-    /// The job it is.
-    pub fn job(&self) -> Job {
+    /// The job it is, on so many CPUs.
+    pub fn job(&self, cpus: usize) -> Job {
         let limit = Duration::from_secs(self.limit_s);
         let (command, pattern) = (self.command.clone(), self.pattern.clone());
         let timeout_ms = self.limit_s.saturating_mul(1000);
@@ -79,7 +79,7 @@ impl External {
                 curve: None,
             },
             how: How::Agent {
-                request: Box::new(move |cpus| {
+                request: Box::new(move |cpus, _| {
                     Request::External(ExternalJob {
                         command: command.clone(),
                         pattern: pattern.clone(),
@@ -88,7 +88,9 @@ impl External {
                     })
                 }),
                 budget: limit,
+                sees_quota: false,
             },
+            cpus_used: cpus,
         }
     }
 }

@@ -19,16 +19,20 @@ pub struct Job {
     pub spec: MetricSpec,
     /// How it is measured.
     pub how: How,
+    /// On how many of the run's CPUs it works: the first ones.
+    pub cpus_used: usize,
 }
 
 /// Ways to measure.
 pub enum How {
     /// The agent does it.
     Agent {
-        /// What is asked of it, given the CPUs as the environment numbers them.
-        request: Box<dyn Fn(Vec<usize>) -> Request>,
+        /// What is asked of it, given the CPUs as the environment numbers them and the time.
+        request: Box<dyn Fn(Vec<usize>, Duration) -> Request>,
         /// The time it is given; the limit for its answer follows from it.
         budget: Duration,
+        /// Whether it is given more where a CPU quota needs it to be seen.
+        sees_quota: bool,
     },
     /// cyclictest on the host, in alternation with the agent's job of the same kind.
     Cyclictest(Duration),
@@ -87,18 +91,26 @@ fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> 
             BudgetKind::Wakeup => plan.wakeup_ms,
         };
         let metric = entry.spec.id.clone();
-        let request = Box::new(move |cpus| Request::Run { metric: metric.clone(), budget_ms, cpus });
+        let request = Box::new(move |cpus, budget: Duration| Request::Run {
+            metric: metric.clone(),
+            budget_ms: budget.as_millis() as u64,
+            cpus,
+        });
+        let cpus_used = entry.cpus_used(plan.cpus.len());
+        let sees_quota = entry.budget == BudgetKind::Trial;
         let cross = (cross_check && entry.spec.id.as_str() == cross_check::METRIC).then(|| Job {
             spec: cross_check::spec(&entry.spec),
             how: How::Cyclictest(Duration::from_millis(budget_ms)),
+            cpus_used,
         });
         jobs.push(Job {
             spec: entry.spec,
-            how: How::Agent { request, budget: Duration::from_millis(budget_ms) },
+            how: How::Agent { request, budget: Duration::from_millis(budget_ms), sees_quota },
+            cpus_used,
         });
         jobs.extend(cross);
     }
-    jobs.extend(externals.iter().map(External::job));
+    jobs.extend(externals.iter().map(|external| external.job(plan.cpus.len())));
     jobs
 }
 

@@ -1,5 +1,6 @@
 //! `tautline compare`: plan, prove the environments, measure in turns, show.
 
+mod cores;
 mod cross_check;
 mod external;
 mod layout;

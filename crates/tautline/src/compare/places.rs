@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use environment::channel::{ChannelError, INTERRUPTED};
 use environment::{Agent, Environment, Janitor, Running, Start};
-use measure::{EnvironmentKind, EnvironmentRecord, Failure, Results};
+use measure::quota::{CpuCgroup, Throttling, tick};
+use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord, Results};
 use workload::protocol::{AgentFacts, Reply, Request};
 
 use super::layout::Layout;
@@ -39,6 +40,9 @@ pub struct Place {
     lives: u32,
     /// The CPUs to work on, as the environment numbers them.
     cpus: Vec<usize>,
+    /// Of the agent that runs.
+    cgroup: CpuCgroup,
+    quota: Option<QuotaRecord>,
 }
 
 /// All environments that could be proven.
@@ -74,6 +78,7 @@ impl<'a> Places<'a> {
                 accelerator: String::new(),
                 emulated: false,
                 facts: Vec::new(),
+                cpu_quota: None,
                 failure: None,
             };
             match spec.prove(&start) {
@@ -87,7 +92,17 @@ impl<'a> Places<'a> {
                         EnvironmentKind::Vm => (0..cpus.len()).collect(),
                     };
                     let name = name.clone();
-                    places.push(Place { index, name, environment, running: None, lives: LIVES, cpus });
+                    let (running, cgroup, quota) = (None, CpuCgroup::default(), None);
+                    places.push(Place {
+                        index,
+                        name,
+                        environment,
+                        running,
+                        lives: LIVES,
+                        cpus,
+                        cgroup,
+                        quota,
+                    });
                 }
                 Err(failure) => {
                     progress.note(&lost(name, &failure));
@@ -126,6 +141,9 @@ impl<'a> Places<'a> {
                         None => record.facts.push((key, value)),
                     }
                 }
+                place.cgroup = running.cpu_cgroup();
+                place.quota = quota(&place.cgroup, results.plan.trial_ms);
+                results.environments[place.index].cpu_quota = place.quota;
                 place.running = Some(running);
                 true
             }
@@ -157,8 +175,24 @@ impl Place {
         }
     }
 
+    /// How long a trial on so many CPUs lasts that would last `budget`: a CPU quota is seen by a longer one only.
+    /// One that this process itself is under is as much in the base's figures, and only named.
+    pub fn stretched(&self, budget: Duration, cpus_used: usize) -> Duration {
+        match self.quota {
+            Some(QuotaRecord { quota, inherited: false, trial_ms }) if quota.cpus() < cpus_used as f64 => {
+                budget.max(Duration::from_millis(trial_ms))
+            }
+            _ => budget,
+        }
+    }
+
+    /// How often its CPU quota was used up until now.
+    pub fn throttling(&self) -> Throttling {
+        self.quota.map(|_| self.cgroup.throttling()).unwrap_or_default()
+    }
+
     /// Asks the agent, and waits for up to `limit`.
-    pub fn ask(&mut self, request: &dyn Fn(Vec<usize>) -> Request, limit: Duration) -> Answer {
+    pub fn ask(&mut self, request: impl FnOnce(Vec<usize>) -> Request, limit: Duration) -> Answer {
         let request = request(self.cpus.clone());
         let Some(running) = self.running.as_mut() else {
             return Answer::Lost(Failure::new("asking the agent", "it does not run", "see the reason above"));
@@ -192,6 +226,18 @@ impl Place {
         progress.note(&lost(&self.name, &failure));
         results.environments[self.index].failure = Some(failure);
     }
+}
+
+/// The quota of a cgroup, and how long trials must last to see it.
+fn quota(cgroup: &CpuCgroup, trial_ms: u64) -> Option<QuotaRecord> {
+    let quota = cgroup.quota()?;
+    let inherited = CpuCgroup::own().quota() == Some(quota);
+    let least_ms = quota.least_trial(tick()).as_millis() as u64;
+    Some(QuotaRecord {
+        quota,
+        inherited,
+        trial_ms: if inherited { trial_ms } else { trial_ms.max(least_ms) },
+    })
 }
 
 /// What an agent sees from inside that a reader of its figures needs.

@@ -7,6 +7,7 @@ use environment::channel::INTERRUPTED;
 use measure::noise::{NoiseProbe, Preemption};
 use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
 
+use super::cores::Cores;
 use super::cross_check;
 use super::layout::{How, Job, Layout};
 use super::places::{Answer, Places};
@@ -33,6 +34,7 @@ pub fn measure(
     let plan = &layout.plan;
     let trials = u64::from(plan.blocks * plan.rounds) * (layout.jobs.len() * places.places.len()) as u64;
     progress.count(trials);
+    let mut cores = Cores::new(&plan.cpus);
     for block in 0..plan.blocks {
         places.start_all(results, progress);
         for round in 0..plan.rounds {
@@ -46,7 +48,7 @@ pub fn measure(
                         return;
                     }
                     let at = At { block, round, index };
-                    trial(layout, job, at, places, results, progress);
+                    trial(layout, job, at, places, &mut cores, results, progress);
                     progress.step();
                 }
             }
@@ -67,6 +69,7 @@ fn trial(
     job: &Job,
     at: At,
     places: &mut Places<'_>,
+    cores: &mut Cores,
     results: &mut Results,
     progress: &Progress,
 ) {
@@ -80,13 +83,24 @@ fn trial(
     let blocks = layout.plan.blocks;
     progress.measuring(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
     for attempt in 0..ATTEMPTS {
+        let disturbed_before = cores.wait(job.cpus_used);
+        let throttling = places.places[at.index].throttling();
         let probe = NoiseProbe::start(Preemption::NotCounted);
         let answer = ask(layout, job, at.index, places, results);
-        let host_noise = probe.finish();
+        let mut host_noise = probe.finish();
+        let throttling = places.places[at.index].throttling().since(throttling);
+        (host_noise.throttled_periods, host_noise.throttled_ns) = (throttling.periods, throttling.waited_ns);
         match answer {
             Answer::Done(outcome) => {
-                let last = attempt + 1 == ATTEMPTS;
-                let verdict = match (over_limit(&outcome, &host_noise, layout.plan.cpus.len()), last) {
+                host_noise.disturbed_cpus = cores.disturbed_since(disturbed_before, job.cpus_used);
+                let noisy = over_limit(&outcome, &host_noise, layout.plan.cpus.len());
+                let disturbed = disturbed(&host_noise);
+                // Without time to wait it would only be disturbed again.
+                let last = attempt + 1 == ATTEMPTS || noisy.is_none() && !cores.may_wait();
+                if noisy.is_none() && disturbed.is_some() && !last {
+                    cores.repeats();
+                }
+                let verdict = match (noisy.or(disturbed), last) {
                     (None, _) => Verdict::Accepted,
                     (Some(reason), false) => Verdict::Discarded(reason),
                     (Some(reason), true) => Verdict::KeptNoisy(reason),
@@ -128,9 +142,11 @@ fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
 
 fn ask(layout: &Layout, job: &Job, index: usize, places: &mut Places<'_>, results: &Results) -> Answer {
     match &job.how {
-        How::Agent { request, budget } => {
+        How::Agent { request, budget, sees_quota } => {
+            let place = &mut places.places[index];
+            let budget = if *sees_quota { place.stretched(*budget, job.cpus_used) } else { *budget };
             let limit = budget.saturating_mul(BUDGETS).saturating_add(layout.patience);
-            places.places[index].ask(&**request, limit)
+            place.ask(|cpus| request(cpus, budget), limit)
         }
         How::Cyclictest(duration) => match results.environments[places.places[index].index].kind {
             EnvironmentKind::Host => match cross_check::run(*duration, &layout.plan.cpus) {
@@ -157,6 +173,12 @@ fn over_limit(outcome: &Outcome, host: &Noise, cpus: usize) -> Option<String> {
     (jump_ns > CLOCK_JUMP_LIMIT_NS).then(|| format!("the clock jumped by {jump_ns} ns"))
 }
 
+/// What to say of a trial on cores whose SMT siblings were at work.
+fn disturbed(host: &Noise) -> Option<String> {
+    let cpus: Vec<String> = host.disturbed_cpus.iter().map(usize::to_string).collect();
+    (!cpus.is_empty()).then(|| format!("the SMT sibling of CPU {} was at work", cpus.join(" and ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +201,9 @@ mod tests {
         assert!(over_limit(&outcome(25_000_000), &stolen, 2).unwrap().contains("20 %"));
         assert_eq!(over_limit(&outcome(1_000_000_000), &stolen, 2), None);
         assert_eq!(over_limit(&outcome(1), &Noise::default(), 2), None);
+        let disturbing = Noise { disturbed_cpus: vec![0, 3], ..Noise::default() };
+        assert_eq!(disturbed(&disturbing).unwrap(), "the SMT sibling of CPU 0 and 3 was at work");
+        assert_eq!(disturbed(&Noise::default()), None);
     }
 
     #[test]

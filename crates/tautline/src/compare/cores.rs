@@ -1,0 +1,93 @@
+//! Cores whose SMT siblings are at work for somebody else: before and after each trial the cores that it uses are
+//! looked at (`measure::siblings`), and while there is time it waits until they are undisturbed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use environment::channel::INTERRUPTED;
+use measure::siblings::{Baseline, DISTURBED, arithmetic_ns};
+
+/// The part of the time so far that may go into waiting and into trials that are repeated for that.
+const WAITING: f64 = 0.25;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A look is repeated at once so often before it counts: a core that was idle may be slow for a moment.
+const LOOKS: usize = 3;
+
+/// Looks after which the best of before is forgotten: some ten seconds of a quick run.
+const MEMORY: usize = 400;
+
+/// The run's CPUs.
+pub struct Cores {
+    cpus: Vec<usize>,
+    /// By how many CPUs are looked at: two threads of one core slow each other down.
+    baselines: BTreeMap<usize, Baseline>,
+    begin: Instant,
+    waited: Duration,
+    /// The beginning of a trial that may have to be repeated.
+    trial: Instant,
+}
+
+impl Cores {
+    /// At the beginning of the run.
+    pub fn new(cpus: &[usize]) -> Self {
+        let now = Instant::now();
+        Cores {
+            cpus: cpus.to_vec(),
+            baselines: BTreeMap::new(),
+            begin: now,
+            waited: Duration::ZERO,
+            trial: now,
+        }
+    }
+
+    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, as long as that is worth it.
+    /// Those that still are not.
+    pub fn wait(&mut self, used: usize) -> Vec<usize> {
+        let disturbed = loop {
+            let disturbed = self.look(used);
+            if disturbed.is_empty() || !self.may_wait() || INTERRUPTED.load(Ordering::Relaxed) {
+                break disturbed;
+            }
+            std::thread::sleep(PAUSE);
+            self.waited += PAUSE;
+        };
+        self.trial = Instant::now();
+        disturbed
+    }
+
+    /// After the trial: the CPUs that were disturbed before or are now.
+    pub fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize> {
+        let mut disturbed = self.look(used);
+        disturbed.extend(before);
+        disturbed.sort_unstable();
+        disturbed.dedup();
+        disturbed
+    }
+
+    /// The trial is repeated for that.
+    pub fn repeats(&mut self) {
+        self.waited += self.trial.elapsed();
+    }
+
+    /// Whether there is time to wait, or to repeat a trial.
+    pub fn may_wait(&self) -> bool {
+        self.waited < self.begin.elapsed().mul_f64(WAITING)
+    }
+
+    fn look(&mut self, used: usize) -> Vec<usize> {
+        let cpus = &self.cpus[..used.min(self.cpus.len())];
+        let baseline = self.baselines.entry(cpus.len()).or_insert_with(|| Baseline::of_the_last(MEMORY));
+        let mut disturbed = Vec::new();
+        for _ in 0..LOOKS {
+            // A CPU that this process may no longer use: its trials fail, and say so.
+            let Ok(now_ns) = arithmetic_ns(cpus) else { return Vec::new() };
+            disturbed = baseline.disturbed(&now_ns, DISTURBED);
+            if disturbed.is_empty() {
+                break;
+            }
+        }
+        disturbed.into_iter().map(|place| cpus[place]).collect()
+    }
+}
