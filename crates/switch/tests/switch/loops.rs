@@ -123,7 +123,8 @@ fn a_guest_that_bridges_two_ports_disturbs_nobody() {
     assert!(table.moved <= 40 && table.moves_refused > 0, "{}", outcome.snapshot);
     let refused: u64 =
         [2, 3].map(|port| drops(&outcome.snapshot, port, true, DropReason::MovesTooOften)).iter().sum();
-    assert_eq!(refused, table.moves_refused, "{}", outcome.snapshot);
+    // Frames that follow each other from one sender are refused together.
+    assert!(refused >= table.moves_refused, "{}", outcome.snapshot);
 }
 
 /// The strict alternative: ports whose stations are known.

@@ -1,7 +1,7 @@
 //! Somebody between a front-end and a back-end, who passes their messages on and keeps copies of the kicks.
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -55,7 +55,7 @@ impl Drop for Middle {
     }
 }
 
-fn pass(listener: &Listener, there: &PathBuf, shared: &Shared) {
+fn pass(listener: &Listener, there: &Path, shared: &Shared) {
     let mut front_end = loop {
         match listener.accept(Some(Instant::now() + Duration::from_millis(50))) {
             Ok(connection) => break connection,
