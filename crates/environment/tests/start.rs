@@ -229,3 +229,29 @@ fn three_containers_of_one_run_live_side_by_side() {
         );
     }
 }
+
+#[test]
+fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
+    let setting = Setting::new(&[]);
+    let start = |spec: &str| {
+        let mut running = setting.prove(spec).start(&setting.start()).unwrap();
+        running.channel().receive(LIMIT).unwrap();
+        running
+    };
+    for runtime in ["runc", "lxc"] {
+        let mut running = start(&format!("container:runtime={runtime},cpus=0.05"));
+        let cgroup = running.cpu_cgroup();
+        assert_eq!(cgroup.quota().map(|quota| quota.cpus()), Some(0.05), "{runtime}");
+        let before = cgroup.throttling();
+        let throttled = wait_until(|| {
+            running.channel().send("hello", LIMIT).unwrap();
+            running.channel().receive(LIMIT).unwrap();
+            cgroup.throttling().since(before).periods > 0
+        });
+        assert!(throttled, "{runtime}: {:?}", cgroup.throttling());
+    }
+    // Everything else is where this process is.
+    let own = measure::quota::CpuCgroup::own();
+    assert_eq!(start("host").cpu_cgroup(), own);
+    assert_eq!(start("container:runtime=runc").cpu_cgroup().quota(), own.quota());
+}

@@ -64,6 +64,46 @@ fn three_environments_give_a_table_a_page_and_raw_samples() {
 }
 
 #[test]
+fn a_cpu_quota_is_named_and_trials_last_until_it_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("r.json");
+    let run = Run::new(&["compare", "--quick", "--only", "cpu.crc.one,cpu.latency.int_add", "--cpus", "0"])
+        .args(&["--environments", "host,container:cpus=0.5"])
+        .arg("--json")
+        .arg(&json)
+        .finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    let results = Results::load(&json).unwrap();
+    let [host, container] = &results.environments[..] else { panic!("{run}") };
+    let quota = container.cpu_quota.unwrap_or_else(|| panic!("{run}"));
+    assert_eq!((quota.quota.cpus(), quota.inherited), (0.5, false), "{run}");
+    assert_eq!(host.cpu_quota, None, "{run}");
+    let least_ns = quota.trial_ms * 1_000_000;
+    assert!(quota.trial_ms >= 50, "fifty ticks of a millisecond: {quota:?}");
+    for trial in &results.trials {
+        let is_limited = trial.environment == container.name;
+        assert_eq!(trial.host_noise.throttled_periods > 0, is_limited, "{trial:?}");
+        // A batch of it may be left away, or come on top.
+        assert_eq!(trial.outcome.elapsed_ns > least_ns * 3 / 4, is_limited, "{trial:?}");
+    }
+    let words: String = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "container: CPU quota of 0.5 CPUs",
+        "takes 2.00 times as long by the quota alone",
+        "about 0.1 of 2 would differ by chance at this level",
+        "6 starts: minimum to maximum of the starts' ratios, 96.9 %",
+        "6 fresh starts of every environment",
+        "on a core whose SMT sibling was at work",
+    ] {
+        assert!(words.contains(part), "{part}: {run}");
+    }
+    for word in ["floor", "target", "MISSED"] {
+        assert!(!words.contains(word), "{word}: {run}");
+    }
+    nothing_left(run.pid);
+}
+
+#[test]
 fn an_agent_that_dies_is_named_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("r.json");

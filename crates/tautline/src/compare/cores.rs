@@ -9,7 +9,7 @@ use environment::channel::INTERRUPTED;
 use measure::siblings::{Baseline, DISTURBED, arithmetic_ns};
 
 /// The part of the time so far that may go into waiting and into trials that are repeated for that.
-const WAITING: f64 = 0.25;
+const WAITING: f64 = 0.4;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A look is repeated at once so often before it counts: a core that was idle may be slow for a moment.
