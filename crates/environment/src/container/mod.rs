@@ -57,9 +57,14 @@ pub struct Container {
 /// Where the agent lies inside.
 const AGENT: &str = "/tautline";
 
+/// The kernel takes no smaller quota and no longer period (`min_cfs_quota_period`, `max_cfs_quota_period`).
+const LEAST_QUOTA_US: f64 = 1000.0;
+const LONGEST_PERIOD_US: u64 = 1_000_000;
+
 /// The quota that so many CPUs are, in a period as short as is of use.
 fn cpu_quota(cpus: f64) -> CpuQuota {
-    let period_us = short_period(tick()).as_micros() as u64;
+    let least_us = (LEAST_QUOTA_US / cpus).ceil() as u64;
+    let period_us = (short_period(tick()).as_micros() as u64).max(least_us).min(LONGEST_PERIOD_US);
     CpuQuota { quota_us: (cpus * period_us as f64).round() as u64, period_us }
 }
 
