@@ -54,11 +54,11 @@ fn a_missed_limit_ends_with_3_after_tables_that_know_nothing_of_it() {
         "| packed in-order | packed ring ",
         "RING_PACKED",
         "| guest to host | 64 | packed in-order |",
-        // Two starts of a round each.
-        "(2/2)",
     ] {
         assert!(text.contains(words), "no {words} in {text}");
     }
+    // Two starts of a round each; where the host moved the cores between them, each in its own class.
+    assert!(text.contains("(2/2)") || text.contains("(1/1)"), "no two starts in {text}");
     assert!(!text.contains("missed") && !text.contains("1000000000"), "{text}");
     assert_eq!(run(folder.path(), "1e-9").status.code(), Some(0));
 }
