@@ -13,7 +13,7 @@ use crate::mailbox::Generation;
 use crate::poller::Poller;
 use crate::queue_plan::QueuePlan;
 use crate::table::Refused;
-use crate::worker::Common;
+use crate::worker_options::Common;
 use crate::worker_pool::{AssignedSink, WorkerPool};
 use crate::{PortId, QueueId, announce};
 

@@ -16,8 +16,10 @@ use crate::poller::Poller;
 use crate::queue_plan::QueuePlan;
 use crate::suspects::Suspects;
 use crate::table::MacTable;
-use crate::worker::{Common, panic_message};
-use crate::worker_pool::{Event, Replaced, WorkerPool, system};
+use crate::worker::panic_message;
+use crate::worker_event::{Event, Replaced};
+use crate::worker_options::Common;
+use crate::worker_pool::{WorkerPool, system};
 use crate::{PortId, RunError, Snapshot, Switch, incident};
 
 /// Addresses that only the ports which list them may use.

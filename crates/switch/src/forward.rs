@@ -11,6 +11,7 @@ use crate::keyed::Key;
 use crate::rate_limit::RateLimit;
 use crate::table::{MacTable, Refused};
 use crate::tx_queues::{Sent, TxQueues};
+use crate::worker_counters::Outcome;
 
 /// Where the frames of one port go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,17 +35,6 @@ pub(crate) struct Rules {
     pub link_local: bool,
     /// How many of its frames may go to several others in a second.
     pub floods: Option<Arc<RateLimit>>,
-}
-
-/// What became of a burst.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// Frames that went to every other port.
-    pub flooded: u64,
-    /// How often they were given to sinks.
-    pub flood_copies: u64,
-    /// Frames given to sinks, once for each sink.
-    pub copies: u64,
 }
 
 /// What forwarding needs beside the burst.

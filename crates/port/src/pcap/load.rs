@@ -9,7 +9,7 @@ use pcap_parser::{
     Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader,
 };
 
-use super::FRONT_BYTES;
+use super::header::FRONT_BYTES;
 use crate::PortError;
 use crate::own::OwnMemory;
 

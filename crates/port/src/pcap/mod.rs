@@ -4,6 +4,7 @@
 //! recording has nanoseconds, complete checksums and no segments to cut, and holds each burst as soon as
 //! it was accepted: nothing is left to write at the end, however that comes. What cannot be written stops
 //! the recording, is said once, and costs nobody else anything.
+mod header;
 mod load;
 mod options;
 mod record;
@@ -18,18 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
-use virtio::net::HeaderLayout;
 
 pub use self::options::{PcapOptions, Rounds, Timing};
 use self::record::Record;
 use self::replay::Replay;
 use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
-
-/// How frames begin in memory.
-const LAYOUT: HeaderLayout = HeaderLayout::Full;
-
-/// The net header that all frames of a capture share.
-const FRONT_BYTES: u64 = LAYOUT.bytes() as u64;
 
 /// A capture to replay, a recording, or both, as a port of one queue pair.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! All rings of a connection, and which of their queues are attached.
-use super::CONTROL;
 use super::ring::{Kind, Ring, RingQueue};
+use super::tokens::CONTROL;
 use crate::{PortContext, Side};
 
 /// Rings that the front-end has started, by their index.

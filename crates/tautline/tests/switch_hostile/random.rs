@@ -132,7 +132,7 @@ fn random_conversations() {
             scene.bystanders.go_on();
         }
     }
-    let said = scene.switch.said().len();
+    let said = scene.switch.logged().len();
     println!("{messages} messages, {closed} conversations closed by the switch, which said {said} lines");
     assert!(messages > 3000, "only {messages} messages: the conversations end too early");
     assert!(said < 20 * 150, "{said} lines for 150 conversations");
