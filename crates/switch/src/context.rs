@@ -1,4 +1,4 @@
-//! What ports are lent: queues go to workers and come back, descriptors and times are watched.
+//! What ports may ask for: queues go to workers and come back, descriptors and times are watched.
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::io;
@@ -191,7 +191,7 @@ impl Attachments {
     }
 }
 
-/// What one port is lent for one call.
+/// The context of one port, for one call.
 pub(crate) struct SwitchContext<'a> {
     pub attachments: &'a mut Attachments,
     pub port: PortId,

@@ -207,7 +207,7 @@ impl RunningWorker {
             Err(why) => stopped = Some(why),
         }
         if rx_queue.queue.is_retired() {
-            // Its port may have set up the same ring anew: what is lent stays so.
+            // Its port may have set up the same ring anew: what is borrowed stays so.
             *claimed = None;
             return Visit::Abandoned;
         }

@@ -13,6 +13,10 @@ use crate::event_fd;
 const LOCAL: [&str; 10] =
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "xfs", "zfs"];
 
+/// Null, zero, random and so on (devices.txt of Linux). Other devices have drivers that are asked: a terminal waits
+/// for its output.
+const MEMORY_DEVICES: u32 = 1;
+
 /// What it is, if closing it may wait for somebody; `None` for what is closed at once, and for files of any kind
 /// where the port takes those.
 pub(super) fn slow_to_close(fd: BorrowedFd<'_>, files: Backing) -> Option<String> {
@@ -30,25 +34,23 @@ pub(super) fn slow_to_close(fd: BorrowedFd<'_>, files: Backing) -> Option<String
     if name.starts_with("anon_inode:") || name.starts_with("pipe:") || is_unix_socket(fd) {
         return None;
     }
-    let is_file = name.starts_with('/') && is_plain_file(fd);
-    match is_file && (files == Backing::Any || is_local(fd)) {
-        true => None,
-        false => Some(name.into_owned()),
-    }
+    let closes_at_once = name.starts_with('/')
+        && match type_of(fd) {
+            Some((FileType::RegularFile | FileType::Directory, _)) => files == Backing::Any || is_local(fd),
+            Some((FileType::CharacterDevice, major)) => major == MEMORY_DEVICES,
+            _ => false,
+        };
+    (!closes_at_once).then(|| name.into_owned())
 }
 
 fn is_unix_socket(fd: BorrowedFd<'_>) -> bool {
     socket_domain(fd).is_ok_and(|domain| domain == AddressFamily::UNIX)
 }
 
-/// Nor a device, whose driver is asked: a terminal waits for its output.
-fn is_plain_file(fd: BorrowedFd<'_>) -> bool {
-    // What the kernel knows of it already.
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let status = statx(fd, "", flags, StatxFlags::TYPE);
-    status.is_ok_and(|status| {
-        matches!(FileType::from_raw_mode(status.stx_mode.into()), FileType::RegularFile | FileType::Directory)
-    })
+/// The type of a file, and the major number of a device, as the kernel knows them already.
+fn type_of(fd: BorrowedFd<'_>) -> Option<(FileType, u32)> {
+    let status = statx(fd, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
+    Some((FileType::from_raw_mode(status.stx_mode.into()), status.stx_rdev_major))
 }
 
 /// Whether it lies on a local file system that is mounted where this process runs.
@@ -84,6 +86,7 @@ mod tests {
         assert_eq!(kind(crate::event_fd::EventFd::new().unwrap().share().unwrap()), None);
         assert_eq!(kind(UnixStream::pair().unwrap().0), None);
         assert_eq!(kind(std::io::pipe().unwrap().0), None);
+        assert_eq!(kind(File::open("/dev/zero").unwrap()), None, "refused for what it is");
         if let Ok(file) = tempfile::tempfile_in("/dev/shm") {
             assert_eq!(kind(file), None);
         }
@@ -93,7 +96,8 @@ mod tests {
     fn sockets_of_the_network_and_devices_may_take_long() {
         let socket = kind(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
         assert!(socket.starts_with("socket:["), "{socket}");
-        assert_eq!(kind(File::open("/dev/null").unwrap()).as_deref(), Some("/dev/null"));
+        let terminal = kind(File::open("/dev/ptmx").unwrap()).unwrap();
+        assert!(terminal.ends_with("ptmx"), "{terminal}");
         // The kernel's, and not on the list.
         let file = || File::open("/proc/self/maps").unwrap();
         assert!(kind(file()).unwrap().ends_with("/maps"));

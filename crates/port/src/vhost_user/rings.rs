@@ -44,7 +44,7 @@ impl Rings {
         }
     }
 
-    /// Takes the queue of a ring out, from wherever it is; nothing of it is lent then.
+    /// Takes the queue of a ring out, from wherever it is; its last batch released.
     pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<RingQueue> {
         let ring = self.get_mut(index)?;
         let kind = ring.kind;
