@@ -244,8 +244,11 @@ fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
         assert_eq!(cgroup.quota().map(|quota| quota.cpus()), Some(0.05), "{runtime}");
         let before = cgroup.throttling();
         let throttled = wait_until(|| {
-            running.channel().send("hello", LIMIT).unwrap();
-            running.channel().receive(LIMIT).unwrap();
+            // Work enough for the twentieth of a CPU.
+            for _ in 0..500 {
+                running.channel().send("hello", LIMIT).unwrap();
+                running.channel().receive(LIMIT).unwrap();
+            }
             cgroup.throttling().since(before).periods > 0
         });
         assert!(throttled, "{runtime}: {:?}", cgroup.throttling());
