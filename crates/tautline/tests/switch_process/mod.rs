@@ -170,7 +170,7 @@ impl Sockets {
 
 /// Both ends of a wire.
 pub fn connect(one: &str, other: &str) -> [String; 2] {
-    ["--connect".into(), format!("{one}={other}")]
+    ["--wire".into(), format!("{one}={other}")]
 }
 
 /// One queue's counters of a port.
@@ -216,7 +216,7 @@ pub fn workers(snapshot: &Value, name: &str) -> u64 {
     snapshot["workers"].as_array().unwrap().iter().map(|worker| worker[name].as_u64().unwrap()).sum()
 }
 
-/// As `--workers` takes them: as many of the CPUs that this process may use.
+/// As `--cpus` takes them: as many of the CPUs that this process may use.
 pub fn cpus(count: usize) -> String {
     let mut usable = linux::cpus::usable().unwrap();
     usable.truncate(count);
