@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use port::{Interest, QueueCounters, QueueError, Side, Sink, Source};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::forward::{Forwarder, Rules};
 use crate::keyed::Key;
@@ -167,16 +166,10 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("there is no CPU {cpu}")));
-    }
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    let refused = |error| {
+    linux::cpus::bind(&[cpu]).map_err(|error| {
         let hint = "give CPUs that are online and in this process's cpuset";
         io::Error::other(format!("CPU {cpu}: {error}; {hint}"))
-    };
-    sched_setaffinity(None, &cpus).map_err(refused)
+    })
 }
 
 impl RunningWorker {
