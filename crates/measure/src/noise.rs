@@ -1,4 +1,4 @@
-//! Noise is measured, not assumed (rule 9).
+//! Noise is measured, not assumed.
 
 use linux::usage::{Of, usage};
 use rustix::time::{ClockId, Timespec, clock_gettime};

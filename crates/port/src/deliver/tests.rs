@@ -20,7 +20,7 @@ fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<FrameBatch, D
     let mut places = Vec::new();
     for &cut in cuts.iter().chain([&usize::MAX]) {
         let len = cut.min(bytes.len() - at);
-        rustix::io::pwrite(&file, &bytes[at..at + len], place as u64).unwrap();
+        rustix::io::pwrite(&file, &bytes[at..at + len], place).unwrap();
         places.push((place, len as u32));
         place += len as u64 + 3;
         at += len;

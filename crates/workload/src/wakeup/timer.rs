@@ -40,7 +40,7 @@ impl Run {
         }
     }
 
-    /// Sleeps to absolute instants, one a period, and counts from each instant to being back (rule 7).
+    /// Sleeps to absolute instants, one a period, and counts from each instant to being back.
     pub(super) fn go(&mut self) -> io::Result<()> {
         let start_ns = now_ns();
         let mut due_ns = start_ns + self.period_ns;
