@@ -65,7 +65,7 @@ pub struct Trial {
     /// The name of the environment, as in [`crate::EnvironmentRecord::name`].
     pub environment: String,
     /// The block: one start (of a process, a container, a boot) of every environment. The highest
-    /// repeated level.
+    /// repeated level (Kalibera and Jones, ISMM 2013).
     pub block: u32,
     /// The round within the block.
     pub round: u32,

@@ -175,7 +175,7 @@ impl OvsDpdk {
         let mut server = inside(&tools.database);
         server.arg(at("conf.db")).arg(format!("--remote=punix:{}", at("db.sock")));
         server.args([format!("--unixctl={}", at("db.ctl")), "--no-chdir".into(), "-vsyslog:off".into()]);
-        let database = Process::start_with_input("Open vSwitch's database", &mut server)?;
+        let database = Process::start("Open vSwitch's database", &mut server)?;
 
         let mut vswitchd = inside(&tools.vswitchd);
         vswitchd.arg(format!("unix:{}", at("db.sock"))).arg(format!("--unixctl={}", at("ctl")));
@@ -205,7 +205,7 @@ impl OvsDpdk {
         // The database answers as soon as it is up: `ovs-vsctl` asks again until then.
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         vsctl(&tools, folder.path(), &words)?;
-        let vswitchd = Process::start_with_input("Open vSwitch", &mut vswitchd)?;
+        let vswitchd = Process::start("Open vSwitch", &mut vswitchd)?;
         let peer = Self { vswitchd, _database: database, _namespace: namespace, tools, folder };
         peer.vsctl(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])?;
         if peer.vsctl(&["get", "Open_vSwitch", ".", "dpdk_initialized"])?.trim() != "true" {

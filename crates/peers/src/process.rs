@@ -65,7 +65,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Runs a command to its end, which is its killing when the limit has passed.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output, Error> {
     let doing = format!("running {command:?}");
-    let mut process = Process::start(&doing, command.stdin(Stdio::null()))?;
+    let mut process = Process::start_with(&doing, command.stdin(Stdio::null()))?;
     let status = process.child.wait_within(limit).map_err(Error::system(&doing))?;
     let Some(status) = status else {
         return Err(Error::TimedOut { doing, limit, said: tail(&process.said()) });
@@ -94,12 +94,12 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it with pipes to and from it.
-    pub(crate) fn start_with_input(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
-        Self::start(name, command.stdin(Stdio::piped()))
+    pub(crate) fn start(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
+        Self::start_with(name, command.stdin(Stdio::piped()))
     }
 
-    /// Starts it with pipes from it.
-    pub(crate) fn start(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
+    /// Starts it with the input that the command has, and pipes from it.
+    fn start_with(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = Child::spawn(command).map_err(Error::system(format!("starting {command:?}")))?;
         let stdout = OutputReader::start(child.take_stdout().expect("piped"));

@@ -25,7 +25,7 @@ pub struct Vm {
     version: String,
     /// The accelerator that was asked for.
     wanted: Option<Accelerator>,
-    /// What its figures are shown under, such as `kvm-vmx`.
+    /// Its name in results: `kvm-vmx`, `tcg`, and the like.
     accelerator_name: String,
     /// Why KVM is not used although `/dev/kvm` is there.
     kvm_refused: Option<String>,

@@ -147,7 +147,7 @@ impl Guest {
             command.args(port.arguments(index, &mac));
         }
         command.args(&settings.arguments);
-        let mut qemu = Process::start_with_input("a guest", &mut command)?;
+        let mut qemu = Process::start("a guest", &mut command)?;
         let control = accept(&listener, &mut qemu)?;
         let guest = Self { control, qemu, folder };
         guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;

@@ -189,7 +189,7 @@ impl Testpmd {
         command.args(&settings.eal).args(["--", "-i", "--rxq", &pairs, "--txq", &pairs]);
         command.arg("--total-num-mbufs=8192");
         command.args(&settings.arguments);
-        let process = Process::start_with_input("testpmd", &mut command)?;
+        let process = Process::start("testpmd", &mut command)?;
         process.wait_for("the prompt", 0, LIMIT, |said| said.contains(PROMPT).then_some(()))?;
         let drivers = settings.vdevs.iter().filter(|vdev| vdev.is_driver()).count();
         Ok(Self { process, drivers, _folder: folder })

@@ -1,5 +1,5 @@
-//! The measuring itself: blocks, rounds, and within a round every metric in every environment in turn,
-//! the order turned round each time (A B C, then C B A); noisy trials repeated.
+//! The measuring itself: blocks, rounds, and within a round every metric in every environment in turn
+//! (Kalibera and Jones, ISMM 2013), the order turned round each time (A B C, then C B A); noisy trials repeated.
 
 use linux::interrupt;
 use linux::progress::Progress;
