@@ -122,7 +122,8 @@ impl Netns {
         command
     }
 
-    /// The same, for a process that dies with the thread that starts it.
+    /// The same, for a process that dies with the thread that starts it: an ordinary user's namespace is entered
+    /// with other rights, which clears the request that was made for it.
     pub(crate) fn tied(&self, program: &Path) -> Command {
         let mut command = self.command(&self.tools.setpriv);
         command.args(["--pdeathsig", "KILL", "--"]).arg(program);

@@ -155,14 +155,12 @@ impl OvsDpdk {
         let mut needs = Requirements::new();
         needs.root();
         let tools = Tools::find(settings.folder.as_deref(), &mut needs);
-        let setpriv = needs.program("setpriv", "util-linux");
         settings.pages.require(MEMORY_MIB, &mut needs);
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for Open vSwitch"))?;
         let namespace = Netns::new()?;
         let inside = |program: &Path| {
-            let mut command = namespace.command(&setpriv);
-            command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+            let mut command = namespace.command(program);
             in_folder(&mut command, folder.path());
             command
         };
@@ -183,7 +181,7 @@ impl OvsDpdk {
         vswitchd.arg(format!("unix:{}", at("db.sock"))).arg(format!("--unixctl={}", at("ctl")));
         vswitchd.args(["--no-chdir", "-vsyslog:off", "-vconsole:info"]);
 
-        let cpus = cpus::allowed();
+        let cpus = cpus::usable()?;
         let (first, last) = (cpus.first().copied().unwrap_or(0), cpus.last().copied().unwrap_or(0));
         let memory = match settings.pages {
             Pages::Small => "--no-huge --legacy-mem",

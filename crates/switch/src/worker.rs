@@ -4,7 +4,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::mailbox::{Incarnation, Mailbox, Report, Reports};
 use crate::running_worker::{Failure, RunningWorker};
@@ -51,14 +50,8 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("there is no CPU {cpu}")));
-    }
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    let refused = |error| {
+    linux::cpus::bind(&[cpu]).map_err(|error| {
         let hint = "give CPUs that are online and in this process's cpuset";
         io::Error::other(format!("CPU {cpu}: {error}; {hint}"))
-    };
-    sched_setaffinity(None, &cpus).map_err(refused)
+    })
 }

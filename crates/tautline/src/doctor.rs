@@ -4,19 +4,18 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
-use environment::channel::INTERRUPTED;
 use environment::container::Settings as ContainerSettings;
 use environment::vm::{Accelerator, Settings as VmSettings};
 use environment::{Agent, Environment, Janitor, Spec, Start};
 use host::capability::{self, Capability};
+use linux::interrupt;
+use linux::progress::Progress;
 use measure::Failure;
 
 use crate::exit::Done;
-use crate::progress::Progress;
 use crate::{agent, cli, output};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
@@ -29,14 +28,14 @@ pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
     let progress = Progress::new();
     let mut found = started(&binary, &progress)?;
     for name in capability::NAMES {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::is_set() {
             break;
         }
-        progress.preparing(name);
+        progress.doing(name);
         found.push(capability::run_one(&binary, name, PROBE_LIMIT));
     }
     progress.finish();
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if interrupt::is_set() {
         anyhow::bail!("interrupted; what was started for a look is removed");
     }
     if arguments.json {
@@ -51,7 +50,7 @@ pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
 struct Line {
     id: &'static str,
     title: &'static str,
-    opens: &'static str,
+    enables: &'static str,
     specs: Vec<Spec>,
 }
 
@@ -61,14 +60,14 @@ fn lines() -> Vec<Line> {
         Line {
             id: "kvm",
             title: "KVM",
-            opens: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
+            enables: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
             specs: vec![vm(Accelerator::Kvm)],
         },
-        Line { id: "qemu", title: "QEMU", opens: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
+        Line { id: "qemu", title: "QEMU", enables: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
         Line {
             id: "container",
             title: "OCI runtime",
-            opens: "the container environment",
+            enables: "the container environment",
             specs: vec![Spec::Container(ContainerSettings::default())],
         },
     ]
@@ -81,16 +80,16 @@ fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>
     let start = Start { agent: &agent, cpus: &cpus, limit: START_LIMIT, janitor: &janitor };
     let mut found = Vec::new();
     for line in lines() {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::is_set() {
             break;
         }
-        progress.preparing(line.title);
+        progress.doing(line.title);
         for spec in &line.specs {
             let proof = spec.prove(&start).map(|environment| detail(&*environment));
             found.push(match proof {
-                Ok(detail) => Capability::proven(line.id, line.title, detail, line.opens),
+                Ok(detail) => Capability::proven(line.id, line.title, detail, line.enables),
                 Err(failure) => {
-                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.opens)
+                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.enables)
                 }
             });
         }

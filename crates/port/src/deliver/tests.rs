@@ -20,7 +20,7 @@ fn batch_of(header: NetHeader, frame: &[u8], splits: &[usize]) -> Result<FrameBa
     let mut places = Vec::new();
     for &split in splits.iter().chain([&usize::MAX]) {
         let len = split.min(bytes.len() - at);
-        nix::sys::uio::pwrite(&file, &bytes[at..at + len], place as i64).unwrap();
+        rustix::io::pwrite(&file, &bytes[at..at + len], place).unwrap();
         places.push((place, len as u32));
         place += len as u64 + 3;
         at += len;

@@ -1,10 +1,12 @@
 //! The ring: slots, two positions, and who sleeps.
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use memory::{Lent, SharedSlice};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
 use virtio::net::HeaderLayout;
 
 use crate::own::{OwnMemory, OwnSgBuilder};
@@ -30,7 +32,7 @@ struct Ring {
     emptied: Apart<AtomicU64>,
     /// The consumer waits for `call`.
     sleeping: Apart<AtomicBool>,
-    call: EventFd,
+    call: OwnedFd,
 }
 
 impl Ring {
@@ -74,7 +76,7 @@ pub(super) fn ring(slots: u16, frame_bytes: u32) -> io::Result<(Producer, Consum
         filled: Apart::default(),
         emptied: Apart::default(),
         sleeping: Apart::default(),
-        call: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+        call: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
     });
     let producer = Producer { ring: Arc::clone(&ring), filled: 0, emptied: 0 };
     Ok((producer, Consumer { ring, builder, taken: 0, filled: 0 }))
@@ -123,7 +125,7 @@ impl Producer {
     fn wake_up(&self) -> bool {
         let slept = self.ring.sleeping.0.swap(false, Ordering::Relaxed);
         // Only a counter at its limit refuses, and then it is readable.
-        slept && self.ring.call.write(1).is_ok()
+        slept && write(&self.ring.call, &1u64.to_ne_bytes()).is_ok()
     }
 }
 
@@ -185,11 +187,11 @@ impl Consumer {
         self.ring.sleeping.0.store(false, Ordering::Relaxed);
         // A producer that saw us sleep may still be about to call: then we wake once more for nothing, and
         // forget it here. Reading fails if nobody called.
-        let _ = self.ring.call.read();
+        let _ = read(&self.ring.call, &mut [0; 8]);
     }
 
     /// Readable when the producer has woken us.
-    pub fn call(&self) -> &EventFd {
+    pub fn call(&self) -> &OwnedFd {
         &self.ring.call
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use virtio::net::{Accepts, NetHeader};
 
 use super::testing::{Collector, Injector};
@@ -161,8 +161,8 @@ fn hand_over(options: QueueOptions, frames: u32) {
         }
         if !source.sleep() {
             slept += 1;
-            let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
-            lost = poll(&mut fds, PollTimeout::try_from(LIMIT).unwrap()).unwrap() != 1;
+            let mut fds = [PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN)];
+            lost = poll(&mut fds, Some(&Timespec::try_from(LIMIT).unwrap())).unwrap() != 1;
         }
         source.wake();
     }
@@ -176,8 +176,8 @@ fn hand_over(options: QueueOptions, frames: u32) {
 fn an_idle_queue_stays_asleep() {
     let (_sink, mut source) = queue(small()).unwrap();
     assert!(!source.sleep());
-    let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
-    assert_eq!(poll(&mut fds, PollTimeout::ZERO).unwrap(), 0);
+    let mut fds = [PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&Timespec::default())).unwrap(), 0);
 }
 
 #[test]

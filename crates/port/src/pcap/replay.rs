@@ -1,11 +1,12 @@
 //! A capture as a source.
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 
 use super::header::{FRONT_BYTES, LAYOUT};
 use super::load::Capture;
@@ -33,9 +34,19 @@ pub(super) struct Replay {
 /// When the next frame is due, with the capture's own timing.
 #[derive(Debug)]
 struct Clock {
-    timer: TimerFd,
+    timer: OwnedFd,
     /// When this round's first frame went; set by the first look.
     began: Option<Instant>,
+}
+
+impl Clock {
+    /// Sets the timer; no time switches it off.
+    fn expire_after(&self, wait: Duration) -> io::Result<()> {
+        let it_value = Timespec::try_from(wait).map_err(io::Error::other)?;
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
+    }
 }
 
 impl Replay {
@@ -45,11 +56,11 @@ impl Replay {
         timing: Timing,
         counters: Arc<QueueCounters>,
     ) -> io::Result<Self> {
-        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let clock = match timing {
             Timing::Fast => None,
             Timing::Original => {
-                Some(Clock { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, began: None })
+                Some(Clock { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, began: None })
             }
         };
         let rounds_left = match rounds {
@@ -133,14 +144,13 @@ impl Source for Replay {
         }
         let wait = self.wait();
         let Some(clock) = &self.clock else { return true };
-        let expiration = Expiration::OneShot(TimeSpec::from_duration(wait));
         // A timer that cannot be set must not end in a frame that is never sent.
-        wait.is_zero() || clock.timer.set(expiration, TimerSetTimeFlags::empty()).is_err()
+        wait.is_zero() || clock.expire_after(wait).is_err()
     }
 
     fn wake(&mut self) {
         if let Some(clock) = &self.clock {
-            let _ = clock.timer.unset();
+            let _ = clock.expire_after(Duration::ZERO);
         }
     }
 

@@ -2,10 +2,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, MemfdFlags, Mode, SealFlags, fcntl_add_seals, memfd_create};
 use virtio::net::NetHeader;
 
 use super::*;
@@ -211,8 +210,8 @@ fn the_captures_own_timing_is_kept() {
         if source.needs_release() {
             source.release();
         } else if !source.sleep() {
-            let fd = PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN);
-            assert_eq!(poll(&mut [fd], PollTimeout::from(60_000u16)), Ok(1), "no wake-up");
+            let fd = PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN);
+            assert_eq!(poll(&mut [fd], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })), Ok(1), "no wake-up");
         }
         source.wake();
     }
@@ -313,7 +312,7 @@ fn nothing_but_a_regular_file_is_recorded_to() {
     let precious = folder.file("precious", b"precious");
     let (link, pipe) = (precious.with_file_name("link"), precious.with_file_name("pipe"));
     std::os::unix::fs::symlink(&precious, &link).unwrap();
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let mut reader = None;
     for (path, what) in [(&link, "a symbolic link"), (&pipe, "a pipe"), (&pipe, "a pipe")] {
         let error = super::create_recording(path).unwrap_err().to_string();
@@ -333,13 +332,13 @@ fn a_full_disk_ends_the_recording_and_leaves_whole_records() {
 
     let (folder, sent) = (Folder::new(), frames(3));
     let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &sent));
-    let disk = File::from(memfd_create(c"disk", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+    let disk = File::from(memfd_create("disk", MemfdFlags::ALLOW_SEALING).unwrap());
     let mut record = Record::new(disk.try_clone().unwrap(), 262_144, Arc::default()).unwrap();
     drain(&mut source(options(&file)).unwrap(), &mut record);
     // Room for half a record more.
     let written = disk.metadata().unwrap().len();
     disk.set_len(written + 40).unwrap();
-    fcntl(&disk, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW)).unwrap();
+    fcntl_add_seals(&disk, SealFlags::GROW).unwrap();
     let mut again = source(options(&file)).unwrap();
     let error = record.accept(again.rx_burst(64).unwrap(), &[0, 1, 2]).unwrap_err();
     assert!(error.to_string().contains("write the recording"), "{error}");

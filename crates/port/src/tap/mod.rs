@@ -7,7 +7,6 @@
 //!
 //! An interface that is there already is used and stays; one that is made here goes with the last
 //! descriptor, so with the process, however that ends.
-mod interface;
 mod offloads;
 mod open;
 mod options;
@@ -19,7 +18,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::net::if_::if_nametoindex;
+use linux::interface::Interface;
 use virtio::net::Accepts;
 
 pub use self::options::{MAX_QUEUE_PAIRS, NotAPrefix, Prefix, TapOptions};
@@ -98,7 +97,7 @@ impl Tap {
     /// Uses the interface again if it was made anew.
     fn reopen_if_back(&mut self, context: &mut dyn PortContext) {
         let name = self.options.name.clone();
-        let is_there = if_nametoindex(name.as_str()).is_ok();
+        let is_there = Interface::named(&name).and_then(|interface| interface.index()).is_ok();
         if is_there {
             // What is left of the old one; the sinks have counted what they lost.
             self.detach(context);

@@ -3,7 +3,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use super::sys;
@@ -76,7 +76,7 @@ impl TapSink {
     fn count(&self, bytes: usize, written: Result<usize, Errno>) {
         match written {
             Ok(_) => self.counters.passed(1, bytes as u64),
-            Err(Errno::EAGAIN) => self.counters.dropped(DropReason::ReceiverFull, 1),
+            Err(Errno::AGAIN) => self.counters.dropped(DropReason::ReceiverFull, 1),
             Err(_) => self.counters.dropped(DropReason::System, 1),
         }
     }

@@ -3,7 +3,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 
 use super::sink::LAYOUT;
 use super::sys;
@@ -65,7 +65,7 @@ impl Source for TapSource {
             let into = self.slots.slice(slot * SLOT_BYTES, SLOT_BYTES);
             match sys::read(self.fd.as_fd(), into) {
                 Ok(bytes) => self.push(slot, bytes),
-                Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Err(Errno::AGAIN | Errno::INTR) => break,
                 // What came before is still to be passed on; the error comes again.
                 Err(_) if self.needs_release => break,
                 Err(errno) => {

@@ -331,7 +331,7 @@ fn a_vlan_tag_comes_along() {
 
 /// Whether this kernel leaves UDP to be cut: since Linux 6.2.
 fn knows_uso() -> bool {
-    let release = nix::sys::utsname::uname().unwrap().release().to_str().unwrap().to_owned();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     (numbers.next().unwrap(), numbers.next().unwrap()) >= (6, 2)
 }

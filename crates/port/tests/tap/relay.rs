@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::testing::TestContext;
 use port::{Sink, Source};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A thread for each direction of each queue pair, until it is dropped.
 pub struct Relay {
@@ -36,9 +36,9 @@ fn forward(mut source: Box<dyn Source>, mut sink: Box<dyn Sink>, stop: &AtomicBo
         if source.needs_release() {
             source.release();
         } else if !source.sleep() {
-            let fd = PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN);
+            let fd = PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN);
             // Only to look at `stop` now and then.
-            poll(&mut [fd], PollTimeout::from(20u8)).unwrap();
+            poll(&mut [fd], Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 })).unwrap();
         }
         source.wake();
     }

@@ -90,7 +90,7 @@ const AGAIN: &str = "TAUTLINE_TEST_AGAIN";
 /// Whether this is root of the machine, and not of a user namespace alone.
 fn is_root_of_the_machine() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
-    nix::unistd::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
+    rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Words before a command that take its rights away.

@@ -1,10 +1,11 @@
 //! The plugboard of a test rig: one thread, no forwarding.
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::{Interest, Port, PortContext, PortError, QueueError, Side, Sink, Source, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use virtio::net::MacAddress;
 
 use super::End;
@@ -169,21 +170,21 @@ impl TestRig {
             for (number, plugged) in self.ports.iter().enumerate() {
                 for (token, (fd, interest)) in &plugged.wiring.watched {
                     let flags = match interest {
-                        Interest::Readable => PollFlags::POLLIN,
-                        Interest::ReadableOrWritable => PollFlags::POLLIN | PollFlags::POLLOUT,
-                        Interest::Writable => PollFlags::POLLOUT,
+                        Interest::Readable => PollFlags::IN,
+                        Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
+                        Interest::Writable => PollFlags::OUT,
                     };
                     watched.push((number, *token));
-                    fds.push(PollFd::new(fd.as_fd(), flags));
+                    fds.push(PollFd::new(fd, flags));
                 }
             }
-            let timeout = PollTimeout::try_from(until).unwrap_or(PollTimeout::MAX);
-            match poll(&mut fds, timeout) {
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            let timeout = Timespec::try_from(until).ok();
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(RigError::System { what: "poll", source: error.into() }),
             }
             for (fd, name) in fds.iter().zip(&watched) {
-                if fd.any() == Some(true) {
+                if !fd.revents().is_empty() {
                     ready.push(*name);
                 }
             }
