@@ -48,7 +48,7 @@ pub(crate) fn prefetch_write<const AT: usize>(at: *const u8) {
 /// A way to give up single lines that were read, without waiting for each. The bytes stay what they are, whoever
 /// writes to them. Whoever has one has a processor that can do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flush(Kind);
+pub struct Demotion(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -56,17 +56,17 @@ enum Kind {
     Evict,
 }
 
-impl Flush {
+impl Demotion {
     /// Writes changed lines to memory; caches may keep them.
-    pub fn write_back() -> Option<Flush> {
+    pub fn write_back() -> Option<Demotion> {
         // Bit 24 is CLWB (AMD64 Architecture Programmer's Manual 3, appendix D.4).
-        able(1 << 24).then_some(Flush(Kind::WriteBack))
+        able(1 << 24).then_some(Demotion(Kind::WriteBack))
     }
 
     /// Sends lines from all caches to memory.
-    pub fn evict() -> Option<Flush> {
+    pub fn evict() -> Option<Demotion> {
         // Bit 23 is CLFLUSHOPT.
-        able(1 << 23).then_some(Flush(Kind::Evict))
+        able(1 << 23).then_some(Demotion(Kind::Evict))
     }
 
     /// Whether no cache keeps them.
@@ -82,7 +82,7 @@ impl Flush {
         unsafe { self.line(std::ptr::from_ref(value).cast()) }
     }
 
-    /// As [`Flush::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
+    /// As [`Demotion::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
     #[inline(always)]
     pub fn slice(self, slice: SharedSlice<'_>, offset: usize) {
         if offset < slice.len_bytes() {
@@ -155,7 +155,7 @@ mod tests {
         let file = sealed_memfd(c"flushed", 4096).unwrap();
         let mapping = Arc::new(Mapping::shared(&file, 0, 4096).unwrap());
         let all = SharedSlice::of_mapping(&mapping);
-        for flush in [Flush::write_back(), Flush::evict()] {
+        for flush in [Demotion::write_back(), Demotion::evict()] {
             let Some(flush) = flush else {
                 println!("this processor cannot give up single lines so: nothing to test");
                 continue;

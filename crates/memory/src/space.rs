@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::translate::{Access, FaultKind, Window};
-use crate::{BindError, Cell, Cells, Fault, Iotlb, Region};
+use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, Region};
 
 /// Most regions of one guest: what QEMU offers when memory is hot-plugged slot by slot.
 pub const MAX_REGIONS: usize = 509;
@@ -149,11 +149,15 @@ impl AddressSpace {
     }
 
     /// `count` cells at an address: where a ring lies. Resolved once, when the ring starts.
-    pub fn cells<T: Cell>(&self, address: Address, count: usize) -> Result<Cells<T>, BindError> {
+    pub fn atomic_slice<T: AtomicData>(
+        &self,
+        address: Address,
+        count: usize,
+    ) -> Result<AtomicSlice<T>, BindError> {
         let bytes = (count * size_of::<T>()) as u64;
         let outside = BindError::Outside { address: address.value(), bytes };
         let (region, offset) = self.locate(address).ok_or(outside)?;
-        Cells::new(region.mapping(), offset, count, address.value())
+        AtomicSlice::new(region.mapping(), offset, count, address.value())
     }
 
     /// The region of an address and the offset in it.
@@ -217,7 +221,7 @@ impl AddressSpace {
 mod tests {
     use super::*;
     use crate::truncate::tests::memfd;
-    use crate::{IotlbEntry, Lent, Translator};
+    use crate::{IotlbEntry, SgArena, Translator};
 
     const PAGE: u64 = 4096;
 
@@ -226,10 +230,10 @@ mod tests {
     }
 
     fn lend(space: &Arc<AddressSpace>, address: u64, len: u32, access: Access) -> Result<Vec<usize>, Fault> {
-        let mut lent = Lent::new();
+        let mut arena = SgArena::new();
         let mut translator = Translator::new(Arc::clone(space));
-        translator.lend(&mut lent).push(address, len, access)?;
-        Ok(lent.slices(0..lent.len()).iter().map(|s| s.len_bytes()).collect())
+        translator.builder(&mut arena).push(address, len, access)?;
+        Ok(arena.slices(0..arena.len()).iter().map(|s| s.len_bytes()).collect())
     }
 
     #[test]
@@ -281,13 +285,13 @@ mod tests {
     #[test]
     fn removal_leaves_lent_slices_alive() {
         let space = Arc::new(AddressSpace::from_regions([region(0, 0)]).unwrap());
-        let mut lent = Lent::new();
+        let mut arena = SgArena::new();
         let mut translator = Translator::new(Arc::clone(&space));
-        translator.lend(&mut lent).push(10, 4, Access::Write).unwrap();
+        translator.builder(&mut arena).push(10, 4, Access::Write).unwrap();
         translator.set_space(Arc::new(space.without_region(0, 0, PAGE).unwrap()));
         drop(space);
-        assert_eq!(lent.slices(0..1)[0].write(b"safe"), 4);
-        assert!(translator.lend(&mut lent).push(10, 4, Access::Write).is_err());
+        assert_eq!(arena.slices(0..1)[0].write(b"safe"), 4);
+        assert!(translator.builder(&mut arena).push(10, 4, Access::Write).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory::{Lent, SharedSlice};
+use memory::{SgArena, SharedSlice};
 use virtio::net::{HeaderLayout, NetHeader, Offload};
 use virtqueue::Burst;
 
@@ -24,7 +24,7 @@ enum Arena {
     /// Chains of a device queue.
     Queue(Burst),
     /// Memory of this process, or shared with a device half elsewhere.
-    Own(Lent),
+    Own(SgArena),
 }
 
 /// Images that frames are made of: see [`Lending::of_images`].
@@ -78,7 +78,7 @@ impl Lending {
     /// For frames elsewhere.
     pub fn of_memory(max: usize) -> Self {
         Lending {
-            arena: Arena::Own(Lent::with_capacity(2 * max)),
+            arena: Arena::Own(SgArena::with_capacity(2 * max)),
             metas: vec![Meta::EMPTY; max],
             len: 0,
             segments: 0,
@@ -147,14 +147,14 @@ impl Lending {
     }
 
     #[inline(always)]
-    fn lent(&self) -> &Lent {
+    fn lent(&self) -> &SgArena {
         match &self.arena {
-            Arena::Queue(burst) => burst.lent(),
+            Arena::Queue(burst) => burst.arena(),
             Arena::Own(lent) => lent,
         }
     }
 
-    /// The chains behind the frames, for [`virtqueue::DeviceQueue::take`] and `complete`; `None` unless
+    /// The chains behind the frames, for [`virtqueue::DeviceQueue::pop`] and `complete`; `None` unless
     /// made by [`Lending::of_queue`].
     #[inline(always)]
     pub fn burst_mut(&mut self) -> Option<&mut Burst> {
@@ -167,7 +167,7 @@ impl Lending {
     /// The arena to lend pieces to before they are [pushed](Lending::push); `None` unless made by
     /// [`Lending::of_memory`].
     #[inline(always)]
-    pub fn lent_mut(&mut self) -> Option<&mut Lent> {
+    pub fn lent_mut(&mut self) -> Option<&mut SgArena> {
         match &mut self.arena {
             Arena::Own(lent) => Some(lent),
             Arena::Queue(_) => None,
@@ -194,7 +194,7 @@ impl Lending {
             let simple = chain.only_readable().is_some_and(|whole| meta.look_simple(whole, layout));
             if !simple {
                 let (first, end) = chain.readable_range();
-                let pieces = burst.lent().slices(first..end);
+                let pieces = burst.arena().slices(first..end);
                 if let Err(reason) = meta.look(pieces, chain.readable_bytes(), layout) {
                     refused(reason);
                     refusals += 1;

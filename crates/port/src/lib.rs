@@ -49,6 +49,7 @@
 //! once more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
 #![deny(unsafe_code)]
 
+mod cache_policy;
 mod counters;
 mod deliver;
 pub mod device;
@@ -71,6 +72,7 @@ pub mod testing;
 pub mod vhost_user;
 pub mod virtio_user;
 
+pub use cache_policy::{CachePolicy, UnknownCachePolicy};
 pub use counters::{Counts, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};
 pub use lending::Lending;

@@ -17,9 +17,9 @@ fn main() {
             let device: &mut dyn DeviceQueue = black_box(device.as_mut());
             driver.add(&buffers, Direction::ToDevice);
             if driver.needs_kick() {
-                device.take(&mut burst, 32).expect("the driver is sound");
+                device.pop(&mut burst, 32).expect("the driver is sound");
             }
-            device.complete_all(&mut burst);
+            device.add_used_all(&mut burst);
             if device.needs_call() {
                 driver.reclaim(&mut used, 32).expect("the device is sound");
             }

@@ -55,20 +55,20 @@ pub struct DeviceOptions {
     pub log: Option<UsedLog>,
     /// In-flight region: mapping and the queue's offset in it in bytes.
     pub in_flight: Option<(Arc<Mapping>, u64)>,
-    /// What to make of tables of descriptors in a packed ring.
-    pub tables: TableFlags,
+    /// What to make of indirect tables in a packed ring.
+    pub indirect_flags: IndirectFlags,
 }
 
-/// Whether the WRITE flags in a packed ring's tables of descriptors are believed (VIRTIO 1.3 §2.8.7).
+/// Whether the WRITE flags in a packed ring's indirect tables are trusted (VIRTIO 1.3 §2.8.7).
 ///
 /// DPDK's driver fills its transmit tables with that flag before it uses them, and does not clear it from the
 /// net header's entry, nor from the one whose number is that of the table's slot (`struct virtio_tx_region`,
 /// as of 23.11). Devices that serve only DPDK and Linux do not look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TableFlags {
+pub enum IndirectFlags {
     /// Entries are what they say.
     #[default]
-    Believed,
+    Trusted,
     /// Every entry is readable: for a queue whose buffers the device never writes.
     AllReadable,
 }
@@ -188,7 +188,7 @@ impl QueueConfig {
             .transpose()?;
         let translator = Translator::new(Arc::clone(space));
         Ok(PackedDevice::new(ring, size, position, translator, options.log, in_flight)
-            .with_tables(options.tables))
+            .with_indirect_flags(options.indirect_flags))
     }
 
     /// The driver half, over rings that it owns and empties. `indirect` is where tables may lie, and for

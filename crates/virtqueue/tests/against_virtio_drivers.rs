@@ -178,7 +178,7 @@ fn run(
                 Err(error) => prop_assert_eq!(error, virtio_drivers::Error::QueueFull),
             }
         }
-        prop_assert_eq!(device.take(&mut burst, QUEUE).unwrap(), under_way.len());
+        prop_assert_eq!(device.pop(&mut burst, QUEUE).unwrap(), under_way.len());
         for (i, request) in under_way.iter().enumerate() {
             let chain = burst.chain(i);
             let whole: Vec<u8> = request.sent.concat();
@@ -192,8 +192,8 @@ fn run(
         // The later half first, where the driver must cope with any order.
         let half = burst.len() / 2;
         let all = burst.len();
-        device.complete(&mut burst, half..all);
-        device.complete(&mut burst, 0..half);
+        device.add_used(&mut burst, half..all);
+        device.add_used(&mut burst, 0..half);
         under_way.rotate_left(half);
         for mut request in under_way {
             prop_assert_eq!(driver.peek_used(), Some(request.token));

@@ -139,7 +139,7 @@ fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError
             Step::Add { readable, writable, indirect } => driver.add(readable, writable, indirect),
             Step::Take(max) => {
                 let mut burst = Burst::new(max);
-                let taken = device.take(&mut burst, max).unwrap();
+                let taken = device.pop(&mut burst, max).unwrap();
                 let mut expected = Vec::new();
                 for _ in 0..max {
                     let Some(chain) = theirs.iter(&memory).unwrap().next() else { break };
@@ -162,7 +162,7 @@ fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError
                 bursts[b].set_written(i, written);
                 let written = written.min(bursts[b].chain(i).writable_bytes());
                 let id = bursts[b].chain(i).id();
-                device.complete(&mut bursts[b], i..i + 1);
+                device.add_used(&mut bursts[b], i..i + 1);
                 theirs.add_used(&memory, id, written).unwrap();
                 let at = driver.chains.iter().position(|(head, _)| *head == id).unwrap();
                 let (_, indexes) = driver.chains.remove(at);

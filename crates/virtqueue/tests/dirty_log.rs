@@ -209,9 +209,9 @@ fn no_store_to_a_ring_is_lost_by_a_log_that_is_taken_just_before_it() {
         for lap in 0..5 {
             let buffers = [0, 1].map(|cookie| Buffer { address: DATA + 100, len: 100, cookie });
             assert_eq!(driver.add(&buffers, Direction::FromDevice), 2);
-            assert_eq!(device.take(&mut burst, 2), Ok(2));
+            assert_eq!(device.pop(&mut burst, 2), Ok(2));
             (0..2).for_each(|chain| burst.set_written(chain, 50));
-            let (stores, taken, left) = watched(&log, || device.complete_all(&mut burst));
+            let (stores, taken, left) = watched(&log, || device.add_used_all(&mut burst));
             assert!(stores > 0);
             assert!(left.contains(&(USED / 4096)), "{name}, lap {lap}: the used buffers are lost, {left:x?}");
             assert!(

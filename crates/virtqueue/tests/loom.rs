@@ -228,14 +228,14 @@ fn publish_and_consume(halves: fn() -> Halves) -> impl Fn() + Sync + Send + 'sta
             let mut burst = Burst::new(2);
             let mut seen = 0;
             for _ in 0..2 {
-                let taken = device.take(&mut burst, 2).expect("the driver is sound");
+                let taken = device.pop(&mut burst, 2).expect("the driver is sound");
                 for i in burst.len() - taken..burst.len() {
                     // A stale descriptor would have another length.
                     assert_eq!(burst.chain(i).writable_bytes(), 100 + seen);
                     burst.set_written(i, 50 + seen);
                     seen += 1;
                 }
-                device.complete_all(&mut burst);
+                device.add_used_all(&mut burst);
             }
             (device, seen)
         });
@@ -261,8 +261,8 @@ fn one_round(driver: &mut dyn DriverQueue, device: &mut dyn DeviceQueue) {
     let mut burst = Burst::new(2);
     driver.add(&[buffer(9)], Direction::FromDevice);
     driver.needs_kick();
-    assert_eq!(device.take(&mut burst, 1).expect("the driver is sound"), 1);
-    device.complete_all(&mut burst);
+    assert_eq!(device.pop(&mut burst, 1).expect("the driver is sound"), 1);
+    device.add_used_all(&mut burst);
     device.needs_call();
     assert_eq!(driver.reclaim(&mut Vec::new(), 1).expect("the device is sound"), 1);
 }
@@ -290,9 +290,9 @@ fn no_lost_call(halves: fn() -> Halves) -> impl Fn() + Sync + Send + 'static {
         driver.disable_calls();
         driver.add(&[buffer(0)], Direction::FromDevice);
         let mut burst = Burst::new(2);
-        assert_eq!(device.take(&mut burst, 1).expect("the driver is sound"), 1);
+        assert_eq!(device.pop(&mut burst, 1).expect("the driver is sound"), 1);
         let handle = loom::thread::spawn(move || {
-            device.complete_all(&mut burst);
+            device.add_used_all(&mut burst);
             device.needs_call()
         });
         let asleep = !driver.enable_calls();

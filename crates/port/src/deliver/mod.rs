@@ -3,8 +3,6 @@
 //! A sink asks [`Parcels::of`] what a frame becomes for its receiver (usually itself; several frames if it
 //! has to be cut), finds room for each, and lets [`Parcels::write`] copy. Sums are made in the course of
 //! that copy.
-mod manner;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory::{SharedSlice, copy_between, copy_between_summed, read_between};
@@ -13,9 +11,9 @@ use virtio::net::{
     Accepts, Delivery, FinishChecksum, HeaderLayout, NetHeader, Offload, PartialChecksum, checksum,
 };
 
+use crate::cache_policy::Stores;
 use crate::frame::SHORTEST_FRAME_BYTES;
 use crate::{DropReason, Frame, HEAD_BYTES};
-pub(crate) use manner::{Cached, Choice, Manner};
 
 /// Pieces in the sender's memory times segments, of a frame that is cut: each segment's place is looked for among the
 /// pieces from the first on. A frame of 64 KiB in 18 pages may have all the segments that
@@ -221,19 +219,19 @@ fn write_summed(
 /// header included; `None`, and nothing is written, where it is another case.
 #[inline(always)]
 pub(crate) fn write_plain(
-    manner: impl Manner,
+    stores: impl Stores,
     frame: &Frame<'_>,
     to: SharedSlice<'_>,
     layout: HeaderLayout,
     buffers: u16,
 ) -> Option<usize> {
-    let bytes = write_front(manner, frame, to, layout, buffers)?;
+    let bytes = write_front(stores, frame, to, layout, buffers)?;
     let (front, len) = (layout.bytes() + HEAD_BYTES, frame.len_bytes());
     if len > HEAD_BYTES {
         let to = to.slice(front, len - HEAD_BYTES);
         let (pieces, skip) = frame.pieces();
         match pieces {
-            [piece] => manner.copy(piece.slice(skip + HEAD_BYTES, to.len_bytes()), to),
+            [piece] => stores.copy(piece.slice(skip + HEAD_BYTES, to.len_bytes()), to),
             _ => copy_pieces(pieces, skip + HEAD_BYTES, to),
         };
     }
@@ -248,7 +246,7 @@ fn copy_pieces(pieces: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> 
 /// As [`write_plain`] but for the bytes behind the head, which are left as they stand in the buffer.
 #[inline(always)]
 pub(crate) fn write_front(
-    manner: impl Manner,
+    stores: impl Stores,
     frame: &Frame<'_>,
     to: SharedSlice<'_>,
     layout: HeaderLayout,
@@ -265,7 +263,7 @@ pub(crate) fn write_front(
         HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
     };
     if len >= HEAD_BYTES {
-        manner.write(frame.whole_head(), to, header_bytes);
+        stores.write(frame.whole_head(), to, header_bytes);
     } else if let Some(shortest) = frame.whole_head().first_chunk::<SHORTEST_FRAME_BYTES>()
         && len == SHORTEST_FRAME_BYTES
     {

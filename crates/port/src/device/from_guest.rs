@@ -3,8 +3,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use virtio::net::HeaderLayout;
-use virtqueue::{Burst, DeviceQueue, TakeError};
+use virtqueue::{Burst, DeviceQueue, PopError};
 
+use crate::cache_policy::{CachePolicy, DemotionTuner};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
 
@@ -16,7 +17,9 @@ pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
     layout: HeaderLayout,
     lending: Lending,
-    /// Chains are taken that are not given back yet.
+    cache_policy: CachePolicy,
+    demotion_tuner: DemotionTuner,
+    /// Chains are popped that are not given back yet.
     lent: bool,
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
@@ -42,10 +45,12 @@ impl FromGuest {
     ) -> Self {
         queue.disable_kicks();
         let lending = Lending::of_queue(MAX_BURST);
+        let cache_policy = CachePolicy::Auto;
         FromGuest {
-            queue,
             layout,
             lending,
+            cache_policy,
+            demotion_tuner: cache_policy.demotion_tuner(&*queue),
             lent: false,
             enabled,
             stopped: false,
@@ -54,7 +59,14 @@ impl FromGuest {
             kick,
             call,
             counters,
+            queue,
         }
+    }
+
+    /// Changes what is done to caches.
+    pub fn set_cache_policy(&mut self, policy: CachePolicy) {
+        self.cache_policy = policy;
+        self.demotion_tuner = policy.demotion_tuner(&*self.queue);
     }
 
     /// Lets frames go on, or consumes them without passing data on (vhost-user text, "Ring states").
@@ -86,21 +98,26 @@ impl FromGuest {
     /// is lent has been released.
     pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
         queue.disable_kicks();
+        self.demotion_tuner = self.cache_policy.demotion_tuner(&*queue);
         self.queue = queue;
         self.lending.clear();
         self.lent = false;
         self.lending.burst_mut().map(Burst::release);
     }
 
-    /// Takes chains to the lending's burst; returns how many.
+    /// Pops chains to the lending's burst; returns how many.
     #[inline(always)]
-    fn take(&mut self, max: usize) -> Result<usize, QueueError> {
+    fn pop(&mut self, max: usize) -> Result<usize, QueueError> {
         let Some(burst) = self.lending.burst_mut() else { return Ok(0) };
-        match self.queue.take(burst, max) {
-            Ok(count) => Ok(count),
+        match self.queue.pop(burst, max) {
+            Ok(count) => {
+                self.demotion_tuner.polled(count);
+                burst.set_descriptor_demotion(self.demotion_tuner.descriptors());
+                Ok(count)
+            }
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
-            Err(TakeError::Miss { .. }) => Ok(0),
-            Err(TakeError::Malformed(error)) => {
+            Err(PopError::Miss { .. }) => Ok(0),
+            Err(PopError::Malformed(error)) => {
                 self.stopped = true;
                 self.stopped_at.set(self.queue.position());
                 Err(error.into())
@@ -118,7 +135,7 @@ impl FromGuest {
         // Chains that a predecessor had in flight cannot go back; there are no more than one burst of them.
         while let Some(burst) = self.lending.burst_mut()
             && from < burst.len()
-            && self.queue.put_back(burst, from) == 0
+            && self.queue.rewind(burst, from) == 0
         {
             let counters = &self.counters;
             let pushed = self.lending.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
@@ -137,19 +154,19 @@ impl Source for FromGuest {
         if self.stopped {
             return Ok(&self.lending);
         }
-        let taken = self.take(max)?;
-        if taken == 0 {
+        let popped = self.pop(max)?;
+        if popped == 0 {
             return Ok(&self.lending);
         }
         self.lent = true;
         if !self.enabled {
-            self.counters.dropped(DropReason::Disabled, taken as u64);
+            self.counters.dropped(DropReason::Disabled, popped as u64);
             return Ok(&self.lending);
         }
         let counters = &self.counters;
         let pushed = self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
         let mut bytes = pushed.bytes;
-        if pushed.end < taken {
+        if pushed.end < popped {
             bytes += self.leave_rest(pushed.end);
         }
         self.counters.passed(self.lending.len() as u64, bytes);
@@ -172,20 +189,20 @@ impl Source for FromGuest {
         self.lent = false;
         let Some(burst) = self.lending.burst_mut() else { return };
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
-        self.queue.complete_all(burst);
+        self.queue.add_used_all(burst);
         if let Some(call) = &self.call
             && self.queue.needs_call()
         {
             call.notify();
             self.counters.notified();
         }
-        // Behind the barrier that the look for a driver that waits takes: it would wait for all of these.
-        if let Some(flush) = self.queue.flush()
+        // Demote lines after the barrier in `needs_call`: it would wait for all of them.
+        if let Some(demotion) = self.demotion_tuner.frames()
             && let Some(burst) = self.lending.burst_mut()
         {
             // Only where the frame begins: its addresses are written anew for each frame, but not always what
             // follows, and net headers mostly stay as they are.
-            burst.flush(flush, self.layout.bytes());
+            burst.demote_readable(demotion, self.layout.bytes());
         }
     }
 

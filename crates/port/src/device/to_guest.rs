@@ -1,12 +1,12 @@
 //! What a guest receives: the device half of a receiveq.
 use std::sync::Arc;
 
-use memory::Stream;
 use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
-use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
+use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 
-use crate::deliver::{Cached, Choice, Manner, Parcels, Scratch, write_plain};
+use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
+use crate::deliver::{Parcels, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
 
@@ -42,7 +42,7 @@ pub struct ToGuestOptions {
 pub struct ToGuest {
     queue: Box<dyn DeviceQueue>,
     options: ToGuestOptions,
-    /// Empty between two calls, but for what was taken to see how much room there is.
+    /// Empty between two calls, but for what was popped to see how much room there is.
     burst: Burst,
     /// First chain of the burst that has no frame yet.
     next: usize,
@@ -56,7 +56,9 @@ pub struct ToGuest {
     stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
-    choice: Choice,
+    cache_policy: CachePolicy,
+    copy_tuner: CopyTuner,
+    demotion_tuner: DemotionTuner,
     call: Option<EventFd>,
     counters: Arc<QueueCounters>,
 }
@@ -73,8 +75,8 @@ impl ToGuest {
         // Nobody ever waits for a receiver's buffers.
         queue.disable_kicks();
         let burst = Burst::new(MAX_CHAINS);
+        let cache_policy = CachePolicy::Auto;
         ToGuest {
-            queue,
             options,
             burst,
             next: 0,
@@ -85,10 +87,20 @@ impl ToGuest {
             stopped_at: Arc::default(),
             enabled,
             filter: None,
-            choice: Choice::new(),
+            cache_policy,
+            copy_tuner: cache_policy.copy_tuner(),
+            demotion_tuner: cache_policy.demotion_tuner(&*queue),
             call,
             counters,
+            queue,
         }
+    }
+
+    /// Changes what is done to caches.
+    pub fn set_cache_policy(&mut self, policy: CachePolicy) {
+        self.cache_policy = policy;
+        self.copy_tuner = policy.copy_tuner();
+        self.demotion_tuner = policy.demotion_tuner(&*self.queue);
     }
 
     /// Lets frames go in, or drops them all.
@@ -130,13 +142,14 @@ impl ToGuest {
     /// Goes on with another device half of the same ring, and lets go of the memory of the old one.
     pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
         queue.disable_kicks();
+        self.demotion_tuner = self.cache_policy.demotion_tuner(&*queue);
         self.queue = queue;
         self.burst.release();
     }
 
     #[cfg(test)]
-    pub(crate) fn set_choice(&mut self, choice: Choice) {
-        self.choice = choice;
+    pub(crate) fn set_copy_tuner(&mut self, tuner: CopyTuner) {
+        self.copy_tuner = tuner;
     }
 
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
@@ -146,21 +159,27 @@ impl ToGuest {
         if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
-        match self.choice.stream() {
-            None => self.fill_plain(Cached, lending, which, tally),
-            Some(stream) => self.stream_plain(stream, lending, which, tally),
+        match self.copy_tuner.policy() {
+            CopyPolicy::Temporal => self.fill_plain(Temporal, lending, which, tally),
+            CopyPolicy::NonTemporal(stores) => self.fill_non_temporal(stores, lending, which, tally),
         }
     }
 
-    #[inline(never)] // the way of nearly all frames is not to be longer for it
-    fn stream_plain(&mut self, stream: Stream, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
-        self.fill_plain(stream, lending, which, tally)
+    #[inline(never)] // the code for nearly all frames is not to be longer for it
+    fn fill_non_temporal(
+        &mut self,
+        stores: impl Stores,
+        lending: &Lending,
+        which: &[u16],
+        tally: &mut Tally,
+    ) -> usize {
+        self.fill_plain(stores, lending, which, tally)
     }
 
     #[inline(always)]
     fn fill_plain(
         &mut self,
-        manner: impl Manner,
+        stores: impl Stores,
         lending: &Lending,
         which: &[u16],
         tally: &mut Tally,
@@ -171,11 +190,11 @@ impl ToGuest {
         let mut bytes = 0;
         let delivered = self.burst.fill_singles(self.next, |to| {
             let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
-            let written = write_plain(manner, &frame, to, layout, 1)?;
+            let written = write_plain(stores, &frame, to, layout, 1)?;
             bytes += written;
             Some(written as u32)
         });
-        manner.finish();
+        stores.finish();
         self.next += delivered;
         tally.frames += delivered as u64;
         tally.bytes += (bytes - delivered * layout.bytes()) as u64;
@@ -231,7 +250,7 @@ impl ToGuest {
         let last = self.burst.chain(self.next - 1);
         let start = self.burst.chain(first).readable_range().1;
         let end = last.readable_range().1 + last.writable().len() as u32;
-        let slices = self.burst.lent().slices(start..end);
+        let slices = self.burst.arena().slices(start..end);
         let mut left = parcels.write(index, slices, layout, chains as u16) as u32;
         for chain in first..self.next {
             let here = left.min(self.burst.chain(chain).writable_bytes());
@@ -245,7 +264,7 @@ impl ToGuest {
     fn room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
         loop {
             if self.next == self.burst.len() {
-                self.take_more(wanted)?;
+                self.pop_more(wanted)?;
             }
             let chain = self.burst.chain(self.next);
             if !self.usable(chain) {
@@ -273,9 +292,9 @@ impl ToGuest {
                 }
                 // All chains tend to be of the same size.
                 let missing = (bytes - have) * chains / have.max(1);
-                self.take_more(missing + wanted)?;
+                self.pop_more(missing + wanted)?;
                 if self.next + chains != at {
-                    // What was full is given back, and what was gathered so far must be taken again.
+                    // What was full is given back, and what was gathered so far must be popped again.
                     (chains, have) = (0, 0);
                     continue;
                 }
@@ -314,9 +333,17 @@ impl ToGuest {
         Ok(())
     }
 
-    /// Takes about so many chains more. Where the burst is full, those with frames are completed first and
-    /// those without are put back and taken again: then `next` is 0.
-    fn take_more(&mut self, chains: usize) -> Result<(), DropReason> {
+    #[inline(always)]
+    fn pop(&mut self, max: usize) -> Result<usize, PopError> {
+        let popped = self.queue.pop(&mut self.burst, max)?;
+        self.demotion_tuner.polled(popped);
+        self.burst.set_descriptor_demotion(self.demotion_tuner.descriptors());
+        Ok(popped)
+    }
+
+    /// Pops about so many chains more. Where the burst is full, those with frames are given back first, and those
+    /// without are rewound and popped again: then `next` is 0.
+    fn pop_more(&mut self, chains: usize) -> Result<(), DropReason> {
         if let Some(reason) = self.dry {
             return Err(reason);
         }
@@ -327,12 +354,12 @@ impl ToGuest {
         if self.burst.len() == self.burst.capacity() {
             self.give_back();
         }
-        let error = match self.queue.take(&mut self.burst, chains.max(1)) {
+        let error = match self.pop(chains.max(1)) {
             Ok(0) => DropReason::ReceiverFull,
             Ok(_) => return Ok(()),
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
-            Err(TakeError::Miss { .. }) => DropReason::ReceiverFull,
-            Err(TakeError::Malformed(error)) => {
+            Err(PopError::Miss { .. }) => DropReason::ReceiverFull,
+            Err(PopError::Malformed(error)) => {
                 self.broken = Some(error);
                 DropReason::MalformedRing
             }
@@ -341,14 +368,14 @@ impl ToGuest {
         Err(error)
     }
 
-    /// Completes the chains before `next` and puts the others back.
+    /// Gives the chains before `next` back as used and rewinds the others.
     #[inline(always)]
     fn give_back(&mut self) {
-        self.queue.complete(&mut self.burst, 0..self.next);
+        self.queue.add_used(&mut self.burst, 0..self.next);
         if self.next < self.burst.len() {
-            self.queue.put_back(&mut self.burst, self.next);
+            self.queue.rewind(&mut self.burst, self.next);
             // Nothing is lost if that is refused: the driver gets them unwritten.
-            self.queue.complete_all(&mut self.burst);
+            self.queue.add_used_all(&mut self.burst);
         }
         self.burst.clear();
         self.next = 0;
@@ -371,7 +398,7 @@ impl Sink for ToGuest {
             return Ok(());
         }
         (self.dry, self.unusable, self.work_before) = (None, 0, self.burst.work());
-        let compared = self.choice.begin();
+        let compared = self.copy_tuner.begin();
         let mut tally = Tally::default();
         let mut left = which;
         loop {
@@ -385,7 +412,7 @@ impl Sink for ToGuest {
         self.counters.passed(tally.frames, tally.bytes);
         let call = self.call.as_ref().filter(|_| self.queue.needs_call());
         if let Some(begun) = compared {
-            self.choice.end(begun, tally.frames, tally.bytes);
+            self.copy_tuner.end(begun, tally.frames, tally.bytes);
         }
         if let Some(call) = call {
             call.notify();
@@ -403,7 +430,7 @@ impl Sink for ToGuest {
         }
         let missing = ROOM_LOOKED_FOR.saturating_sub(self.burst.len());
         if missing > 0
-            && let Err(TakeError::Malformed(_)) = self.queue.take(&mut self.burst, missing)
+            && let Err(PopError::Malformed(_)) = self.pop(missing)
         {
             // `accept` finds the error again, and says so.
             return usize::MAX;

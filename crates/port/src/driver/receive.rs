@@ -87,7 +87,7 @@ impl Receive {
     fn lend_singles(&mut self, max: usize) {
         let Some(lent) = self.lending.lent_mut() else { return };
         let from = lent.len();
-        let mut lender = self.translator.lend(lent);
+        let mut lender = self.translator.builder(lent);
         for &Used { cookie, written } in self.used[self.next..].iter().take(max) {
             let index = cookie as u16;
             let slice = self.buffers.slice(index);
@@ -161,7 +161,7 @@ impl Receive {
         let buffer = posted(&self.buffers, cookie as u16);
         if let Some(lent) = self.lending.lent_mut() {
             // Our own memory, and the ring has checked the length: there is nothing to go wrong.
-            let _ = self.translator.lend(lent).push(buffer.address, written, Access::Read);
+            let _ = self.translator.builder(lent).push(buffer.address, written, Access::Read);
         }
         self.held.push(buffer);
     }

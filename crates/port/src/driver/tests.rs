@@ -6,7 +6,7 @@ use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, Layout, RingFeatures};
 
 use super::*;
-use crate::deliver::Choice;
+use crate::cache_policy::CopyTuner;
 use crate::device::{ToGuest, ToGuestOptions};
 use crate::event_fd::EventFd;
 use crate::{DropReason, HEAD_BYTES, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
@@ -74,26 +74,26 @@ impl Rig {
     /// The device reads everything that was sent, header included.
     fn sent(&mut self) -> Vec<Vec<u8>> {
         let mut burst = Burst::new(64);
-        self.takes.take(&mut burst, 64).unwrap();
+        self.takes.pop(&mut burst, 64).unwrap();
         let read = |chain: virtqueue::ChainRef<'_>| {
             let mut bytes = vec![0; chain.readable_bytes() as usize];
             chain.read(0, &mut bytes);
             bytes
         };
         let frames = burst.chains().map(read).collect();
-        self.takes.complete_all(&mut burst);
+        self.takes.add_used_all(&mut burst);
         frames
     }
 
     /// The device fills one buffer with each of these and uses them together.
     fn fill(&mut self, buffers: &[Vec<u8>]) {
         let mut burst = Burst::new(64);
-        assert_eq!(self.fills.take(&mut burst, buffers.len()).unwrap(), buffers.len(), "posted buffers");
+        assert_eq!(self.fills.pop(&mut burst, buffers.len()).unwrap(), buffers.len(), "posted buffers");
         for (i, bytes) in buffers.iter().enumerate() {
             assert_eq!(burst.chain(i).write(0, bytes), bytes.len());
             burst.set_written(i, bytes.len() as u32);
         }
-        self.fills.complete_all(&mut burst);
+        self.fills.add_used_all(&mut burst);
     }
 
     /// The frames of one burst.
@@ -164,7 +164,7 @@ fn filled(mut lending: Lending, frames: &[Vec<u8>]) -> Lending {
         memory.slice(at + 12, frame.len()).write(frame);
         let lent = lending.lent_mut().unwrap();
         let first = lent.len();
-        translator.lend(lent).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
+        translator.builder(lent).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
         lending.push(first, HeaderLayout::Full).unwrap();
     }
     lending
@@ -196,13 +196,13 @@ fn frames_of_one_buffer_and_of_several_reach_the_device_in_order() {
     }
 }
 
-/// A device of ours writes past the caches, through them, and in both manners when it compares them: no driver
-/// sees a difference.
+/// A device of ours copies by temporal and by non-temporal stores, and by both in turns when it compares them: no
+/// driver sees a difference.
 #[test]
-fn the_manner_of_writing_is_not_to_be_seen() {
+fn the_copy_policy_is_not_to_be_seen() {
     const BURST: usize = 32;
     for features in every_feature() {
-        for streams in [false, true] {
+        for non_temporal in [false, true] {
             let mut rig = Rig::of_size(64, features, false);
             let device = rig.memory.config(RECEIVEQ, features);
             let device = device.activate_device(rig.memory.space(), DeviceOptions::default()).unwrap();
@@ -213,7 +213,7 @@ fn the_manner_of_writing_is_not_to_be_seen() {
                 max_frame_bytes: None,
             };
             let mut fills = ToGuest::new(device, options, None, true, Arc::default());
-            fills.set_choice(Choice::for_test(streams));
+            fills.set_copy_tuner(CopyTuner::for_test(non_temporal));
             // One of them fits no buffer.
             let frames: Vec<_> = (0..BURST).map(|i| frame(i as u8, 256 + 25 * i)).collect();
             let lengths = [60, 1076, 3000, 64, 700, 65];
@@ -225,7 +225,7 @@ fn the_manner_of_writing_is_not_to_be_seen() {
             for round in 0..300 {
                 let (lending, fit) = &bursts[usize::from(round % 40 == 0)];
                 fills.accept(lending, &all(lending)).unwrap();
-                assert!(rig.received(64) == *fit, "round {round}, {features:?}, {streams}");
+                assert!(rig.received(64) == *fit, "round {round}, {features:?}, {non_temporal}");
             }
         }
     }

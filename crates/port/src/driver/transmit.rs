@@ -6,7 +6,8 @@ use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
 use super::{Buffers, MOST_PIECES};
-use crate::deliver::{Cached, Parcels, Scratch, write_front, write_plain};
+use crate::cache_policy::Temporal;
+use crate::deliver::{Parcels, Scratch, write_front, write_plain};
 use crate::event_fd::EventFd;
 use crate::lending::ImagesId;
 use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
@@ -129,8 +130,8 @@ impl Transmit {
         let there = images.is_some_and(|images| self.held.replace(buffer, count, images, frame.len_bytes()));
         // §5.1.6.2.1: the driver sets num_buffers to 0.
         let written = match there {
-            true => write_front(Cached, frame, to, HeaderLayout::Full, 0),
-            false => write_plain(Cached, frame, to, HeaderLayout::Full, 0),
+            true => write_front(Temporal, frame, to, HeaderLayout::Full, 0),
+            false => write_plain(Temporal, frame, to, HeaderLayout::Full, 0),
         };
         let Some(written) = written else {
             // It is going elsewhere, over what other buffers hold.

@@ -3,7 +3,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use memory::{Lent, SharedSlice};
+use memory::{SgArena, SharedSlice};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use virtio::net::HeaderLayout;
 
@@ -138,7 +138,7 @@ impl Consumer {
 
     /// Takes one of the slots seen by [`Consumer::look`] and lends it.
     #[inline]
-    pub fn take(&mut self, lent: &mut Lent) {
+    pub fn take(&mut self, lent: &mut SgArena) {
         if let Some((at, bytes)) = self.next() {
             self.lender.push(lent, at as u64, bytes as u32);
         }

@@ -291,7 +291,8 @@ impl Device {
         let counters = Arc::clone(self.shared.counters(pair, side).ok_or_else(not_offered)?);
         Ok(match side {
             Side::FromGuest => {
-                let source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
+                let mut source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
+                source.set_cache_policy(self.shared.options.cache_policy);
                 Running::Source(Box::new(source))
             }
             Side::ToGuest => {
@@ -302,6 +303,7 @@ impl Device {
                     max_frame_bytes: self.max_frame_bytes(),
                 };
                 let mut sink = ToGuest::new(queue, options, call, ring.enabled, counters);
+                sink.set_cache_policy(self.shared.options.cache_policy);
                 sink.set_filter(self.filter.clone());
                 Running::Sink(Box::new(sink))
             }

@@ -37,6 +37,7 @@ use vhost_user::session::backend::Offer;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::net::MacAddress;
 
+use crate::cache_policy::CachePolicy;
 use crate::rate::{LogRateLimiter, TokenBucket};
 use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
 use link::{Link, RETRY, try_connect};
@@ -89,6 +90,8 @@ pub struct VhostUserOptions {
     pub memory_bytes: u64,
     /// Files that it may share.
     pub memory_backing: Backing,
+    /// What the queues do to caches.
+    pub cache_policy: CachePolicy,
 }
 
 impl VhostUserOptions {
@@ -109,6 +112,7 @@ impl VhostUserOptions {
             control_queue: true,
             memory_bytes: memory::DEFAULT_LIMIT_BYTES,
             memory_backing: Backing::Ram,
+            cache_policy: CachePolicy::Auto,
         }
     }
 }
@@ -219,6 +223,11 @@ impl VhostUser {
         if options.mtu.is_some_and(|mtu| mtu < 68) {
             let remedy = "give one from 68 to 65535 (VIRTIO 1.3 §5.1.4.1)";
             return Err(PortError::new(what(), "the MTU is too small", remedy));
+        }
+        if !options.cache_policy.is_supported() {
+            let why =
+                format!("this processor has no instruction for cache policy {}", options.cache_policy.name());
+            return Err(PortError::new(what(), why, "let it be auto (--cache-policy), or none"));
         }
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;

@@ -10,7 +10,7 @@ use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::{Layout as WireLayout, PackedPosition, VringBase};
 use virtio::{Feature, Features};
 use virtqueue::{
-    Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, TableFlags, UsedLog,
+    Cursor, DeviceOptions, DeviceQueue, IndirectFlags, Layout, Position, QueueConfig, RingFeatures, UsedLog,
     packed_region_bytes, split_region_bytes,
 };
 
@@ -102,8 +102,8 @@ pub(super) fn activate(
     };
     let in_flight = in_flight.and_then(|buffer| buffer.part(index, features.layout));
     // Transmitqs have the odd numbers (VIRTIO 1.3 §5.1.2).
-    let tables = if index % 2 == 1 { TableFlags::AllReadable } else { TableFlags::Believed };
-    let options = DeviceOptions { log, in_flight, tables };
+    let indirect_flags = if index % 2 == 1 { IndirectFlags::AllReadable } else { IndirectFlags::Trusted };
+    let options = DeviceOptions { log, in_flight, indirect_flags };
     queue.activate_device(space, options).map_err(|error| refused(&error))
 }
 

@@ -70,7 +70,7 @@ impl Sender {
             memory.slice(12, len).write(&frame);
             let lent = self.lending.lent_mut().unwrap();
             let first = lent.len();
-            let mut lender = self.translator.lend(lent);
+            let mut lender = self.translator.builder(lent);
             let cut = (12 + len) / 3;
             lender.push(at as u64, cut as u32, Access::Read).unwrap();
             lender.push((at + cut) as u64, (12 + len - cut) as u32, Access::Read).unwrap();

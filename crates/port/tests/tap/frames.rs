@@ -300,7 +300,7 @@ impl Pieces {
             let whole = memory::SharedSlice::of_mapping(self.space.regions()[0].mapping());
             whole.slice(at, piece.len()).write(piece);
             let lent = lending.lent_mut().unwrap();
-            translator.lend(lent).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
+            translator.builder(lent).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
             at += if all.len() > piece_bytes { piece.len() + 3 } else { 0 };
         }
         lending.push(0, HeaderLayout::Full).unwrap();

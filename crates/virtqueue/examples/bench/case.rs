@@ -189,7 +189,7 @@ impl Bench {
         if self.case.asks {
             self.device.disable_kicks();
         }
-        assert_eq!(self.device.take(&mut self.burst, n).expect("sound"), n);
+        assert_eq!(self.device.pop(&mut self.burst, n).expect("sound"), n);
         for chain in self.burst.chains() {
             let slices = chain.readable();
             self.bytes += slices[0].len_bytes() as u64;
@@ -198,7 +198,7 @@ impl Bench {
                 self.bytes += slices[1..].iter().map(|slice| slice.len_bytes() as u64).sum::<u64>();
             }
         }
-        self.device.complete_all(&mut self.burst);
+        self.device.add_used_all(&mut self.burst);
         if self.case.asks {
             self.notifications += u64::from(self.device.needs_call());
             std::hint::black_box(self.device.enable_kicks());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use memory::{Cells, Mapping};
+use memory::{AtomicSlice, Mapping};
 
 use super::region::{InFlightError, PackedHeader, PackedState, VERSION, bind};
 use crate::QueueSize;
@@ -22,8 +22,8 @@ pub(crate) struct StoredBuffer {
 
 /// The region of one packed ring.
 pub struct PackedInFlight {
-    header: Cells<PackedHeader>,
-    states: Cells<PackedState>,
+    header: AtomicSlice<PackedHeader>,
+    states: AtomicSlice<PackedState>,
     counter: u64,
     /// The free list, in our own memory: the shared one is written, never believed.
     next_free: Vec<u16>,
@@ -167,7 +167,7 @@ impl PackedInFlight {
         self.next_used
     }
 
-    /// Ring slots of the chains to be taken again.
+    /// Ring slots of the chains to be popped again.
     pub fn resubmit_slots(&self) -> u16 {
         self.resubmit.iter().map(|(_, buffer)| buffer.descriptors.len() as u16).sum()
     }
@@ -185,7 +185,7 @@ impl PackedInFlight {
     }
 
     /// "When receiving available buffers from the driver": one chain, its descriptors in ring order.
-    pub(crate) fn take(&mut self, id: u16, descriptors: impl Iterator<Item = (u64, u32, u16)>) {
+    pub(crate) fn pop(&mut self, id: u16, descriptors: impl Iterator<Item = (u64, u32, u16)>) {
         let head = self.free_head;
         let Some(first) = self.states.get(usize::from(head)) else { return };
         first.count.store(0, Relaxed);
@@ -221,7 +221,7 @@ impl PackedInFlight {
         Some(head)
     }
 
-    pub(crate) fn put_back(&mut self, ids: impl DoubleEndedIterator<Item = u16>) {
+    pub(crate) fn rewind(&mut self, ids: impl DoubleEndedIterator<Item = u16>) {
         for id in ids.rev() {
             if let Some(head) = self.free(id) {
                 self.states[usize::from(head)].in_flight.store(0, Release);
@@ -232,7 +232,7 @@ impl PackedInFlight {
 
     /// "When supplying used buffers to the driver", up to the point where the flags are published; `used`
     /// is the device's cursor after the batch.
-    pub(crate) fn completing(&mut self, ids: impl Iterator<Item = u16>, used: Cursor) {
+    pub(crate) fn adding_used(&mut self, ids: impl Iterator<Item = u16>, used: Cursor) {
         self.batch.clear();
         for id in ids {
             if let Some(head) = self.free(id) {
@@ -246,7 +246,7 @@ impl PackedInFlight {
     }
 
     /// The rest, after the flags are published.
-    pub(crate) fn completed(&mut self) {
+    pub(crate) fn added_used(&mut self) {
         for head in self.batch.drain(..) {
             self.states[usize::from(head)].in_flight.store(0, Release);
         }

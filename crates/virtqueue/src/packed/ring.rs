@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{Address, AddressSpace, BindError, Cell, Cells, prefetch};
+use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError, prefetch};
 
 use super::event;
 use crate::atomics::{Atomics, Platform, Smp, Word};
@@ -33,13 +33,13 @@ pub struct Event<A: Atomics> {
 const _: () = assert!(size_of::<PackedDescriptor<Smp>>() == 16 && size_of::<Event<Smp>>() == 4);
 
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for PackedDescriptor<Smp> {}
+unsafe impl AtomicData for PackedDescriptor<Smp> {}
 // SAFETY: 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for Event<Smp> {}
+unsafe impl AtomicData for Event<Smp> {}
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for PackedDescriptor<Platform> {}
+unsafe impl AtomicData for PackedDescriptor<Platform> {}
 // SAFETY: 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for Event<Platform> {}
+unsafe impl AtomicData for Event<Platform> {}
 
 /// Where a packed ring's words are. Implemented for mapped memory, and by models.
 pub trait PackedRing {
@@ -57,19 +57,19 @@ pub trait PackedRing {
 pub struct MappedPacked<A = Smp>
 where
     A: Atomics,
-    PackedDescriptor<A>: Cell,
-    Event<A>: Cell,
+    PackedDescriptor<A>: AtomicData,
+    Event<A>: AtomicData,
 {
-    descriptors: Cells<PackedDescriptor<A>>,
-    driver_event: Cells<Event<A>>,
-    device_event: Cells<Event<A>>,
+    descriptors: AtomicSlice<PackedDescriptor<A>>,
+    driver_event: AtomicSlice<Event<A>>,
+    device_event: AtomicSlice<Event<A>>,
     atomics: PhantomData<A>,
 }
 
 impl<A: Atomics> MappedPacked<A>
 where
-    PackedDescriptor<A>: Cell,
-    Event<A>: Cell,
+    PackedDescriptor<A>: AtomicData,
+    Event<A>: AtomicData,
 {
     /// Finds the ring and the two event structures, each inside one region and aligned as §2.8 demands.
     pub fn bind(
@@ -80,9 +80,9 @@ where
         device_event: Address,
     ) -> Result<Self, BindError> {
         Ok(MappedPacked {
-            descriptors: space.cells(descriptors, usize::from(size.get()))?,
-            driver_event: space.cells(driver_event, 1)?,
-            device_event: space.cells(device_event, 1)?,
+            descriptors: space.atomic_slice(descriptors, usize::from(size.get()))?,
+            driver_event: space.atomic_slice(driver_event, 1)?,
+            device_event: space.atomic_slice(device_event, 1)?,
             atomics: PhantomData,
         })
     }
@@ -90,8 +90,8 @@ where
 
 impl<A: Atomics> PackedRing for MappedPacked<A>
 where
-    PackedDescriptor<A>: Cell,
-    Event<A>: Cell,
+    PackedDescriptor<A>: AtomicData,
+    Event<A>: AtomicData,
 {
     type Atomics = A;
 

@@ -12,7 +12,7 @@ use crate::{AddressSpace, SharedSlice};
 /// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: whoever
 /// fills it for a peer bounds what one burst may take.
 #[derive(Debug, Default)]
-pub struct Lent {
+pub struct SgArena {
     /// `'static` in the arena's own books only: they are handed out for no longer than the arena is
     /// borrowed, and `spaces` keeps their mappings.
     slices: Vec<SharedSlice<'static>>,
@@ -20,7 +20,7 @@ pub struct Lent {
     spaces: Vec<Arc<AddressSpace>>,
 }
 
-impl Lent {
+impl SgArena {
     /// An empty arena.
     pub fn new() -> Self {
         Self::default()
@@ -28,7 +28,7 @@ impl Lent {
 
     /// An empty arena with room for `slices` before it first allocates.
     pub fn with_capacity(slices: usize) -> Self {
-        Lent { slices: Vec::with_capacity(slices), spaces: Vec::with_capacity(2) }
+        SgArena { slices: Vec::with_capacity(slices), spaces: Vec::with_capacity(2) }
     }
 
     /// Number of slices.
@@ -94,29 +94,29 @@ impl Lent {
 
     /// Room for `max` slices more, to be appended one after the other.
     #[inline(always)]
-    pub(crate) fn run(&mut self, max: usize) -> Run<'_> {
+    pub(crate) fn run(&mut self, max: usize) -> RawRun<'_> {
         self.slices.reserve(max);
         let spare = &mut self.slices.spare_capacity_mut()[..max];
         let std::ops::Range { start, end } = spare.as_mut_ptr_range();
-        Run { next: start.cast(), end: end.cast(), slices: &mut self.slices }
+        RawRun { next: start.cast(), end: end.cast(), slices: &mut self.slices }
     }
 }
 
 /// Slices that are being appended: they are the arena's when this is dropped, and until then no more than a
 /// pointer moves.
 #[derive(Debug)]
-pub(crate) struct Run<'a> {
+pub(crate) struct RawRun<'a> {
     /// Between the arena's length and `end`; everything before it is written.
     next: *mut SharedSlice<'static>,
     end: *mut SharedSlice<'static>,
     slices: &'a mut Vec<SharedSlice<'static>>,
 }
 
-impl Run<'_> {
+impl RawRun<'_> {
     /// Appends a slice and shows it, if there is room.
     ///
     /// # Safety
-    /// `start .. start + len` must lie in one mapping of the snapshot that was last given to [`Lent::keep`].
+    /// `start .. start + len` must lie in one mapping of the snapshot that was last given to [`SgArena::keep`].
     #[inline(always)]
     pub unsafe fn push(&mut self, start: NonNull<u8>, len: usize) -> Option<SharedSlice<'_>> {
         if self.next == self.end {
@@ -146,7 +146,7 @@ impl Run<'_> {
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for RawRun<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         let len = self.slices.len() + self.len();

@@ -14,16 +14,16 @@ use crate::Mapping;
 /// # Safety
 /// The type must consist of atomics only, without padding, so that it may change under a shared reference
 /// and every bit pattern is valid.
-pub unsafe trait Cell: Send + Sync + 'static {}
+pub unsafe trait AtomicData: Send + Sync + 'static {}
 
 // SAFETY: an atomic integer may change under a shared reference and has no invalid value.
-unsafe impl Cell for AtomicU8 {}
+unsafe impl AtomicData for AtomicU8 {}
 // SAFETY: as above.
-unsafe impl Cell for AtomicU16 {}
+unsafe impl AtomicData for AtomicU16 {}
 // SAFETY: as above.
-unsafe impl Cell for AtomicU32 {}
+unsafe impl AtomicData for AtomicU32 {}
 // SAFETY: as above.
-unsafe impl Cell for AtomicU64 {}
+unsafe impl AtomicData for AtomicU64 {}
 
 /// Why a table of cells cannot lie where it was said to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum BindError {
 
 /// An array of cells in a mapping, which it keeps alive.
 #[derive(Debug)]
-pub struct Cells<T> {
+pub struct AtomicSlice<T> {
     start: NonNull<T>,
     len: usize,
     _mapping: Arc<Mapping>,
@@ -56,11 +56,11 @@ pub struct Cells<T> {
 }
 
 // SAFETY: a reference to atomics plus an `Arc`; both may move between and be shared by threads.
-unsafe impl<T: Cell> Send for Cells<T> {}
+unsafe impl<T: AtomicData> Send for AtomicSlice<T> {}
 // SAFETY: as above.
-unsafe impl<T: Cell> Sync for Cells<T> {}
+unsafe impl<T: AtomicData> Sync for AtomicSlice<T> {}
 
-impl<T: Cell> Cells<T> {
+impl<T: AtomicData> AtomicSlice<T> {
     /// `count` cells at `offset` bytes into the mapping; `address` is only for the error.
     pub fn new(mapping: &Arc<Mapping>, offset: u64, count: usize, address: u64) -> Result<Self, BindError> {
         let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
@@ -68,16 +68,16 @@ impl<T: Cell> Cells<T> {
         if !start.is_aligned() {
             return Err(BindError::Misaligned { address, align: align_of::<T>() as u64 });
         }
-        Ok(Cells { start, len: count, _mapping: Arc::clone(mapping), cell: PhantomData })
+        Ok(AtomicSlice { start, len: count, _mapping: Arc::clone(mapping), cell: PhantomData })
     }
 }
 
-impl<T: Cell> Deref for Cells<T> {
+impl<T: AtomicData> Deref for AtomicSlice<T> {
     type Target = [T];
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` checked bounds and alignment, the `Arc` keeps the memory mapped, and `T: Cell`
+        // SAFETY: `new` checked bounds and alignment, the `Arc` keeps the memory mapped, and `T: AtomicData`
         // promises that a shared reference to changing memory is sound.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }

@@ -3,7 +3,7 @@
 //! A store first fetches the line it goes to, from whoever holds it. For a buffer that is written from end to end
 //! the old bytes are of no use, and if a core far away holds them, fetching costs more than all the rest.
 //! Non-temporal stores fill whole lines without it (AMD64 Architecture Programmer's Manual 1, 3.9.6; Intel SDM
-//! 1, 10.4.6.2). They are weakly ordered: nobody may be told of the bytes before [`Stream::finish`].
+//! 1, 10.4.6.2). They are weakly ordered: nobody may be told of the bytes before [`NonTemporal::finish`].
 #![allow(unsafe_code)]
 
 use crate::SharedSlice;
@@ -11,13 +11,13 @@ use crate::copy::copy_volatile;
 use crate::lines::LINE_BYTES;
 
 /// Proof that this processor has stores which go past the caches.
-#[derive(Clone, Copy, Debug)]
-pub struct Stream(());
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonTemporal(());
 
-impl Stream {
+impl NonTemporal {
     /// `None` where there are none: those of aarch64 (`STNP`) are a hint that keeps to the caches.
-    pub fn detect() -> Option<Stream> {
-        cfg!(target_arch = "x86_64").then_some(Stream(()))
+    pub fn detect() -> Option<NonTemporal> {
+        cfg!(target_arch = "x86_64").then_some(NonTemporal(()))
     }
 
     /// As [`SharedSlice::copy_to`]; whole lines go past the caches.
@@ -53,7 +53,7 @@ impl Stream {
 ///
 /// # Safety
 /// Both pointers must be valid for `len` bytes, for reading and writing respectively, and the processor one for
-/// which [`Stream`] exists.
+/// which [`NonTemporal`] exists.
 #[inline(always)]
 unsafe fn copy_streamed(from: *const u8, to: *mut u8, len: usize) {
     let front = len.min(to.align_offset(LINE_BYTES));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_length_and_alignment_arrives_whole_and_nothing_beside_it() {
-        let Some(stream) = Stream::detect() else {
+        let Some(stream) = NonTemporal::detect() else {
             println!("this processor has no stores that go past the caches: nothing to test");
             return;
         };
