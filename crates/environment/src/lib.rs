@@ -53,7 +53,7 @@ pub trait Environment {
     /// Which kind of place.
     fn kind(&self) -> EnvironmentKind;
 
-    /// What runs its instructions, as rule 11 names it: `native`, `kvm-vmx`, `tcg`, …
+    /// What runs its instructions, `native`, `kvm-vmx`, `tcg`, …
     fn accelerator(&self) -> &str;
 
     /// Facts to show beside its figures: versions, machine type, command.

@@ -1,4 +1,4 @@
-//! The ratio of two environments and its interval, over the highest repeated level (rule 8).
+//! The ratio of two environments and its interval, over the highest repeated level (Kalibera and Jones, ISMM 2013).
 //!
 //! Two designs, two functions. [`ratio`] is for one run: its unit is the block, one start of every
 //! environment, measured within seconds of each other, so that what the machine did meanwhile hits both and

@@ -1,4 +1,4 @@
-//! What machine this is: every result carries its environment (rule 11).
+//! What machine this is: every result carries its environment.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Noise is measured, not assumed (rule 9).
+//! Noise is measured, not assumed.
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;

@@ -33,7 +33,7 @@ pub struct EnvironmentRecord {
     pub kind: EnvironmentKind,
     /// How it was asked for on the command line.
     pub spec: String,
-    /// What runs its instructions: `native`, `kvm-vmx`, `kvm-svm`, `kvm-pvm`, `kvm-arm` or `tcg` (rule 11).
+    /// What runs its instructions: `native`, `kvm-vmx`, `kvm-svm`, `kvm-pvm`, `kvm-arm` or `tcg`.
     pub accelerator: String,
     /// Whether its CPU is emulated: its figures show that a path works, never how fast it is.
     pub emulated: bool,
@@ -73,7 +73,7 @@ pub struct Absence {
 /// How the run was laid out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Whether trials were shortened; every output of such a run says so (rule 1).
+    /// Whether trials were shortened; every output of such a run says so.
     pub quick: bool,
     /// Starts of every environment.
     pub blocks: u32,

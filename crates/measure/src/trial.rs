@@ -15,7 +15,7 @@ pub struct Outcome {
     /// The full distribution, where the workload times every event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
-    /// Events that were due and did not happen in time, counted from the scheduled instant (rule 7).
+    /// Events that were due and did not happen in time, counted from the scheduled instant.
     #[serde(default)]
     pub missed: u64,
     /// Nanoseconds the timed part took.
@@ -65,7 +65,7 @@ pub struct Trial {
     /// The name of the environment, as in [`crate::EnvironmentRecord::name`].
     pub environment: String,
     /// The block: one start (of a process, a container, a boot) of every environment. The highest
-    /// repeated level (rule 8).
+    /// repeated level (Kalibera and Jones, ISMM 2013).
     pub block: u32,
     /// The round within the block.
     pub round: u32,

@@ -22,7 +22,7 @@ impl fmt::Display for Accelerator {
     }
 }
 
-/// Which KVM this is, as far as the kernel's modules tell (rule 11).
+/// Which KVM this is, as far as the kernel's modules tell.
 pub fn kvm_name() -> String {
     let module = |name: &str| Path::new("/sys/module").join(name).exists();
     let name = match () {

@@ -54,7 +54,7 @@ pub struct Vm {
     version: String,
     kernel: PathBuf,
     accelerator: Accelerator,
-    /// Its name by rule 11.
+    /// Its name in results: `kvm-vmx`, `tcg`, and the like.
     accelerator_name: String,
     /// Why KVM is not used although `/dev/kvm` is there.
     kvm_refused: Option<String>,

@@ -106,7 +106,7 @@ impl FromGuest {
     }
 
     /// Pops chains to the lending's burst; returns how many.
-    #[inline(always)]
+    #[inline(never)] // the loop over the chains keeps its registers
     fn pop(&mut self, max: usize) -> Result<usize, QueueError> {
         let Some(burst) = self.lending.burst_mut() else { return Ok(0) };
         match self.queue.pop(burst, max) {

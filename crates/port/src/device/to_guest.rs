@@ -333,7 +333,7 @@ impl ToGuest {
         Ok(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn pop(&mut self, max: usize) -> Result<usize, PopError> {
         let popped = self.queue.pop(&mut self.burst, max)?;
         self.demotion_tuner.polled(popped);

@@ -1,5 +1,5 @@
 //! The measuring itself: blocks, rounds, and within a round every metric in every environment in turn
-//! (rule 8), the order turned round each time (A B C, then C B A); noisy trials repeated (rule 9).
+//! (Kalibera and Jones, ISMM 2013), the order turned round each time (A B C, then C B A); noisy trials repeated.
 
 use std::sync::atomic::Ordering;
 

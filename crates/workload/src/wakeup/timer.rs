@@ -41,7 +41,7 @@ impl Run {
         }
     }
 
-    /// Sleeps to absolute instants, one a period, and counts from each instant to being back (rule 7).
+    /// Sleeps to absolute instants, one a period, and counts from each instant to being back, so that a late wake-up hides none behind it (coordinated omission).
     pub(super) fn go(&mut self) -> nix::Result<()> {
         let start_ns = now_ns();
         let mut due_ns = start_ns + self.period_ns;

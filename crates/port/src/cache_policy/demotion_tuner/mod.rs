@@ -170,6 +170,7 @@ impl DemotionTuner {
 
     /// The phase is over.
     #[cold]
+    #[inline(never)]
     fn go_on(&mut self) {
         let mostly_idle = self.idle_bursts * 2 > self.bursts;
         (self.bursts, self.idle_bursts) = (0, 0);
