@@ -12,7 +12,7 @@
 //!   flight is unmapped when the last of them is done.
 //!
 //! The way of a buffer: a queue's [`Translator`] appends it to a [`SgArena`] arena as one or more
-//! [`SharedSlice`]s; the worker copies from there to another guest's buffers ([`copy_between`]).
+//! [`SharedSlice`]s; the worker copies from there to another guest's buffers ([`SgList::copy_to`]).
 #![deny(unsafe_code)]
 
 #[cfg(target_endian = "big")]
@@ -32,6 +32,8 @@ mod non_temporal;
 mod peer;
 mod region;
 mod sg_arena;
+mod sg_list;
+mod shared_slice;
 mod space;
 mod translate;
 mod truncate;
@@ -39,8 +41,7 @@ mod wide;
 mod word;
 
 pub use atomic_slice::{AtomicData, AtomicSlice, BindError};
-pub use copy::{SharedSlice, copy_between, read_between};
-pub use copy_sum::{Summed, copy_between_summed};
+pub use copy_sum::Summed;
 pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
 pub use file_system::FileSystem;
 pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
@@ -50,6 +51,8 @@ pub use non_temporal::NonTemporal;
 pub use peer::{Backing, Loss, LossCause, PeerMemory, Size};
 pub use region::{Region, RegionError};
 pub use sg_arena::SgArena;
+pub use sg_list::SgList;
+pub use shared_slice::SharedSlice;
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
 pub use translate::{Access, Fault, SgBuilder, SgRun, Translator};
 pub use truncate::{TruncationGuard, lost_mappings};

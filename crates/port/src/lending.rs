@@ -345,6 +345,6 @@ fn read_head(
     head: &mut [u8; HEAD_BYTES],
 ) {
     let skip = layout.bytes();
-    memory::read_between(pieces.iter().copied(), 0, &mut header[..skip]);
-    memory::read_between(pieces.iter().copied(), skip, head);
+    memory::SgList::new(pieces).read(&mut header[..skip]);
+    memory::SgList::new(pieces).skip(skip).read(head);
 }

@@ -33,7 +33,7 @@ mod tests {
         assert_eq!((lending.len(), frame.len_bytes(), frame.head()), (1, 100, &bytes[..64]));
         let (pieces, skip) = frame.pieces();
         let mut rest = vec![0; 36];
-        memory::read_between(pieces.iter().copied(), skip + 64, &mut rest);
+        memory::SgList::new(pieces).skip(skip + 64).read(&mut rest);
         assert_eq!(rest, bytes[64..]);
         assert!(Lending::of_frame(&bytes[..13]).is_err(), "less than an Ethernet header is no frame");
     }

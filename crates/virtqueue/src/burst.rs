@@ -1,6 +1,6 @@
 //! A burst of chains popped from a queue: their buffers where they lie.
 
-use memory::{Demotion, SgArena, SharedSlice, copy_between};
+use memory::{Demotion, SgArena, SgList, SharedSlice};
 
 use crate::chain::{Chain, Chains};
 use crate::work::Work;
@@ -223,30 +223,17 @@ impl<'a> ChainRef<'a> {
 
     /// Copies from the readable part, `offset` bytes in, each byte read once; returns how many bytes.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> usize {
-        let (mut skip, mut at) = (offset, 0);
-        for slice in self.readable() {
-            let rest = slice.slice(skip, usize::MAX);
-            skip -= slice.len_bytes() - rest.len_bytes();
-            at += rest.read(&mut into[at..]);
-        }
-        at
+        SgList::new(self.readable()).skip(offset).read(into)
     }
 
     /// Copies to the writable part, `offset` bytes in; returns how many bytes.
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {
-        let (mut skip, mut at) = (offset, 0);
-        for slice in self.writable() {
-            let rest = slice.slice(skip, usize::MAX);
-            skip -= slice.len_bytes() - rest.len_bytes();
-            at += rest.write(&from[at..]);
-        }
-        at
+        SgList::new(self.writable()).skip(offset).write(from)
     }
 
     /// The one copy between two guests: from this chain's readable part, `offset` bytes in, to the
     /// writable part of another guest's chain; at most `len` bytes; returns how many.
     pub fn copy_to(&self, offset: usize, to: ChainRef<'_>, to_offset: usize, len: usize) -> usize {
-        let (from, into) = (self.readable().iter().copied(), to.writable().iter().copied());
-        copy_between(from, offset, into, to_offset, len)
+        SgList::new(self.readable()).skip(offset).copy_to(SgList::new(to.writable()).skip(to_offset), len)
     }
 }

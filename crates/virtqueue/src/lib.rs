@@ -84,6 +84,7 @@
 #![deny(unsafe_code)]
 
 mod atomics;
+mod builder;
 mod burst;
 mod chain;
 mod config;

@@ -5,7 +5,7 @@
 //! that copy.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use memory::{SharedSlice, copy_between, copy_between_summed, read_between};
+use memory::{SgList, SharedSlice};
 use virtio::net::segment::{self, Headers, MAX_HEAD_BYTES, Plan, SumOf};
 use virtio::net::{
     Accepts, Delivery, FinishChecksum, HeaderLayout, NetHeader, Offload, PartialChecksum, checksum,
@@ -158,7 +158,7 @@ fn extended_head<'s>(
     into[..known].copy_from_slice(&frame.head()[..known]);
     if bytes > known {
         let (pieces, skip) = frame.pieces();
-        read_between(pieces.iter().copied(), skip + known, &mut into[known..]);
+        SgList::new(pieces).skip(skip + known).read(&mut into[known..]);
     }
     Ok(into)
 }
@@ -174,8 +174,9 @@ fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usiz
             first.slice(header.len(), head.len()).write(head);
         }
         _ => {
-            let at = write_between(header, to, 0);
-            write_between(head, to, at);
+            let to = SgList::new(to);
+            to.write(header);
+            to.skip(header.len()).write(head);
         }
     }
     let rest = frame.len_bytes() - head.len();
@@ -187,7 +188,7 @@ fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usiz
     if let ([from_piece], [to_piece]) = (pieces, to) {
         return front + from_piece.slice(from, rest).copy_to(to_piece.slice(at, rest));
     }
-    front + copy_between(pieces.iter().copied(), from, to.iter().copied(), at, rest)
+    front + SgList::new(pieces).skip(from).copy_to(SgList::new(to).skip(at), rest)
 }
 
 /// The rest first, for its sum goes into the head.
@@ -203,15 +204,15 @@ fn write_summed(
     let front = layout.bytes() + rest.start as usize;
     let (pieces, skip) = frame.pieces();
     let from = skip + rest.start as usize;
-    let slices = (pieces.iter().copied(), to.iter().copied());
-    let summed = copy_between_summed(slices.0, from, slices.1, front, rest.len());
+    let to = SgList::new(to);
+    let summed = SgList::new(pieces).skip(from).copy_summed_to(to.skip(front), rest.len());
     let mut finished = Scratch::default();
     let finished = &mut finished.0[..head.len()];
     finished.copy_from_slice(head);
     finish.finish(finished, summed.sum);
     let header = NetHeader { num_buffers: buffers, ..NetHeader::default() };
-    write_between(&header.to_bytes()[..layout.bytes()], to, 0);
-    write_between(finished, to, layout.bytes());
+    to.write(&header.to_bytes()[..layout.bytes()]);
+    to.skip(layout.bytes()).write(finished);
     front + summed.bytes
 }
 
@@ -240,7 +241,7 @@ pub(crate) fn write_plain(
 
 #[inline(never)] // the loop around it keeps its registers for frames of one piece
 fn copy_pieces(pieces: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
-    copy_between(pieces.iter().copied(), from, [to], 0, to.len_bytes())
+    SgList::new(pieces).skip(from).copy_to(SgList::new(&[to]), to.len_bytes())
 }
 
 /// As [`write_plain`] but for the bytes behind the head, which are left as they stand in the buffer.
@@ -301,14 +302,14 @@ fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, ta
     let Some(piece) = plan.write(index, &mut headers) else { return 0 };
     let front = layout.bytes() + piece.header_bytes;
     let (pieces, skip) = frame.pieces();
-    let (from, len) = (skip + piece.payload.start as usize, piece.payload.len());
+    let (payload, len) = (SgList::new(pieces).skip(skip + piece.payload.start as usize), piece.payload.len());
+    let to = SgList::new(to);
     // A payload that begins within the snapshot is read anew: no decision was made on it.
     let offload = if partial { headers.leave_partial() } else { None };
     let copied = match offload {
-        Some(_) => copy_between(pieces.iter().copied(), from, to.iter().copied(), front, len),
+        Some(_) => payload.copy_to(to.skip(front), len),
         None => {
-            let slices = (pieces.iter().copied(), to.iter().copied());
-            let summed = copy_between_summed(slices.0, from, slices.1, front, len);
+            let summed = payload.copy_summed_to(to.skip(front), len);
             match plan.sum_of() {
                 SumOf::Frame if index == 0 => headers.finish(whole_sum(frame, plan)),
                 _ => headers.finish(summed.sum),
@@ -317,8 +318,8 @@ fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, ta
         }
     };
     let header = NetHeader { num_buffers: buffers, ..offload.unwrap_or(Offload::NONE).header() };
-    write_between(&header.to_bytes()[..layout.bytes()], to, 0);
-    write_between(headers.bytes(), to, layout.bytes());
+    to.write(&header.to_bytes()[..layout.bytes()]);
+    to.skip(layout.bytes()).write(headers.bytes());
     front + copied
 }
 
@@ -332,7 +333,7 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
     let mut bytes = [0; 2048];
     while at < end {
         let len = bytes.len().min(end - at);
-        let read = read_between(pieces.iter().copied(), skip + at, &mut bytes[..len]);
+        let read = SgList::new(pieces).skip(skip + at).read(&mut bytes[..len]);
         if read == 0 {
             break;
         }
@@ -341,20 +342,6 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
         done += read;
     }
     sum
-}
-
-/// Copies bytes of our own to a list of slices, `offset` bytes in; returns where they end.
-fn write_between(from: &[u8], to: &[SharedSlice<'_>], offset: usize) -> usize {
-    let (mut skip, mut at) = (offset, 0);
-    for slice in to {
-        let rest = slice.slice(skip, usize::MAX);
-        skip -= slice.len_bytes() - rest.len_bytes();
-        at += rest.write(&from[at..]);
-        if at == from.len() {
-            break;
-        }
-    }
-    offset + at
 }
 
 #[cfg(test)]

@@ -122,11 +122,8 @@ fn bytes_of(frame: crate::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.head().to_vec();
     bytes.resize(frame.len_bytes(), 0);
     let (pieces, skip) = frame.pieces();
-    memory::read_between(
-        pieces.iter().copied(),
-        skip + HEAD_BYTES,
-        bytes.get_mut(HEAD_BYTES..).unwrap_or_default(),
-    );
+    let rest = bytes.get_mut(HEAD_BYTES..).unwrap_or_default();
+    memory::SgList::new(pieces).skip(skip + HEAD_BYTES).read(rest);
     bytes
 }
 

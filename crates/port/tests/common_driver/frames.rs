@@ -1,7 +1,7 @@
 //! Frames that know who they are: a sequence number, a length, and bytes that follow from both.
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Region, SharedSlice, Translator, read_between, sealed_memfd};
+use memory::{Access, AddressSpace, Region, SgList, SharedSlice, Translator, sealed_memfd};
 use port::{Frame, HEAD_BYTES, Lending, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader};
 
@@ -37,7 +37,7 @@ pub fn read(frame: Frame<'_>) -> Vec<u8> {
     let (pieces, skip) = frame.pieces();
     let head = frame.len_bytes().min(HEAD_BYTES);
     bytes[..head].copy_from_slice(frame.head());
-    read_between(pieces.iter().copied(), skip + head, &mut bytes[head..]);
+    SgList::new(pieces).skip(skip + head).read(&mut bytes[head..]);
     bytes
 }
 

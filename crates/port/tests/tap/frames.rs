@@ -99,7 +99,7 @@ fn bytes(frame: port::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.head().to_vec();
     let (pieces, before) = frame.pieces();
     let mut rest = vec![0; frame.len_bytes() - bytes.len()];
-    memory::read_between(pieces.iter().copied(), before + bytes.len(), &mut rest);
+    memory::SgList::new(pieces).skip(before + bytes.len()).read(&mut rest);
     bytes.extend(rest);
     bytes
 }

@@ -280,7 +280,7 @@ fn has_rest(frame: Frame<'_>, rest: &[u8], copy: &mut [u8]) -> bool {
     // One copy of what may change while it is looked at.
     let Some(copy) = copy.get_mut(..rest.len()) else { return false };
     let (pieces, skip) = frame.pieces();
-    memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, copy) == copy.len() && *copy == *rest
+    memory::SgList::new(pieces).skip(skip + HEAD_BYTES).read(copy) == copy.len() && *copy == *rest
 }
 
 #[cfg(test)]
@@ -368,7 +368,7 @@ mod tests {
             let frame = lending.frame(which[0].into());
             let mut bytes = vec![0; frame.len_bytes()];
             let (pieces, skip) = frame.pieces();
-            memory::read_between(pieces.iter().copied(), skip, &mut bytes);
+            memory::SgList::new(pieces).skip(skip).read(&mut bytes);
             bytes[..HEAD_BYTES].copy_from_slice(frame.whole_head());
             bytes
         };

@@ -269,7 +269,7 @@ mod tests {
         let mut bytes = frame.head().to_vec();
         bytes.resize(frame.len_bytes(), 0);
         let rest = &mut bytes[frame.head().len()..];
-        memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, rest);
+        memory::SgList::new(pieces).skip(skip + HEAD_BYTES).read(rest);
         bytes
     }
 

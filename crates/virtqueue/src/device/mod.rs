@@ -1,6 +1,8 @@
 //! The device half of a queue: what it can do, whatever its layout and features.
 
 mod log;
+mod rare;
+mod ring;
 mod shell;
 
 use std::ops::Range;
@@ -11,8 +13,8 @@ use memory::AddressSpace;
 use crate::error::{PopError, RingError};
 use crate::{Burst, Position, QueueSize};
 pub use log::{RingPlaces, UsedLog};
+pub(crate) use ring::{DeviceRing, Popped};
 pub use shell::Device;
-pub(crate) use shell::{DeviceRing, Popped};
 
 /// The device half of a running queue.
 ///

@@ -4,87 +4,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory::{AddressSpace, Demotion, SgBuilder, Translator};
+use memory::{AddressSpace, Translator};
 
-use super::{DeviceQueue, UsedLog};
+use super::{DeviceQueue, DeviceRing, UsedLog};
 use crate::atomics::Atomics;
-use crate::chain::Chain;
 use crate::error::{PopError, RingError};
-use crate::work::Work;
 use crate::{Burst, Position, QueueSize};
-
-/// A running ring as the device sees it: what differs between the layouts. It says what it found; [`Device`]
-/// keeps the errors, the log and the burst's books.
-pub trait DeviceRing: Send {
-    /// The atomics it is made of.
-    type Atomics: Atomics;
-    /// How far the used side is.
-    type Used: Copy + PartialEq + Send;
-
-    /// Number of descriptors.
-    fn size(&self) -> QueueSize;
-
-    /// Where the ring stands.
-    fn position(&self) -> Position;
-
-    /// Where the next used entry goes.
-    fn next_used(&self) -> Self::Used;
-
-    /// Pops up to `max` chains to the end of `burst`.
-    fn pop(&mut self, translator: &mut Translator, burst: &mut Burst, max: usize) -> Popped;
-
-    /// Whether chains are left that a previous process had popped and not used.
-    fn has_resubmit(&self) -> bool;
-
-    /// The next of those, in their old order.
-    fn pop_resubmitted(
-        &mut self,
-        builder: &mut SgBuilder<'_>,
-        work: &mut Work,
-    ) -> Option<Result<Chain, PopError>>;
-
-    /// Takes chains back as if they had not been popped; false, and nothing is changed, unless the last of them
-    /// is the one that was popped last.
-    fn rewind(&mut self, chains: &[Chain]) -> bool;
-
-    /// Writes used entries for the chains and publishes them at once; demotes the lines of their descriptors if
-    /// it can.
-    fn add_used(&mut self, chains: &mut [Chain], demotion: Option<Demotion>);
-
-    /// Whether [`DeviceRing::add_used`] can demote lines.
-    fn demotes_descriptors(&self) -> bool;
-
-    /// Whether the driver wants a call for what was used since `old`; a full barrier has been.
-    fn wants_call(&self, old: Self::Used) -> bool;
-
-    /// Asks for kicks; a full barrier follows.
-    fn arm_kicks(&self);
-
-    /// Asks for no kicks.
-    fn disarm_kicks(&self);
-
-    /// Whether something is available.
-    fn is_available(&self) -> bool;
-
-    /// Marks the used entries that have been stored since `from`.
-    fn mark_used(&self, log: &UsedLog, from: Self::Used) -> Result<(), RingError>;
-
-    /// Marks what asks for kicks: it has been stored.
-    fn mark_events(&self, log: &UsedLog) -> Result<(), RingError>;
-}
-
-/// Chains that were popped, and why no more were, if something is wrong.
-pub type Popped = (usize, Option<PopError>);
 
 /// A running queue as the device sees it.
 pub struct Device<R: DeviceRing> {
     pub(crate) ring: R,
     owner: u64,
-    translator: Translator,
+    pub(super) translator: Translator,
     /// Where the used side was at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<R::Used>,
-    broken: Option<RingError>,
-    log: Option<UsedLog>,
+    pub(super) broken: Option<RingError>,
+    pub(super) log: Option<UsedLog>,
 }
 
 /// A number that no other queue of this process has.
@@ -108,30 +43,6 @@ impl<R: DeviceRing> Device<R> {
         if popped > 0 { Ok(popped) } else { Err(error) }
     }
 
-    /// Chains that a previous process had popped and not used come first, in their old order.
-    #[cold]
-    fn pop_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Popped {
-        burst.work.begin();
-        let mut popped = 0;
-        while popped < max && !burst.work.is_enough() {
-            let mut builder = self.translator.builder(&mut burst.arena);
-            let first = builder.len();
-            match self.ring.pop_resubmitted(&mut builder, &mut burst.work) {
-                None => break,
-                Some(Ok(chain)) => {
-                    burst.work.chain(&chain);
-                    burst.chains.push(chain);
-                    popped += 1;
-                }
-                Some(Err(error)) => {
-                    builder.truncate(first);
-                    return (popped, Some(error));
-                }
-            }
-        }
-        (popped, None)
-    }
-
     /// Chains of which none is used yet.
     #[inline(always)]
     fn add_used_run(&mut self, burst: &mut Burst, range: Range<usize>) {
@@ -140,34 +51,6 @@ impl<R: DeviceRing> Device<R> {
         }
         burst.open -= range.len();
         self.ring.add_used(&mut burst.chains[range], burst.demotion);
-    }
-
-    /// Buffers are marked before their used entries can be seen, the entries behind the store that shows them: a
-    /// front-end that copied the page between mark and store would not have it.
-    #[cold]
-    #[inline(never)]
-    fn add_used_logged(&mut self, burst: &mut Burst, range: Range<usize>) {
-        let Some(log) = &self.log else { return };
-        for chain in &burst.chains[range.clone()] {
-            let marked = log.mark_buffers(&self.translator, burst.writable(chain), chain.written);
-            if let Err(error) = marked {
-                self.broken.get_or_insert(error);
-            }
-        }
-        let from = self.ring.next_used();
-        burst.open -= range.len();
-        self.ring.add_used(&mut burst.chains[range], burst.demotion);
-        if let Err(error) = self.ring.mark_used(log, from) {
-            self.broken.get_or_insert(error);
-        }
-    }
-
-    #[cold]
-    fn log_events(&mut self) {
-        let Some(log) = &self.log else { return };
-        if let Err(error) = self.ring.mark_events(log) {
-            self.broken.get_or_insert(error);
-        }
     }
 }
 
