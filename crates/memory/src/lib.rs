@@ -21,6 +21,7 @@ compile_error!(
 );
 
 mod atomic_slice;
+mod compare;
 mod copy;
 mod copy_sum;
 mod dirty;
@@ -33,6 +34,7 @@ mod peer;
 mod region;
 mod sg_arena;
 mod sg_list;
+mod sg_run;
 mod shared_slice;
 mod space;
 mod translate;
@@ -52,7 +54,8 @@ pub use peer::{Backing, Loss, LossCause, PeerMemory, Size};
 pub use region::{Region, RegionError};
 pub use sg_arena::SgArena;
 pub use sg_list::SgList;
+pub use sg_run::SgRun;
 pub use shared_slice::SharedSlice;
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
-pub use translate::{Access, Fault, SgBuilder, SgRun, Translator};
+pub use translate::{Access, Fault, SgBuilder, Translator};
 pub use truncate::{TruncationGuard, lost_mappings};

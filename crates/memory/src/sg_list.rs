@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(to.skip(30).write(&[9; 40]), 40);
         let mut out = [0; 43];
         assert_eq!(to.skip(29).read(&mut out), 43);
-        assert_eq!((out[0], out[1], out[40], out[41]), (source[31], 9, 9, source[73]));
+        assert_eq!((out[0], out[1], out[40], out[41]), (source[31], 9, 9, source[72]));
         assert_eq!(to.skip(123).write(&[9; 40]), 10);
     }
 }

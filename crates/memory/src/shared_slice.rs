@@ -4,12 +4,9 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::copy::{copy_volatile, equal_volatile};
-use crate::lines::{LINE_BYTES, prefetch, prefetch_write};
-use crate::{Access, Mapping};
-
-/// The net header in front of a frame (VIRTIO 1.3 §5.1.6): what is behind it is written.
-const HEADER_BYTES: usize = 12;
+use crate::Mapping;
+use crate::compare::equal_volatile;
+use crate::copy::copy_volatile;
 
 /// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
 ///
@@ -126,25 +123,6 @@ impl<'a> SharedSlice<'a> {
         // SAFETY: both hold `len` bytes, and volatile word copies are defined whether they overlap or not.
         unsafe { copy_volatile(self.start.as_ptr(), to.start.as_ptr(), len) };
         len
-    }
-
-    /// Fetches the first lines ahead of their use: to be read they may stay with the peer's core too, to be
-    /// written they must leave it.
-    ///
-    /// The very first is fetched to be read in any case. It may hold nothing but a header in front of aligned
-    /// data (DPDK's buffers lie so), and headers mostly stay as they are: such a line need not travel at all.
-    #[inline(always)]
-    pub fn prefetch(&self, access: Access) {
-        let first = self.start.as_ptr();
-        prefetch(first);
-        match access {
-            Access::Read => prefetch(first.wrapping_add(LINE_BYTES)),
-            Access::Write => {
-                // One line or two, as the buffer lies: asking twice costs less than finding out.
-                prefetch_write::<HEADER_BYTES>(first);
-                prefetch_write::<{ HEADER_BYTES + LINE_BYTES - 1 }>(first);
-            }
-        }
     }
 }
 

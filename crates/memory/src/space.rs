@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::translate::{Access, FaultKind, Window};
+use crate::sg_run::Window;
+use crate::translate::{Access, FaultKind};
 use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, Region};
 
 /// Most regions of one guest: what QEMU offers when memory is hot-plugged slot by slot.

@@ -1,15 +1,16 @@
 //! A burst of frames that a source lends.
+mod memory;
+mod parse;
+
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory::{SgArena, SharedSlice};
-use virtio::net::{HeaderLayout, NetHeader, Offload};
+use ::memory::SgArena;
+use virtio::net::HeaderLayout;
 use virtqueue::Burst;
 
 use crate::DropReason;
-use crate::frame::{
-    ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES, Meta, SHORTEST_FRAME_BYTES,
-};
+use crate::frame::{Frame, Head, Meta};
 
 /// Segments that the frames of one burst may be cut into until it is [full](Lending::is_full): those of 33 frames of
 /// 64 KiB with the smallest usual `gso_size`, 536 (RFC 9293 §3.7.1), or of 91 with 1460. Cutting costs time by the
@@ -86,19 +87,6 @@ impl Lending {
         }
     }
 
-    /// As [`Lending::of_memory`], for a traffic generator: what it lends never changes but for the heads, and
-    /// frames of one length are the same behind them. A port that keeps frames in buffers of its own then
-    /// copies the bytes behind the head once, and not for each frame.
-    pub fn of_images(max: usize) -> Self {
-        Lending { images: Some(ImagesId::new()), ..Self::of_memory(max) }
-    }
-
-    /// Which images the frames are made of.
-    #[inline(always)]
-    pub(crate) fn images(&self) -> Option<ImagesId> {
-        self.images
-    }
-
     /// Number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
@@ -164,16 +152,6 @@ impl Lending {
         }
     }
 
-    /// The arena to lend pieces to before they are [pushed](Lending::push); `None` unless made by
-    /// [`Lending::of_memory`].
-    #[inline(always)]
-    pub fn lent_mut(&mut self) -> Option<&mut SgArena> {
-        match &mut self.arena {
-            Arena::Own(lent) => Some(lent),
-            Arena::Queue(_) => None,
-        }
-    }
-
     /// Makes frames of the chains in the burst from `from` on, each with a net header in front, until it is
     /// [full](Lending::is_full); at least of one. `refused` hears of each chain that holds none.
     #[inline]
@@ -218,41 +196,6 @@ impl Lending {
         PushedChains { end: from + made + refusals, bytes: made_bytes }
     }
 
-    /// Makes a frame, with a net header in front, of the pieces from `first` on that were lent to
-    /// [`Lending::lent_mut`].
-    #[inline]
-    pub fn push(&mut self, first: u32, layout: HeaderLayout) -> Result<(), DropReason> {
-        let Arena::Own(lent) = &self.arena else { return Err(DropReason::NotConnected) };
-        self.push_pieces((first, lent.len()), layout)
-    }
-
-    /// As [`Lending::push`], but one of each piece; `refused` hears of each that holds none.
-    #[inline]
-    pub fn push_each(&mut self, first: u32, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
-        let Arena::Own(lent) = &self.arena else { return };
-        for at in first..lent.len() {
-            if let Err(reason) = self.push_pieces((at, at + 1), layout) {
-                refused(reason);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn push_pieces(&mut self, (first, end): (u32, u32), layout: HeaderLayout) -> Result<(), DropReason> {
-        let Arena::Own(lent) = &self.arena else { return Err(DropReason::NotConnected) };
-        let pieces = lent.slices(first..end);
-        let meta = next(&mut self.metas, self.len);
-        let simple = matches!(pieces, [whole] if meta.look_simple(*whole, layout));
-        if !simple {
-            let bytes = pieces.iter().map(|piece| piece.len_bytes() as u32).sum();
-            meta.look(pieces, bytes, layout)?;
-            self.segments = self.segments.saturating_add(meta.segments());
-        }
-        (meta.first, meta.end) = (first, end);
-        self.len += 1;
-        Ok(())
-    }
-
     /// Forgets the frames, and the pieces unless they are chains (which their queue completes).
     #[inline(always)]
     pub fn clear(&mut self) {
@@ -261,90 +204,4 @@ impl Lending {
             lent.clear();
         }
     }
-}
-
-/// The one behind the last; makes it if it is the first of its kind.
-#[inline(always)]
-fn next(metas: &mut Vec<Meta>, len: usize) -> &mut Meta {
-    if len == metas.len() {
-        metas.push(Meta::EMPTY);
-    }
-    &mut metas[len]
-}
-
-impl Meta {
-    /// As [`Meta::look`], of a simple frame that is no shorter than a head, or the shortest of Ethernet, which is a
-    /// little shorter. False, and nothing is to be believed of this, for others.
-    #[inline(always)]
-    fn look_simple(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
-        let skip = layout.bytes();
-        let len = whole.len_bytes().wrapping_sub(skip);
-        // Too short and too long in one comparison.
-        if len.wrapping_sub(SHORTEST_FRAME_BYTES) > LARGEST_FRAME_BYTES - SHORTEST_FRAME_BYTES {
-            return false;
-        }
-        // Of a header that says nothing the other fields mean nothing.
-        if !whole.begins_with(&[0, NetHeader::GSO_NONE]) {
-            return false;
-        }
-        let is_read = match self.head.first_chunk_mut::<SHORTEST_FRAME_BYTES>() {
-            Some(shortest) if len == SHORTEST_FRAME_BYTES => whole.read_array(skip, shortest),
-            _ => whole.read_array(skip, &mut self.head),
-        };
-        (self.offload, self.simple) = (Offload::NONE, true);
-        (self.skip, self.len) = (skip as u32, len as u32);
-        is_read
-    }
-
-    /// Into how many frames it may be cut.
-    fn segments(&self) -> u32 {
-        self.offload.segmentation.map_or(1, |cut| self.len.div_ceil(u32::from(cut.segment_bytes.get())))
-    }
-
-    /// Reads net header and head, once, and checks them.
-    #[inline(never)] // the loops around it keep their registers for the simple frames
-    fn look(
-        &mut self,
-        pieces: &[SharedSlice<'_>],
-        bytes: u32,
-        layout: HeaderLayout,
-    ) -> Result<(), DropReason> {
-        let skip = layout.bytes() as u32;
-        let len = bytes.checked_sub(skip).filter(|len| *len >= ETHERNET_HEADER_BYTES as u32);
-        let len = len.ok_or(DropReason::TooShort)?;
-        if len > LARGEST_FRAME_BYTES as u32 {
-            return Err(DropReason::TooLong);
-        }
-        let mut header = [0; NetHeader::BYTES];
-        match pieces {
-            // Nearly always. Of what follows a legacy header nothing is kept here.
-            [whole]
-                if len >= HEAD_BYTES as u32
-                    && whole.read_array(0, &mut header)
-                    && whole.read_array(skip as usize, &mut self.head) => {}
-            // The header in a piece of its own, as drivers do it that cannot write in front of the data.
-            [front, whole, ..]
-                if front.len_bytes() == skip as usize
-                    && front.read_array(0, &mut header)
-                    && whole.read_array(0, &mut self.head) => {}
-            _ => read_head(pieces, &mut header, layout, &mut self.head),
-        }
-        let header = NetHeader::from_bytes(&header, layout);
-        self.offload = Offload::parse(header, len).map_err(|_| DropReason::MalformedHeader)?;
-        self.simple = self.offload == Offload::NONE;
-        (self.skip, self.len) = (skip, len);
-        Ok(())
-    }
-}
-
-#[inline(never)]
-fn read_head(
-    pieces: &[SharedSlice<'_>],
-    header: &mut [u8; NetHeader::BYTES],
-    layout: HeaderLayout,
-    head: &mut [u8; HEAD_BYTES],
-) {
-    let skip = layout.bytes();
-    memory::SgList::new(pieces).read(&mut header[..skip]);
-    memory::SgList::new(pieces).skip(skip).read(head);
 }

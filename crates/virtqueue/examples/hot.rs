@@ -4,10 +4,10 @@
 use std::hint::black_box;
 
 use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, RingFeatures, Used};
+use virtqueue::{Buffer, Burst, DeviceQueue, Direction, DriverQueue, RingFeatures, RingLayout, Used};
 
 fn main() {
-    for layout in [Layout::Split, Layout::Packed] {
+    for layout in [RingLayout::Split, RingLayout::Packed] {
         for in_order in [false, true] {
             let arena = Arena::new(RingFeatures { in_order, ..RingFeatures::plain(layout) }, 256, 1 << 16);
             let (mut driver, mut device) = (arena.driver(), arena.device());

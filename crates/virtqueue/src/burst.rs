@@ -2,7 +2,8 @@
 
 use memory::{Demotion, SgArena, SgList, SharedSlice};
 
-use crate::chain::{Chain, Chains};
+use crate::chain::Chain;
+use crate::chains::Chains;
 use crate::work::Work;
 
 /// A reusable arena for the chains of one burst.

@@ -10,13 +10,13 @@ use crate::inflight::{InFlightError, PackedInFlight, SplitInFlight};
 use crate::packed::{MappedPacked, PackedDevice, PackedDriver, PackedRing};
 use crate::split::{MappedSplit, SplitDevice, SplitDriver, SplitRing};
 use crate::{
-    Atomics, FeatureSet, Layout, Platform, Position, QueueSize, QueueSizeError, RingFeatures, Smp, With,
+    Atomics, FeatureSet, Platform, Position, QueueSize, QueueSizeError, RingFeatures, RingLayout, Smp, With,
 };
 
 /// What a peer has said about a queue. All of it is untrusted until it is activated.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
-    /// Layout and features, as negotiated.
+    /// RingLayout and features, as negotiated.
     pub features: RingFeatures,
     /// Number of descriptors, as said.
     pub size: u32,
@@ -124,10 +124,10 @@ impl QueueConfig {
     /// otherwise show up as a peer's error later.
     fn checked_position(&self, size: QueueSize) -> Result<Position, ActivateError> {
         let fits = match (self.features.layout, self.position) {
-            (Layout::Split, Position::Split { next_available, next_used }) => {
+            (RingLayout::Split, Position::Split { next_available, next_used }) => {
                 next_available.wrapping_sub(next_used) <= size.get()
             }
-            (Layout::Packed, Position::Packed { next_available, next_used }) => {
+            (RingLayout::Packed, Position::Packed { next_available, next_used }) => {
                 next_available.slot < size.get() && next_used.slot < size.get()
             }
             _ => false,
@@ -142,8 +142,8 @@ impl QueueConfig {
         options: DeviceOptions,
     ) -> Result<Box<dyn DeviceQueue>, ActivateError> {
         with_features!(self.features, F => match self.features.layout {
-            Layout::Split => Ok(Box::new(self.split_device::<F>(space, options)?)),
-            Layout::Packed => Ok(Box::new(self.packed_device::<F>(space, options)?)),
+            RingLayout::Split => Ok(Box::new(self.split_device::<F>(space, options)?)),
+            RingLayout::Packed => Ok(Box::new(self.packed_device::<F>(space, options)?)),
         })
     }
 
@@ -210,10 +210,10 @@ impl QueueConfig {
             }};
         }
         match (self.features.layout, self.features.order_platform) {
-            (Layout::Split, false) => bound!(MappedSplit, SplitDriver, Smp),
-            (Layout::Split, true) => bound!(MappedSplit, SplitDriver, Platform),
-            (Layout::Packed, false) => bound!(MappedPacked, PackedDriver, Smp),
-            (Layout::Packed, true) => bound!(MappedPacked, PackedDriver, Platform),
+            (RingLayout::Split, false) => bound!(MappedSplit, SplitDriver, Smp),
+            (RingLayout::Split, true) => bound!(MappedSplit, SplitDriver, Platform),
+            (RingLayout::Packed, false) => bound!(MappedPacked, PackedDriver, Smp),
+            (RingLayout::Packed, true) => bound!(MappedPacked, PackedDriver, Platform),
         }
     }
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
-use virtqueue::{Burst, DeviceOptions, Layout, Position, QueueConfig, RingFeatures};
+use virtqueue::{Burst, DeviceOptions, Position, QueueConfig, RingFeatures, RingLayout};
 
 const QUEUE: usize = 8;
 const POOL_PAGES: usize = 512;
@@ -156,12 +156,12 @@ fn run(
     let mut driver = VirtQueue::<TestHal, QUEUE>::new(&mut transport, 0, indirect, event_idx).unwrap();
     let (size, table, driver_area, device_area) = transport.ring.unwrap();
     let config = QueueConfig {
-        features: RingFeatures { event_idx, indirect, ..RingFeatures::plain(Layout::Split) },
+        features: RingFeatures { event_idx, indirect, ..RingFeatures::plain(RingLayout::Split) },
         size,
         descriptors: Address::Guest(table),
         driver_area: Address::Guest(driver_area),
         device_area: Address::Guest(device_area),
-        position: Position::start(Layout::Split),
+        position: Position::start(RingLayout::Split),
     };
     let mut device = config.activate_device(&space, DeviceOptions::default()).unwrap();
     let mut burst = Burst::new(QUEUE);

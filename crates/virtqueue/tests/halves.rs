@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use proptest::prelude::*;
 use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Burst, Layout, Piece, Position, Request, RingFeatures, Used};
+use virtqueue::{Burst, Piece, Position, Request, RingFeatures, RingLayout, Used};
 
 fn any_features() -> impl Strategy<Value = RingFeatures> {
     any::<(bool, bool, bool, bool, bool)>().prop_map(|(packed, event_idx, indirect, in_order, platform)| {
@@ -14,7 +14,7 @@ fn any_features() -> impl Strategy<Value = RingFeatures> {
             indirect,
             in_order,
             order_platform: platform,
-            ..RingFeatures::plain(if packed { Layout::Packed } else { Layout::Split })
+            ..RingFeatures::plain(if packed { RingLayout::Packed } else { RingLayout::Split })
         }
     })
 }
@@ -22,8 +22,8 @@ fn any_features() -> impl Strategy<Value = RingFeatures> {
 fn any_queue() -> impl Strategy<Value = (RingFeatures, u32)> {
     any_features().prop_flat_map(|features| {
         let size = match features.layout {
-            Layout::Split => prop_oneof![4 => (0u32..6).prop_map(|n| 1 << n), 1 => Just(256)].boxed(),
-            Layout::Packed => prop_oneof![4 => 1u32..40, 1 => Just(256)].boxed(),
+            RingLayout::Split => prop_oneof![4 => (0u32..6).prop_map(|n| 1 << n), 1 => Just(256)].boxed(),
+            RingLayout::Packed => prop_oneof![4 => 1u32..40, 1 => Just(256)].boxed(),
         };
         (Just(features), size)
     })

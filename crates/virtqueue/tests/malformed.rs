@@ -2,7 +2,7 @@
 //! the ring stays stopped.
 
 use virtqueue::mock::{Arena, DATA, TABLES};
-use virtqueue::{Buffer, Burst, Direction, Layout, Malformed, Place, PopError, RingError, RingFeatures};
+use virtqueue::{Buffer, Burst, Direction, Malformed, Place, PopError, RingError, RingFeatures, RingLayout};
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
@@ -11,11 +11,11 @@ const INDIRECT: u16 = 4;
 const AVAIL: u16 = 1 << 7;
 
 fn split() -> RingFeatures {
-    RingFeatures { indirect: true, ..RingFeatures::plain(Layout::Split) }
+    RingFeatures { indirect: true, ..RingFeatures::plain(RingLayout::Split) }
 }
 
 fn packed() -> RingFeatures {
-    RingFeatures { indirect: true, ..RingFeatures::plain(Layout::Packed) }
+    RingFeatures { indirect: true, ..RingFeatures::plain(RingLayout::Packed) }
 }
 
 fn descriptor(address: u64, len: u32, third: u16, fourth: u16) -> [u8; 16] {
@@ -109,7 +109,7 @@ fn split_indirect_tables() {
     let entry = |entry| Place::Indirect { of: 0, entry };
     let head = (TABLES, 32, INDIRECT, 0);
     check(
-        RingFeatures::plain(Layout::Split),
+        RingFeatures::plain(RingLayout::Split),
         head,
         &[],
         error(IndirectNotNegotiated, Place::Descriptor(0), 4),
@@ -158,7 +158,7 @@ fn packed_chains() {
     check(&[(DATA, 1, 0, NEXT); 7], error(ChainTooLong, Place::Slot(1), 7));
     check(&[(TABLES, 32, 0, INDIRECT | NEXT)], error(IndirectWithNext, Place::Slot(1), 0x85));
     check(&[(TABLES, 15, 0, INDIRECT)], error(IndirectTableSize, Place::Slot(1), 15));
-    let plain = RingFeatures::plain(Layout::Packed);
+    let plain = RingFeatures::plain(RingLayout::Packed);
     let arena = packed_ring(plain, &[(TABLES, 16, 0, INDIRECT)]);
     assert_eq!(refused(&arena), error(IndirectNotNegotiated, Place::Slot(1), 0x84));
     let arena = packed_ring(packed(), &[(TABLES, 16, 0, INDIRECT)]);
@@ -296,6 +296,6 @@ fn configurations_are_refused_before_anything_runs() {
         assert!(config.activate_device(&arena.space, Default::default()).is_err(), "{address:#x}");
     }
     let mut config = arena.config.clone();
-    config.position = virtqueue::Position::start(Layout::Packed);
+    config.position = virtqueue::Position::start(RingLayout::Packed);
     assert!(config.activate_device(&arena.space, Default::default()).is_err());
 }

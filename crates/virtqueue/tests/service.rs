@@ -6,11 +6,11 @@ use std::sync::Arc;
 use memory::{Address, DirtyLog, Iotlb, IotlbEntry, Mapping, SharedSlice, sealed_memfd};
 use virtqueue::mock::{Arena, DATA, RINGS};
 use virtqueue::{
-    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Layout, Piece, PopError, QueueSize, Request,
-    RingFeatures, RingPlaces, Used, UsedLog, packed_region_bytes, split_region_bytes,
+    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Piece, PopError, QueueSize, Request, RingFeatures,
+    RingLayout, RingPlaces, Used, UsedLog,
 };
 
-const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
+const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
 
 fn buffer(cookie: u32) -> Buffer {
     Buffer { address: DATA + u64::from(cookie) * 100, len: 100, cookie }
@@ -60,7 +60,7 @@ fn notifications_come_when_asked_for_and_only_then() {
 /// §2.9: the data of a kick is the position that the next buffer will have.
 #[test]
 fn notification_data_carries_the_position() {
-    let arena = Arena::new(RingFeatures::plain(Layout::Packed), 3, 8192);
+    let arena = Arena::new(RingFeatures::plain(RingLayout::Packed), 3, 8192);
     let (mut driver, mut device) = (arena.driver(), arena.device());
     driver.add(&[buffer(0), buffer(1)], Direction::ToDevice);
     assert_eq!(driver.notification_data(5), 0x8002_0005);
@@ -70,18 +70,15 @@ fn notification_data_carries_the_position() {
     driver.reclaim(&mut Vec::new(), 4).unwrap();
     driver.add(&[buffer(0), buffer(1)], Direction::ToDevice);
     assert_eq!(driver.notification_data(5), 0x0001_0005, "past the wrap");
-    let arena = Arena::new(RingFeatures::plain(Layout::Split), 4, 8192);
+    let arena = Arena::new(RingFeatures::plain(RingLayout::Split), 4, 8192);
     let mut driver = arena.driver();
     driver.add(&[buffer(0); 3], Direction::ToDevice);
     assert_eq!(driver.notification_data(1), 0x0003_0001);
 }
 
-fn region(layout: Layout, size: u32) -> Arc<Mapping> {
+fn region(layout: RingLayout, size: u32) -> Arc<Mapping> {
     let queue_size = QueueSize::new(layout, size).unwrap();
-    let bytes = match layout {
-        Layout::Split => split_region_bytes(queue_size),
-        Layout::Packed => packed_region_bytes(queue_size),
-    };
+    let bytes = layout.in_flight_bytes(queue_size);
     Arc::new(Mapping::shared(sealed_memfd(c"in flight", bytes).unwrap(), 0, bytes).unwrap())
 }
 
@@ -182,7 +179,7 @@ fn writes_are_logged_page_by_page_and_reads_are_not() {
         let arena = Arena::new(RingFeatures::plain(layout), 4, 1 << 14);
         let log = Arc::new(DirtyLog::map(sealed_memfd(c"log", 1 << 16).unwrap(), 0, 1 << 16).unwrap());
         let (mut driver, mut device) = (arena.driver(), arena.device());
-        let ring = RINGS + arena.device_area_offset() as u64 * u64::from(layout == Layout::Split);
+        let ring = RINGS + arena.device_area_offset() as u64 * u64::from(layout == RingLayout::Split);
         device.set_log(Some(UsedLog {
             log: Arc::clone(&log),
             ring: Some(RingPlaces { used: ring, device_event: ring }),
@@ -272,7 +269,7 @@ fn a_reset_queue_starts_anew() {
 /// One used entry for a burst with IN_ORDER, unless a buffer was written only in part.
 #[test]
 fn in_order_bursts_are_one_used_entry() {
-    let features = RingFeatures { in_order: true, ..RingFeatures::plain(Layout::Split) };
+    let features = RingFeatures { in_order: true, ..RingFeatures::plain(RingLayout::Split) };
     let arena = Arena::new(features, 8, 8192);
     let (mut driver, mut device) = (arena.driver(), arena.device());
     driver.add(&[buffer(0), buffer(1), buffer(2), buffer(3)], Direction::FromDevice);
@@ -294,8 +291,8 @@ fn in_order_bursts_are_one_used_entry() {
 /// Two guests, one copy.
 #[test]
 fn a_frame_goes_from_guest_to_guest_in_one_copy() {
-    let from = Arena::new(RingFeatures::plain(Layout::Split), 8, 1 << 14);
-    let to = Arena::new(RingFeatures::plain(Layout::Packed), 8, 1 << 14);
+    let from = Arena::new(RingFeatures::plain(RingLayout::Split), 8, 1 << 14);
+    let to = Arena::new(RingFeatures::plain(RingLayout::Packed), 8, 1 << 14);
     let (mut sender, mut receiver) = (from.driver(), to.driver());
     let frame: Vec<u8> = (0..1500u32).map(|i| (i * 31) as u8).collect();
     from.write_data(0, &frame);

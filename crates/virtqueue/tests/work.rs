@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
 use virtqueue::{
-    Burst, DeviceOptions, DeviceQueue, Layout, Malformed, PopError, Position, QueueConfig, RingFeatures,
+    Burst, DeviceOptions, DeviceQueue, Malformed, PopError, Position, QueueConfig, RingFeatures, RingLayout,
 };
 
 const NEXT: u16 = 1;
@@ -23,12 +23,12 @@ const PAGES: u64 = 500;
 
 struct Guest {
     space: Arc<AddressSpace>,
-    layout: Layout,
+    layout: RingLayout,
     size: u16,
 }
 
 impl Guest {
-    fn new(layout: Layout, size: u16) -> Self {
+    fn new(layout: RingLayout, size: u16) -> Self {
         let region =
             |at, bytes| Region::map(sealed_memfd(c"guest", bytes).unwrap(), 0, bytes, at, at).unwrap();
         let page = sealed_memfd(c"page", 4096).unwrap();
@@ -69,7 +69,7 @@ impl Guest {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&address.to_le_bytes());
         bytes[8..12].copy_from_slice(&len.to_le_bytes());
-        let last = if self.layout == Layout::Split { [flags, next] } else { [next, flags] };
+        let last = if self.layout == RingLayout::Split { [flags, next] } else { [next, flags] };
         bytes[12..14].copy_from_slice(&last[0].to_le_bytes());
         bytes[14..].copy_from_slice(&last[1].to_le_bytes());
         self.write(at, &bytes);
@@ -79,11 +79,11 @@ impl Guest {
     fn chain(&self, count: u16) {
         for i in 0..count {
             let next = if i + 1 < count { NEXT } else { 0 };
-            let flags = if self.layout == Layout::Packed { next | AVAIL } else { next };
-            let link = if self.layout == Layout::Packed { 0 } else { i + 1 };
+            let flags = if self.layout == RingLayout::Packed { next | AVAIL } else { next };
+            let link = if self.layout == RingLayout::Packed { 0 } else { i + 1 };
             self.descriptor(RINGS + 16 * u64::from(i), DATA, 4, flags, link);
         }
-        if self.layout == Layout::Split {
+        if self.layout == RingLayout::Split {
             self.write(self.driver_area(), &[0, 0, 1, 0, 0, 0]);
         }
     }
@@ -92,7 +92,7 @@ impl Guest {
     fn tables(&self, entries: u32, entry: impl Fn(u32) -> (u64, u32)) {
         for i in 0..entries {
             let (address, len) = entry(i);
-            let more = self.layout == Layout::Split && i + 1 < entries;
+            let more = self.layout == RingLayout::Split && i + 1 < entries;
             self.descriptor(
                 TABLE + 16 * u64::from(i),
                 address,
@@ -102,20 +102,20 @@ impl Guest {
             );
         }
         for i in 0..self.size {
-            let flags = if self.layout == Layout::Packed { INDIRECT | AVAIL } else { INDIRECT };
-            let id = if self.layout == Layout::Packed { i } else { 0 };
+            let flags = if self.layout == RingLayout::Packed { INDIRECT | AVAIL } else { INDIRECT };
+            let id = if self.layout == RingLayout::Packed { i } else { 0 };
             self.descriptor(RINGS + 16 * u64::from(i), TABLE, 16 * entries, flags, id);
-            if self.layout == Layout::Split {
+            if self.layout == RingLayout::Split {
                 self.write(self.driver_area() + 4 + 2 * u64::from(i), &i.to_le_bytes());
             }
         }
-        if self.layout == Layout::Split {
+        if self.layout == RingLayout::Split {
             self.write(self.driver_area() + 2, &self.size.to_le_bytes());
         }
     }
 }
 
-const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
+const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
 
 fn rule(result: Result<usize, PopError>) -> Malformed {
     match result {

@@ -1,4 +1,7 @@
 //! What a guest receives: the device half of a receiveq.
+mod merged;
+mod settings;
+
 use std::sync::Arc;
 
 use virtio::net::control::ReceiveFilter;
@@ -94,62 +97,6 @@ impl ToGuest {
             counters,
             queue,
         }
-    }
-
-    /// Changes what is done to caches.
-    pub fn set_cache_policy(&mut self, policy: CachePolicy) {
-        self.cache_policy = policy;
-        self.copy_tuner = policy.copy_tuner();
-        self.demotion_tuner = policy.demotion_tuner(&*self.queue);
-    }
-
-    /// Lets frames go in, or drops them all.
-    pub fn set_enabled(&mut self, enabled: bool) {
-        self.enabled = enabled;
-    }
-
-    /// Notifies the driver so from now on.
-    pub fn set_call(&mut self, call: Option<EventFd>) {
-        self.call = call;
-    }
-
-    /// Changes the longest frame.
-    pub fn set_max_frame_bytes(&mut self, max: Option<u32>) {
-        self.options.max_frame_bytes = max;
-    }
-
-    /// Changes which frames go in; `None` lets all in.
-    pub fn set_filter(&mut self, filter: Option<Box<ReceiveFilter>>) {
-        self.filter = filter;
-    }
-
-    /// Changes which offloads go in uncut.
-    pub fn set_accepts(&mut self, accepts: Accepts) {
-        self.options.accepts = accepts;
-    }
-
-    /// The queue, to ask where it stands and to set its log.
-    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
-        self.give_back();
-        &mut *self.queue
-    }
-
-    /// Where to read later where the queue has stopped by itself.
-    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
-        &self.stopped_at
-    }
-
-    /// Goes on with another device half of the same ring, and lets go of the memory of the old one.
-    pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
-        queue.disable_kicks();
-        self.demotion_tuner = self.cache_policy.demotion_tuner(&*queue);
-        self.queue = queue;
-        self.burst.release();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_copy_tuner(&mut self, tuner: CopyTuner) {
-        self.copy_tuner = tuner;
     }
 
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
@@ -281,56 +228,11 @@ impl ToGuest {
         }
     }
 
-    /// The same where one chain does not suffice.
-    fn merged_room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
-        let (mut chains, mut have) = (0, 0);
-        while have < bytes {
-            let at = self.next + chains;
-            if at == self.burst.len() {
-                if chains == self.burst.capacity() {
-                    return Err(DropReason::NoBufferLargeEnough);
-                }
-                // All chains tend to be of the same size.
-                let missing = (bytes - have) * chains / have.max(1);
-                self.pop_more(missing + wanted)?;
-                if self.next + chains != at {
-                    // What was full is given back, and what was gathered so far must be popped again.
-                    (chains, have) = (0, 0);
-                    continue;
-                }
-            }
-            let chain = self.burst.chain(at);
-            if !self.usable(chain) {
-                // A frame lies in chains one after the other (VIRTIO 1.3 §5.1.6.4): it cannot go on
-                // behind this one, nor begin before it.
-                self.pass_over(chains + 1)?;
-                (chains, have) = (0, 0);
-                continue;
-            }
-            have += chain.writable_bytes() as usize;
-            chains += 1;
-        }
-        Ok(chains)
-    }
-
     /// Whether a frame can begin in this chain: §5.1.6.3.1 wants writable buffers that hold the header.
     #[inline(always)]
     fn usable(&self, chain: ChainRef<'_>) -> bool {
         let (first, first_writable) = chain.readable_range();
         first == first_writable && chain.writable_bytes() as usize >= self.options.layout.bytes()
-    }
-
-    /// Leaves chains unwritten; they go back to the driver with the others.
-    #[cold]
-    fn pass_over(&mut self, chains: usize) -> Result<(), DropReason> {
-        self.next += chains;
-        self.unusable += chains;
-        if self.unusable > MAX_CHAINS {
-            // A driver could post such chains as fast as they are given back.
-            self.dry = Some(DropReason::NoBufferLargeEnough);
-            return Err(DropReason::NoBufferLargeEnough);
-        }
-        Ok(())
     }
 
     #[inline]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use memory::{Access, AddressSpace, Region, SharedSlice, Translator, sealed_memfd};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
-use virtqueue::{Burst, DeviceOptions, DeviceQueue, Layout, RingFeatures};
+use virtqueue::{Burst, DeviceOptions, DeviceQueue, RingFeatures, RingLayout};
 
 use super::*;
 use crate::cache_policy::CopyTuner;
@@ -21,7 +21,7 @@ fn every_feature() -> impl Iterator<Item = RingFeatures> {
         event_idx: bits & 1 != 0,
         indirect: bits & 2 != 0,
         in_order: bits & 4 != 0,
-        ..RingFeatures::plain(if bits & 8 != 0 { Layout::Packed } else { Layout::Split })
+        ..RingFeatures::plain(if bits & 8 != 0 { RingLayout::Packed } else { RingLayout::Split })
     })
 }
 
@@ -274,7 +274,7 @@ fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
 
 #[test]
 fn only_the_frames_that_are_named_go_out() {
-    let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), false);
+    let mut rig = Rig::new(RingFeatures::plain(RingLayout::Packed), false);
     let frames: Vec<_> = (0..4).map(|seed| frame(seed, 60)).collect();
     rig.transmit.accept(&lending(&frames), &[3, 1]).unwrap();
     let sent = rig.sent();
@@ -351,7 +351,7 @@ fn no_burst_is_longer_than_was_asked_for() {
 /// However long the device is ahead: nothing grows.
 #[test]
 fn a_backlog_needs_no_more_memory() {
-    let features = RingFeatures { in_order: true, ..RingFeatures::plain(Layout::Packed) };
+    let features = RingFeatures { in_order: true, ..RingFeatures::plain(RingLayout::Packed) };
     let mut rig = Rig::new(features, false);
     let full = [header(0), frame(0, BUFFER_BYTES as usize - 12)].concat();
     let before = rig.receive.capacity();
@@ -383,7 +383,7 @@ fn a_number_of_buffers_that_no_frame_has_is_refused_and_the_buffers_come_back() 
 #[test]
 fn a_buffer_too_short_for_a_frame_is_refused() {
     for mergeable in [false, true] {
-        let mut rig = Rig::new(RingFeatures::plain(Layout::Split), mergeable);
+        let mut rig = Rig::new(RingFeatures::plain(RingLayout::Split), mergeable);
         for round in 1..=40 {
             let good = [header(1), frame(9, 14)].concat();
             rig.fill(&[vec![], vec![0; 5], header(1), [header(1), frame(0, 13)].concat(), good]);
@@ -395,7 +395,7 @@ fn a_buffer_too_short_for_a_frame_is_refused() {
 
 #[test]
 fn a_checksum_outside_the_frame_is_refused() {
-    let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), true);
+    let mut rig = Rig::new(RingFeatures::plain(RingLayout::Packed), true);
     let wrong = NetHeader { flags: 1, csum_start: 60, csum_offset: 40, num_buffers: 1, ..Default::default() };
     rig.fill(&[[wrong.to_bytes().to_vec(), frame(0, 60)].concat()]);
     assert!(rig.received(32).is_empty());
@@ -409,7 +409,7 @@ fn used_ring(id: u32, len: u32) -> Vec<u8> {
 
 #[test]
 fn a_used_length_or_an_id_that_is_a_lie_stops_the_queue() {
-    let plain = RingFeatures::plain(Layout::Split);
+    let plain = RingFeatures::plain(RingLayout::Split);
     for features in [plain, RingFeatures { in_order: true, ..plain }] {
         for (id, len) in [(0, BUFFER_BYTES + 1), (0, u32::MAX), (16, 12), (u32::MAX, 12)] {
             let mut rig = Rig::new(features, true);

@@ -9,7 +9,7 @@ use vhost_user::session::backend::{
     BackendSession, DeviceStatus, Event, Kick, Sent, StateChannel, VringConfig,
 };
 use vhost_user::session::{Outcome, Refusal, SessionError};
-use vhost_user::vring::{Layout, QueueSize, VringAddresses, VringBase};
+use vhost_user::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
 use virtio::net::control::{Ack, Command, ReceiveFilter};
 use virtio::net::{Accepts, HeaderLayout, MacAddress, NetConfig};
 use virtio::{Feature, Features};
@@ -238,7 +238,7 @@ impl Device {
     /// Where the device writes to a ring. What the front-end says of a packed ring for the log is not of use: QEMU
     /// gives the device area's address (`used_phys`), DPDK takes it for the descriptors'. Memory knows both.
     fn ring_places(&self, config: &VringConfig, space: &AddressSpace, said: u64) -> RingPlaces {
-        if layout_of(self.features) == Layout::Split {
+        if layout_of(self.features) == RingLayout::Split {
             return RingPlaces { used: said, device_event: said };
         }
         let guest = |user| space.guest_address(Address::User(user)).unwrap_or(said);
@@ -496,8 +496,8 @@ fn not_offered() -> Refusal {
     Refusal::new("not offered")
 }
 
-fn layout_of(features: Features) -> Layout {
-    if features.has(Feature::RING_PACKED) { Layout::Packed } else { Layout::Split }
+fn layout_of(features: Features) -> RingLayout {
+    if features.has(Feature::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
 fn call_of(call: Option<Arc<OwnedFd>>) -> Result<Option<EventFd>, Refusal> {
@@ -515,7 +515,7 @@ fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
 }
 
 fn new_in_flight(
-    layout: Layout,
+    layout: RingLayout,
     queue_count: u16,
     queue_size: QueueSize,
 ) -> Result<(u64, u64, OwnedFd), Refusal> {

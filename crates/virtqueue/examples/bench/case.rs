@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{
-    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, Piece, Request, RingFeatures, Used,
+    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Piece, Request, RingFeatures, RingLayout, Used,
 };
 
 /// Descriptors of every queue measured.
@@ -39,7 +39,7 @@ impl Case {
 
 /// Rows of one layout: event_idx stands beside the same questions asked by flags, indirect beside the same
 /// pieces as direct chains, because each pays (or not) for that difference alone.
-const fn of_layout(layout: Layout, names: [&'static str; 6]) -> [Case; 6] {
+const fn of_layout(layout: RingLayout, names: [&'static str; 6]) -> [Case; 6] {
     let plain = RingFeatures::plain(layout);
     let [one, in_order, flags, event_idx, pieces, indirect] = names;
     [
@@ -85,7 +85,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
         "packed, 3 pieces",
         "packed+indirect, 3",
     ];
-    of_layout(Layout::Split, split).into_iter().chain(of_layout(Layout::Packed, packed))
+    of_layout(RingLayout::Split, split).into_iter().chain(of_layout(RingLayout::Packed, packed))
 }
 
 /// The row of that name.

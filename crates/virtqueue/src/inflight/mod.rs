@@ -10,5 +10,5 @@ mod split;
 
 pub use packed::PackedInFlight;
 pub(crate) use packed::StoredBuffer;
-pub use region::{InFlightError, packed_region_bytes, split_region_bytes};
+pub use region::InFlightError;
 pub use split::SplitInFlight;

@@ -98,16 +98,6 @@ unsafe impl AtomicData for PackedHeader {}
 // SAFETY: as above.
 unsafe impl AtomicData for PackedState {}
 
-/// Bytes of one queue's region, split ring; a multiple of 64, so that queues share no cache line.
-pub fn split_region_bytes(size: QueueSize) -> u64 {
-    (16 + 16 * u64::from(size.get())).next_multiple_of(64)
-}
-
-/// Bytes of one queue's region, packed ring; a multiple of 64.
-pub fn packed_region_bytes(size: QueueSize) -> u64 {
-    (32 + 32 * u64::from(size.get())).next_multiple_of(64)
-}
-
 /// Header and states of one queue at `offset` bytes into the mapping.
 pub(super) fn bind<H: AtomicData, S: AtomicData>(
     mapping: &Arc<Mapping>,

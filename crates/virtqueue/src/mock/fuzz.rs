@@ -11,7 +11,7 @@ use memory::SharedSlice;
 
 use super::{Arena, DATA, TABLES};
 use crate::{
-    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, Piece, PopError, Request, RingFeatures,
+    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Piece, PopError, Request, RingFeatures, RingLayout,
 };
 
 /// Who is hostile.
@@ -62,7 +62,7 @@ impl<'a> Script<'a> {
 impl Harness {
     /// Memory for every layout and size.
     pub fn new() -> Self {
-        let arenas = [Layout::Split, Layout::Packed].map(|layout| {
+        let arenas = [RingLayout::Split, RingLayout::Packed].map(|layout| {
             // With INDIRECT, so that there are tables whatever the script negotiates.
             let features = RingFeatures { indirect: true, ..RingFeatures::plain(layout) };
             SIZES[layout as usize].iter().map(|&size| Arena::new(features, size, DATA_BYTES)).collect()
@@ -74,7 +74,7 @@ impl Harness {
     pub fn run(&self, target: Target, script: &[u8]) {
         let mut script = Script(script);
         let choice = script.byte();
-        let layout = if choice & 1 == 0 { Layout::Split } else { Layout::Packed };
+        let layout = if choice & 1 == 0 { RingLayout::Split } else { RingLayout::Packed };
         let features = RingFeatures {
             event_idx: choice & 2 != 0,
             indirect: choice & 4 != 0,

@@ -8,12 +8,13 @@ use memory::{Demotion, SgBuilder, Translator};
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::ring::{LINE, PackedDescriptor, PackedRing};
 use super::walk::{prefetch_tables, walk, walk_stored};
+use crate::PackedPosition;
 use crate::atomics::{Atomics, Word};
-use crate::chain::{Chain, Chains, Singles, batches};
+use crate::chain::{Chain, Singles, batches};
+use crate::chains::Chains;
 use crate::device::{Device, DeviceRing, Popped, UsedLog};
 use crate::error::{PopError, RingError};
 use crate::inflight::PackedInFlight;
-use crate::position::Cursor;
 use crate::work::Work;
 use crate::{Burst, FeatureSet, IndirectFlags, Position, QueueSize, tuning};
 
@@ -24,8 +25,8 @@ pub type PackedDevice<R, F> = Device<PackedDeviceRing<R, F>>;
 pub struct PackedDeviceRing<R, F> {
     ring: R,
     size: QueueSize,
-    next_available: Cursor,
-    next_used: Cursor,
+    next_available: PackedPosition,
+    next_used: PackedPosition,
     /// Slots that are popped and not yet used.
     outstanding: u16,
     /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
@@ -47,7 +48,7 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
     ) -> Self {
         let (mut next_available, mut next_used) = match position {
             Position::Packed { next_available, next_used } => (next_available, next_used),
-            Position::Split { .. } => (Cursor::START, Cursor::START),
+            Position::Split { .. } => (PackedPosition::START, PackedPosition::START),
         };
         // A base from the wire may name a slot that the ring does not have.
         next_available.slot %= size.get();
@@ -56,7 +57,7 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
             next_used = in_flight.next_used();
             next_available = next_used.forward(in_flight.resubmit_slots(), size.get());
         }
-        let fresh = next_available == Cursor::START && next_used == Cursor::START;
+        let fresh = next_available == PackedPosition::START && next_used == PackedPosition::START;
         let ring = PackedDeviceRing {
             ring,
             size,
@@ -136,7 +137,12 @@ impl<R: PackedRing, F: FeatureSet> PackedDeviceRing<R, F> {
     /// Writes what says that these chains are used, from a slot on; how many slots, and the first one's flags if
     /// they are withheld.
     #[inline(always)]
-    fn write_used(&self, chains: &mut [Chain], from: Cursor, mut withhold: bool) -> (u16, Option<u16>) {
+    fn write_used(
+        &self,
+        chains: &mut [Chain],
+        from: PackedPosition,
+        mut withhold: bool,
+    ) -> (u16, Option<u16>) {
         let (ring, size) = (self.ring.descriptors(), self.size.get());
         let (mut at, mut slots, mut withheld) = (from, 0, None);
         batches(chains, F::IN_ORDER, |batch| {
@@ -159,7 +165,7 @@ impl<R: PackedRing, F: FeatureSet> PackedDeviceRing<R, F> {
 
 impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> {
     type Atomics = R::Atomics;
-    type Used = Cursor;
+    type Used = PackedPosition;
 
     #[inline(always)]
     fn size(&self) -> QueueSize {
@@ -171,7 +177,7 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
     }
 
     #[inline(always)]
-    fn next_used(&self) -> Cursor {
+    fn next_used(&self) -> PackedPosition {
         self.next_used
     }
 
@@ -305,7 +311,7 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
     }
 
     #[inline(always)]
-    fn wants_call(&self, old: Cursor) -> bool {
+    fn wants_call(&self, old: PackedPosition) -> bool {
         self.ring.driver_event().wants(old, self.next_used, self.size.get(), F::EVENT_IDX)
     }
 
@@ -322,7 +328,7 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
         R::Atomics::observe(&slot.flags) & WRAP_BITS == flags::available(self.next_available.wrap)
     }
 
-    fn mark_used(&self, log: &UsedLog, from: Cursor) -> Result<(), RingError> {
+    fn mark_used(&self, log: &UsedLog, from: PackedPosition) -> Result<(), RingError> {
         let slots = distance(from, self.next_used, self.size.get());
         log.mark_packed_used(from.slot, slots, self.size)
     }
@@ -348,7 +354,7 @@ fn begin_in_line(chains: &[Chain], slots: u16) -> usize {
 }
 
 /// Slots from `from` to `to`; a full lap counts as one.
-fn distance(from: Cursor, to: Cursor, size: u16) -> u16 {
+fn distance(from: PackedPosition, to: PackedPosition, size: u16) -> u16 {
     if from.wrap == to.wrap {
         to.slot.saturating_sub(from.slot)
     } else {
@@ -364,7 +370,7 @@ fn pop_lines<A: Atomics, const WRITABLE: bool>(
     builder: &mut SgBuilder<'_>,
     chains: &mut Chains,
     ring: &[PackedDescriptor<A>],
-    at: Cursor,
+    at: PackedPosition,
     room: u16,
 ) -> u16 {
     let expected = flags::available(at.wrap) | if WRITABLE { WRITE } else { 0 };

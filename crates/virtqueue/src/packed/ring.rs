@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError, prefetch};
 
 use super::event;
+use crate::PackedPosition;
 use crate::atomics::{Atomics, Platform, Smp, Word};
-use crate::position::{Cursor, event_passed};
+use crate::position::event_passed;
 use crate::{QueueSize, tuning};
 
 /// Descriptors per cache line.
@@ -141,7 +142,7 @@ impl<A: Atomics> Event<A> {
 
     /// Asks for a notification: at any descriptor, or once `at` has been passed.
     #[inline(always)]
-    pub(crate) fn arm(&self, at: Cursor, by_position: bool) {
+    pub(crate) fn arm(&self, at: PackedPosition, by_position: bool) {
         if by_position {
             self.position.store(at.to_bits(), Relaxed);
             // Release: pairs with the acquire in `wants`; who sees the flags sees the position.
@@ -159,13 +160,20 @@ impl<A: Atomics> Event<A> {
 
     /// Whether the peer wants to hear of the slots `old .. new` in a ring of `size` (§2.8.10.1).
     #[inline(always)]
-    pub(crate) fn wants(&self, old: Cursor, new: Cursor, size: u16, by_position: bool) -> bool {
+    pub(crate) fn wants(
+        &self,
+        old: PackedPosition,
+        new: PackedPosition,
+        size: u16,
+        by_position: bool,
+    ) -> bool {
         match A::observe(&self.flags) {
             event::DISABLE => false,
             event::AT_DESCRIPTOR if by_position => {
-                let at = Cursor::from_bits(self.position.load(Relaxed));
+                let at = PackedPosition::from_bits(self.position.load(Relaxed));
                 // Slots count on across the wrap: what lies in the pass before is negative.
-                let place = |c: Cursor| if c.wrap == new.wrap { c.slot } else { c.slot.wrapping_sub(size) };
+                let place =
+                    |c: PackedPosition| if c.wrap == new.wrap { c.slot } else { c.slot.wrapping_sub(size) };
                 event_passed(place(at), new.slot, place(old))
             }
             // A reserved value from a broken peer: a notification too many does no harm.

@@ -6,12 +6,12 @@ use memory::SgBuilder;
 
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::ring::PackedDescriptor;
+use crate::PackedPosition;
 use crate::atomics::{Atomics, Word};
 use crate::builder::{ChainBuilder, check_indirect, table_entries};
 use crate::chain::Chain;
 use crate::error::{Malformed, Place, PopError};
 use crate::inflight::StoredBuffer;
-use crate::position::Cursor;
 use crate::work::{MAX_CHAIN, Work};
 use crate::{FeatureSet, IndirectFlags, tuning};
 
@@ -21,7 +21,7 @@ use crate::{FeatureSet, IndirectFlags, tuning};
 pub(super) fn prefetch_tables<A: Atomics>(
     builder: &SgBuilder<'_>,
     ring: &[PackedDescriptor<A>],
-    at: Cursor,
+    at: PackedPosition,
     count: usize,
 ) {
     if !tuning::PREFETCH {

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use memory::{Demotion, SgBuilder, Translator, prefetch};
 
+use super::demote::demote_descriptors;
 use super::flags::{INDIRECT, NEXT, WRITE};
 use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, USED_FLAGS, USED_INDEX};
 use super::walk::{prefetch_tables, walk};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
-use crate::chain::{Chain, Chains, Singles, batches};
+use crate::chain::{Chain, Singles, batches};
+use crate::chains::Chains;
 use crate::device::{Device, DeviceRing, Popped, UsedLog};
 use crate::error::{Malformed, Place, PopError, RingError};
 use crate::inflight::SplitInFlight;
@@ -19,60 +21,25 @@ use crate::work::Work;
 use crate::{Burst, FeatureSet, Position, QueueSize, tuning};
 
 /// Descriptors per cache line.
-const LINE: u16 = 4;
+pub(super) const LINE: u16 = 4;
 
 /// A running split ring as the device sees it.
 pub type SplitDevice<R, F> = Device<SplitDeviceRing<R, F>>;
 
 /// What [`Device`] does not know of a split ring.
 pub struct SplitDeviceRing<R, F> {
-    ring: R,
-    size: QueueSize,
+    pub(super) ring: R,
+    pub(super) size: QueueSize,
     /// Next entry of the available ring to pop.
-    next_available: u16,
+    pub(super) next_available: u16,
     /// The available index as last observed: not read again while it suffices.
-    available_seen: u16,
+    pub(super) available_seen: u16,
     /// Next entry of the used ring to write.
-    next_used: u16,
+    pub(super) next_used: u16,
     /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
-    writable: bool,
-    in_flight: Option<SplitInFlight>,
-    features: PhantomData<F>,
-}
-
-impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
-    /// A queue over a ring whose memory has been found. Nothing in the ring is believed yet.
-    pub fn new(
-        ring: R,
-        size: QueueSize,
-        position: Position,
-        translator: Translator,
-        log: Option<UsedLog>,
-        in_flight: Option<SplitInFlight>,
-    ) -> Self {
-        let (mut next_available, mut next_used) = match position {
-            Position::Split { next_available, next_used } => (next_available, next_used),
-            Position::Packed { .. } => (0, 0),
-        };
-        if let Some(in_flight) = &in_flight {
-            // vhost-user, "Inflight I/O tracking": the used ring itself says how far it got, and what was
-            // popped beyond that and not used is in the region.
-            next_used = R::Atomics::observe(&ring.used_header()[USED_INDEX]);
-            next_available = next_used.wrapping_add(in_flight.resubmit_len());
-        }
-        let fresh = next_available == 0 && next_used == 0;
-        let ring = SplitDeviceRing {
-            ring,
-            size,
-            next_available,
-            available_seen: next_available,
-            next_used,
-            writable: false,
-            in_flight,
-            features: PhantomData,
-        };
-        Device::of_ring(ring, translator, log, fresh)
-    }
+    pub(super) writable: bool,
+    pub(super) in_flight: Option<SplitInFlight>,
+    pub(super) features: PhantomData<F>,
 }
 
 impl<R: SplitRing, F: FeatureSet> SplitDeviceRing<R, F> {
@@ -215,7 +182,7 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
     }
 
     fn rewind(&mut self, chains: &[Chain]) -> bool {
-        if !chains.last().is_some_and(|chain| chain.popped_at.wrapping_add(1) == self.next_available) {
+        if chains.last().is_none_or(|chain| chain.popped_at.wrapping_add(1) != self.next_available) {
             return false;
         }
         if let Some(in_flight) = &mut self.in_flight {
@@ -289,22 +256,6 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
 
     fn mark_events(&self, log: &UsedLog) -> Result<(), RingError> {
         log.mark_split_events(self.size)
-    }
-}
-
-/// Demotes the lines of these chains' descriptors: the driver writes them anew. The last line stays if there
-/// are more descriptors behind the last chain's: they come with the next burst.
-#[inline(never)]
-fn demote_descriptors<A: Atomics>(demotion: Demotion, table: &[SplitDescriptor<A>], chains: &[Chain]) {
-    let line = |chain: &Chain| chain.id / LINE;
-    for (at, chain) in chains.iter().enumerate() {
-        let leaves = match chains.get(at + 1) {
-            Some(next) => line(next) != line(chain),
-            None => chain.id % LINE == LINE - 1,
-        };
-        if leaves && let Some(head) = table.get(usize::from(chain.id)) {
-            demotion.value(head);
-        }
     }
 }
 

@@ -1,13 +1,13 @@
-use virtqueue::Layout;
+use virtqueue::RingLayout;
 
 use super::*;
 
-fn tuner(layout: Layout) -> DemotionTuner {
-    DemotionTuner::new(QueueSize::new(layout, 256).unwrap(), layout == Layout::Split)
+fn tuner(layout: RingLayout) -> DemotionTuner {
+    DemotionTuner::new(QueueSize::new(layout, 256).unwrap(), layout == RingLayout::Split)
 }
 
 /// As on a processor that knows both policies; `None` where it does not, and says so.
-fn able(layout: Layout) -> Option<DemotionTuner> {
+fn able(layout: RingLayout) -> Option<DemotionTuner> {
     let tuner = tuner(layout);
     let able = tuner.policies[1..3].iter().all(Option::is_some);
     if !able {
@@ -41,7 +41,7 @@ fn found<const N: usize>(tuner: &mut DemotionTuner, took: [u64; N]) {
 
 #[test]
 fn most_of_the_latest_comparisons_decide() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     let (near, far) = ([70, 50, 80], [140, 140, 110]);
     (0..Votes::LATEST).for_each(|_| found(&mut tuner, near));
     assert_eq!(tuner.current, None, "as many against it as for it");
@@ -61,7 +61,7 @@ fn most_of_the_latest_comparisons_decide() {
 /// DPDK 26.07's driver on a packed ring gains a fifteenth: half of the comparisons find more, half of them less.
 #[test]
 fn a_gain_near_the_limit_is_kept_once_it_is_taken() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     (0..=Votes::LATEST).for_each(|_| found(&mut tuner, [300, 270, 550]));
     for i in 0..100 {
         found(&mut tuner, [300, if i % 2 == 0 { 280 } else { 284 }, 550]);
@@ -76,7 +76,7 @@ fn a_gain_near_the_limit_is_kept_once_it_is_taken() {
 
 #[test]
 fn comparisons_become_rare_where_they_agree_and_frequent_where_they_do_not() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     (0..5 * Votes::LATEST).for_each(|_| found(&mut tuner, [100, 70, 90]));
     assert_eq!(tuner.interval, STABLE_INTERVAL);
     // The cores have moved apart.
@@ -88,7 +88,7 @@ fn comparisons_become_rare_where_they_agree_and_frequent_where_they_do_not() {
 
 #[test]
 fn of_two_that_help_the_better_one_is_taken() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     (0..=2 * Votes::LATEST).for_each(|_| found(&mut tuner, [100, 70, 90]));
     assert_eq!(tuner.current, written_back());
     (0..=Votes::LATEST).for_each(|_| found(&mut tuner, [100, 90, 70]));
@@ -99,7 +99,7 @@ fn of_two_that_help_the_better_one_is_taken() {
 
 #[test]
 fn a_driver_that_has_nothing_to_send_says_nothing() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     (0..=2 * Votes::LATEST).for_each(|_| found(&mut tuner, [70, 50, 80]));
     let votes = tuner.votes;
     (0..100).for_each(|_| found(&mut tuner, [5000, 50, 50]));
@@ -112,9 +112,9 @@ fn each_policy_has_as_many_laps() {
     // Of what is tried, that is: packed rings have no lines of descriptors alone, and frames are left alone
     // where the driver is ahead.
     let cases = [
-        (Layout::Packed, true, [1, 1, 1, 0]),
-        (Layout::Split, true, [1; POLICIES]),
-        (Layout::Split, false, [1, 0, 0, 1]),
+        (RingLayout::Packed, true, [1, 1, 1, 0]),
+        (RingLayout::Split, true, [1; POLICIES]),
+        (RingLayout::Split, false, [1, 0, 0, 1]),
     ];
     for (layout, idle, tried) in cases {
         let Some(mut tuner) = able(layout) else { return };
@@ -149,7 +149,7 @@ fn each_policy_has_as_many_laps() {
 /// They are worth it where they are, whether the device is idle or not; and no more than one thing at a time is done.
 #[test]
 fn descriptors_are_demoted_where_that_is_better() {
-    let Some(mut tuner) = able(Layout::Split) else { return };
+    let Some(mut tuner) = able(RingLayout::Split) else { return };
     let evict = Demotion::evict();
     let ahead = |tuner: &mut DemotionTuner, took: [Option<u64>; POLICIES]| {
         tuner.took = took.map(|took| took.map(|ns| ns * 1000));
@@ -174,7 +174,7 @@ fn descriptors_are_demoted_where_that_is_better() {
 
 #[test]
 fn nothing_is_compared_where_the_driver_is_ahead() {
-    let mut tuner = tuner(Layout::Packed);
+    let mut tuner = tuner(RingLayout::Packed);
     for i in 0..8 * 10 * STABLE_INTERVAL {
         burst(&mut tuner, i % (2 * u32::from(IDLE_BURSTS)) == 0);
         assert!(matches!(tuner.phase, Phase::Using));
@@ -184,7 +184,7 @@ fn nothing_is_compared_where_the_driver_is_ahead() {
 /// A driver that left the device idle no longer does: what was found for it ends.
 #[test]
 fn nothing_is_demoted_for_long_where_the_driver_is_ahead() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     (0..=2 * Votes::LATEST).for_each(|_| found(&mut tuner, [70, 50, 80]));
     // Some comparisons more than it takes: one in which this thread was interrupted says nothing.
     let comparison = POLICIES as u32 * (SETTLE_LAPS + SAMPLE_LAPS);
@@ -197,7 +197,7 @@ fn nothing_is_demoted_for_long_where_the_driver_is_ahead() {
 
 #[test]
 fn lines_are_demoted_only_when_there_is_time_to_spare() {
-    let Some(mut tuner) = able(Layout::Packed) else { return };
+    let Some(mut tuner) = able(RingLayout::Packed) else { return };
     (0..=2 * Votes::LATEST).for_each(|_| found(&mut tuner, [70, 50, 80]));
     tuner.polled(1);
     assert_eq!(tuner.frames(), None, "the driver was ahead");
@@ -213,7 +213,7 @@ fn lines_are_demoted_only_when_there_is_time_to_spare() {
 #[test]
 fn what_is_pinned_is_never_compared() {
     for policy in [None, written_back(), evicted(), Demotion::evict().map(DemotionPolicy::Descriptors)] {
-        let mut tuner = DemotionTuner::pinned(QueueSize::new(Layout::Split, 1).unwrap(), policy);
+        let mut tuner = DemotionTuner::pinned(QueueSize::new(RingLayout::Split, 1).unwrap(), policy);
         for i in 0..10 * STABLE_INTERVAL {
             burst(&mut tuner, i % 2 == 0);
             assert!(matches!(tuner.phase, Phase::Using));
