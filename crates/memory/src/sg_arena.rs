@@ -1,4 +1,4 @@
-//! A reusable arena of lent slices: what a burst of buffers consists of.
+//! A reusable arena of slices: what a burst of buffers consists of.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{AddressSpace, SharedSlice};
 
-/// Slices of peer memory in the order in which they were lent, kept mapped until they are cleared.
+/// Slices of peer memory in the order in which they were appended, kept mapped until they are cleared.
 ///
 /// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: whoever
 /// fills it for a peer bounds what one burst may take.
@@ -37,12 +37,12 @@ impl SgArena {
         self.slices.len() as u32
     }
 
-    /// Whether nothing is lent.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
 
-    /// Some of the slices, in the order in which they were lent.
+    /// Some of the slices, in the order in which they were appended.
     #[inline(always)]
     pub fn slices(&self, range: Range<u32>) -> &[SharedSlice<'_>] {
         &self.slices[range.start as usize..range.end as usize]

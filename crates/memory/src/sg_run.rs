@@ -41,7 +41,7 @@ impl SgRun<'_> {
         if offset >= size || u64::from(len).wrapping_sub(1) >= size - offset {
             return None;
         }
-        // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
+        // SAFETY: `offset + len` lies in the window, which came from the snapshot that `builder` kept.
         unsafe { self.run.push(host.add(offset as usize), len as usize) }
     }
 

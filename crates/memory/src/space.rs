@@ -230,7 +230,12 @@ mod tests {
         Region::map(memfd(PAGE), 0, PAGE, guest, user).unwrap()
     }
 
-    fn lend(space: &Arc<AddressSpace>, address: u64, len: u32, access: Access) -> Result<Vec<usize>, Fault> {
+    fn slices(
+        space: &Arc<AddressSpace>,
+        address: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<Vec<usize>, Fault> {
         let mut arena = SgArena::new();
         let mut translator = Translator::new(Arc::clone(space));
         translator.builder(&mut arena).push(address, len, access)?;
@@ -275,12 +280,12 @@ mod tests {
             AddressSpace::from_regions([region(0, 9 * PAGE), region(PAGE, 0), region(3 * PAGE, 5 * PAGE)])
                 .unwrap(),
         );
-        assert_eq!(lend(&space, 4000, 200, Access::Read).unwrap(), [96, 104]);
-        assert_eq!(lend(&space, 0, 8192, Access::Write).unwrap(), [4096, 4096]);
-        let fault = lend(&space, 8000, 200, Access::Read).unwrap_err();
+        assert_eq!(slices(&space, 4000, 200, Access::Read).unwrap(), [96, 104]);
+        assert_eq!(slices(&space, 0, 8192, Access::Write).unwrap(), [4096, 4096]);
+        let fault = slices(&space, 8000, 200, Access::Read).unwrap_err();
         assert!(matches!(fault, Fault::Outside { address: 8192, len: 8 }), "{fault}");
-        assert!(lend(&space, u64::MAX - 3, 8, Access::Read).is_err());
-        assert_eq!(lend(&space, u64::MAX, 0, Access::Read).unwrap(), [0; 0], "nothing is nowhere");
+        assert!(slices(&space, u64::MAX - 3, 8, Access::Read).is_err());
+        assert_eq!(slices(&space, u64::MAX, 0, Access::Read).unwrap(), [0; 0], "nothing is nowhere");
     }
 
     #[test]
@@ -300,16 +305,16 @@ mod tests {
         let base = AddressSpace::from_regions([region(0, 16 * PAGE), region(PAGE, 17 * PAGE)]).unwrap();
         let mut tlb = Iotlb::new();
         let with = |tlb: &Iotlb| Arc::new(base.with_iotlb(Some(Arc::new(tlb.clone()))));
-        let miss = lend(&with(&tlb), 0x5000, 8, Access::Read).unwrap_err();
+        let miss = slices(&with(&tlb), 0x5000, 8, Access::Read).unwrap_err();
         assert_eq!(miss, Fault::Miss { iova: 0x5000, access: Access::Read });
         let entry =
             IotlbEntry { iova: 0x5000, size: 2 * PAGE, user: 16 * PAGE, readable: true, writable: false };
         tlb.update(entry).unwrap();
-        assert_eq!(lend(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap(), [16, 16]);
-        let miss = lend(&with(&tlb), 0x5000, 8, Access::Write).unwrap_err();
+        assert_eq!(slices(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap(), [16, 16]);
+        let miss = slices(&with(&tlb), 0x5000, 8, Access::Write).unwrap_err();
         assert_eq!(miss, Fault::Miss { iova: 0x5000, access: Access::Write });
         tlb.invalidate(0x6000, PAGE);
-        let miss = lend(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap_err();
+        let miss = slices(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap_err();
         assert_eq!(miss, Fault::Miss { iova: 0x6000, access: Access::Read });
         assert_eq!(with(&tlb).guest_address(Address::Iova(0x5010)), Some(0x10));
     }

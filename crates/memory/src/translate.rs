@@ -143,7 +143,7 @@ impl SgBuilder<'_> {
         self.arena.truncate(len);
     }
 
-    /// Copies bytes from memory now: a table of descriptors that must be read once before it is believed.
+    /// Copies bytes from memory now: a table of descriptors that must be read once before it is trusted.
     #[inline(always)]
     pub fn read<const N: usize>(&mut self, address: u64, into: &mut [u8; N]) -> Result<(), Fault> {
         let mut run = SgRun { window: self.translator.table, run: self.arena.run(1) };
@@ -231,7 +231,7 @@ impl SgBuilder<'_> {
                 space.window(address, access).map_err(|kind| space.fault(kind, address, left, access))?;
             let offset = address - window.start;
             let here = left.min(window.size - offset);
-            // SAFETY: `offset + here` lies in the window, which came from the snapshot that `lend` kept.
+            // SAFETY: `offset + here` lies in the window, which came from the snapshot that `builder` kept.
             unsafe { self.arena.run(1).push(window.host.add(offset as usize), here as usize) };
             match access {
                 Access::Read => self.translator.read = window,

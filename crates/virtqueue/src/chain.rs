@@ -80,7 +80,7 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
         Singles { run: builder.run(Self::ACCESS, max), first }
     }
 
-    /// Lends a buffer and writes its chain; false, and nothing is lent, for all that is not so simple.
+    /// Appends a buffer and writes its chain; false, and nothing is appended, for all that is not so simple.
     #[inline(always)]
     pub fn push(&mut self, (address, len): (u64, u32), id: u16, popped_at: u16, to: &mut Chain) -> bool {
         let Some(buffer) = self.run.push(address, len) else { return false };

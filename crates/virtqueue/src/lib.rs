@@ -1,7 +1,7 @@
 //! Split and packed virtqueues, driver half and device half, in bursts. No sockets, no eventfds, no packets,
 //! no logging.
 //!
-//! A virtqueue is shared memory through which a *driver* (in a guest, or [`DriverQueue`] here) lends buffers
+//! A virtqueue is shared memory through which a *driver* (in a guest, or [`DriverQueue`] here) hands buffers
 //! to a *device* ([`DeviceQueue`] here) and gets them back *used*. There are two layouts. This page follows
 //! one buffer, and its neighbours in the same burst, around each.
 //!
@@ -27,10 +27,10 @@
 //! 3. It stores the new `idx` with *release*: one store publishes the whole burst.
 //! 4. The device half ([`DeviceQueue::pop`]) loads `idx` with *acquire*, so that entries and descriptors
 //!    before it are visible. It checks the head, reads the descriptor once, follows `next` if there is one,
-//!    translates the address, and *lends* the buffer: a [`Burst`] now holds where it lies in this process.
+//!    translates the address, and appends the buffer: a [`Burst`] now holds where it lies in this process.
 //! 5. The worker has copied. [`DeviceQueue::add_used`] writes id and written length to the used ring.
 //! 6. One store of `idx`, with *release*, for the whole burst. With IN_ORDER one entry stands for the burst.
-//! 7. [`DriverQueue::reclaim`] loads `idx` with *acquire*, checks that it lent buffer 1 and that no more was
+//! 7. [`DriverQueue::reclaim`] loads `idx` with *acquire*, checks that buffer 1 is the device's and that no more was
 //!    written than fits, and returns the caller's cookie.
 //!
 //! # Once around the packed ring (§2.8)

@@ -11,7 +11,7 @@ pub(crate) const MAX_CHAIN: u16 = 1024;
 /// Most pieces of a chain: it has more of them than descriptors where buffers go from one region to the next.
 pub(crate) const MAX_PIECES: u32 = 2 * MAX_CHAIN as u32;
 
-/// Work of one call of [`crate::DeviceQueue::pop`], in descriptors followed and pieces lent of chains that have several:
+/// Work of one call of [`crate::DeviceQueue::pop`], in descriptors followed and pieces of chains that have several:
 /// whoever polls many queues wants to be back soon, whatever one driver puts in its chains. Some tens of
 /// microseconds; 64 chains of a 64 KiB frame each, in pages of 4 KiB, are within it.
 pub(crate) const POP_WORK: u32 = 4096;
@@ -38,7 +38,7 @@ impl Work {
         self.left = self.left.saturating_sub(descriptors);
     }
 
-    /// A chain of other than one piece was lent.
+    /// A chain of other than one piece was popped.
     #[inline(always)]
     pub fn chain(&mut self, chain: &Chain) {
         self.followed(chain.pieces());

@@ -25,7 +25,7 @@ pub struct PackedInFlight {
     header: AtomicSlice<PackedHeader>,
     states: AtomicSlice<PackedState>,
     counter: u64,
-    /// The free list, in our own memory: the shared one is written, never believed.
+    /// The free list, in our own memory: the shared one is written, never trusted.
     next_free: Vec<u16>,
     free_head: u16,
     next_used: PackedPosition,

@@ -37,7 +37,7 @@ pub struct PackedDeviceRing<R, F> {
 }
 
 impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
-    /// A queue over a ring whose memory has been found. Nothing in the ring is believed yet.
+    /// A queue over a ring whose memory has been found. Nothing in the ring is trusted yet.
     pub fn new(
         ring: R,
         size: QueueSize,

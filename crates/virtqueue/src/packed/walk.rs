@@ -28,7 +28,7 @@ pub(super) fn prefetch_tables<A: Atomics>(
         return;
     }
     for slot in ring[usize::from(at.slot)..].iter().take(count) {
-        // A hint: what is believed is observed again.
+        // A hint: what is trusted is observed again.
         let flags = slot.flags.load(Relaxed);
         if flags & WRAP_BITS != flags::available(at.wrap) {
             break;
@@ -39,7 +39,7 @@ pub(super) fn prefetch_tables<A: Atomics>(
     }
 }
 
-/// Follows a chain from its first slot and lends its buffers; `room` slots may still become outstanding.
+/// Follows a chain from its first slot and appends its buffers to the arena; `room` slots may still become outstanding.
 #[cfg_attr(not(feature = "ablate-inline"), inline(always))]
 #[cfg_attr(feature = "ablate-inline", inline(never))]
 pub(super) fn walk<A: Atomics, F: FeatureSet>(

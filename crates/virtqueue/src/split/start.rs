@@ -13,7 +13,7 @@ use crate::inflight::SplitInFlight;
 use crate::{FeatureSet, Position, QueueSize};
 
 impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
-    /// A queue over a ring whose memory has been found. Nothing in the ring is believed yet.
+    /// A queue over a ring whose memory has been found. Nothing in the ring is trusted yet.
     pub fn new(
         ring: R,
         size: QueueSize,

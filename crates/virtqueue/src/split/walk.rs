@@ -28,7 +28,7 @@ pub(super) fn prefetch_tables<A: Atomics>(
     let mask = table.len() - 1;
     for i in 0..count {
         let head = entries[usize::from(at.wrapping_add(i)) & mask].load(Relaxed);
-        // A hint: what is believed is read again.
+        // A hint: what is trusted is read again.
         if let Some(descriptor) = table.get(usize::from(head)).map(SplitDescriptor::read)
             && descriptor.flags & INDIRECT != 0
         {
@@ -37,7 +37,7 @@ pub(super) fn prefetch_tables<A: Atomics>(
     }
 }
 
-/// Follows a chain from its head and lends its buffers.
+/// Follows a chain from its head and appends its buffers to the arena.
 pub(super) fn walk<A: Atomics, F: FeatureSet>(
     builder: &mut SgBuilder<'_>,
     table: &[SplitDescriptor<A>],
