@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use crate::SharedSlice;
-use crate::copy::skip;
 use crate::word::Word;
 
 /// What a summing copy did.
@@ -15,33 +14,34 @@ pub struct Summed {
     pub sum: u16,
 }
 
-/// Like [`crate::copy_between`], and sums exactly the bytes that it copied, as one stream.
-///
-/// Each source byte is read once: what was summed is what was delivered, whatever the peer does meanwhile.
-pub fn copy_between_summed<'a, 'b>(
-    from: impl IntoIterator<Item = SharedSlice<'a>>,
-    from_offset: usize,
-    to: impl IntoIterator<Item = SharedSlice<'b>>,
-    to_offset: usize,
-    len: usize,
-) -> Summed {
-    let (mut from, mut to) = (skip(from, from_offset), skip(to, to_offset));
-    let (mut source, mut target) = (from.next(), to.next());
-    let mut left = len;
-    let mut total = 0;
-    while let (Some(s), Some(t), true) = (source, target, left > 0) {
-        let n = s.len_bytes().min(t.len_bytes()).min(left);
-        // SAFETY: both slices hold at least `n` bytes.
-        let piece = unsafe { copy_volatile_summed(s.as_ptr(), t.as_ptr(), n) };
-        // A piece that begins in the middle of a word has its bytes in the other halves (RFC 1071 §2(B)).
-        let odd = !(len - left).is_multiple_of(2);
-        total += u64::from(if odd { piece.swap_bytes() } else { piece });
-        left -= n;
-        source = if n < s.len_bytes() { Some(s.slice(n, s.len_bytes())) } else { from.next() };
-        target = if n < t.len_bytes() { Some(t.slice(n, t.len_bytes())) } else { to.next() };
+/// The sum of a copy in the making.
+#[derive(Default)]
+pub(crate) struct Summing {
+    bytes: usize,
+    total: u64,
+}
+
+impl Summing {
+    /// Adds the bytes behind those so far, by the folded sum of their little-endian words.
+    fn add(&mut self, bytes: usize, sum: u16) {
+        // What begins in the middle of a word has its bytes in the other halves (RFC 1071 §2(B)).
+        let odd = !self.bytes.is_multiple_of(2);
+        self.total += u64::from(if odd { sum.swap_bytes() } else { sum });
+        self.bytes += bytes;
     }
-    // Summed as little-endian words, which is the same sum with its bytes swapped (RFC 1071 §2(B)).
-    Summed { bytes: len - left, sum: fold(u128::from(total)).swap_bytes() }
+
+    /// Summed as little-endian words, which is the same sum with its bytes swapped (RFC 1071 §2(B)).
+    pub fn finish(self) -> Summed {
+        Summed { bytes: self.bytes, sum: fold(u128::from(self.total)).swap_bytes() }
+    }
+}
+
+/// Copies as much as both hold, and adds it to the sum.
+pub(crate) fn copy_summed(from: SharedSlice<'_>, to: SharedSlice<'_>, summing: &mut Summing) {
+    let bytes = from.len_bytes().min(to.len_bytes());
+    // SAFETY: both slices hold that many bytes.
+    let sum = unsafe { copy_volatile_summed(from.as_ptr(), to.as_ptr(), bytes) };
+    summing.add(bytes, sum);
 }
 
 /// Adds the upper halves to the lower ones until 16 bits are left.
@@ -117,8 +117,8 @@ unsafe fn copy_volatile_summed(from: *const u8, to: *mut u8, len: usize) -> u16 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mapping;
     use crate::truncate::tests::memfd;
+    use crate::{Mapping, SgList};
     use proptest::prelude::*;
 
     /// RFC 1071 as it is written: word by word, carry by carry.
@@ -152,7 +152,8 @@ mod tests {
         let all = SharedSlice::of_mapping(&memory);
         let summed = |bytes: &[u8]| {
             all.write(bytes);
-            copy_between_summed([all.slice(0, bytes.len())], 0, [all.slice(100_000, 90_000)], 0, 90_000)
+            let (from, to) = ([all.slice(0, bytes.len())], [all.slice(100_000, 90_000)]);
+            SgList::new(&from).copy_summed_to(SgList::new(&to), 90_000)
         };
         // RFC 1071 §3.
         let example = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
@@ -185,15 +186,15 @@ mod tests {
             }
             let mut stream = bytes[..at].to_vec();
             stream.resize(from_lengths.iter().sum(), 0);
-            let summed =
-                copy_between_summed(from.iter().copied(), from_offset, to.iter().copied(), to_offset, len);
+            let (from, to) = (SgList::new(&from), SgList::new(&to));
+            let summed = from.skip(from_offset).copy_summed_to(to.skip(to_offset), len);
             let room = to_lengths.iter().sum::<usize>().saturating_sub(to_offset);
             let expected = stream.get(from_offset..).unwrap_or(&[]);
             let expected = &expected[..expected.len().min(room).min(len)];
             prop_assert_eq!(summed.bytes, expected.len());
             prop_assert_eq!(summed.sum, by_the_book(expected));
             let mut arrived = vec![0; summed.bytes];
-            crate::read_between(to, to_offset, &mut arrived);
+            to.skip(to_offset).read(&mut arrived);
             prop_assert_eq!(arrived, expected);
         }
     }

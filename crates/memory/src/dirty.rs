@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::{Cells, MapError, Mapping, PeerMemory};
+use crate::{AtomicSlice, MapError, Mapping, PeerMemory};
 
 /// One bit stands for this many bytes of guest-physical memory, whatever the host's page size.
 pub const PAGE_BYTES: u64 = 4096;
@@ -23,7 +23,7 @@ pub struct LogTooSmall {
 /// A bitmap shared with the front-end; a set bit tells it to send the page again.
 #[derive(Debug)]
 pub struct DirtyLog {
-    bits: Cells<AtomicU8>,
+    bits: AtomicSlice<AtomicU8>,
 }
 
 impl DirtyLog {
@@ -39,7 +39,8 @@ impl DirtyLog {
 
     fn over(mapping: Mapping, offset: u64) -> Self {
         let bytes = mapping.len_bytes() as usize;
-        let bits = Cells::new(&Arc::new(mapping), 0, bytes, offset).expect("bytes fit the mapping they are");
+        let bits =
+            AtomicSlice::new(&Arc::new(mapping), 0, bytes, offset).expect("bytes fit the mapping they are");
         DirtyLog { bits }
     }
 

@@ -5,14 +5,14 @@
 //!
 //! - No Rust reference is ever formed to plain peer-written bytes. They are reached through
 //!   [`SharedSlice`], whose copies read each source byte exactly once. Ring words are atomics
-//!   ([`Cells`]), which may be referenced because they may change at any time.
+//!   ([`AtomicSlice`]), which may be referenced because they may change at any time.
 //! - An address from a peer becomes a pointer only through an [`AddressSpace`], which knows the mapped
 //!   regions; what lies outside is a [`Fault`] that says which address and why.
 //! - Whatever holds a pointer holds the mapping alive, so a region that is removed while frames are in
 //!   flight is unmapped when the last of them is done.
 //!
-//! The way of a buffer: a queue's [`Translator`] appends it to a [`Lent`] arena as one or more
-//! [`SharedSlice`]s; the worker copies from there to another guest's buffers ([`copy_between`]).
+//! The way of a buffer: a queue's [`Translator`] appends it to a [`SgArena`] arena as one or more
+//! [`SharedSlice`]s; the worker copies from there to another guest's buffers ([`SgList::copy_to`]).
 #![deny(unsafe_code)]
 
 #[cfg(target_endian = "big")]
@@ -20,36 +20,42 @@ compile_error!(
     "VIRTIO 1 fields are little-endian and are accessed in place: big-endian hosts are not supported"
 );
 
-mod cells;
+mod atomic_slice;
+mod compare;
 mod copy;
 mod copy_sum;
 mod dirty;
 mod file_system;
 mod iotlb;
-mod lent;
 mod lines;
 mod mapping;
+mod non_temporal;
 mod peer;
 mod region;
+mod sg_arena;
+mod sg_list;
+mod sg_run;
+mod shared_slice;
 mod space;
-mod stream;
 mod translate;
 mod truncate;
 mod wide;
 mod word;
 
-pub use cells::{BindError, Cell, Cells};
-pub use copy::{SharedSlice, copy_between, read_between};
-pub use copy_sum::{Summed, copy_between_summed};
+pub use atomic_slice::{AtomicData, AtomicSlice, BindError};
+pub use copy_sum::Summed;
 pub use dirty::{DirtyLog, LogTooSmall, PAGE_BYTES as DIRTY_PAGE_BYTES};
 pub use file_system::FileSystem;
 pub use iotlb::{Iotlb, IotlbEntry, IotlbError};
-pub use lent::Lent;
-pub use lines::{Flush, LINE_BYTES, prefetch};
+pub use lines::{Demotion, LINE_BYTES, prefetch};
 pub use mapping::{MapError, Mapping, Shrinkable, sealed_memfd};
+pub use non_temporal::NonTemporal;
 pub use peer::{Backing, Loss, LossCause, PeerMemory, Size};
 pub use region::{Region, RegionError};
+pub use sg_arena::SgArena;
+pub use sg_list::SgList;
+pub use sg_run::SgRun;
+pub use shared_slice::SharedSlice;
 pub use space::{Address, AddressSpace, MAX_REGIONS, SpaceError};
-pub use stream::Stream;
-pub use translate::{Access, Fault, Lender, Near, Translator};
+pub use translate::{Access, Fault, SgBuilder, Translator};
 pub use truncate::{TruncationGuard, lost_mappings};

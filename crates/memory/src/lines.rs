@@ -1,10 +1,13 @@
-//! Cache lines: asked for ahead of their use, and given up after it.
+//! Cache lines: prefetched ahead of their use, and demoted after it.
 #![allow(unsafe_code)]
 
-use crate::SharedSlice;
+use crate::{Access, SharedSlice};
 
 /// Bytes of a cache line on the processors that matter here.
 pub const LINE_BYTES: usize = 64;
+
+/// The net header in front of a frame (VIRTIO 1.3 §5.1.6): what is behind it is written.
+const HEADER_BYTES: usize = 12;
 
 /// Asks for the cache line at `at`; never faults, whatever the address.
 #[inline(always)]
@@ -45,10 +48,30 @@ pub(crate) fn prefetch_write<const AT: usize>(at: *const u8) {
     let _ = at;
 }
 
-/// A way to give up single lines that were read, without waiting for each. The bytes stay what they are, whoever
-/// writes to them. Whoever has one has a processor that can do it.
+impl SharedSlice<'_> {
+    /// Fetches the first lines ahead of their use: to be read they may stay with the peer's core too, to be
+    /// written they must leave it.
+    ///
+    /// The very first is fetched to be read in any case. It may hold nothing but a header in front of aligned
+    /// data (DPDK's buffers lie so), and headers mostly stay as they are: such a line need not travel at all.
+    #[inline(always)]
+    pub fn prefetch(&self, access: Access) {
+        let first = self.as_ptr().cast_const();
+        prefetch(first);
+        match access {
+            Access::Read => prefetch(first.wrapping_add(LINE_BYTES)),
+            Access::Write => {
+                // One line or two, as the buffer lies: asking twice costs less than finding out.
+                prefetch_write::<HEADER_BYTES>(first);
+                prefetch_write::<{ HEADER_BYTES + LINE_BYTES - 1 }>(first);
+            }
+        }
+    }
+}
+
+/// Asynchronous cache-line demotion; contents never change. Holding a value proves CPU support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flush(Kind);
+pub struct Demotion(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -56,17 +79,17 @@ enum Kind {
     Evict,
 }
 
-impl Flush {
+impl Demotion {
     /// Writes changed lines to memory; caches may keep them.
-    pub fn write_back() -> Option<Flush> {
+    pub fn write_back() -> Option<Demotion> {
         // Bit 24 is CLWB (AMD64 Architecture Programmer's Manual 3, appendix D.4).
-        able(1 << 24).then_some(Flush(Kind::WriteBack))
+        able(1 << 24).then_some(Demotion(Kind::WriteBack))
     }
 
     /// Sends lines from all caches to memory.
-    pub fn evict() -> Option<Flush> {
+    pub fn evict() -> Option<Demotion> {
         // Bit 23 is CLFLUSHOPT.
-        able(1 << 23).then_some(Flush(Kind::Evict))
+        able(1 << 23).then_some(Demotion(Kind::Evict))
     }
 
     /// Whether no cache keeps them.
@@ -75,14 +98,14 @@ impl Flush {
         self.0 == Kind::Evict
     }
 
-    /// Gives up the line in which a value begins.
+    /// Demotes the line in which a value begins.
     #[inline(always)]
     pub fn value<T>(self, value: &T) {
         // SAFETY: a reference is mapped, and this processor has the instruction: `self` says so.
         unsafe { self.line(std::ptr::from_ref(value).cast()) }
     }
 
-    /// As [`Flush::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
+    /// As [`Demotion::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
     #[inline(always)]
     pub fn slice(self, slice: SharedSlice<'_>, offset: usize) {
         if offset < slice.len_bytes() {
@@ -155,9 +178,9 @@ mod tests {
         let file = sealed_memfd(c"flushed", 4096).unwrap();
         let mapping = Arc::new(Mapping::shared(&file, 0, 4096).unwrap());
         let all = SharedSlice::of_mapping(&mapping);
-        for flush in [Flush::write_back(), Flush::evict()] {
+        for flush in [Demotion::write_back(), Demotion::evict()] {
             let Some(flush) = flush else {
-                println!("this processor cannot give up single lines so: nothing to test");
+                println!("this processor cannot demote single lines so: nothing to test");
                 continue;
             };
             let bytes: [u8; 200] = std::array::from_fn(|i| i as u8);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::translate::{Access, FaultKind, Window};
-use crate::{BindError, Cell, Cells, Fault, Iotlb, Region};
+use crate::sg_run::Window;
+use crate::translate::{Access, FaultKind};
+use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, Region};
 
 /// Most regions of one guest: what QEMU offers when memory is hot-plugged slot by slot.
 pub const MAX_REGIONS: usize = 509;
@@ -149,11 +150,15 @@ impl AddressSpace {
     }
 
     /// `count` cells at an address: where a ring lies. Resolved once, when the ring starts.
-    pub fn cells<T: Cell>(&self, address: Address, count: usize) -> Result<Cells<T>, BindError> {
+    pub fn atomic_slice<T: AtomicData>(
+        &self,
+        address: Address,
+        count: usize,
+    ) -> Result<AtomicSlice<T>, BindError> {
         let bytes = (count * size_of::<T>()) as u64;
         let outside = BindError::Outside { address: address.value(), bytes };
         let (region, offset) = self.locate(address).ok_or(outside)?;
-        Cells::new(region.mapping(), offset, count, address.value())
+        AtomicSlice::new(region.mapping(), offset, count, address.value())
     }
 
     /// The region of an address and the offset in it.
@@ -217,7 +222,7 @@ impl AddressSpace {
 mod tests {
     use super::*;
     use crate::truncate::tests::memfd;
-    use crate::{IotlbEntry, Lent, Translator};
+    use crate::{IotlbEntry, SgArena, Translator};
 
     const PAGE: u64 = 4096;
 
@@ -225,11 +230,16 @@ mod tests {
         Region::map(memfd(PAGE), 0, PAGE, guest, user).unwrap()
     }
 
-    fn lend(space: &Arc<AddressSpace>, address: u64, len: u32, access: Access) -> Result<Vec<usize>, Fault> {
-        let mut lent = Lent::new();
+    fn slices(
+        space: &Arc<AddressSpace>,
+        address: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<Vec<usize>, Fault> {
+        let mut arena = SgArena::new();
         let mut translator = Translator::new(Arc::clone(space));
-        translator.lend(&mut lent).push(address, len, access)?;
-        Ok(lent.slices(0..lent.len()).iter().map(|s| s.len_bytes()).collect())
+        translator.builder(&mut arena).push(address, len, access)?;
+        Ok(arena.slices(0..arena.len()).iter().map(|s| s.len_bytes()).collect())
     }
 
     #[test]
@@ -270,24 +280,24 @@ mod tests {
             AddressSpace::from_regions([region(0, 9 * PAGE), region(PAGE, 0), region(3 * PAGE, 5 * PAGE)])
                 .unwrap(),
         );
-        assert_eq!(lend(&space, 4000, 200, Access::Read).unwrap(), [96, 104]);
-        assert_eq!(lend(&space, 0, 8192, Access::Write).unwrap(), [4096, 4096]);
-        let fault = lend(&space, 8000, 200, Access::Read).unwrap_err();
+        assert_eq!(slices(&space, 4000, 200, Access::Read).unwrap(), [96, 104]);
+        assert_eq!(slices(&space, 0, 8192, Access::Write).unwrap(), [4096, 4096]);
+        let fault = slices(&space, 8000, 200, Access::Read).unwrap_err();
         assert!(matches!(fault, Fault::Outside { address: 8192, len: 8 }), "{fault}");
-        assert!(lend(&space, u64::MAX - 3, 8, Access::Read).is_err());
-        assert_eq!(lend(&space, u64::MAX, 0, Access::Read).unwrap(), [0; 0], "nothing is nowhere");
+        assert!(slices(&space, u64::MAX - 3, 8, Access::Read).is_err());
+        assert_eq!(slices(&space, u64::MAX, 0, Access::Read).unwrap(), [0; 0], "nothing is nowhere");
     }
 
     #[test]
     fn removal_leaves_lent_slices_alive() {
         let space = Arc::new(AddressSpace::from_regions([region(0, 0)]).unwrap());
-        let mut lent = Lent::new();
+        let mut arena = SgArena::new();
         let mut translator = Translator::new(Arc::clone(&space));
-        translator.lend(&mut lent).push(10, 4, Access::Write).unwrap();
+        translator.builder(&mut arena).push(10, 4, Access::Write).unwrap();
         translator.set_space(Arc::new(space.without_region(0, 0, PAGE).unwrap()));
         drop(space);
-        assert_eq!(lent.slices(0..1)[0].write(b"safe"), 4);
-        assert!(translator.lend(&mut lent).push(10, 4, Access::Write).is_err());
+        assert_eq!(arena.slices(0..1)[0].write(b"safe"), 4);
+        assert!(translator.builder(&mut arena).push(10, 4, Access::Write).is_err());
     }
 
     #[test]
@@ -295,16 +305,16 @@ mod tests {
         let base = AddressSpace::from_regions([region(0, 16 * PAGE), region(PAGE, 17 * PAGE)]).unwrap();
         let mut tlb = Iotlb::new();
         let with = |tlb: &Iotlb| Arc::new(base.with_iotlb(Some(Arc::new(tlb.clone()))));
-        let miss = lend(&with(&tlb), 0x5000, 8, Access::Read).unwrap_err();
+        let miss = slices(&with(&tlb), 0x5000, 8, Access::Read).unwrap_err();
         assert_eq!(miss, Fault::Miss { iova: 0x5000, access: Access::Read });
         let entry =
             IotlbEntry { iova: 0x5000, size: 2 * PAGE, user: 16 * PAGE, readable: true, writable: false };
         tlb.update(entry).unwrap();
-        assert_eq!(lend(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap(), [16, 16]);
-        let miss = lend(&with(&tlb), 0x5000, 8, Access::Write).unwrap_err();
+        assert_eq!(slices(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap(), [16, 16]);
+        let miss = slices(&with(&tlb), 0x5000, 8, Access::Write).unwrap_err();
         assert_eq!(miss, Fault::Miss { iova: 0x5000, access: Access::Write });
         tlb.invalidate(0x6000, PAGE);
-        let miss = lend(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap_err();
+        let miss = slices(&with(&tlb), 0x5ff0, 32, Access::Read).unwrap_err();
         assert_eq!(miss, Fault::Miss { iova: 0x6000, access: Access::Read });
         assert_eq!(with(&tlb).guest_address(Address::Iova(0x5010)), Some(0x10));
     }

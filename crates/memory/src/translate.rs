@@ -1,12 +1,11 @@
 //! From an address in a descriptor to bytes in this process.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::lent::Run;
 use crate::lines::prefetch;
-use crate::{AddressSpace, DirtyLog, Lent, LogTooSmall, SharedSlice};
+use crate::sg_run::{SgRun, Window};
+use crate::{AddressSpace, DirtyLog, LogTooSmall, SgArena, SharedSlice};
 
 /// What the device is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,22 +51,6 @@ pub(crate) enum FaultKind {
     Miss,
 }
 
-/// A run of addresses that is contiguous here: `start + i` is `host + i`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    start: u64,
-    size: u64,
-    host: NonNull<u8>,
-}
-
-impl Window {
-    const EMPTY: Window = Window { start: 0, size: 0, host: NonNull::dangling() };
-
-    pub(crate) fn new(start: u64, size: u64, host: NonNull<u8>) -> Self {
-        Window { start, size, host }
-    }
-}
-
 /// Translates for one queue: a snapshot of the memory and the last window hit, per kind of access.
 ///
 /// A guest's buffers nearly always lie in one region, so the common case is one comparison; everything
@@ -77,7 +60,7 @@ pub struct Translator {
     space: Arc<AddressSpace>,
     read: Window,
     write: Window,
-    /// Of [`Lender::read`]: tables seldom lie where buffers do, and would push them out of `read`.
+    /// Of [`SgBuilder::read`]: tables seldom lie where buffers do, and would push them out of `read`.
     table: Window,
 }
 
@@ -90,7 +73,7 @@ impl Translator {
         Translator { space, read: Window::EMPTY, write: Window::EMPTY, table: Window::EMPTY }
     }
 
-    /// Goes over to another snapshot; what is lent already stays valid.
+    /// Goes over to another snapshot; what was handed out stays valid.
     pub fn set_space(&mut self, space: Arc<AddressSpace>) {
         *self = Self::new(space);
     }
@@ -100,11 +83,11 @@ impl Translator {
         &self.space
     }
 
-    /// Begins a burst that appends to `lent`.
+    /// Begins a burst that appends to `arena`.
     #[inline(always)]
-    pub fn lend<'a>(&'a mut self, lent: &'a mut Lent) -> Lender<'a> {
-        lent.keep(&self.space);
-        Lender { translator: self, lent }
+    pub fn builder<'a>(&'a mut self, arena: &'a mut SgArena) -> SgBuilder<'a> {
+        arena.keep(&self.space);
+        SgBuilder { translator: self, arena }
     }
 
     /// Marks in the log what was written at the start of `slices`, `written` bytes in all.
@@ -132,48 +115,48 @@ impl Translator {
 
 /// A burst in the making.
 #[derive(Debug)]
-pub struct Lender<'a> {
+pub struct SgBuilder<'a> {
     translator: &'a mut Translator,
-    lent: &'a mut Lent,
+    arena: &'a mut SgArena,
 }
 
-impl Lender<'_> {
+impl SgBuilder<'_> {
     /// Number of slices in the arena.
     #[inline(always)]
     pub fn len(&self) -> u32 {
-        self.lent.len()
+        self.arena.len()
     }
 
     /// Whether the arena is empty.
     pub fn is_empty(&self) -> bool {
-        self.lent.is_empty()
+        self.arena.is_empty()
     }
 
     /// The slice that was appended last.
     #[inline(always)]
     pub fn last(&self) -> Option<SharedSlice<'_>> {
-        self.lent.slice(self.len().checked_sub(1)?)
+        self.arena.slice(self.len().checked_sub(1)?)
     }
 
     /// Gives back everything after the first `len` slices.
     pub fn truncate(&mut self, len: u32) {
-        self.lent.truncate(len);
+        self.arena.truncate(len);
     }
 
-    /// Copies bytes from memory now: a table of descriptors that must be read once before it is believed.
+    /// Copies bytes from memory now: a table of descriptors that must be read once before it is trusted.
     #[inline(always)]
     pub fn read<const N: usize>(&mut self, address: u64, into: &mut [u8; N]) -> Result<(), Fault> {
-        let mut near = Near { window: self.translator.table, run: self.lent.run(1) };
-        if let Some(bytes) = near.push(address, N as u32) {
+        let mut run = SgRun { window: self.translator.table, run: self.arena.run(1) };
+        if let Some(bytes) = run.push(address, N as u32) {
             bytes.read_array(0, into);
-            near.take_back(1);
+            run.take_back(1);
             return Ok(());
         }
-        drop(near);
+        drop(run);
         self.read_through_table(address, into)
     }
 
-    /// Asks for the line at an address that is to be [read](Lender::read) soon, if it lies where the last one did.
+    /// Asks for the line at an address that is to be [read](SgBuilder::read) soon, if it lies where the last one did.
     #[inline(always)]
     pub fn prefetch(&self, address: u64) {
         let Window { start, size, host } = self.translator.table;
@@ -194,7 +177,7 @@ impl Lender<'_> {
         std::mem::swap(&mut windows.read, &mut windows.table);
         if pushed.is_ok() {
             let mut at = 0;
-            for slice in self.lent.slices(first..self.lent.len()) {
+            for slice in self.arena.slices(first..self.arena.len()) {
                 at += slice.read(&mut into[at..]);
             }
         }
@@ -209,11 +192,11 @@ impl Lender<'_> {
         self.push_up_to(u32::MAX, address, len, access)
     }
 
-    /// As [`Lender::push`], for buffers that a peer may spread over all the regions there are: none is split any
+    /// As [`SgBuilder::push`], for buffers that a peer may spread over all the regions there are: none is split any
     /// further once the arena holds `most` slices.
     #[inline(always)]
     pub fn push_up_to(&mut self, most: u32, address: u64, len: u32, access: Access) -> Result<(), Fault> {
-        if self.near(access, 1).push(address, len).is_some() {
+        if self.run(access, 1).push(address, len).is_some() {
             return Ok(());
         }
         self.push_through_table(most, address, len, access)
@@ -221,12 +204,12 @@ impl Lender<'_> {
 
     /// Begins a run of at most `max` slices that all lie where the last ones of this access did.
     #[inline(always)]
-    pub fn near(&mut self, access: Access, max: usize) -> Near<'_> {
+    pub fn run(&mut self, access: Access, max: usize) -> SgRun<'_> {
         let window = match access {
             Access::Read => self.translator.read,
             Access::Write => self.translator.write,
         };
-        Near { window, run: self.lent.run(max) }
+        SgRun { window, run: self.arena.run(max) }
     }
 
     #[cold]
@@ -241,15 +224,15 @@ impl Lender<'_> {
         let space = &self.translator.space;
         let mut left = u64::from(len);
         while left > 0 {
-            if self.lent.len() >= most {
+            if self.arena.len() >= most {
                 return Err(Fault::Scattered { address, len: left });
             }
             let window =
                 space.window(address, access).map_err(|kind| space.fault(kind, address, left, access))?;
             let offset = address - window.start;
             let here = left.min(window.size - offset);
-            // SAFETY: `offset + here` lies in the window, which came from the snapshot that `lend` kept.
-            unsafe { self.lent.run(1).push(window.host.add(offset as usize), here as usize) };
+            // SAFETY: `offset + here` lies in the window, which came from the snapshot that `builder` kept.
+            unsafe { self.arena.run(1).push(window.host.add(offset as usize), here as usize) };
             match access {
                 Access::Read => self.translator.read = window,
                 Access::Write => self.translator.write = window,
@@ -261,34 +244,5 @@ impl Lender<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// A run of slices in the making, all in one window, which it copied: a slice is a few comparisons and two
-/// stores, and none of them goes through the translator. What was pushed is appended when this is dropped.
-#[derive(Debug)]
-pub struct Near<'a> {
-    window: Window,
-    run: Run<'a>,
-}
-
-impl Near<'_> {
-    /// Appends one slice and shows it; `None`, and nothing is appended, if the bytes lie elsewhere, `len` is 0
-    /// or the run is full.
-    #[inline(always)]
-    pub fn push(&mut self, address: u64, len: u32) -> Option<SharedSlice<'_>> {
-        let Window { start, size, host } = self.window;
-        let offset = address.wrapping_sub(start);
-        // A length of 0 is the largest of all when 1 is taken off.
-        if offset >= size || u64::from(len).wrapping_sub(1) >= size - offset {
-            return None;
-        }
-        // SAFETY: `offset + len` lies in the window, which came from the snapshot that `lend` kept.
-        unsafe { self.run.push(host.add(offset as usize), len as usize) }
-    }
-
-    /// Takes back the last `count` slices.
-    pub fn take_back(&mut self, count: usize) {
-        self.run.take_back(count);
     }
 }

@@ -12,7 +12,7 @@ use port::device::{FromGuest, ToGuest, ToGuestOptions};
 use port::{QueueCounters, Sink, Source};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Buffer, Direction, DriverQueue, Layout, RingFeatures, Used};
+use virtqueue::{Buffer, Direction, DriverQueue, RingFeatures, RingLayout, Used};
 
 const BURST: usize = 32;
 const SIZE: u32 = 256;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
     let numbers: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let (bytes, bursts) = (*numbers.first().unwrap_or(&64), *numbers.get(1).unwrap_or(&100_000));
-    let layout = if words.contains(&"split") { Layout::Split } else { Layout::Packed };
+    let layout = if words.contains(&"split") { RingLayout::Split } else { RingLayout::Packed };
     let features = RingFeatures { in_order: words.contains(&"in-order"), ..RingFeatures::plain(layout) };
     let (one, other) = (Arena::new(features, SIZE, DATA_BYTES), Arena::new(features, SIZE, DATA_BYTES));
     let mut guests = Guests::new(&one, &other, bytes);

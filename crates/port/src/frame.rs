@@ -1,5 +1,5 @@
 //! One frame of a burst, where its sender put it.
-use memory::{Lent, SharedSlice};
+use memory::{SgArena, SharedSlice};
 use virtio::net::{MacAddress, Offload};
 
 /// Bytes at a frame's start that are copied when it is received: what decisions are made on.
@@ -57,7 +57,7 @@ impl FrameMeta {
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     pub(crate) meta: &'a FrameMeta,
-    pub(crate) arena: &'a Lent,
+    pub(crate) arena: &'a SgArena,
 }
 
 impl<'a> Frame<'a> {

@@ -49,6 +49,7 @@
 //! more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
 #![deny(unsafe_code)]
 
+mod cache_policy;
 mod counters;
 mod deliver;
 mod descriptors;
@@ -72,6 +73,7 @@ mod unix_socket;
 pub mod vhost_user;
 pub mod virtio_user;
 
+pub use cache_policy::{CachePolicy, UnknownCachePolicy};
 pub use counters::{Counts, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES};
 pub use frame_batch::FrameBatch;

@@ -33,7 +33,7 @@ mod tests {
         assert_eq!((batch.len(), frame.len_bytes(), frame.snapshot()), (1, 100, &bytes[..64]));
         let (slices, skip) = frame.slices();
         let mut rest = vec![0; 36];
-        memory::read_between(slices.iter().copied(), skip + 64, &mut rest);
+        memory::SgList::new(slices).skip(skip + 64).read(&mut rest);
         assert_eq!(rest, bytes[64..]);
         assert!(FrameBatch::of_frame(&bytes[..13]).is_err(), "less than an Ethernet header is no frame");
     }

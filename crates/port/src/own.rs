@@ -3,7 +3,7 @@ use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Lent, Mapping, Region, SharedSlice, Translator, sealed_memfd};
+use memory::{Access, AddressSpace, Mapping, Region, SgArena, SharedSlice, Translator, sealed_memfd};
 
 /// A sealed memory file, mapped once. Pages that are never touched cost nothing.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl OwnMemory {
 impl OwnSgBuilder {
     /// Appends the part from `offset` on; nothing if it reaches beyond the end.
     #[inline(always)]
-    pub fn push(&mut self, arena: &mut Lent, offset: u64, bytes: u32) {
-        let pushed = self.0.lend(arena).push(offset, bytes, Access::Read);
+    pub fn push(&mut self, arena: &mut SgArena, offset: u64, bytes: u32) {
+        let pushed = self.0.builder(arena).push(offset, bytes, Access::Read);
         debug_assert!(pushed.is_ok(), "{pushed:?}");
     }
 }

@@ -5,13 +5,13 @@ use port::device::FromGuest;
 use port::{DropReason, LARGEST_FRAME_BYTES, QueueCounters, Source};
 use virtio::net::HeaderLayout;
 use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Buffer, Direction, Layout, Piece, Request, RingFeatures};
+use virtqueue::{Buffer, Direction, Piece, Request, RingFeatures, RingLayout};
 
-const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
+const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
 const STRIDE: u64 = 0x1_1000;
 const FRAMES: u32 = 32;
 
-fn arena(layout: Layout, size: u32) -> Arena {
+fn arena(layout: RingLayout, size: u32) -> Arena {
     Arena::new(RingFeatures::plain(layout), size, STRIDE * 64)
 }
 

@@ -3,7 +3,7 @@
 //! Input is [`measure::Results`] and what [`measure::compare::analyse`] derives from it. Nothing here
 //! measures, and nothing here fails: whatever a results file holds, it is drawn, and what it lacks is named.
 //!
-//! Two rules hold for every output. A figure of an emulated CPU carries [`EMULATED_MARK`] (rule 11), and
+//! Two rules hold for every output. A figure of an emulated CPU carries [`EMULATED_MARK`], and
 //! every text from a results file is data: control characters never reach the terminal, and markup never
 //! reaches the page.
 #![forbid(unsafe_code)]

@@ -64,7 +64,7 @@ pub fn spread(relative: f64) -> String {
     }
 }
 
-/// The 95 % bound on the share of events beyond the observed maximum: 3/n, none exceeded (rule 10).
+/// The 95 % bound on the share of events beyond the observed maximum: 3/n, none exceeded (the "rule of three": Hanley and Lippman-Hand, JAMA 249 (13), 1983).
 pub fn exceedance_bound(samples: u64) -> String {
     match samples {
         0..3 => "unknown".into(),

@@ -4,7 +4,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-
 use crate::mailbox::{Incarnation, Mailbox, Report, Reports};
 use crate::running_worker::{Failure, RunningWorker};
 use crate::worker_counters::WorkerCounters;

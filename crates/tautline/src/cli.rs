@@ -152,6 +152,13 @@ pub struct Switch {
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(1_000_000)))]
     pub ageing: Duration,
 
+    /// What vhost-user queues do to caches: `auto` measures and tunes it for each queue; all others pin it. `none`:
+    /// temporal copies, nothing demoted; `non-temporal`: non-temporal copies, nothing demoted; temporal copies and
+    /// demoted after it was read: `write-back` and `evict`: where frames begin, while the device is idle;
+    /// `evict-descriptors`: split rings' descriptors.
+    #[arg(long, value_name = "POLICY", default_value = "auto")]
+    pub cache_policy: port::CachePolicy,
+
     /// Print counters as JSON, one line each time.
     #[arg(long)]
     pub json: bool,

@@ -137,6 +137,22 @@ fn unsafe_stands_only_where_the_page_names_it() {
     assert!(idle.is_empty(), "{idle:?} are named in ARCHITECTURE.md and hold no unsafe");
 }
 
+/// The files that explain what happens to a frame can be read in one sitting.
+#[test]
+fn a_chain_is_followed_in_under_two_thousand_lines() {
+    let files = table(&page(), "Take a chain, copy it, put it back");
+    let lines = |row: &Vec<Vec<String>>| {
+        let path = root().join(&row[0][0]);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        text.lines().count()
+    };
+    let counts: Vec<usize> = files.iter().map(lines).collect();
+    assert!(counts.len() >= 10, "only {} files are named", counts.len());
+    let sum: usize = counts.iter().sum();
+    println!("{sum} lines in {} files", counts.len());
+    assert!(sum < 2000, "{sum} lines: {:?}", files.iter().zip(counts).collect::<Vec<_>>());
+}
+
 #[test]
 fn every_dependency_has_its_line() {
     let lines = fs::read_to_string(root().join("docs/dependencies.md")).unwrap();

@@ -168,7 +168,7 @@ pub struct Latency {
     pub generator: Histogram,
     /// Frames that did not arrive.
     pub lost: u64,
-    /// Frames for which the generator itself was too late (rule 7); they have no latency.
+    /// Frames for which the generator itself was too late; they have no latency.
     pub unsent: u64,
     /// Trials that said nothing and were repeated.
     pub invalid: u32,

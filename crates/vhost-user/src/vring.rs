@@ -1,4 +1,6 @@
 //! The values that describe one ring, each checked where it is made.
+pub use virtio::{PackedPosition, QueueSize, RingLayout};
+
 use crate::bits::Features;
 
 /// Which queue, below the number of queues that the session has.
@@ -23,63 +25,9 @@ impl VringIndex {
     }
 }
 
-/// Number of descriptors in a queue: 1 to 32768 (VIRTIO 1.3 §2.7, §2.8.10.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueueSize(u16);
-
-impl QueueSize {
-    /// The largest queue of either layout.
-    pub const MAX: u16 = 1 << 15;
-
-    /// `None` outside 1 to 32768.
-    pub fn new(size: u32) -> Option<Self> {
-        u16::try_from(size).ok().filter(|size| (1..=Self::MAX).contains(size)).map(Self)
-    }
-
-    /// The size as a number of descriptors.
-    pub fn get(self) -> u16 {
-        self.0
-    }
-
-    /// Split rings need a power of two (VIRTIO 1.3 §2.7), packed rings do not (§2.8).
-    pub fn fits(self, layout: Layout) -> bool {
-        layout == Layout::Packed || self.0.is_power_of_two()
-    }
-}
-
-/// The memory layout of all rings of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// VIRTIO 1.3 §2.7.
-    Split,
-    /// VIRTIO 1.3 §2.8.
-    Packed,
-}
-
-impl Layout {
-    /// The layout that these features agree on.
-    pub fn of(features: Features) -> Self {
-        if features.contains(Features::RING_PACKED) { Self::Packed } else { Self::Split }
-    }
-}
-
-/// A place in a packed ring: a descriptor index and the wrap counter that goes with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PackedPosition {
-    /// Descriptor index, below 2¹⁵.
-    pub index: u16,
-    /// Wrap counter; starts at 1 (VIRTIO 1.3 §2.8.1).
-    pub wrap: bool,
-}
-
-impl PackedPosition {
-    fn from_bits(bits: u16) -> Self {
-        Self { index: bits & 0x7fff, wrap: bits & 0x8000 != 0 }
-    }
-
-    fn to_bits(self) -> u16 {
-        (self.index & 0x7fff) | u16::from(self.wrap) << 15
-    }
+/// The memory layout of all rings that these features agree on.
+pub fn layout_of(features: Features) -> RingLayout {
+    if features.contains(Features::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
 /// Where a ring continues, as SET_VRING_BASE and GET_VRING_BASE carry it.
@@ -101,11 +49,11 @@ pub enum VringBase {
 
 impl VringBase {
     /// A ring that nobody has used yet.
-    pub fn start(layout: Layout) -> Self {
+    pub fn start(layout: RingLayout) -> Self {
         match layout {
-            Layout::Split => Self::Split { next_available: 0 },
-            Layout::Packed => {
-                let start = PackedPosition { index: 0, wrap: true };
+            RingLayout::Split => Self::Split { next_available: 0 },
+            RingLayout::Packed => {
+                let start = PackedPosition::START;
                 Self::Packed { available: start, used: start }
             }
         }
@@ -116,10 +64,10 @@ impl VringBase {
     /// A packed base whose upper half is zero carries the available position only: DPDK's virtio-user
     /// and vhost library write it so, and take the used position to be the same, for a stopped ring
     /// has nothing in flight.
-    pub fn from_wire(layout: Layout, num: u32) -> Option<Self> {
+    pub fn from_wire(layout: RingLayout, num: u32) -> Option<Self> {
         match layout {
-            Layout::Split => Some(Self::Split { next_available: u16::try_from(num).ok()? }),
-            Layout::Packed => {
+            RingLayout::Split => Some(Self::Split { next_available: u16::try_from(num).ok()? }),
+            RingLayout::Packed => {
                 let available = PackedPosition::from_bits(num as u16);
                 let used = match (num >> 16) as u16 {
                     0 => available,
@@ -141,11 +89,11 @@ impl VringBase {
     }
 
     /// Whether this base is one of that layout and, if packed, lies within the ring.
-    pub fn fits(self, layout: Layout, size: QueueSize) -> bool {
+    pub fn fits(self, layout: RingLayout, size: QueueSize) -> bool {
         match (self, layout) {
-            (Self::Split { .. }, Layout::Split) => true,
-            (Self::Packed { available, used }, Layout::Packed) => {
-                available.index < size.get() && used.index < size.get()
+            (Self::Split { .. }, RingLayout::Split) => true,
+            (Self::Packed { available, used }, RingLayout::Packed) => {
+                available.slot < size.get() && used.slot < size.get()
             }
             _ => false,
         }
@@ -167,10 +115,10 @@ pub struct VringAddresses {
 
 impl VringAddresses {
     /// The name and value of an address that breaks its alignment (VIRTIO 1.3 §2.7, §2.8.10.1).
-    pub fn misaligned(self, layout: Layout) -> Option<(&'static str, u64)> {
+    pub fn misaligned(self, layout: RingLayout) -> Option<(&'static str, u64)> {
         let (driver, device) = match layout {
-            Layout::Split => (2, 4),
-            Layout::Packed => (4, 4),
+            RingLayout::Split => (2, 4),
+            RingLayout::Packed => (4, 4),
         };
         [
             ("descriptor address", self.descriptor, 16),
@@ -187,43 +135,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indices_and_sizes_have_bounds() {
+    fn indices_have_bounds() {
         assert!(VringIndex::new(1, 2).is_some());
         assert!(VringIndex::new(2, 2).is_none());
         assert!(VringIndex::new(256, 1000).is_none());
-        assert!(QueueSize::new(0).is_none());
-        assert!(QueueSize::new(32769).is_none());
-        assert!(QueueSize::new(65536 + 256).is_none());
-        assert!(!QueueSize::new(3).unwrap().fits(Layout::Split));
-        assert!(QueueSize::new(3).unwrap().fits(Layout::Packed));
     }
 
     #[test]
     fn packed_base_carries_both_wrap_counters() {
         let base = VringBase::Packed {
-            available: PackedPosition { index: 5, wrap: true },
-            used: PackedPosition { index: 3, wrap: false },
+            available: PackedPosition { slot: 5, wrap: true },
+            used: PackedPosition { slot: 3, wrap: false },
         };
         assert_eq!(base.to_wire(), 0x0003_8005);
-        assert_eq!(VringBase::from_wire(Layout::Packed, 0x0003_8005), Some(base));
+        assert_eq!(VringBase::from_wire(RingLayout::Packed, 0x0003_8005), Some(base));
     }
 
     #[test]
     fn packed_base_without_a_used_half_takes_the_available_one() {
-        let start = VringBase::start(Layout::Packed);
-        assert_eq!(VringBase::from_wire(Layout::Packed, 0x8000), Some(start));
-        assert_eq!(VringBase::from_wire(Layout::Packed, 0x8000_8000), Some(start));
+        let start = VringBase::start(RingLayout::Packed);
+        assert_eq!(VringBase::from_wire(RingLayout::Packed, 0x8000), Some(start));
+        assert_eq!(VringBase::from_wire(RingLayout::Packed, 0x8000_8000), Some(start));
     }
 
     #[test]
     fn split_base_has_no_upper_half() {
-        assert_eq!(VringBase::from_wire(Layout::Split, 0x1_0000), None);
+        assert_eq!(VringBase::from_wire(RingLayout::Split, 0x1_0000), None);
     }
 
     #[test]
     fn alignment_follows_the_layout() {
         let addresses = VringAddresses { descriptor: 16, driver: 2, device: 4 };
-        assert_eq!(addresses.misaligned(Layout::Split), None);
-        assert_eq!(addresses.misaligned(Layout::Packed), Some(("available address", 2)));
+        assert_eq!(addresses.misaligned(RingLayout::Split), None);
+        assert_eq!(addresses.misaligned(RingLayout::Packed), Some(("available address", 2)));
     }
 }

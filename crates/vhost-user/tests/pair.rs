@@ -14,7 +14,7 @@ use vhost_user::codec::payload::*;
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::session::frontend::{Answer, ChannelRequest};
 use vhost_user::socket::{Connection, SocketError};
-use vhost_user::vring::{Layout, VringBase};
+use vhost_user::vring::{RingLayout, VringBase};
 
 const FEATURES: Features = Features::VERSION_1
     .union(Features::RING_PACKED)
@@ -55,10 +55,10 @@ fn rings_start_and_stop_under_every_set_of_features() {
             let mut features = FEATURES;
             features.set(Features::RING_PACKED, packed);
             features.set(Features::PROTOCOL_FEATURES, bit_30);
-            let layout = Layout::of(features);
+            let layout = vhost_user::vring::layout_of(features);
             let (base, num) = match packed {
                 false => (VringBase::Split { next_available: 9 }, 9),
-                true => (VringBase::start(Layout::Packed), 0x8000_8000),
+                true => (VringBase::start(RingLayout::Packed), 0x8000_8000),
             };
             let (device, _) = with_backend(protocol, |driver| {
                 driver.negotiate(features, protocol);

@@ -15,7 +15,7 @@ use common::{End, connect, serve, soon};
 use vhost_user::bits::{Features, ProtocolFeatures as P};
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::socket::{Connection, Listener};
-use vhost_user::vring::{Layout, VringBase};
+use vhost_user::vring::{RingLayout, VringBase};
 
 /// What QEMU is to do once it is up.
 #[derive(PartialEq)]
@@ -115,8 +115,8 @@ fn the_firmwares_driver_starts_and_stops_its_rings() {
     assert!(matches!(end, End::Enough), "{end:?} after {:?} {:?}", device.messages, device.log);
     assert_eq!(device.mtu, 9000);
     for ring in device.rings.values() {
-        assert_eq!(ring.config.layout, Layout::Split);
-        assert_eq!(ring.config.base, VringBase::start(Layout::Split));
+        assert_eq!(ring.config.layout, RingLayout::Split);
+        assert_eq!(ring.config.base, VringBase::start(RingLayout::Split));
         let within = |address: u64| {
             device.regions.iter().any(|shared| {
                 (shared.region.user_address..shared.region.user_address + shared.region.size_bytes)

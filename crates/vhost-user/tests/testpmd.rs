@@ -15,7 +15,7 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::backend::{BackendSession, Kick, Offer};
 use vhost_user::session::frontend::Answer;
 use vhost_user::socket::Listener;
-use vhost_user::vring::{Layout, VringBase};
+use vhost_user::vring::{RingLayout, VringBase};
 
 /// Its runtime files go to the folder, which goes with the test.
 fn testpmd(prefix: &str, vdev: &str, queues: u16, folder: &Path) -> Running {
@@ -45,7 +45,7 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let listener = Listener::bind(&path).unwrap();
-    let layout = if packed { Layout::Packed } else { Layout::Split };
+    let layout = if packed { RingLayout::Packed } else { RingLayout::Split };
     let packed = u8::from(packed);
     let vdev =
         format!("net_virtio_user0,path={},queues={pairs},queue_size=256,packed_vq={packed}", path.display());
@@ -105,14 +105,14 @@ fn two_queue_pairs_start_and_stop() {
 }
 
 /// Our front-end against `net_vhost`.
-fn with_net_vhost(prefix: &str, layout: Layout) {
+fn with_net_vhost(prefix: &str, layout: RingLayout) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let _program =
         testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1, folder.path());
     let mut driver = Driver::new(connect(&path));
     let mut features = Features::VERSION_1 | Features::PROTOCOL_FEATURES;
-    features.set(Features::RING_PACKED, layout == Layout::Packed);
+    features.set(Features::RING_PACKED, layout == RingLayout::Packed);
     driver.negotiate(features, P::HANDLED);
     assert_eq!(driver.session.agreed().features, features);
     let protocol = driver.session.agreed().protocol;
@@ -132,10 +132,10 @@ fn with_net_vhost(prefix: &str, layout: Layout) {
 
 #[test]
 fn net_vhost_starts_and_stops_split_rings() {
-    with_net_vhost("vu-vhost-split", Layout::Split);
+    with_net_vhost("vu-vhost-split", RingLayout::Split);
 }
 
 #[test]
 fn net_vhost_starts_and_stops_packed_rings() {
-    with_net_vhost("vu-vhost-packed", Layout::Packed);
+    with_net_vhost("vu-vhost-packed", RingLayout::Packed);
 }

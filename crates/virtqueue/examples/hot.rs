@@ -4,10 +4,10 @@
 use std::hint::black_box;
 
 use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, RingFeatures, Used};
+use virtqueue::{Buffer, Burst, DeviceQueue, Direction, DriverQueue, RingFeatures, RingLayout, Used};
 
 fn main() {
-    for layout in [Layout::Split, Layout::Packed] {
+    for layout in [RingLayout::Split, RingLayout::Packed] {
         for in_order in [false, true] {
             let arena = Arena::new(RingFeatures { in_order, ..RingFeatures::plain(layout) }, 256, 1 << 16);
             let (mut driver, mut device) = (arena.driver(), arena.device());
@@ -17,9 +17,9 @@ fn main() {
             let device: &mut dyn DeviceQueue = black_box(device.as_mut());
             driver.add(&buffers, Direction::ToDevice);
             if driver.needs_kick() {
-                device.take(&mut burst, 32).expect("the driver is sound");
+                device.pop(&mut burst, 32).expect("the driver is sound");
             }
-            device.complete_all(&mut burst);
+            device.add_used_all(&mut burst);
             if device.needs_call() {
                 driver.reclaim(&mut used, 32).expect("the device is sound");
             }

@@ -10,13 +10,13 @@ use crate::inflight::{InFlightError, PackedInFlight, SplitInFlight};
 use crate::packed::{MappedPacked, PackedDevice, PackedDriver, PackedRing};
 use crate::split::{MappedSplit, SplitDevice, SplitDriver, SplitRing};
 use crate::{
-    Atomics, FeatureSet, Layout, Platform, Position, QueueSize, QueueSizeError, RingFeatures, Smp, With,
+    Atomics, FeatureSet, Platform, Position, QueueSize, QueueSizeError, RingFeatures, RingLayout, Smp, With,
 };
 
 /// What a peer has said about a queue. All of it is untrusted until it is activated.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
-    /// Layout and features, as negotiated.
+    /// RingLayout and features, as negotiated.
     pub features: RingFeatures,
     /// Number of descriptors, as said.
     pub size: u32,
@@ -55,20 +55,20 @@ pub struct DeviceOptions {
     pub log: Option<UsedLog>,
     /// In-flight region: mapping and the queue's offset in it in bytes.
     pub in_flight: Option<(Arc<Mapping>, u64)>,
-    /// What to make of tables of descriptors in a packed ring.
-    pub tables: TableFlags,
+    /// What to make of indirect tables in a packed ring.
+    pub indirect_flags: IndirectFlags,
 }
 
-/// Whether the WRITE flags in a packed ring's tables of descriptors are believed (VIRTIO 1.3 §2.8.7).
+/// Whether the WRITE flags in a packed ring's indirect tables are trusted (VIRTIO 1.3 §2.8.7).
 ///
 /// DPDK's driver fills its transmit tables with that flag before it uses them, and does not clear it from the
 /// net header's entry, nor from the one whose number is that of the table's slot (`struct virtio_tx_region`,
 /// as of 23.11). Devices that serve only DPDK and Linux do not look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TableFlags {
+pub enum IndirectFlags {
     /// Entries are what they say.
     #[default]
-    Believed,
+    Trusted,
     /// Every entry is readable: for a queue whose buffers the device never writes.
     AllReadable,
 }
@@ -124,10 +124,10 @@ impl QueueConfig {
     /// otherwise show up as a peer's error later.
     fn checked_position(&self, size: QueueSize) -> Result<Position, ActivateError> {
         let fits = match (self.features.layout, self.position) {
-            (Layout::Split, Position::Split { next_available, next_used }) => {
+            (RingLayout::Split, Position::Split { next_available, next_used }) => {
                 next_available.wrapping_sub(next_used) <= size.get()
             }
-            (Layout::Packed, Position::Packed { next_available, next_used }) => {
+            (RingLayout::Packed, Position::Packed { next_available, next_used }) => {
                 next_available.slot < size.get() && next_used.slot < size.get()
             }
             _ => false,
@@ -142,8 +142,8 @@ impl QueueConfig {
         options: DeviceOptions,
     ) -> Result<Box<dyn DeviceQueue>, ActivateError> {
         with_features!(self.features, F => match self.features.layout {
-            Layout::Split => Ok(Box::new(self.split_device::<F>(space, options)?)),
-            Layout::Packed => Ok(Box::new(self.packed_device::<F>(space, options)?)),
+            RingLayout::Split => Ok(Box::new(self.split_device::<F>(space, options)?)),
+            RingLayout::Packed => Ok(Box::new(self.packed_device::<F>(space, options)?)),
         })
     }
 
@@ -188,7 +188,7 @@ impl QueueConfig {
             .transpose()?;
         let translator = Translator::new(Arc::clone(space));
         Ok(PackedDevice::new(ring, size, position, translator, options.log, in_flight)
-            .with_tables(options.tables))
+            .with_indirect_flags(options.indirect_flags))
     }
 
     /// The driver half, over rings that it owns and empties. `indirect` is where tables may lie, and for
@@ -210,10 +210,10 @@ impl QueueConfig {
             }};
         }
         match (self.features.layout, self.features.order_platform) {
-            (Layout::Split, false) => bound!(MappedSplit, SplitDriver, Smp),
-            (Layout::Split, true) => bound!(MappedSplit, SplitDriver, Platform),
-            (Layout::Packed, false) => bound!(MappedPacked, PackedDriver, Smp),
-            (Layout::Packed, true) => bound!(MappedPacked, PackedDriver, Platform),
+            (RingLayout::Split, false) => bound!(MappedSplit, SplitDriver, Smp),
+            (RingLayout::Split, true) => bound!(MappedSplit, SplitDriver, Platform),
+            (RingLayout::Packed, false) => bound!(MappedPacked, PackedDriver, Smp),
+            (RingLayout::Packed, true) => bound!(MappedPacked, PackedDriver, Platform),
         }
     }
 }

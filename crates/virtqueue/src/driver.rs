@@ -4,7 +4,7 @@ use std::iter::{Copied, Rev};
 use std::slice::Iter;
 use std::sync::atomic::AtomicU64;
 
-use memory::{Address, AddressSpace, BindError, Cells};
+use memory::{Address, AddressSpace, AtomicSlice, BindError};
 
 use crate::error::{Malformed, Place, RingError};
 use crate::{Position, QueueSize};
@@ -160,7 +160,7 @@ pub(crate) fn broken(rule: Malformed, place: Place, value: u64) -> RingError {
 
 /// Memory for indirect tables: one per descriptor of the queue, all of the same length.
 pub struct IndirectTables {
-    cells: Cells<AtomicU64>,
+    cells: AtomicSlice<AtomicU64>,
     address: u64,
     entries: u16,
 }
@@ -174,7 +174,7 @@ impl IndirectTables {
         size: QueueSize,
     ) -> Result<Self, BindError> {
         let words = 2 * usize::from(entries) * usize::from(size.get());
-        Ok(IndirectTables { cells: space.cells(address, words)?, address: address.value(), entries })
+        Ok(IndirectTables { cells: space.atomic_slice(address, words)?, address: address.value(), entries })
     }
 
     /// Pieces that fit one table.

@@ -147,7 +147,7 @@ impl fmt::Display for RingError {
 
 /// Why no chain could be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TakeError {
+pub enum PopError {
     /// The ring is malformed and stopped. Every later call says the same.
     #[error("malformed ring, stopped until reset: {0}")]
     Malformed(#[from] RingError),
@@ -161,10 +161,10 @@ pub enum TakeError {
     },
 }
 
-impl TakeError {
+impl PopError {
     #[cold]
     pub(crate) fn malformed(rule: Malformed, place: Place, value: u64) -> Self {
-        TakeError::Malformed(RingError { rule, place, value })
+        PopError::Malformed(RingError { rule, place, value })
     }
 
     #[cold]
@@ -172,7 +172,7 @@ impl TakeError {
         match fault {
             Fault::Outside { address, .. } => Self::malformed(Malformed::OutsideMemory, place, address),
             Fault::Scattered { address, .. } => Self::malformed(Malformed::TooManyPieces, place, address),
-            Fault::Miss { iova, access } => TakeError::Miss { iova, access },
+            Fault::Miss { iova, access } => PopError::Miss { iova, access },
         }
     }
 }

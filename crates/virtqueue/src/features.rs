@@ -2,13 +2,13 @@
 
 use virtio::{Feature, Features};
 
-use crate::Layout;
+use crate::RingLayout;
 
 /// The ring features of a queue, as negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RingFeatures {
     /// Split or packed.
-    pub layout: Layout,
+    pub layout: RingLayout,
     /// Notifications are suppressed by position.
     pub event_idx: bool,
     /// Chains may lie in tables of their own.
@@ -25,7 +25,7 @@ pub struct RingFeatures {
 
 impl RingFeatures {
     /// A layout without any feature.
-    pub const fn plain(layout: Layout) -> Self {
+    pub const fn plain(layout: RingLayout) -> Self {
         RingFeatures {
             layout,
             event_idx: false,
@@ -58,7 +58,7 @@ impl From<Features> for RingFeatures {
     fn from(negotiated: Features) -> Self {
         let packed = negotiated.has(Feature::RING_PACKED);
         RingFeatures {
-            layout: if packed { Layout::Packed } else { Layout::Split },
+            layout: if packed { RingLayout::Packed } else { RingLayout::Split },
             event_idx: negotiated.has(Feature::RING_EVENT_IDX),
             indirect: negotiated.has(Feature::RING_INDIRECT_DESC),
             in_order: negotiated.has(Feature::IN_ORDER),

@@ -1,7 +1,7 @@
 //! Split and packed virtqueues, driver half and device half, in bursts. No sockets, no eventfds, no packets,
 //! no logging.
 //!
-//! A virtqueue is shared memory through which a *driver* (in a guest, or [`DriverQueue`] here) lends buffers
+//! A virtqueue is shared memory through which a *driver* (in a guest, or [`DriverQueue`] here) hands buffers
 //! to a *device* ([`DeviceQueue`] here) and gets them back *used*. There are two layouts. This page follows
 //! one buffer, and its neighbours in the same burst, around each.
 //!
@@ -16,7 +16,7 @@
 //!  └───────────────────────────────┼─┘                      │ [2] id  len           │
 //!  ┌─ available ring ──────────────┼─┐                      │ [3] id  len           │
 //!  │ flags  idx = 42           (3) │ │   (4) the device     │ avail_event           │
-//!  │ [0] head   [1] head=1 ────────┘ │ ───► takes it  ────► └───────────────────────┘
+//!  │ [0] head   [1] head=1 ────────┘ │ ───► pops it   ────► └───────────────────────┘
 //!  │ [2] head   [3] head   used_event│                       (6) idx = 42, release
 //!  └─────────────────────────────────┘                       (7) the driver reclaims
 //! ```
@@ -25,12 +25,12 @@
 //!    length there. What it must remember it keeps in its own memory: the device can write the ring too.
 //! 2. It writes head 1 into the next entry of the available ring; the other buffers of the burst follow.
 //! 3. It stores the new `idx` with *release*: one store publishes the whole burst.
-//! 4. The device half ([`DeviceQueue::take`]) loads `idx` with *acquire*, so that entries and descriptors
+//! 4. The device half ([`DeviceQueue::pop`]) loads `idx` with *acquire*, so that entries and descriptors
 //!    before it are visible. It checks the head, reads the descriptor once, follows `next` if there is one,
-//!    translates the address, and *lends* the buffer: a [`Burst`] now holds where it lies in this process.
-//! 5. The worker has copied. [`DeviceQueue::complete`] writes id and written length to the used ring.
+//!    translates the address, and appends the buffer: a [`Burst`] now holds where it lies in this process.
+//! 5. The worker has copied. [`DeviceQueue::add_used`] writes id and written length to the used ring.
 //! 6. One store of `idx`, with *release*, for the whole burst. With IN_ORDER one entry stands for the burst.
-//! 7. [`DriverQueue::reclaim`] loads `idx` with *acquire*, checks that it lent buffer 1 and that no more was
+//! 7. [`DriverQueue::reclaim`] loads `idx` with *acquire*, checks that buffer 1 is the device's and that no more was
 //!    written than fits, and returns the caller's cookie.
 //!
 //! # Once around the packed ring (§2.8)
@@ -54,8 +54,8 @@
 //! 2. It stores the first slot's flags, last and with *release*. The device reaches the later slots only
 //!    through the first, so that one store publishes them all.
 //! 3. The device half loads a slot's flags with *acquire*. Where a whole cache line is available and its
-//!    four slots are chains of one, they are taken together; otherwise one by one.
-//! 4. Completing writes id and length to the next *used* slot — not necessarily the one the buffer came
+//!    four slots are chains of one, they are popped together; otherwise one by one.
+//! 4. [`DeviceQueue::add_used`] writes id and length to the next *used* slot — not necessarily the one the buffer came
 //!    in — and the flags of the burst's first slot last, again with *release*. It then skips as many slots
 //!    as the chain had. With IN_ORDER one used descriptor stands for the whole burst.
 //! 5. The driver half loads those flags with *acquire*, looks the id up in its own books, and moves on by
@@ -76,26 +76,27 @@
 //!
 //! # Where things are
 //!
-//! `split`, `packed`: each a `device`, a `driver`, and a `ring` that says where the words lie. `burst`: the
-//! arena of lent chains. `work`: limits of what a driver may make a device do at once. `inflight`: recovery after a crash. `position`: cursors and wrap counters.
-//! `atomics`: what the models swap.
-//! `flush`: what is done with lines that the driver writes next. `config`: from untrusted configuration to running queue. `mock` (feature
-//! `mock`): the one mock peer for tests, benches and fuzzing.
+//! `split`, `packed`: each a `device` (and the `walk` along its longer chains), a `driver`, and a `ring` that says
+//! where the words lie. `device`: what the device halves share, and their dirty log. `chain`, `burst`: chains that
+//! were popped. `work`: limits of what a driver may make a device do at once. `inflight`: recovery after a crash.
+//! `position`: cursors and wrap counters. `atomics`: what the models swap. `config`: from untrusted configuration
+//! to running queue. `mock` (feature `mock`): the one mock peer for tests, benches and fuzzing.
 #![deny(unsafe_code)]
 
 mod atomics;
+mod builder;
 mod burst;
+mod chain;
+mod chains;
 mod config;
 mod device;
 mod driver;
 mod error;
 mod features;
-mod flush;
 mod inflight;
 mod packed;
 mod platform;
 mod position;
-mod size;
 mod split;
 mod tuning;
 mod work;
@@ -105,13 +106,13 @@ pub mod mock;
 
 pub use atomics::{Atomics, Platform, Smp, Word};
 pub use burst::{Burst, ChainRef};
-pub use config::{ActivateError, DeviceOptions, QueueConfig, TableFlags};
-pub use device::{DeviceQueue, RingPlaces, UsedLog};
+pub use config::{ActivateError, DeviceOptions, IndirectFlags, QueueConfig};
+pub use device::{Device, DeviceQueue, RingPlaces, UsedLog};
 pub use driver::{Buffer, Direction, DriverQueue, IndirectTables, Piece, Request, Used};
-pub use error::{Malformed, Place, RingError, TakeError};
+pub use error::{Malformed, Place, PopError, RingError};
 pub use features::{FeatureSet, RingFeatures, With};
-pub use inflight::{InFlightError, PackedInFlight, SplitInFlight, packed_region_bytes, split_region_bytes};
+pub use inflight::{InFlightError, PackedInFlight, SplitInFlight};
 pub use packed::{Event, MappedPacked, PackedDescriptor, PackedDevice, PackedDriver, PackedRing};
-pub use position::{Cursor, Position};
-pub use size::{Layout, MAX_QUEUE_SIZE, QueueSize, QueueSizeError};
+pub use position::Position;
 pub use split::{MappedSplit, SplitDescriptor, SplitDevice, SplitDriver, SplitRing, UsedElement};
+pub use virtio::{PackedPosition, QueueSize, QueueSizeError, RingLayout};

@@ -1,51 +1,6 @@
 //! Where a ring stands: what is saved when it stops and restored when it starts.
 
-/// A place in a packed ring: slot and wrap counter (VIRTIO 1.3 §2.8.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cursor {
-    /// Slot, below the queue size.
-    pub slot: u16,
-    /// The wrap counter of the pass that the slot is in.
-    pub wrap: bool,
-}
-
-impl Cursor {
-    /// Where a fresh ring starts: slot 0, wrap counter 1.
-    pub const START: Cursor = Cursor { slot: 0, wrap: true };
-
-    /// From the wire: 15 bits of slot, the wrap counter on top (VIRTIO 1.3 §2.8.10, vhost-user "vring
-    /// base").
-    pub const fn from_bits(bits: u16) -> Self {
-        Cursor { slot: bits & 0x7fff, wrap: bits & 0x8000 != 0 }
-    }
-
-    /// For the wire.
-    #[inline(always)]
-    pub const fn to_bits(self) -> u16 {
-        self.slot | (self.wrap as u16) << 15
-    }
-
-    /// The place `slots` further in a ring of `size`; `slots` is at most `size`.
-    #[inline(always)]
-    pub const fn forward(self, slots: u16, size: u16) -> Self {
-        let slot = self.slot as u32 + slots as u32;
-        if slot >= size as u32 {
-            Cursor { slot: (slot - size as u32) as u16, wrap: !self.wrap }
-        } else {
-            Cursor { slot: slot as u16, wrap: self.wrap }
-        }
-    }
-
-    /// The place `slots` back.
-    #[inline(always)]
-    pub const fn back(self, slots: u16, size: u16) -> Self {
-        if slots > self.slot {
-            Cursor { slot: (self.slot as u32 + size as u32 - slots as u32) as u16, wrap: !self.wrap }
-        } else {
-            Cursor { slot: self.slot - slots, wrap: self.wrap }
-        }
-    }
-}
+use virtio::{PackedPosition, RingLayout};
 
 /// Where a queue stands: everything a successor needs to go on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,31 +15,31 @@ pub enum Position {
     /// Cursors of a packed ring.
     Packed {
         /// Next slot that the device will take from.
-        next_available: Cursor,
+        next_available: PackedPosition,
         /// Next slot that the device will write a used descriptor to.
-        next_used: Cursor,
+        next_used: PackedPosition,
     },
 }
 
 impl Position {
     /// A fresh ring.
-    pub const fn start(layout: crate::Layout) -> Self {
+    pub const fn start(layout: RingLayout) -> Self {
         match layout {
-            crate::Layout::Split => Position::Split { next_available: 0, next_used: 0 },
-            crate::Layout::Packed => {
-                Position::Packed { next_available: Cursor::START, next_used: Cursor::START }
+            RingLayout::Split => Position::Split { next_available: 0, next_used: 0 },
+            RingLayout::Packed => {
+                Position::Packed { next_available: PackedPosition::START, next_used: PackedPosition::START }
             }
         }
     }
 
     /// From the 32 bits of `SET_VRING_BASE`. A split ring's base holds only the available index: the
     /// queue was idle, or is recovered from its in-flight region, so used equals available.
-    pub const fn from_vring_base(layout: crate::Layout, base: u32) -> Self {
+    pub const fn from_vring_base(layout: RingLayout, base: u32) -> Self {
         match layout {
-            crate::Layout::Split => Position::Split { next_available: base as u16, next_used: base as u16 },
-            crate::Layout::Packed => Position::Packed {
-                next_available: Cursor::from_bits(base as u16),
-                next_used: Cursor::from_bits((base >> 16) as u16),
+            RingLayout::Split => Position::Split { next_available: base as u16, next_used: base as u16 },
+            RingLayout::Packed => Position::Packed {
+                next_available: PackedPosition::from_bits(base as u16),
+                next_used: PackedPosition::from_bits((base >> 16) as u16),
             },
         }
     }
@@ -110,33 +65,16 @@ pub(crate) const fn event_passed(event: u16, new: u16, old: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Layout;
-
-    #[test]
-    fn cursors_go_forward_and_back_across_the_wrap() {
-        for size in [1u16, 2, 3, 7, 32768] {
-            for slots in [0, 1, size / 2, size] {
-                let mut cursor = Cursor::START;
-                for _ in 0..5 {
-                    let next = cursor.forward(slots, size);
-                    assert!(next.slot < size);
-                    assert_eq!(next.back(slots, size), cursor, "{slots} of {size}");
-                    cursor = next;
-                }
-            }
-            assert_eq!(Cursor::START.forward(size, size), Cursor { slot: 0, wrap: false });
-        }
-    }
 
     #[test]
     fn both_wrap_counters_survive_the_wire() {
         let position = Position::Packed {
-            next_available: Cursor { slot: 5, wrap: false },
-            next_used: Cursor { slot: 32767, wrap: true },
+            next_available: PackedPosition { slot: 5, wrap: false },
+            next_used: PackedPosition { slot: 32767, wrap: true },
         };
         assert_eq!(position.to_vring_base(), 0xffff_0005);
-        assert_eq!(Position::from_vring_base(Layout::Packed, 0xffff_0005), position);
-        assert_eq!(Position::from_vring_base(Layout::Split, 0x1_fffe).to_vring_base(), 0xfffe);
+        assert_eq!(Position::from_vring_base(RingLayout::Packed, 0xffff_0005), position);
+        assert_eq!(Position::from_vring_base(RingLayout::Split, 0x1_fffe).to_vring_base(), 0xfffe);
     }
 
     #[test]

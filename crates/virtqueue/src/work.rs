@@ -1,6 +1,6 @@
 //! What one driver may make a device do at once.
 
-use crate::burst::Chain;
+use crate::chain::Chain;
 
 /// Most descriptors of a chain in the ring, and of a table. Work per chain must have a bound, and the queue size
 /// is none: it may be 32 768, and drivers make tables longer than a small queue although §2.7.5.3.1 forbids it.
@@ -11,16 +11,16 @@ pub(crate) const MAX_CHAIN: u16 = 1024;
 /// Most pieces of a chain: it has more of them than descriptors where buffers go from one region to the next.
 pub(crate) const MAX_PIECES: u32 = 2 * MAX_CHAIN as u32;
 
-/// Work of one call of [`crate::DeviceQueue::take`], in descriptors followed and pieces lent of chains that have several:
+/// Work of one call of [`crate::DeviceQueue::pop`], in descriptors followed and pieces of chains that have several:
 /// whoever polls many queues wants to be back soon, whatever one driver puts in its chains. Some tens of
 /// microseconds; 64 chains of a 64 KiB frame each, in pages of 4 KiB, are within it.
-pub(crate) const TAKE_WORK: u32 = 4096;
+pub(crate) const POP_WORK: u32 = 4096;
 
 /// Adds up what chains cost.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub struct Work {
     total: u32,
-    /// Until it is enough for this call; see [`TAKE_WORK`].
+    /// Until it is enough for this call; see [`POP_WORK`].
     left: u32,
 }
 
@@ -28,7 +28,7 @@ impl Work {
     /// A call of `take` begins.
     #[inline(always)]
     pub fn begin(&mut self) {
-        self.left = TAKE_WORK;
+        self.left = POP_WORK;
     }
 
     /// So many descriptors of a chain were followed beside its first.
@@ -38,9 +38,9 @@ impl Work {
         self.left = self.left.saturating_sub(descriptors);
     }
 
-    /// A chain of other than one piece was lent.
+    /// A chain of other than one piece was popped.
     #[inline(always)]
-    pub fn lent(&mut self, chain: &Chain) {
+    pub fn chain(&mut self, chain: &Chain) {
         self.followed(chain.pieces());
     }
 

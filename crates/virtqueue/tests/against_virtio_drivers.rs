@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
-use virtqueue::{Burst, DeviceOptions, Layout, Position, QueueConfig, RingFeatures};
+use virtqueue::{Burst, DeviceOptions, Position, QueueConfig, RingFeatures, RingLayout};
 
 const QUEUE: usize = 8;
 const POOL_PAGES: usize = 512;
@@ -156,12 +156,12 @@ fn run(
     let mut driver = VirtQueue::<TestHal, QUEUE>::new(&mut transport, 0, indirect, event_idx).unwrap();
     let (size, table, driver_area, device_area) = transport.ring.unwrap();
     let config = QueueConfig {
-        features: RingFeatures { event_idx, indirect, ..RingFeatures::plain(Layout::Split) },
+        features: RingFeatures { event_idx, indirect, ..RingFeatures::plain(RingLayout::Split) },
         size,
         descriptors: Address::Guest(table),
         driver_area: Address::Guest(driver_area),
         device_area: Address::Guest(device_area),
-        position: Position::start(Layout::Split),
+        position: Position::start(RingLayout::Split),
     };
     let mut device = config.activate_device(&space, DeviceOptions::default()).unwrap();
     let mut burst = Burst::new(QUEUE);
@@ -178,7 +178,7 @@ fn run(
                 Err(error) => prop_assert_eq!(error, virtio_drivers::Error::QueueFull),
             }
         }
-        prop_assert_eq!(device.take(&mut burst, QUEUE).unwrap(), under_way.len());
+        prop_assert_eq!(device.pop(&mut burst, QUEUE).unwrap(), under_way.len());
         for (i, request) in under_way.iter().enumerate() {
             let chain = burst.chain(i);
             let whole: Vec<u8> = request.sent.concat();
@@ -192,8 +192,8 @@ fn run(
         // The later half first, where the driver must cope with any order.
         let half = burst.len() / 2;
         let all = burst.len();
-        device.complete(&mut burst, half..all);
-        device.complete(&mut burst, 0..half);
+        device.add_used(&mut burst, half..all);
+        device.add_used(&mut burst, 0..half);
         under_way.rotate_left(half);
         for mut request in under_way {
             prop_assert_eq!(driver.peek_used(), Some(request.token));

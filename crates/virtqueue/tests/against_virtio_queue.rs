@@ -6,7 +6,7 @@ use std::num::Wrapping;
 use proptest::prelude::*;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use virtqueue::mock::{Arena, DATA, TABLES};
-use virtqueue::{Burst, DeviceQueue, Layout, Piece, Request, RingFeatures, Used};
+use virtqueue::{Burst, DeviceQueue, Piece, Request, RingFeatures, RingLayout, Used};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ fn ours(arena: &Arena, burst: &Burst, from: usize) -> Vec<(u16, Pieces)> {
 }
 
 fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let features = RingFeatures { event_idx, indirect: true, ..RingFeatures::plain(Layout::Split) };
+    let features = RingFeatures { event_idx, indirect: true, ..RingFeatures::plain(RingLayout::Split) };
     let arenas = [(); 2].map(|()| Arena::new(features, size.into(), 1 << 14));
     let mut device: Box<dyn DeviceQueue> = arenas[0].device();
     let (memory, mut theirs) = foreign_device(&arenas[1], event_idx)?;
@@ -139,7 +139,7 @@ fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError
             Step::Add { readable, writable, indirect } => driver.add(readable, writable, indirect),
             Step::Take(max) => {
                 let mut burst = Burst::new(max);
-                let taken = device.take(&mut burst, max).unwrap();
+                let taken = device.pop(&mut burst, max).unwrap();
                 let mut expected = Vec::new();
                 for _ in 0..max {
                     let Some(chain) = theirs.iter(&memory).unwrap().next() else { break };
@@ -162,7 +162,7 @@ fn run(size: u16, event_idx: bool, steps: Vec<Step>) -> Result<(), TestCaseError
                 bursts[b].set_written(i, written);
                 let written = written.min(bursts[b].chain(i).writable_bytes());
                 let id = bursts[b].chain(i).id();
-                device.complete(&mut bursts[b], i..i + 1);
+                device.add_used(&mut bursts[b], i..i + 1);
                 theirs.add_used(&memory, id, written).unwrap();
                 let at = driver.chains.iter().position(|(head, _)| *head == id).unwrap();
                 let (_, indexes) = driver.chains.remove(at);
@@ -226,7 +226,7 @@ fn foreign_device(arena: &Arena, event_idx: bool) -> Result<(GuestMemoryMmap, Qu
 /// Our driver half served by `virtio-queue`: what it finds is what was asked, in every shape, and what it
 /// gives back, in any order, comes back.
 fn serve(size: u16, indirect: bool, rounds: Vec<Vec<(u16, u16, usize)>>) -> Result<(), TestCaseError> {
-    let features = RingFeatures { indirect, ..RingFeatures::plain(Layout::Split) };
+    let features = RingFeatures { indirect, ..RingFeatures::plain(RingLayout::Split) };
     let arena = Arena::new(features, size.into(), 1 << 14);
     let mut driver = arena.driver();
     let (memory, mut theirs) = foreign_device(&arena, false)?;

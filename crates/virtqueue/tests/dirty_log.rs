@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use memory::{DirtyLog, Translator, sealed_memfd};
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{
-    Atomics, Buffer, Burst, DeviceQueue, Direction, DriverQueue, Event, Layout, PackedDescriptor,
-    PackedDevice, PackedDriver, PackedRing, Position, QueueSize, RingFeatures, RingPlaces, SplitDescriptor,
+    Atomics, Buffer, Burst, DeviceQueue, Direction, DriverQueue, Event, PackedDescriptor, PackedDevice,
+    PackedDriver, PackedRing, Position, QueueSize, RingFeatures, RingLayout, RingPlaces, SplitDescriptor,
     SplitDevice, SplitDriver, SplitRing, UsedElement, UsedLog, With, Word,
 };
 
@@ -130,12 +130,12 @@ impl PackedRing for Shared<Packed> {
 type Halves = (Box<dyn DriverQueue>, Box<dyn DeviceQueue>);
 type MakeHalves = fn(UsedLog) -> Halves;
 
-fn arena(layout: Layout) -> Arena {
+fn arena(layout: RingLayout) -> Arena {
     Arena::new(RingFeatures::plain(layout), SIZE.into(), 8192)
 }
 
 fn split<const EVENT_IDX: bool, const IN_ORDER: bool>(log: UsedLog) -> Halves {
-    let (layout, arena) = (Layout::Split, arena(Layout::Split));
+    let (layout, arena) = (RingLayout::Split, arena(RingLayout::Split));
     let ring = Arc::new(Split {
         descriptors: (0..SIZE).map(|_| Default::default()).map(split_descriptor).collect(),
         available: (0..3 + SIZE).map(|_| W16::default()).collect(),
@@ -164,7 +164,7 @@ fn split_descriptor((address, len, flags, next): (W64, W32, W16, W16)) -> SplitD
 }
 
 fn packed<const EVENT_IDX: bool, const IN_ORDER: bool>(log: UsedLog) -> Halves {
-    let (layout, arena) = (Layout::Packed, arena(Layout::Packed));
+    let (layout, arena) = (RingLayout::Packed, arena(RingLayout::Packed));
     let event = || Event::from_words(W16::default(), W16::default());
     let descriptor =
         |_| PackedDescriptor::from_words(W64::default(), W32::default(), W16::default(), W16::default());
@@ -209,9 +209,9 @@ fn no_store_to_a_ring_is_lost_by_a_log_that_is_taken_just_before_it() {
         for lap in 0..5 {
             let buffers = [0, 1].map(|cookie| Buffer { address: DATA + 100, len: 100, cookie });
             assert_eq!(driver.add(&buffers, Direction::FromDevice), 2);
-            assert_eq!(device.take(&mut burst, 2), Ok(2));
+            assert_eq!(device.pop(&mut burst, 2), Ok(2));
             (0..2).for_each(|chain| burst.set_written(chain, 50));
-            let (stores, taken, left) = watched(&log, || device.complete_all(&mut burst));
+            let (stores, taken, left) = watched(&log, || device.add_used_all(&mut burst));
             assert!(stores > 0);
             assert!(left.contains(&(USED / 4096)), "{name}, lap {lap}: the used buffers are lost, {left:x?}");
             assert!(

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use proptest::prelude::*;
 use virtqueue::mock::{Arena, DATA};
-use virtqueue::{Burst, Layout, Piece, Position, Request, RingFeatures, Used};
+use virtqueue::{Burst, Piece, Position, Request, RingFeatures, RingLayout, Used};
 
 fn any_features() -> impl Strategy<Value = RingFeatures> {
     any::<(bool, bool, bool, bool, bool)>().prop_map(|(packed, event_idx, indirect, in_order, platform)| {
@@ -14,7 +14,7 @@ fn any_features() -> impl Strategy<Value = RingFeatures> {
             indirect,
             in_order,
             order_platform: platform,
-            ..RingFeatures::plain(if packed { Layout::Packed } else { Layout::Split })
+            ..RingFeatures::plain(if packed { RingLayout::Packed } else { RingLayout::Split })
         }
     })
 }
@@ -22,8 +22,8 @@ fn any_features() -> impl Strategy<Value = RingFeatures> {
 fn any_queue() -> impl Strategy<Value = (RingFeatures, u32)> {
     any_features().prop_flat_map(|features| {
         let size = match features.layout {
-            Layout::Split => prop_oneof![4 => (0u32..6).prop_map(|n| 1 << n), 1 => Just(256)].boxed(),
-            Layout::Packed => prop_oneof![4 => 1u32..40, 1 => Just(256)].boxed(),
+            RingLayout::Split => prop_oneof![4 => (0u32..6).prop_map(|n| 1 << n), 1 => Just(256)].boxed(),
+            RingLayout::Packed => prop_oneof![4 => 1u32..40, 1 => Just(256)].boxed(),
         };
         (Just(features), size)
     })
@@ -101,7 +101,7 @@ fn run(features: RingFeatures, size: u32, steps: Vec<Step>) -> Result<(), TestCa
             }
             Step::Take(max) => {
                 let mut burst = Burst::new(40);
-                let taken = device.take(&mut burst, max).unwrap();
+                let taken = device.pop(&mut burst, max).unwrap();
                 prop_assert_eq!(taken, max.min(available.len()));
                 let mut cookies = Vec::new();
                 for chain in burst.chains() {
@@ -122,7 +122,7 @@ fn run(features: RingFeatures, size: u32, steps: Vec<Step>) -> Result<(), TestCa
                     && burst.open() == burst.len()
                 {
                     let latest = cookies.last().unwrap() + 1 == *available.front().unwrap_or(&cookie);
-                    let back = device.put_back(burst, keep);
+                    let back = device.rewind(burst, keep);
                     prop_assert_eq!(back, if latest { cookies.len().saturating_sub(keep) } else { 0 });
                     if back == 0 {
                         continue;
@@ -155,7 +155,7 @@ fn run(features: RingFeatures, size: u32, steps: Vec<Step>) -> Result<(), TestCa
                     burst.set_written(i, written);
                     completed.push_back((cookies[i], written));
                 }
-                device.complete(burst, range);
+                device.add_used(burst, range);
                 if burst.open() == 0 {
                     bursts.remove(which);
                 }
@@ -190,7 +190,7 @@ fn run(features: RingFeatures, size: u32, steps: Vec<Step>) -> Result<(), TestCa
                 burst.set_written(i, 0);
             }
         }
-        device.complete_all(&mut burst);
+        device.add_used_all(&mut burst);
         prop_assert_eq!(burst.open(), 0);
     }
     used.clear();

@@ -10,8 +10,8 @@ use loom::sync::atomic as la;
 use memory::{AddressSpace, Translator};
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{
-    Atomics, Buffer, Burst, DeviceQueue, Direction, DriverQueue, Event, Layout, PackedDescriptor,
-    PackedDevice, PackedDriver, PackedRing, Position, QueueSize, RingFeatures, SplitDescriptor, SplitDevice,
+    Atomics, Buffer, Burst, DeviceQueue, Direction, DriverQueue, Event, PackedDescriptor, PackedDevice,
+    PackedDriver, PackedRing, Position, QueueSize, RingFeatures, RingLayout, SplitDescriptor, SplitDevice,
     SplitDriver, SplitRing, UsedElement, With, Word,
 };
 
@@ -118,7 +118,7 @@ impl<A: Atomics<U16 = W16, U32 = W32, U64 = W64>> PackedRing for Shared<Packed<A
 /// Memory for the buffers; made once, outside the models, which do not follow it.
 fn space() -> Arc<AddressSpace> {
     static SPACE: OnceLock<Arc<AddressSpace>> = OnceLock::new();
-    Arc::clone(SPACE.get_or_init(|| Arena::new(RingFeatures::plain(Layout::Split), 2, 8192).space))
+    Arc::clone(SPACE.get_or_init(|| Arena::new(RingFeatures::plain(RingLayout::Split), 2, 8192).space))
 }
 
 type Halves = (Box<dyn DriverQueue>, Box<dyn DeviceQueue>);
@@ -138,11 +138,11 @@ where
         used: (0..SIZE).map(|_| UsedElement::from_words(W32::default(), W32::default())).collect(),
         available_event: W16::default(),
     });
-    let size = QueueSize::new(Layout::Split, SIZE.into()).unwrap();
+    let size = QueueSize::new(RingLayout::Split, SIZE.into()).unwrap();
     let translator = Translator::new(space());
     let driver =
         SplitDriver::<_, With<EVENT_IDX, false, IN_ORDER>>::new(Shared(Arc::clone(&ring)), size, None);
-    let position = Position::start(Layout::Split);
+    let position = Position::start(RingLayout::Split);
     let device = SplitDevice::<_, With<EVENT_IDX, false, IN_ORDER>>::new(
         Shared(ring),
         size,
@@ -185,11 +185,11 @@ where
         driver_event: event(),
         device_event: event(),
     });
-    let size = QueueSize::new(Layout::Packed, size.into()).unwrap();
+    let size = QueueSize::new(RingLayout::Packed, size.into()).unwrap();
     let translator = Translator::new(space());
     let driver =
         PackedDriver::<_, With<EVENT_IDX, false, IN_ORDER>>::new(Shared(Arc::clone(&ring)), size, None);
-    let position = Position::start(Layout::Packed);
+    let position = Position::start(RingLayout::Packed);
     let device = PackedDevice::<_, With<EVENT_IDX, false, IN_ORDER>>::new(
         Shared(ring),
         size,
@@ -228,14 +228,14 @@ fn publish_and_consume(halves: fn() -> Halves) -> impl Fn() + Sync + Send + 'sta
             let mut burst = Burst::new(2);
             let mut seen = 0;
             for _ in 0..2 {
-                let taken = device.take(&mut burst, 2).expect("the driver is sound");
+                let taken = device.pop(&mut burst, 2).expect("the driver is sound");
                 for i in burst.len() - taken..burst.len() {
                     // A stale descriptor would have another length.
                     assert_eq!(burst.chain(i).writable_bytes(), 100 + seen);
                     burst.set_written(i, 50 + seen);
                     seen += 1;
                 }
-                device.complete_all(&mut burst);
+                device.add_used_all(&mut burst);
             }
             (device, seen)
         });
@@ -261,8 +261,8 @@ fn one_round(driver: &mut dyn DriverQueue, device: &mut dyn DeviceQueue) {
     let mut burst = Burst::new(2);
     driver.add(&[buffer(9)], Direction::FromDevice);
     driver.needs_kick();
-    assert_eq!(device.take(&mut burst, 1).expect("the driver is sound"), 1);
-    device.complete_all(&mut burst);
+    assert_eq!(device.pop(&mut burst, 1).expect("the driver is sound"), 1);
+    device.add_used_all(&mut burst);
     device.needs_call();
     assert_eq!(driver.reclaim(&mut Vec::new(), 1).expect("the device is sound"), 1);
 }
@@ -290,9 +290,9 @@ fn no_lost_call(halves: fn() -> Halves) -> impl Fn() + Sync + Send + 'static {
         driver.disable_calls();
         driver.add(&[buffer(0)], Direction::FromDevice);
         let mut burst = Burst::new(2);
-        assert_eq!(device.take(&mut burst, 1).expect("the driver is sound"), 1);
+        assert_eq!(device.pop(&mut burst, 1).expect("the driver is sound"), 1);
         let handle = loom::thread::spawn(move || {
-            device.complete_all(&mut burst);
+            device.add_used_all(&mut burst);
             device.needs_call()
         });
         let asleep = !driver.enable_calls();

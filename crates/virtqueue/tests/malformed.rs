@@ -2,7 +2,7 @@
 //! the ring stays stopped.
 
 use virtqueue::mock::{Arena, DATA, TABLES};
-use virtqueue::{Buffer, Burst, Direction, Layout, Malformed, Place, RingError, RingFeatures, TakeError};
+use virtqueue::{Buffer, Burst, Direction, Malformed, Place, PopError, RingError, RingFeatures, RingLayout};
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
@@ -11,11 +11,11 @@ const INDIRECT: u16 = 4;
 const AVAIL: u16 = 1 << 7;
 
 fn split() -> RingFeatures {
-    RingFeatures { indirect: true, ..RingFeatures::plain(Layout::Split) }
+    RingFeatures { indirect: true, ..RingFeatures::plain(RingLayout::Split) }
 }
 
 fn packed() -> RingFeatures {
-    RingFeatures { indirect: true, ..RingFeatures::plain(Layout::Packed) }
+    RingFeatures { indirect: true, ..RingFeatures::plain(RingLayout::Packed) }
 }
 
 fn descriptor(address: u64, len: u32, third: u16, fourth: u16) -> [u8; 16] {
@@ -54,11 +54,11 @@ fn packed_ring(features: RingFeatures, slots: &[(u64, u32, u16, u16)]) -> Arena 
 fn refused(arena: &Arena) -> RingError {
     let mut device = arena.device();
     let mut burst = Burst::new(8);
-    assert_eq!(device.take(&mut burst, 8), Ok(1), "the good chain before it is served");
-    let Err(TakeError::Malformed(error)) = device.take(&mut burst, 8) else { panic!("not refused") };
-    device.complete_all(&mut burst);
+    assert_eq!(device.pop(&mut burst, 8), Ok(1), "the good chain before it is served");
+    let Err(PopError::Malformed(error)) = device.pop(&mut burst, 8) else { panic!("not refused") };
+    device.add_used_all(&mut burst);
     assert_eq!(burst.open(), 0, "what was taken can still be completed");
-    assert_eq!(device.take(&mut burst, 8), Err(error.into()), "a broken ring stays stopped");
+    assert_eq!(device.pop(&mut burst, 8), Err(error.into()), "a broken ring stays stopped");
     assert_eq!(device.broken(), Some(error));
     let text = error.to_string();
     assert!(text.contains("§2.7") || text.contains("§2.8"), "{text}");
@@ -109,7 +109,7 @@ fn split_indirect_tables() {
     let entry = |entry| Place::Indirect { of: 0, entry };
     let head = (TABLES, 32, INDIRECT, 0);
     check(
-        RingFeatures::plain(Layout::Split),
+        RingFeatures::plain(RingLayout::Split),
         head,
         &[],
         error(IndirectNotNegotiated, Place::Descriptor(0), 4),
@@ -140,7 +140,7 @@ fn split_available_ring() {
         let mut device = arena.device();
         arena.ring_bytes().slice(arena.driver_area_offset() + 2, 2).write(&ahead.to_le_bytes());
         let expected = error(Malformed::AvailableTooFarAhead, Place::AvailableIndex, ahead.into());
-        assert_eq!(device.take(&mut Burst::new(8), 8), Err(expected.into()));
+        assert_eq!(device.pop(&mut Burst::new(8), 8), Err(expected.into()));
     }
 }
 
@@ -158,7 +158,7 @@ fn packed_chains() {
     check(&[(DATA, 1, 0, NEXT); 7], error(ChainTooLong, Place::Slot(1), 7));
     check(&[(TABLES, 32, 0, INDIRECT | NEXT)], error(IndirectWithNext, Place::Slot(1), 0x85));
     check(&[(TABLES, 15, 0, INDIRECT)], error(IndirectTableSize, Place::Slot(1), 15));
-    let plain = RingFeatures::plain(Layout::Packed);
+    let plain = RingFeatures::plain(RingLayout::Packed);
     let arena = packed_ring(plain, &[(TABLES, 16, 0, INDIRECT)]);
     assert_eq!(refused(&arena), error(IndirectNotNegotiated, Place::Slot(1), 0x84));
     let arena = packed_ring(packed(), &[(TABLES, 16, 0, INDIRECT)]);
@@ -169,7 +169,7 @@ fn packed_chains() {
 /// DPDK's transmit tables, in which WRITE stands where it likes: all of them is readable where the device
 /// says that it writes nothing, and a malformed ring elsewhere.
 #[test]
-fn flags_of_packed_tables_are_not_believed_where_the_device_only_reads() {
+fn flags_of_indirect_tables_are_not_trusted_where_the_device_only_reads() {
     for flags in [[WRITE, 0, 0], [WRITE, 0, WRITE], [WRITE, WRITE, 0], [WRITE; 3], [0; 3]] {
         let arena = packed_ring(packed(), &[(TABLES, 48, 0, INDIRECT)]);
         for (i, flags) in flags.into_iter().enumerate() {
@@ -177,11 +177,11 @@ fn flags_of_packed_tables_are_not_believed_where_the_device_only_reads() {
             arena.table_bytes().slice(16 * i, 16).write(&descriptor(at, 12, 0, flags));
         }
         arena.write_data(0, b"a net header");
-        let tables = virtqueue::TableFlags::AllReadable;
-        let options = virtqueue::DeviceOptions { tables, ..Default::default() };
+        let indirect_flags = virtqueue::IndirectFlags::AllReadable;
+        let options = virtqueue::DeviceOptions { indirect_flags, ..Default::default() };
         let mut device = arena.config.activate_device(&arena.space, options).unwrap();
         let mut burst = Burst::new(8);
-        assert_eq!(device.take(&mut burst, 8), Ok(2), "{flags:?}");
+        assert_eq!(device.pop(&mut burst, 8), Ok(2), "{flags:?}");
         let mut header = [0; 12];
         burst.chain(1).read(0, &mut header);
         assert_eq!(&header, b"a net header");
@@ -198,11 +198,11 @@ fn packed_slots_cannot_be_available_twice() {
     let arena = packed_ring(packed(), &[(DATA, 1, 0, 0); 7]);
     let mut device = arena.device();
     let mut burst = Burst::new(16);
-    assert_eq!(device.take(&mut burst, 16), Ok(8));
+    assert_eq!(device.pop(&mut burst, 16), Ok(8));
     // The second pass: AVAIL 0, USED 1.
     arena.ring_bytes().slice(0, 16).write(&descriptor(DATA, 1, 3, 1 << 15));
     let expected = error(Malformed::AvailableTooFarAhead, Place::Slot(0), 0);
-    assert_eq!(device.take(&mut burst, 16), Err(expected.into()));
+    assert_eq!(device.pop(&mut burst, 16), Err(expected.into()));
 }
 
 /// The same for a whole cache line of slots, which is taken by another path.
@@ -214,12 +214,12 @@ fn a_line_of_packed_slots_cannot_be_available_twice() {
     }
     let mut device = arena.device();
     let mut burst = Burst::new(16);
-    assert_eq!(device.take(&mut burst, 16), Ok(8));
+    assert_eq!(device.pop(&mut burst, 16), Ok(8));
     for slot in 0..4 {
         arena.ring_bytes().slice(16 * slot, 16).write(&descriptor(DATA, 1, slot as u16, 1 << 15));
     }
     let expected = error(Malformed::AvailableTooFarAhead, Place::Slot(0), 0);
-    assert_eq!(device.take(&mut burst, 8), Err(expected.into()));
+    assert_eq!(device.pop(&mut burst, 8), Err(expected.into()));
 }
 
 /// What is taken and not yet used counts: eight more on top of two are ten in a queue of eight.
@@ -228,10 +228,10 @@ fn the_available_index_is_bounded_by_what_is_used() {
     let arena = split_ring(split(), &[(DATA, 1, 0, 0)]);
     let mut device = arena.device();
     let mut burst = Burst::new(16);
-    assert_eq!(device.take(&mut burst, 16), Ok(2));
+    assert_eq!(device.pop(&mut burst, 16), Ok(2));
     arena.ring_bytes().slice(arena.driver_area_offset() + 2, 2).write(&10u16.to_le_bytes());
     let expected = error(Malformed::AvailableTooFarAhead, Place::AvailableIndex, 10);
-    assert_eq!(device.take(&mut burst, 16), Err(expected.into()));
+    assert_eq!(device.pop(&mut burst, 16), Err(expected.into()));
 }
 
 #[test]
@@ -240,12 +240,12 @@ fn a_chain_as_long_as_the_queue_is_served_by_both_layouts() {
     let arena = split_ring(split(), &chain);
     arena.ring_bytes().slice(arena.driver_area_offset(), 6).write(&[0, 0, 1, 0, 0, 0]);
     let mut burst = Burst::new(1);
-    assert_eq!(arena.device().take(&mut burst, 1), Ok(1));
+    assert_eq!(arena.device().pop(&mut burst, 1), Ok(1));
     assert_eq!(burst.chain(0).readable_bytes(), 8);
     let arena = packed_ring(packed(), &[(DATA, 1, 0, NEXT); 6]);
     arena.ring_bytes().slice(0, 16).write(&descriptor(DATA, 1, 0, NEXT | AVAIL));
     arena.ring_bytes().slice(16 * 7, 16).write(&descriptor(DATA, 1, 5, AVAIL));
-    assert_eq!(arena.device().take(&mut burst, 1), Ok(1));
+    assert_eq!(arena.device().pop(&mut burst, 1), Ok(1));
     assert_eq!((burst.chain(0).readable_bytes(), burst.chain(0).id()), (8, 5));
 }
 
@@ -296,6 +296,6 @@ fn configurations_are_refused_before_anything_runs() {
         assert!(config.activate_device(&arena.space, Default::default()).is_err(), "{address:#x}");
     }
     let mut config = arena.config.clone();
-    config.position = virtqueue::Position::start(Layout::Packed);
+    config.position = virtqueue::Position::start(RingLayout::Packed);
     assert!(config.activate_device(&arena.space, Default::default()).is_err());
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use memory::{Address, DirtyLog, Iotlb, IotlbEntry, Mapping, SharedSlice, sealed_memfd};
 use virtqueue::mock::{Arena, DATA, RINGS};
 use virtqueue::{
-    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Layout, Piece, QueueSize, Request, RingFeatures,
-    RingPlaces, TakeError, Used, UsedLog, packed_region_bytes, split_region_bytes,
+    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Piece, PopError, QueueSize, Request, RingFeatures,
+    RingLayout, RingPlaces, Used, UsedLog,
 };
 
-const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
+const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
 
 fn buffer(cookie: u32) -> Buffer {
     Buffer { address: DATA + u64::from(cookie) * 100, len: 100, cookie }
@@ -46,9 +46,9 @@ fn notifications_come_when_asked_for_and_only_then() {
             driver.add(&[buffer(0), buffer(1)], Direction::FromDevice);
             assert_eq!(driver.needs_kick(), armed, "lap {lap}, {features:?}");
             assert!(device.enable_kicks(), "there is something already: {features:?}");
-            assert_eq!(device.take(&mut burst, 4), Ok(2));
+            assert_eq!(device.pop(&mut burst, 4), Ok(2));
             assert!(!device.needs_call(), "nothing was completed since: {features:?}");
-            device.complete_all(&mut burst);
+            device.add_used_all(&mut burst);
             assert_eq!(device.needs_call(), armed, "lap {lap}, {features:?}");
             assert!(driver.enable_calls(), "there is something already: {features:?}");
             used.clear();
@@ -60,28 +60,25 @@ fn notifications_come_when_asked_for_and_only_then() {
 /// §2.9: the data of a kick is the position that the next buffer will have.
 #[test]
 fn notification_data_carries_the_position() {
-    let arena = Arena::new(RingFeatures::plain(Layout::Packed), 3, 8192);
+    let arena = Arena::new(RingFeatures::plain(RingLayout::Packed), 3, 8192);
     let (mut driver, mut device) = (arena.driver(), arena.device());
     driver.add(&[buffer(0), buffer(1)], Direction::ToDevice);
     assert_eq!(driver.notification_data(5), 0x8002_0005);
     let mut burst = Burst::new(4);
-    device.take(&mut burst, 4).unwrap();
-    device.complete_all(&mut burst);
+    device.pop(&mut burst, 4).unwrap();
+    device.add_used_all(&mut burst);
     driver.reclaim(&mut Vec::new(), 4).unwrap();
     driver.add(&[buffer(0), buffer(1)], Direction::ToDevice);
     assert_eq!(driver.notification_data(5), 0x0001_0005, "past the wrap");
-    let arena = Arena::new(RingFeatures::plain(Layout::Split), 4, 8192);
+    let arena = Arena::new(RingFeatures::plain(RingLayout::Split), 4, 8192);
     let mut driver = arena.driver();
     driver.add(&[buffer(0); 3], Direction::ToDevice);
     assert_eq!(driver.notification_data(1), 0x0003_0001);
 }
 
-fn region(layout: Layout, size: u32) -> Arc<Mapping> {
+fn region(layout: RingLayout, size: u32) -> Arc<Mapping> {
     let queue_size = QueueSize::new(layout, size).unwrap();
-    let bytes = match layout {
-        Layout::Split => split_region_bytes(queue_size),
-        Layout::Packed => packed_region_bytes(queue_size),
-    };
+    let bytes = layout.in_flight_bytes(queue_size);
     Arc::new(Mapping::shared(sealed_memfd(c"in flight", bytes).unwrap(), 0, bytes).unwrap())
 }
 
@@ -119,7 +116,7 @@ fn a_successor_takes_again_what_was_in_flight() {
             }
             let mut burst = Burst::new(8);
             let mut taken = Vec::new();
-            while device.take(&mut burst, 8).unwrap() > 0 {}
+            while device.pop(&mut burst, 8).unwrap() > 0 {}
             for chain in burst.chains() {
                 let mut name = [0];
                 chain.read(0, &mut name);
@@ -130,7 +127,7 @@ fn a_successor_takes_again_what_was_in_flight() {
             let done = life as usize % (taken.len() + 1);
             let range = if features.in_order { 0..done } else { taken.len() - done..taken.len() };
             expected.drain(range.clone());
-            device.complete(&mut burst, range);
+            device.add_used(&mut burst, range);
             used.clear();
             assert_eq!(driver.reclaim(&mut used, 8), Ok(done), "{features:?}");
             // The device dies here; its burst dies with it.
@@ -168,8 +165,8 @@ fn a_scribbled_in_flight_region_is_harmless() {
             if let Ok(mut device) = activated {
                 let mut burst = Burst::new(8);
                 for _ in 0..3 {
-                    let _ = device.take(&mut burst, 8);
-                    device.complete_all(&mut burst);
+                    let _ = device.pop(&mut burst, 8);
+                    device.add_used_all(&mut burst);
                 }
             }
         }
@@ -182,7 +179,7 @@ fn writes_are_logged_page_by_page_and_reads_are_not() {
         let arena = Arena::new(RingFeatures::plain(layout), 4, 1 << 14);
         let log = Arc::new(DirtyLog::map(sealed_memfd(c"log", 1 << 16).unwrap(), 0, 1 << 16).unwrap());
         let (mut driver, mut device) = (arena.driver(), arena.device());
-        let ring = RINGS + arena.device_area_offset() as u64 * u64::from(layout == Layout::Split);
+        let ring = RINGS + arena.device_area_offset() as u64 * u64::from(layout == RingLayout::Split);
         device.set_log(Some(UsedLog {
             log: Arc::clone(&log),
             ring: Some(RingPlaces { used: ring, device_event: ring }),
@@ -190,17 +187,17 @@ fn writes_are_logged_page_by_page_and_reads_are_not() {
         driver.add(&[Buffer { address: DATA + 4090, len: 4096, cookie: 0 }], Direction::FromDevice);
         driver.add(&[Buffer { address: DATA + 3 * 4096, len: 10, cookie: 0 }], Direction::ToDevice);
         let mut burst = Burst::new(4);
-        device.take(&mut burst, 4).unwrap();
+        device.pop(&mut burst, 4).unwrap();
         burst.set_written(0, 7);
-        device.complete_all(&mut burst);
+        device.add_used_all(&mut burst);
         let first = DATA / 4096;
         assert_eq!(log.take(), [RINGS / 4096, first, first + 1], "{layout:?}");
         device.set_log(None);
         driver.add(&[buffer(0)], Direction::FromDevice);
         driver.reclaim(&mut Vec::new(), 4).unwrap();
-        device.take(&mut burst, 4).unwrap();
+        device.pop(&mut burst, 4).unwrap();
         burst.set_written(0, 7);
-        device.complete_all(&mut burst);
+        device.add_used_all(&mut burst);
         assert_eq!(log.take(), []);
     }
 }
@@ -224,15 +221,15 @@ fn a_missing_translation_is_asked_for_and_then_the_chain_comes() {
         let mut device = config.activate_device(&space(&iotlb), Default::default()).unwrap();
         let mut burst = Burst::new(4);
         driver.add(&[Buffer { address: 0x9000, len: 8, cookie: 3 }], Direction::FromDevice);
-        let miss = TakeError::Miss { iova: 0x9000, access: memory::Access::Write };
-        assert_eq!(device.take(&mut burst, 4), Err(miss));
-        assert_eq!(device.take(&mut burst, 4), Err(miss), "a miss does not stop the ring");
+        let miss = PopError::Miss { iova: 0x9000, access: memory::Access::Write };
+        assert_eq!(device.pop(&mut burst, 4), Err(miss));
+        assert_eq!(device.pop(&mut burst, 4), Err(miss), "a miss does not stop the ring");
         iotlb.update(entry(0x9000, DATA)).unwrap();
         device.set_space(space(&iotlb));
-        assert_eq!(device.take(&mut burst, 4), Ok(1));
+        assert_eq!(device.pop(&mut burst, 4), Ok(1));
         burst.chain(0).write(0, b"answered");
         burst.set_written(0, 8);
-        device.complete_all(&mut burst);
+        device.add_used_all(&mut burst);
         let mut used = Vec::new();
         driver.reclaim(&mut used, 4).unwrap();
         assert_eq!(used, [Used { cookie: 3, written: 8 }]);
@@ -240,7 +237,7 @@ fn a_missing_translation_is_asked_for_and_then_the_chain_comes() {
         iotlb.invalidate(0x9000, 4096);
         device.set_space(space(&iotlb));
         driver.add(&[Buffer { address: 0x9000, len: 8, cookie: 3 }], Direction::FromDevice);
-        assert_eq!(device.take(&mut burst, 4), Err(miss), "invalidated, and no cached window survives");
+        assert_eq!(device.pop(&mut burst, 4), Err(miss), "invalidated, and no cached window survives");
     }
 }
 
@@ -254,16 +251,16 @@ fn a_reset_queue_starts_anew() {
         let mut device = arena.device();
         let mut old = Burst::new(4);
         driver.add(&[buffer(1), buffer(2), buffer(3)], Direction::FromDevice);
-        device.take(&mut old, 2).unwrap();
+        device.pop(&mut old, 2).unwrap();
         assert_eq!(driver.reset().len(), 3);
         device = arena.device();
-        device.complete_all(&mut old);
+        device.add_used_all(&mut old);
         let mut used = Vec::new();
         assert_eq!(driver.reclaim(&mut used, 4), Ok(0), "{features:?}");
         driver.add(&[buffer(7)], Direction::FromDevice);
         let mut burst = Burst::new(4);
-        assert_eq!(device.take(&mut burst, 4), Ok(1));
-        device.complete_all(&mut burst);
+        assert_eq!(device.pop(&mut burst, 4), Ok(1));
+        device.add_used_all(&mut burst);
         assert_eq!(driver.reclaim(&mut used, 4), Ok(1));
         assert_eq!(used[0].cookie, 7);
     }
@@ -272,16 +269,16 @@ fn a_reset_queue_starts_anew() {
 /// One used entry for a burst with IN_ORDER, unless a buffer was written only in part.
 #[test]
 fn in_order_bursts_are_one_used_entry() {
-    let features = RingFeatures { in_order: true, ..RingFeatures::plain(Layout::Split) };
+    let features = RingFeatures { in_order: true, ..RingFeatures::plain(RingLayout::Split) };
     let arena = Arena::new(features, 8, 8192);
     let (mut driver, mut device) = (arena.driver(), arena.device());
     driver.add(&[buffer(0), buffer(1), buffer(2), buffer(3)], Direction::FromDevice);
     let mut burst = Burst::new(8);
-    device.take(&mut burst, 8).unwrap();
+    device.pop(&mut burst, 8).unwrap();
     for (i, written) in [100, 40, 100, 100].into_iter().enumerate() {
         burst.set_written(i, written);
     }
-    device.complete_all(&mut burst);
+    device.add_used_all(&mut burst);
     let mut entries = [0; 36];
     arena.ring_bytes().slice(arena.device_area_offset(), 36).read(&mut entries);
     let entry = |i: usize| (entries[4 + 8 * i], entries[8 + 8 * i]);
@@ -294,8 +291,8 @@ fn in_order_bursts_are_one_used_entry() {
 /// Two guests, one copy.
 #[test]
 fn a_frame_goes_from_guest_to_guest_in_one_copy() {
-    let from = Arena::new(RingFeatures::plain(Layout::Split), 8, 1 << 14);
-    let to = Arena::new(RingFeatures::plain(Layout::Packed), 8, 1 << 14);
+    let from = Arena::new(RingFeatures::plain(RingLayout::Split), 8, 1 << 14);
+    let to = Arena::new(RingFeatures::plain(RingLayout::Packed), 8, 1 << 14);
     let (mut sender, mut receiver) = (from.driver(), to.driver());
     let frame: Vec<u8> = (0..1500u32).map(|i| (i * 31) as u8).collect();
     from.write_data(0, &frame);
@@ -306,13 +303,13 @@ fn a_frame_goes_from_guest_to_guest_in_one_copy() {
     receiver.add(&[Buffer { address: DATA + at, len: 2048, cookie: 0 }], Direction::FromDevice);
     let (mut a, mut b) = (from.device(), to.device());
     let (mut frames, mut room) = (Burst::new(8), Burst::new(8));
-    a.take(&mut frames, 8).unwrap();
-    b.take(&mut room, 8).unwrap();
+    a.pop(&mut frames, 8).unwrap();
+    b.pop(&mut room, 8).unwrap();
     assert_eq!(room.chain(0).writable().len(), 2);
     let copied = frames.chain(0).copy_to(0, room.chain(0), 12, usize::MAX);
     assert_eq!(copied, 1500);
     room.set_written(0, 12 + copied as u32);
-    b.complete_all(&mut room);
-    a.complete_all(&mut frames);
+    b.add_used_all(&mut room);
+    a.add_used_all(&mut frames);
     assert_eq!(to.read_data(at + 12, 1500), frame);
 }

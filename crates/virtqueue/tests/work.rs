@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
 use virtqueue::{
-    Burst, DeviceOptions, DeviceQueue, Layout, Malformed, Position, QueueConfig, RingFeatures, TakeError,
+    Burst, DeviceOptions, DeviceQueue, Malformed, PopError, Position, QueueConfig, RingFeatures, RingLayout,
 };
 
 const NEXT: u16 = 1;
@@ -23,12 +23,12 @@ const PAGES: u64 = 500;
 
 struct Guest {
     space: Arc<AddressSpace>,
-    layout: Layout,
+    layout: RingLayout,
     size: u16,
 }
 
 impl Guest {
-    fn new(layout: Layout, size: u16) -> Self {
+    fn new(layout: RingLayout, size: u16) -> Self {
         let region =
             |at, bytes| Region::map(sealed_memfd(c"guest", bytes).unwrap(), 0, bytes, at, at).unwrap();
         let page = sealed_memfd(c"page", 4096).unwrap();
@@ -69,7 +69,7 @@ impl Guest {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&address.to_le_bytes());
         bytes[8..12].copy_from_slice(&len.to_le_bytes());
-        let last = if self.layout == Layout::Split { [flags, next] } else { [next, flags] };
+        let last = if self.layout == RingLayout::Split { [flags, next] } else { [next, flags] };
         bytes[12..14].copy_from_slice(&last[0].to_le_bytes());
         bytes[14..].copy_from_slice(&last[1].to_le_bytes());
         self.write(at, &bytes);
@@ -79,11 +79,11 @@ impl Guest {
     fn chain(&self, count: u16) {
         for i in 0..count {
             let next = if i + 1 < count { NEXT } else { 0 };
-            let flags = if self.layout == Layout::Packed { next | AVAIL } else { next };
-            let link = if self.layout == Layout::Packed { 0 } else { i + 1 };
+            let flags = if self.layout == RingLayout::Packed { next | AVAIL } else { next };
+            let link = if self.layout == RingLayout::Packed { 0 } else { i + 1 };
             self.descriptor(RINGS + 16 * u64::from(i), DATA, 4, flags, link);
         }
-        if self.layout == Layout::Split {
+        if self.layout == RingLayout::Split {
             self.write(self.driver_area(), &[0, 0, 1, 0, 0, 0]);
         }
     }
@@ -92,7 +92,7 @@ impl Guest {
     fn tables(&self, entries: u32, entry: impl Fn(u32) -> (u64, u32)) {
         for i in 0..entries {
             let (address, len) = entry(i);
-            let more = self.layout == Layout::Split && i + 1 < entries;
+            let more = self.layout == RingLayout::Split && i + 1 < entries;
             self.descriptor(
                 TABLE + 16 * u64::from(i),
                 address,
@@ -102,24 +102,24 @@ impl Guest {
             );
         }
         for i in 0..self.size {
-            let flags = if self.layout == Layout::Packed { INDIRECT | AVAIL } else { INDIRECT };
-            let id = if self.layout == Layout::Packed { i } else { 0 };
+            let flags = if self.layout == RingLayout::Packed { INDIRECT | AVAIL } else { INDIRECT };
+            let id = if self.layout == RingLayout::Packed { i } else { 0 };
             self.descriptor(RINGS + 16 * u64::from(i), TABLE, 16 * entries, flags, id);
-            if self.layout == Layout::Split {
+            if self.layout == RingLayout::Split {
                 self.write(self.driver_area() + 4 + 2 * u64::from(i), &i.to_le_bytes());
             }
         }
-        if self.layout == Layout::Split {
+        if self.layout == RingLayout::Split {
             self.write(self.driver_area() + 2, &self.size.to_le_bytes());
         }
     }
 }
 
-const BOTH: [Layout; 2] = [Layout::Split, Layout::Packed];
+const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
 
-fn rule(result: Result<usize, TakeError>) -> Malformed {
+fn rule(result: Result<usize, PopError>) -> Malformed {
     match result {
-        Err(TakeError::Malformed(error)) => error.rule,
+        Err(PopError::Malformed(error)) => error.rule,
         other => panic!("{other:?}"),
     }
 }
@@ -131,14 +131,14 @@ fn a_chain_has_at_most_1024_descriptors() {
         let guest = Guest::new(layout, 2048);
         guest.chain(1024);
         let mut burst = Burst::new(4);
-        assert_eq!(guest.device().take(&mut burst, 4), Ok(1), "{layout:?}");
+        assert_eq!(guest.device().pop(&mut burst, 4), Ok(1), "{layout:?}");
         assert_eq!(burst.chain(0).readable().len(), 1024);
         guest.chain(1025);
-        assert_eq!(rule(guest.device().take(&mut burst, 4)), Malformed::ChainTooLong, "{layout:?}");
+        assert_eq!(rule(guest.device().pop(&mut burst, 4)), Malformed::ChainTooLong, "{layout:?}");
         guest.tables(1024, |_| (DATA, 4));
-        assert!(guest.device().take(&mut burst, 4).is_ok(), "{layout:?}");
+        assert!(guest.device().pop(&mut burst, 4).is_ok(), "{layout:?}");
         guest.tables(1025, |_| (DATA, 4));
-        assert_eq!(rule(guest.device().take(&mut burst, 4)), Malformed::IndirectTableSize, "{layout:?}");
+        assert_eq!(rule(guest.device().pop(&mut burst, 4)), Malformed::IndirectTableSize, "{layout:?}");
     }
 }
 
@@ -149,11 +149,11 @@ fn a_chain_has_at_most_2048_pieces() {
         let guest = Guest::new(layout, 64);
         guest.tables(1024, |_| (DATA, 4096 * PAGES as u32));
         let mut burst = Burst::new(32);
-        assert_eq!(rule(guest.device().take(&mut burst, 32)), Malformed::TooManyPieces, "{layout:?}");
+        assert_eq!(rule(guest.device().pop(&mut burst, 32)), Malformed::TooManyPieces, "{layout:?}");
         // What drivers do with memory in many regions is served: 64 KiB in as many as there are.
         guest.tables(1, |_| (DATA + 100, 0x1_0000));
         let mut device = guest.device();
-        assert_eq!(device.take(&mut burst, 32), Ok(32), "{layout:?}");
+        assert_eq!(device.pop(&mut burst, 32), Ok(32), "{layout:?}");
         assert_eq!(burst.chain(0).readable().len(), 17);
     }
 }
@@ -174,13 +174,13 @@ fn a_call_ends_early_where_chains_are_much_work() {
             let (mut taken, mut calls) = (0, 0);
             while taken < 256 {
                 let before = burst.work();
-                let now = device.take(&mut burst, 256).unwrap();
+                let now = device.pop(&mut burst, 256).unwrap();
                 assert!(now > 0, "at least one");
                 let work = burst.work() - before;
                 assert!(work < 2 * 4096, "{layout:?}: {work} of work in one call, {now} chains");
-                assert!(burst.lent().len() < 2 * 4096, "{layout:?}: {} pieces", burst.lent().len());
+                assert!(burst.arena().len() < 2 * 4096, "{layout:?}: {} pieces", burst.arena().len());
                 assert_eq!(usize::from(burst.chain(0).id()), taken);
-                device.complete_all(&mut burst);
+                device.add_used_all(&mut burst);
                 (taken, calls) = (taken + now, calls + 1);
             }
             println!("{layout:?}: 256 chains in {calls} calls");
@@ -196,6 +196,6 @@ fn ordinary_long_chains_come_all_at_once() {
         let guest = Guest::new(layout, 64);
         guest.tables(18, |i| (DATA + 4096 * u64::from(i), 4096));
         let mut burst = Burst::new(64);
-        assert_eq!(guest.device().take(&mut burst, 64), Ok(64), "{layout:?}");
+        assert_eq!(guest.device().pop(&mut burst, 64), Ok(64), "{layout:?}");
     }
 }

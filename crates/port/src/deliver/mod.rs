@@ -3,19 +3,18 @@
 //! A sink asks [`GsoOutput::of`] what a frame becomes for its receiver (usually itself; several frames if it
 //! has to be segmented), finds room for each, and lets [`GsoOutput::write`] copy. Sums are made in the course of
 //! that copy.
-mod manner;
+mod plain;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use memory::{SharedSlice, copy_between, copy_between_summed, read_between};
+use memory::{SgList, SharedSlice};
 use virtio::net::segment::{self, Headers, MAX_HEAD_BYTES, Plan, SumOf};
 use virtio::net::{
     Accepts, Delivery, FinishChecksum, HeaderLayout, NetHeader, Offload, PartialChecksum, checksum,
 };
 
-use crate::frame::SHORTEST_FRAME_BYTES;
 use crate::{DropReason, Frame, SNAPSHOT_BYTES};
-pub(crate) use manner::{Cached, Choice, Manner};
+pub(crate) use plain::{write_front, write_plain};
 
 /// The sender's slices times segments, of a frame that is segmented: each segment's start is searched among the
 /// slices from the first on. A frame of 64 KiB in 18 pages may have all the segments that
@@ -160,7 +159,7 @@ fn extended_snapshot<'s>(
     into[..known].copy_from_slice(&frame.snapshot()[..known]);
     if bytes > known {
         let (slices, skip) = frame.slices();
-        read_between(slices.iter().copied(), skip + known, &mut into[known..]);
+        SgList::new(slices).skip(skip + known).read(&mut into[known..]);
     }
     Ok(into)
 }
@@ -176,8 +175,9 @@ fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usiz
             first.slice(header.len(), snapshot.len()).write(snapshot);
         }
         _ => {
-            let at = write_between(header, to, 0);
-            write_between(snapshot, to, at);
+            let to = SgList::new(to);
+            to.write(header);
+            to.skip(header.len()).write(snapshot);
         }
     }
     let rest = frame.len_bytes() - snapshot.len();
@@ -189,7 +189,7 @@ fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usiz
     if let ([from_piece], [to_piece]) = (slices, to) {
         return front + from_piece.slice(from, rest).copy_to(to_piece.slice(at, rest));
     }
-    front + copy_between(slices.iter().copied(), from, to.iter().copied(), at, rest)
+    front + SgList::new(slices).skip(from).copy_to(SgList::new(to).skip(at), rest)
 }
 
 /// The rest first, for its sum goes into the headers.
@@ -205,89 +205,16 @@ fn write_summed(
     let front = layout.bytes() + rest.start as usize;
     let (slices, skip) = frame.slices();
     let from = skip + rest.start as usize;
-    let (from_slices, to_slices) = (slices.iter().copied(), to.iter().copied());
-    let summed = copy_between_summed(from_slices, from, to_slices, front, rest.len());
+    let to = SgList::new(to);
+    let summed = SgList::new(slices).skip(from).copy_summed_to(to.skip(front), rest.len());
     let mut finished = Scratch::default();
     let finished = &mut finished.0[..headers.len()];
     finished.copy_from_slice(headers);
     finish.finish(finished, summed.sum);
     let header = NetHeader { num_buffers: buffers, ..NetHeader::default() };
-    write_between(&header.to_bytes()[..layout.bytes()], to, 0);
-    write_between(finished, to, layout.bytes());
+    to.write(&header.to_bytes()[..layout.bytes()]);
+    to.skip(layout.bytes()).write(finished);
     front + summed.bytes
-}
-
-/// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
-/// header included; `None`, and nothing is written, where it is another case.
-#[inline(always)]
-pub(crate) fn write_plain(
-    manner: impl Manner,
-    frame: &Frame<'_>,
-    to: SharedSlice<'_>,
-    layout: HeaderLayout,
-    buffers: u16,
-) -> Option<usize> {
-    let bytes = write_front(manner, frame, to, layout, buffers)?;
-    let (front, len) = (layout.bytes() + SNAPSHOT_BYTES, frame.len_bytes());
-    if len > SNAPSHOT_BYTES {
-        let to = to.slice(front, len - SNAPSHOT_BYTES);
-        let (slices, skip) = frame.slices();
-        match slices {
-            [slice] => manner.copy(slice.slice(skip + SNAPSHOT_BYTES, to.len_bytes()), to),
-            _ => copy_slices(slices, skip + SNAPSHOT_BYTES, to),
-        };
-    }
-    Some(bytes)
-}
-
-#[inline(never)] // the loop around it keeps its registers for frames of one slice
-fn copy_slices(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
-    copy_between(slices.iter().copied(), from, [to], 0, to.len_bytes())
-}
-
-/// As [`write_plain`] but for the bytes behind the snapshot, which are left as they stand in the buffer.
-#[inline(always)]
-pub(crate) fn write_front(
-    manner: impl Manner,
-    frame: &Frame<'_>,
-    to: SharedSlice<'_>,
-    layout: HeaderLayout,
-    buffers: u16,
-) -> Option<usize> {
-    let (header_bytes, len) = (layout.bytes(), frame.len_bytes());
-    let bytes = header_bytes + len;
-    if to.len_bytes() < bytes || !frame.is_simple() {
-        return None;
-    }
-    let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
-    match layout {
-        HeaderLayout::Full => write_if_other(to, &header),
-        HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
-    };
-    if len >= SNAPSHOT_BYTES {
-        manner.write(frame.full_snapshot(), to, header_bytes);
-    } else if let Some(shortest) = frame.full_snapshot().first_chunk::<SHORTEST_FRAME_BYTES>()
-        && len == SHORTEST_FRAME_BYTES
-    {
-        to.write_array(header_bytes, shortest);
-    } else {
-        to.slice(header_bytes, len).write(frame.snapshot());
-    }
-    Some(bytes)
-}
-
-/// Writes a header at the start of a buffer unless it stands there: often it has a cache line of its own,
-/// which then need not travel between the cores. A peer that changes it at this moment changes its own.
-#[inline(always)]
-fn write_if_other<const N: usize>(to: SharedSlice<'_>, header: &[u8; N]) {
-    if !to.begins_with(header) {
-        write_header(to, *header);
-    }
-}
-
-#[cold]
-fn write_header<const N: usize>(to: SharedSlice<'_>, header: [u8; N]) {
-    to.write_array(0, &header);
 }
 
 /// Where a segment goes.
@@ -309,14 +236,15 @@ fn write_segment(
     let Some(segment) = plan.write(index, &mut headers) else { return 0 };
     let front = layout.bytes() + segment.header_bytes;
     let (slices, skip) = frame.slices();
-    let (from, len) = (skip + segment.payload.start as usize, segment.payload.len());
+    let (payload, len) =
+        (SgList::new(slices).skip(skip + segment.payload.start as usize), segment.payload.len());
+    let to = SgList::new(to);
     // A payload that begins within the snapshot is read anew: no decision was made on it.
     let offload = if partial { headers.leave_partial() } else { None };
     let copied = match offload {
-        Some(_) => copy_between(slices.iter().copied(), from, to.iter().copied(), front, len),
+        Some(_) => payload.copy_to(to.skip(front), len),
         None => {
-            let (from_slices, to_slices) = (slices.iter().copied(), to.iter().copied());
-            let summed = copy_between_summed(from_slices, from, to_slices, front, len);
+            let summed = payload.copy_summed_to(to.skip(front), len);
             match plan.sum_of() {
                 SumOf::Frame if index == 0 => headers.finish(whole_sum(frame, plan)),
                 _ => headers.finish(summed.sum),
@@ -325,8 +253,8 @@ fn write_segment(
         }
     };
     let header = NetHeader { num_buffers: buffers, ..offload.unwrap_or(Offload::NONE).header() };
-    write_between(&header.to_bytes()[..layout.bytes()], to, 0);
-    write_between(headers.bytes(), to, layout.bytes());
+    to.write(&header.to_bytes()[..layout.bytes()]);
+    to.skip(layout.bytes()).write(headers.bytes());
     front + copied
 }
 
@@ -340,7 +268,7 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
     let mut bytes = [0; 2048];
     while at < end {
         let len = bytes.len().min(end - at);
-        let read = read_between(slices.iter().copied(), skip + at, &mut bytes[..len]);
+        let read = SgList::new(slices).skip(skip + at).read(&mut bytes[..len]);
         if read == 0 {
             break;
         }
@@ -349,20 +277,6 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
         done += read;
     }
     sum
-}
-
-/// Copies bytes of our own to a list of slices, `offset` bytes in; returns where they end.
-fn write_between(from: &[u8], to: &[SharedSlice<'_>], offset: usize) -> usize {
-    let (mut skip, mut at) = (offset, 0);
-    for slice in to {
-        let rest = slice.slice(skip, usize::MAX);
-        skip -= slice.len_bytes() - rest.len_bytes();
-        at += rest.write(&from[at..]);
-        if at == from.len() {
-            break;
-        }
-    }
-    offset + at
 }
 
 #[cfg(test)]

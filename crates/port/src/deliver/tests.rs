@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use memory::{Access, AddressSpace, Mapping, Region, SharedSlice, Stream, Translator, sealed_memfd};
+use memory::{Access, AddressSpace, Mapping, NonTemporal, Region, SharedSlice, Translator, sealed_memfd};
 use proptest::prelude::*;
 use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
-use super::{Cached, GsoOutput, Manner, Scratch, write_plain};
+use super::{GsoOutput, Scratch, write_plain};
+use crate::cache_policy::{Stores, Temporal};
 use crate::{DropReason, FrameBatch};
 
 const AREA: u64 = 1 << 18;
@@ -29,7 +30,7 @@ fn batch_of(header: NetHeader, frame: &[u8], splits: &[usize]) -> Result<FrameBa
     let mut translator = Translator::new(Arc::new(space));
     let mut batch = FrameBatch::of_memory(1);
     for (place, len) in places {
-        translator.lend(batch.arena_mut().unwrap()).push(place, len, Access::Read).unwrap();
+        translator.builder(batch.arena_mut().unwrap()).push(place, len, Access::Read).unwrap();
     }
     batch.push(0, HeaderLayout::Full)?;
     Ok(batch)
@@ -217,14 +218,14 @@ fn a_verified_checksum_is_told_only_to_who_asked_for_it() {
 /// nothing else is written, for what lies behind it in the snapshot is another guest's.
 #[test]
 fn plain_frames_are_written_to_their_last_byte_and_no_further() {
-    plain_frames_are_written_whole(Cached);
-    match Stream::detect() {
-        Some(stream) => plain_frames_are_written_whole(stream),
-        None => println!("this processor has no stores that go past the caches: one manner only"),
+    plain_frames_are_written_whole(Temporal);
+    match NonTemporal::detect() {
+        Some(non_temporal) => plain_frames_are_written_whole(non_temporal),
+        None => println!("this processor has no stores that go past the caches: one kind only"),
     }
 }
 
-fn plain_frames_are_written_whole(manner: impl Manner) {
+fn plain_frames_are_written_whole(stores: impl Stores) {
     for layout in [HeaderLayout::Full, HeaderLayout::Legacy] {
         for len in (14..=140).chain([1514, 9014]) {
             let frame: Vec<u8> = (0..len).map(|i| (i * 7) as u8 | 1).collect();
@@ -241,11 +242,11 @@ fn plain_frames_are_written_whole(manner: impl Manner) {
                 all.write(&got);
                 let room = frame_at + len + spare;
                 let small = all.slice(0, room - spare - 1);
-                assert_eq!(write_plain(manner, &batch.frame(0), small, layout, 1), None);
+                assert_eq!(write_plain(stores, &batch.frame(0), small, layout, 1), None);
                 all.read(&mut got);
                 assert!(got.iter().all(|byte| *byte == 0xee), "no room, and nothing is written");
-                let written = write_plain(manner, &batch.frame(0), all.slice(0, room), layout, 1);
-                manner.finish();
+                let written = write_plain(stores, &batch.frame(0), all.slice(0, room), layout, 1);
+                stores.finish();
                 assert_eq!(written, Some(frame_at + len));
                 all.read(&mut got);
                 let expected = NetHeader { num_buffers: 1, ..NetHeader::default() }.to_bytes();
@@ -265,7 +266,7 @@ fn frames_with_something_to_be_done_are_not_plain() {
     let room = SharedSlice::of_mapping(&mapping);
     let (header, frame) = tcp(false, &[7; 100]);
     let partial = batch_of(header, &frame, &[]).unwrap();
-    assert_eq!(write_plain(Cached, &partial.frame(0), room, HeaderLayout::Full, 1), None);
+    assert_eq!(write_plain(Temporal, &partial.frame(0), room, HeaderLayout::Full, 1), None);
     let in_pieces = batch_of(header, &frame, &[80]).unwrap();
-    assert_eq!(write_plain(Cached, &in_pieces.frame(0), room, HeaderLayout::Full, 1), None);
+    assert_eq!(write_plain(Temporal, &in_pieces.frame(0), room, HeaderLayout::Full, 1), None);
 }

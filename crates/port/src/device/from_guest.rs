@@ -1,10 +1,13 @@
 //! What a guest sends: the device half of a transmitq.
+mod settings;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use virtio::net::HeaderLayout;
-use virtqueue::{Burst, DeviceQueue, TakeError};
+use virtqueue::{DeviceQueue, PopError};
 
+use crate::cache_policy::{CachePolicy, DemotionTuner};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
 
@@ -16,7 +19,9 @@ pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
     layout: HeaderLayout,
     batch: FrameBatch,
-    /// Chains are taken that are not given back yet.
+    cache_policy: CachePolicy,
+    demotion_tuner: DemotionTuner,
+    /// Chains are popped that are not given back yet.
     needs_release: bool,
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
@@ -42,10 +47,12 @@ impl FromGuest {
     ) -> Self {
         queue.disable_kicks();
         let batch = FrameBatch::of_queue(MAX_BURST);
+        let cache_policy = CachePolicy::Auto;
         FromGuest {
-            queue,
             layout,
             batch,
+            cache_policy,
+            demotion_tuner: cache_policy.demotion_tuner(&*queue),
             needs_release: false,
             enabled,
             stopped: false,
@@ -54,53 +61,23 @@ impl FromGuest {
             kick,
             call,
             counters,
+            queue,
         }
     }
 
-    /// Lets frames go on, or consumes them without passing data on (vhost-user text, "Ring states").
-    pub fn set_enabled(&mut self, enabled: bool) {
-        self.enabled = enabled;
-    }
-
-    /// Listens to the driver so from now on.
-    pub fn set_kick(&mut self, kick: Option<EventFd>) {
-        self.kick = kick;
-    }
-
-    /// Notifies the driver so from now on.
-    pub fn set_call(&mut self, call: Option<EventFd>) {
-        self.call = call;
-    }
-
-    /// The queue, to ask where it stands and to set its log.
-    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
-        &mut *self.queue
-    }
-
-    /// Where to read later where the queue has stopped by itself.
-    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
-        &self.stopped_at
-    }
-
-    /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What
-    /// was received has been released.
-    pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
-        queue.disable_kicks();
-        self.queue = queue;
-        self.batch.clear();
-        self.needs_release = false;
-        self.batch.burst_mut().map(Burst::release);
-    }
-
-    /// Takes chains to the batch's burst; returns how many.
-    #[inline(always)]
-    fn take(&mut self, max: usize) -> Result<usize, QueueError> {
+    /// Pops chains to the batch's burst; returns how many.
+    #[inline(never)] // the loop over the chains keeps its registers
+    fn pop(&mut self, max: usize) -> Result<usize, QueueError> {
         let Some(burst) = self.batch.burst_mut() else { return Ok(0) };
-        match self.queue.take(burst, max) {
-            Ok(count) => Ok(count),
+        match self.queue.pop(burst, max) {
+            Ok(count) => {
+                self.demotion_tuner.polled(count);
+                burst.set_descriptor_demotion(self.demotion_tuner.descriptors());
+                Ok(count)
+            }
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
-            Err(TakeError::Miss { .. }) => Ok(0),
-            Err(TakeError::Malformed(error)) => {
+            Err(PopError::Miss { .. }) => Ok(0),
+            Err(PopError::Malformed(error)) => {
                 self.stopped = true;
                 self.stopped_at.set(self.queue.position());
                 Err(error.into())
@@ -118,7 +95,7 @@ impl FromGuest {
         // Chains that a predecessor had in flight cannot go back; there are no more than one burst of them.
         while let Some(burst) = self.batch.burst_mut()
             && from < burst.len()
-            && self.queue.put_back(burst, from) == 0
+            && self.queue.rewind(burst, from) == 0
         {
             let counters = &self.counters;
             let pushed = self.batch.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
@@ -137,19 +114,19 @@ impl Source for FromGuest {
         if self.stopped {
             return Ok(&self.batch);
         }
-        let taken = self.take(max)?;
-        if taken == 0 {
+        let popped = self.pop(max)?;
+        if popped == 0 {
             return Ok(&self.batch);
         }
         self.needs_release = true;
         if !self.enabled {
-            self.counters.dropped(DropReason::Disabled, taken as u64);
+            self.counters.dropped(DropReason::Disabled, popped as u64);
             return Ok(&self.batch);
         }
         let counters = &self.counters;
         let pushed = self.batch.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
         let mut bytes = pushed.bytes;
-        if pushed.end < taken {
+        if pushed.end < popped {
             bytes += self.leave_rest(pushed.end);
         }
         self.counters.passed(self.batch.len() as u64, bytes);
@@ -172,20 +149,20 @@ impl Source for FromGuest {
         self.needs_release = false;
         let Some(burst) = self.batch.burst_mut() else { return };
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
-        self.queue.complete_all(burst);
+        self.queue.add_used_all(burst);
         if let Some(call) = &self.call
             && self.queue.needs_call()
         {
             call.notify();
             self.counters.notified();
         }
-        // Behind the barrier that the look for a driver that waits takes: it would wait for all of these.
-        if let Some(flush) = self.queue.flush()
+        // Demote lines after the barrier in `needs_call`: it would wait for all of them.
+        if let Some(demotion) = self.demotion_tuner.frames()
             && let Some(burst) = self.batch.burst_mut()
         {
             // Only where the frame begins: its addresses are written anew for each frame, but not always what
             // follows, and net headers mostly stay as they are.
-            burst.flush(flush, self.layout.bytes());
+            burst.demote_readable(demotion, self.layout.bytes());
         }
     }
 

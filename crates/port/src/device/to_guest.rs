@@ -1,12 +1,15 @@
 //! What a guest receives: the device half of a receiveq.
+mod merged;
+mod settings;
+
 use std::sync::Arc;
 
-use memory::Stream;
 use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
-use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
+use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 
-use crate::deliver::{Cached, Choice, GsoOutput, Manner, Scratch, write_plain};
+use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
+use crate::deliver::{GsoOutput, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
 
@@ -42,7 +45,7 @@ pub struct ToGuestOptions {
 pub struct ToGuest {
     queue: Box<dyn DeviceQueue>,
     options: ToGuestOptions,
-    /// Empty between two calls, but for what was taken to see how much room there is.
+    /// Empty between two calls, but for what was popped to see how much room there is.
     burst: Burst,
     /// First chain of the burst that has no frame yet.
     next: usize,
@@ -56,7 +59,9 @@ pub struct ToGuest {
     stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
-    choice: Choice,
+    cache_policy: CachePolicy,
+    copy_tuner: CopyTuner,
+    demotion_tuner: DemotionTuner,
     call: Option<EventFd>,
     counters: Arc<QueueCounters>,
 }
@@ -73,8 +78,8 @@ impl ToGuest {
         // Nobody ever waits for a receiver's buffers.
         queue.disable_kicks();
         let burst = Burst::new(MAX_CHAINS);
+        let cache_policy = CachePolicy::Auto;
         ToGuest {
-            queue,
             options,
             burst,
             next: 0,
@@ -85,58 +90,13 @@ impl ToGuest {
             stopped_at: Arc::default(),
             enabled,
             filter: None,
-            choice: Choice::new(),
+            cache_policy,
+            copy_tuner: cache_policy.copy_tuner(),
+            demotion_tuner: cache_policy.demotion_tuner(&*queue),
             call,
             counters,
+            queue,
         }
-    }
-
-    /// Lets frames go in, or drops them all.
-    pub fn set_enabled(&mut self, enabled: bool) {
-        self.enabled = enabled;
-    }
-
-    /// Notifies the driver so from now on.
-    pub fn set_call(&mut self, call: Option<EventFd>) {
-        self.call = call;
-    }
-
-    /// Changes the longest frame.
-    pub fn set_max_frame_bytes(&mut self, max: Option<u32>) {
-        self.options.max_frame_bytes = max;
-    }
-
-    /// Changes which frames go in; `None` lets all in.
-    pub fn set_filter(&mut self, filter: Option<Box<ReceiveFilter>>) {
-        self.filter = filter;
-    }
-
-    /// Changes which offloads go in as they are.
-    pub fn set_accepts(&mut self, accepts: Accepts) {
-        self.options.accepts = accepts;
-    }
-
-    /// The queue, to ask where it stands and to set its log.
-    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
-        self.give_back();
-        &mut *self.queue
-    }
-
-    /// Where to read later where the queue has stopped by itself.
-    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
-        &self.stopped_at
-    }
-
-    /// Goes on with another device half of the same ring, and lets go of the memory of the old one.
-    pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
-        queue.disable_kicks();
-        self.queue = queue;
-        self.burst.release();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn set_choice(&mut self, choice: Choice) {
-        self.choice = choice;
     }
 
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
@@ -146,27 +106,27 @@ impl ToGuest {
         if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
-        match self.choice.stream() {
-            None => self.fill_plain(Cached, batch, which, tally),
-            Some(stream) => self.stream_plain(stream, batch, which, tally),
+        match self.copy_tuner.policy() {
+            CopyPolicy::Temporal => self.fill_plain(Temporal, batch, which, tally),
+            CopyPolicy::NonTemporal(stores) => self.fill_non_temporal(stores, batch, which, tally),
         }
     }
 
-    #[inline(never)] // the way of nearly all frames is not to be longer for it
-    fn stream_plain(
+    #[inline(never)] // the code for nearly all frames is not to be longer for it
+    fn fill_non_temporal(
         &mut self,
-        stream: Stream,
+        stores: impl Stores,
         batch: &FrameBatch,
         which: &[u16],
         tally: &mut Tally,
     ) -> usize {
-        self.fill_plain(stream, batch, which, tally)
+        self.fill_plain(stores, batch, which, tally)
     }
 
     #[inline(always)]
     fn fill_plain(
         &mut self,
-        manner: impl Manner,
+        stores: impl Stores,
         batch: &FrameBatch,
         which: &[u16],
         tally: &mut Tally,
@@ -177,11 +137,11 @@ impl ToGuest {
         let mut bytes = 0;
         let delivered = self.burst.fill_singles(self.next, |to| {
             let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
-            let written = write_plain(manner, &frame, to, layout, 1)?;
+            let written = write_plain(stores, &frame, to, layout, 1)?;
             bytes += written;
             Some(written as u32)
         });
-        manner.finish();
+        stores.finish();
         self.next += delivered;
         tally.frames += delivered as u64;
         tally.bytes += (bytes - delivered * layout.bytes()) as u64;
@@ -237,7 +197,7 @@ impl ToGuest {
         let last = self.burst.chain(self.next - 1);
         let start = self.burst.chain(first).readable_range().1;
         let end = last.readable_range().1 + last.writable().len() as u32;
-        let slices = self.burst.lent().slices(start..end);
+        let slices = self.burst.arena().slices(start..end);
         let mut left = output.write(index, slices, layout, chains as u16) as u32;
         for chain in first..self.next {
             let here = left.min(self.burst.chain(chain).writable_bytes());
@@ -251,7 +211,7 @@ impl ToGuest {
     fn room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
         loop {
             if self.next == self.burst.len() {
-                self.take_more(wanted)?;
+                self.pop_more(wanted)?;
             }
             let chain = self.burst.chain(self.next);
             if !self.usable(chain) {
@@ -268,38 +228,6 @@ impl ToGuest {
         }
     }
 
-    /// The same where one chain does not suffice.
-    fn merged_room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
-        let (mut chains, mut have) = (0, 0);
-        while have < bytes {
-            let at = self.next + chains;
-            if at == self.burst.len() {
-                if chains == self.burst.capacity() {
-                    return Err(DropReason::NoBufferLargeEnough);
-                }
-                // All chains tend to be of the same size.
-                let missing = (bytes - have) * chains / have.max(1);
-                self.take_more(missing + wanted)?;
-                if self.next + chains != at {
-                    // What was full is given back, and what was gathered so far must be taken again.
-                    (chains, have) = (0, 0);
-                    continue;
-                }
-            }
-            let chain = self.burst.chain(at);
-            if !self.usable(chain) {
-                // A frame lies in chains one after the other (VIRTIO 1.3 §5.1.6.4): it cannot go on
-                // behind this one, nor begin before it.
-                self.pass_over(chains + 1)?;
-                (chains, have) = (0, 0);
-                continue;
-            }
-            have += chain.writable_bytes() as usize;
-            chains += 1;
-        }
-        Ok(chains)
-    }
-
     /// Whether a frame can begin in this chain: §5.1.6.3.1 wants writable buffers that hold the header.
     #[inline(always)]
     fn usable(&self, chain: ChainRef<'_>) -> bool {
@@ -307,22 +235,17 @@ impl ToGuest {
         first == first_writable && chain.writable_bytes() as usize >= self.options.layout.bytes()
     }
 
-    /// Leaves chains unwritten; they go back to the driver with the others.
-    #[cold]
-    fn pass_over(&mut self, chains: usize) -> Result<(), DropReason> {
-        self.next += chains;
-        self.unusable += chains;
-        if self.unusable > MAX_CHAINS {
-            // A driver could post such chains as fast as they are given back.
-            self.dry = Some(DropReason::NoBufferLargeEnough);
-            return Err(DropReason::NoBufferLargeEnough);
-        }
-        Ok(())
+    #[inline]
+    fn pop(&mut self, max: usize) -> Result<usize, PopError> {
+        let popped = self.queue.pop(&mut self.burst, max)?;
+        self.demotion_tuner.polled(popped);
+        self.burst.set_descriptor_demotion(self.demotion_tuner.descriptors());
+        Ok(popped)
     }
 
-    /// Takes about so many chains more. Where the burst is full, those with frames are completed first and
-    /// those without are put back and taken again: then `next` is 0.
-    fn take_more(&mut self, chains: usize) -> Result<(), DropReason> {
+    /// Pops about so many chains more. Where the burst is full, those with frames are given back first, and those
+    /// without are rewound and popped again: then `next` is 0.
+    fn pop_more(&mut self, chains: usize) -> Result<(), DropReason> {
         if let Some(reason) = self.dry {
             return Err(reason);
         }
@@ -333,12 +256,12 @@ impl ToGuest {
         if self.burst.len() == self.burst.capacity() {
             self.give_back();
         }
-        let error = match self.queue.take(&mut self.burst, chains.max(1)) {
+        let error = match self.pop(chains.max(1)) {
             Ok(0) => DropReason::ReceiverFull,
             Ok(_) => return Ok(()),
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
-            Err(TakeError::Miss { .. }) => DropReason::ReceiverFull,
-            Err(TakeError::Malformed(error)) => {
+            Err(PopError::Miss { .. }) => DropReason::ReceiverFull,
+            Err(PopError::Malformed(error)) => {
                 self.broken = Some(error);
                 DropReason::MalformedRing
             }
@@ -347,14 +270,14 @@ impl ToGuest {
         Err(error)
     }
 
-    /// Completes the chains before `next` and puts the others back.
+    /// Gives the chains before `next` back as used and rewinds the others.
     #[inline(always)]
     fn give_back(&mut self) {
-        self.queue.complete(&mut self.burst, 0..self.next);
+        self.queue.add_used(&mut self.burst, 0..self.next);
         if self.next < self.burst.len() {
-            self.queue.put_back(&mut self.burst, self.next);
+            self.queue.rewind(&mut self.burst, self.next);
             // Nothing is lost if that is refused: the driver gets them unwritten.
-            self.queue.complete_all(&mut self.burst);
+            self.queue.add_used_all(&mut self.burst);
         }
         self.burst.clear();
         self.next = 0;
@@ -377,7 +300,7 @@ impl Sink for ToGuest {
             return Ok(());
         }
         (self.dry, self.unusable, self.work_before) = (None, 0, self.burst.work());
-        let compared = self.choice.begin();
+        let compared = self.copy_tuner.begin();
         let mut tally = Tally::default();
         let mut left = which;
         loop {
@@ -391,7 +314,7 @@ impl Sink for ToGuest {
         self.counters.passed(tally.frames, tally.bytes);
         let call = self.call.as_ref().filter(|_| self.queue.needs_call());
         if let Some(begun) = compared {
-            self.choice.end(begun, tally.frames, tally.bytes);
+            self.copy_tuner.end(begun, tally.frames, tally.bytes);
         }
         if let Some(call) = call {
             call.notify();
@@ -409,7 +332,7 @@ impl Sink for ToGuest {
         }
         let missing = ROOM_LOOKED_FOR.saturating_sub(self.burst.len());
         if missing > 0
-            && let Err(TakeError::Malformed(_)) = self.queue.take(&mut self.burst, missing)
+            && let Err(PopError::Malformed(_)) = self.pop(missing)
         {
             // `accept` finds the error again, and says so.
             return usize::MAX;

@@ -87,7 +87,7 @@ impl Receive {
     fn push_singles(&mut self, max: usize) {
         let Some(arena) = self.batch.arena_mut() else { return };
         let from = arena.len();
-        let mut builder = self.translator.lend(arena);
+        let mut builder = self.translator.builder(arena);
         for &Used { cookie, written } in self.used[self.next..].iter().take(max) {
             let index = cookie as u16;
             let slice = self.buffers.slice(index);
@@ -161,7 +161,7 @@ impl Receive {
         let buffer = posted(&self.buffers, cookie as u16);
         if let Some(arena) = self.batch.arena_mut() {
             // Our own memory, and the ring has checked the length: there is nothing to go wrong.
-            let _ = self.translator.lend(arena).push(buffer.address, written, Access::Read);
+            let _ = self.translator.builder(arena).push(buffer.address, written, Access::Read);
         }
         self.to_post.push(buffer);
     }

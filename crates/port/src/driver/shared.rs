@@ -8,7 +8,7 @@ use std::sync::Arc;
 use memory::{Address, AddressSpace, Backing, Mapping, PeerMemory, Region, SharedSlice};
 use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use virtio::net::HeaderLayout;
-use virtqueue::{ActivateError, DriverQueue, Layout, Position, QueueConfig, RingFeatures};
+use virtqueue::{ActivateError, DriverQueue, Position, QueueConfig, RingFeatures, RingLayout};
 
 /// Where the memory begins, in guest addresses and in user addresses alike: one name for every byte. Not 0,
 /// which some back-ends take for "no address".
@@ -55,7 +55,7 @@ impl Pages {
 /// What one queue needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueShape {
-    pub layout: Layout,
+    pub layout: RingLayout,
     /// Descriptors.
     pub size: u16,
     pub buffers: u16,
@@ -92,8 +92,8 @@ impl QueueShape {
     fn ring_bytes(&self) -> [u64; 3] {
         let size = u64::from(self.size);
         match self.layout {
-            Layout::Split => [16 * size, 6 + 2 * size, 6 + 8 * size],
-            Layout::Packed => [16 * size, 4, 4],
+            RingLayout::Split => [16 * size, 6 + 2 * size, 6 + 8 * size],
+            RingLayout::Packed => [16 * size, 4, 4],
         }
     }
 
@@ -259,13 +259,14 @@ impl Buffers {
 mod tests {
     use super::*;
 
-    fn shape(layout: Layout) -> QueueShape {
+    fn shape(layout: RingLayout) -> QueueShape {
         QueueShape { layout, size: 256, buffers: 300, buffer_bytes: 2048, table_entries: 33 }
     }
 
     #[test]
     fn no_two_parts_share_a_byte_and_all_lie_inside() {
-        let memory = DriverMemory::new(Pages::Small, &[shape(Layout::Split), shape(Layout::Packed)]).unwrap();
+        let memory =
+            DriverMemory::new(Pages::Small, &[shape(RingLayout::Split), shape(RingLayout::Packed)]).unwrap();
         let (base, bytes) = memory.range();
         let mut parts = Vec::new();
         for queue in 0..2 {
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn one_name_for_every_byte() {
-        let memory = DriverMemory::new(Pages::Small, &[shape(Layout::Packed)]).unwrap();
+        let memory = DriverMemory::new(Pages::Small, &[shape(RingLayout::Packed)]).unwrap();
         let buffers = memory.buffers(0);
         let last = buffers.address(buffers.count() - 1);
         assert_eq!(memory.space().guest_address(Address::User(last)), Some(last));
@@ -319,7 +320,7 @@ mod tests {
     /// Whether the pool holds pages or not, the process lives and hears the reason.
     #[test]
     fn huge_pages_that_are_not_there_are_an_error() {
-        match DriverMemory::new(Pages::Huge2M, &[shape(Layout::Packed)]) {
+        match DriverMemory::new(Pages::Huge2M, &[shape(RingLayout::Packed)]) {
             Ok(memory) => assert_eq!(memory.range().1 % (2 << 20), 0),
             Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
         }

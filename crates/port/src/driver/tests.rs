@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use memory::{Access, AddressSpace, Region, SharedSlice, Translator, sealed_memfd};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
-use virtqueue::{Burst, DeviceOptions, DeviceQueue, Layout, RingFeatures};
+use virtqueue::{Burst, DeviceOptions, DeviceQueue, RingFeatures, RingLayout};
 
 use super::*;
-use crate::deliver::Choice;
+use crate::cache_policy::CopyTuner;
 use crate::device::{ToGuest, ToGuestOptions};
 use crate::event_fd::EventFd;
 use crate::{
@@ -23,7 +23,7 @@ fn every_feature() -> impl Iterator<Item = RingFeatures> {
         event_idx: bits & 1 != 0,
         indirect: bits & 2 != 0,
         in_order: bits & 4 != 0,
-        ..RingFeatures::plain(if bits & 8 != 0 { Layout::Packed } else { Layout::Split })
+        ..RingFeatures::plain(if bits & 8 != 0 { RingLayout::Packed } else { RingLayout::Split })
     })
 }
 
@@ -76,26 +76,26 @@ impl Rig {
     /// The device reads everything that was sent, header included.
     fn sent(&mut self) -> Vec<Vec<u8>> {
         let mut burst = Burst::new(64);
-        self.takes.take(&mut burst, 64).unwrap();
+        self.takes.pop(&mut burst, 64).unwrap();
         let read = |chain: virtqueue::ChainRef<'_>| {
             let mut bytes = vec![0; chain.readable_bytes() as usize];
             chain.read(0, &mut bytes);
             bytes
         };
         let frames = burst.chains().map(read).collect();
-        self.takes.complete_all(&mut burst);
+        self.takes.add_used_all(&mut burst);
         frames
     }
 
     /// The device fills one buffer with each of these and uses them together.
     fn fill(&mut self, buffers: &[Vec<u8>]) {
         let mut burst = Burst::new(64);
-        assert_eq!(self.fills.take(&mut burst, buffers.len()).unwrap(), buffers.len(), "posted buffers");
+        assert_eq!(self.fills.pop(&mut burst, buffers.len()).unwrap(), buffers.len(), "posted buffers");
         for (i, bytes) in buffers.iter().enumerate() {
             assert_eq!(burst.chain(i).write(0, bytes), bytes.len());
             burst.set_written(i, bytes.len() as u32);
         }
-        self.fills.complete_all(&mut burst);
+        self.fills.add_used_all(&mut burst);
     }
 
     /// The frames of one burst.
@@ -124,11 +124,8 @@ fn bytes_of(frame: crate::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.snapshot().to_vec();
     bytes.resize(frame.len_bytes(), 0);
     let (slices, skip) = frame.slices();
-    memory::read_between(
-        slices.iter().copied(),
-        skip + SNAPSHOT_BYTES,
-        bytes.get_mut(SNAPSHOT_BYTES..).unwrap_or_default(),
-    );
+    let rest = bytes.get_mut(SNAPSHOT_BYTES..).unwrap_or_default();
+    memory::SgList::new(slices).skip(skip + SNAPSHOT_BYTES).read(rest);
     bytes
 }
 
@@ -166,7 +163,7 @@ fn filled(mut batch: FrameBatch, frames: &[Vec<u8>]) -> FrameBatch {
         memory.slice(at + 12, frame.len()).write(frame);
         let arena = batch.arena_mut().unwrap();
         let first = arena.len();
-        translator.lend(arena).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
+        translator.builder(arena).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
         batch.push(first, HeaderLayout::Full).unwrap();
     }
     batch
@@ -198,13 +195,13 @@ fn frames_of_one_buffer_and_of_several_reach_the_device_in_order() {
     }
 }
 
-/// A device of ours writes past the caches, through them, and in both manners when it compares them: no driver
-/// sees a difference.
+/// A device of ours copies by temporal and by non-temporal stores, and by both in turns when it compares them: no
+/// driver sees a difference.
 #[test]
-fn the_manner_of_writing_is_not_to_be_seen() {
+fn the_copy_policy_is_not_to_be_seen() {
     const BURST: usize = 32;
     for features in every_feature() {
-        for streams in [false, true] {
+        for non_temporal in [false, true] {
             let mut rig = Rig::of_size(64, features, false);
             let device = rig.memory.config(RECEIVEQ, features);
             let device = device.activate_device(rig.memory.space(), DeviceOptions::default()).unwrap();
@@ -215,7 +212,7 @@ fn the_manner_of_writing_is_not_to_be_seen() {
                 max_frame_bytes: None,
             };
             let mut fills = ToGuest::new(device, options, None, true, Arc::default());
-            fills.set_choice(Choice::for_test(streams));
+            fills.set_copy_tuner(CopyTuner::for_test(non_temporal));
             // One of them fits no buffer.
             let frames: Vec<_> = (0..BURST).map(|i| frame(i as u8, 256 + 25 * i)).collect();
             let lengths = [60, 1076, 3000, 64, 700, 65];
@@ -227,7 +224,7 @@ fn the_manner_of_writing_is_not_to_be_seen() {
             for round in 0..300 {
                 let (batch, fit) = &bursts[usize::from(round % 40 == 0)];
                 fills.accept(batch, &all(batch)).unwrap();
-                assert!(rig.received(64) == *fit, "round {round}, {features:?}, {streams}");
+                assert!(rig.received(64) == *fit, "round {round}, {features:?}, {non_temporal}");
             }
         }
     }
@@ -279,7 +276,7 @@ fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
 
 #[test]
 fn only_the_frames_that_are_named_go_out() {
-    let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), false);
+    let mut rig = Rig::new(RingFeatures::plain(RingLayout::Packed), false);
     let frames: Vec<_> = (0..4).map(|seed| frame(seed, 60)).collect();
     rig.transmit.accept(&batch_of(&frames), &[3, 1]).unwrap();
     let sent = rig.sent();
@@ -356,7 +353,7 @@ fn no_burst_is_longer_than_was_asked_for() {
 /// However long the device is ahead: nothing grows.
 #[test]
 fn a_backlog_needs_no_more_memory() {
-    let features = RingFeatures { in_order: true, ..RingFeatures::plain(Layout::Packed) };
+    let features = RingFeatures { in_order: true, ..RingFeatures::plain(RingLayout::Packed) };
     let mut rig = Rig::new(features, false);
     let full = [header(0), frame(0, BUFFER_BYTES as usize - 12)].concat();
     let before = rig.receive.capacity();
@@ -388,7 +385,7 @@ fn a_number_of_buffers_that_no_frame_has_is_refused_and_the_buffers_come_back() 
 #[test]
 fn a_buffer_too_short_for_a_frame_is_refused() {
     for mergeable in [false, true] {
-        let mut rig = Rig::new(RingFeatures::plain(Layout::Split), mergeable);
+        let mut rig = Rig::new(RingFeatures::plain(RingLayout::Split), mergeable);
         for round in 1..=40 {
             let good = [header(1), frame(9, 14)].concat();
             rig.fill(&[vec![], vec![0; 5], header(1), [header(1), frame(0, 13)].concat(), good]);
@@ -400,7 +397,7 @@ fn a_buffer_too_short_for_a_frame_is_refused() {
 
 #[test]
 fn a_checksum_outside_the_frame_is_refused() {
-    let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), true);
+    let mut rig = Rig::new(RingFeatures::plain(RingLayout::Packed), true);
     let wrong = NetHeader { flags: 1, csum_start: 60, csum_offset: 40, num_buffers: 1, ..Default::default() };
     rig.fill(&[[wrong.to_bytes().to_vec(), frame(0, 60)].concat()]);
     assert!(rig.received(32).is_empty());
@@ -414,7 +411,7 @@ fn used_ring(id: u32, len: u32) -> Vec<u8> {
 
 #[test]
 fn a_used_length_or_an_id_that_is_a_lie_stops_the_queue() {
-    let plain = RingFeatures::plain(Layout::Split);
+    let plain = RingFeatures::plain(RingLayout::Split);
     for features in [plain, RingFeatures { in_order: true, ..plain }] {
         for (id, len) in [(0, BUFFER_BYTES + 1), (0, u32::MAX), (16, 12), (u32::MAX, 12)] {
             let mut rig = Rig::new(features, true);

@@ -6,7 +6,8 @@ use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
 use super::{Buffers, MAX_BUFFERS_PER_FRAME};
-use crate::deliver::{Cached, GsoOutput, Scratch, write_front, write_plain};
+use crate::cache_policy::Temporal;
+use crate::deliver::{GsoOutput, Scratch, write_front, write_plain};
 use crate::event_fd::EventFd;
 use crate::frame_batch::ImagesId;
 use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
@@ -130,8 +131,8 @@ impl Transmit {
             images.is_some_and(|images| self.buffer_images.replace(buffer, count, images, frame.len_bytes()));
         // §5.1.6.2.1: the driver sets num_buffers to 0.
         let written = match there {
-            true => write_front(Cached, frame, to, HeaderLayout::Full, 0),
-            false => write_plain(Cached, frame, to, HeaderLayout::Full, 0),
+            true => write_front(Temporal, frame, to, HeaderLayout::Full, 0),
+            false => write_plain(Temporal, frame, to, HeaderLayout::Full, 0),
         };
         let Some(written) = written else {
             // It is going elsewhere, over what other buffers hold.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use virtio::net::Accepts;
 
 use super::ring::{Consumer, LAYOUT, Producer, ring};
-use crate::deliver::{Cached, GsoOutput, Scratch, write_plain};
+use crate::cache_policy::Temporal;
+use crate::deliver::{GsoOutput, Scratch, write_plain};
 use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink, Source};
 
 /// What a queue is like.
@@ -72,7 +73,7 @@ impl InMemorySink {
     /// takes more than that.
     #[inline(always)]
     fn accept_plain(&mut self, frame: &Frame<'_>) -> bool {
-        let written = self.producer.free().and_then(|slot| write_plain(Cached, frame, slot, LAYOUT, 1));
+        let written = self.producer.free().and_then(|slot| write_plain(Temporal, frame, slot, LAYOUT, 1));
         written.map(|written| self.producer.fill(written)).is_some()
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use memory::{Lent, SharedSlice};
+use memory::{SgArena, SharedSlice};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use virtio::net::HeaderLayout;
@@ -140,7 +140,7 @@ impl Consumer {
 
     /// Takes one of the slots seen by [`Consumer::available`] into the arena.
     #[inline]
-    pub fn take(&mut self, arena: &mut Lent) {
+    pub fn take(&mut self, arena: &mut SgArena) {
         if let Some((at, bytes)) = self.next() {
             self.builder.push(arena, at as u64, bytes as u32);
         }

@@ -6,7 +6,7 @@ use crate::pcap::{Pcap, PcapOptions};
 use crate::tap::{Tap, TapOptions};
 use crate::vhost_user::{VhostUser, VhostUserOptions};
 use crate::virtio_user::{VirtioUser, VirtioUserOptions};
-use crate::{Port, PortError};
+use crate::{CachePolicy, Port, PortError};
 
 /// A port that is described and not yet made.
 #[derive(Clone, Debug)]
@@ -39,6 +39,13 @@ impl FromStr for PortSpec {
 }
 
 impl PortSpec {
+    /// Pins what device halves of queues do to caches; kinds of port without them have nothing to pin.
+    pub fn set_cache_policy(&mut self, policy: CachePolicy) {
+        if let PortSpec::VhostUser(options) = self {
+            options.cache_policy = policy;
+        }
+    }
+
     /// Makes the port; nothing is opened before it is started.
     pub fn build(self) -> Result<Box<dyn Port>, PortError> {
         Ok(match self {

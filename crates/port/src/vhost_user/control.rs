@@ -2,7 +2,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
-use virtqueue::{Burst, DeviceQueue, RingError, TakeError};
+use virtqueue::{Burst, DeviceQueue, PopError, RingError};
 
 use crate::device::EventFd;
 
@@ -55,12 +55,12 @@ impl ControlQueue {
     pub fn serve(&mut self, mut handle_command: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
         self.kick.drain();
         for _ in 0..COMMANDS_AT_ONCE {
-            match self.queue.take(&mut self.burst, 1) {
+            match self.queue.pop(&mut self.burst, 1) {
                 Ok(0) if self.queue.enable_kicks() => continue,
                 // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
-                Ok(0) | Err(TakeError::Miss { .. }) => return Ok(false),
+                Ok(0) | Err(PopError::Miss { .. }) => return Ok(false),
                 Ok(_) => {}
-                Err(TakeError::Malformed(error)) => return Err(error),
+                Err(PopError::Malformed(error)) => return Err(error),
             }
             let chain = self.burst.chain(0);
             let bytes = chain.readable_bytes() as usize;
@@ -74,7 +74,7 @@ impl ControlQueue {
             };
             let written = chain.write(0, &[ack as u8]);
             self.burst.set_written(0, written as u32);
-            self.queue.complete_all(&mut self.burst);
+            self.queue.add_used_all(&mut self.burst);
             if let Some(call) = &self.call
                 && self.queue.needs_call()
             {

@@ -9,7 +9,7 @@ use vhost_user::session::backend::{
     BackendSession, DeviceStatus, Event, Kick, Sent, StateChannel, VringConfig,
 };
 use vhost_user::session::{Outcome, Refusal, SessionError};
-use vhost_user::vring::{Layout, QueueSize, VringAddresses, VringBase};
+use vhost_user::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
 use virtio::net::control::{Ack, Command, ReceiveFilter};
 use virtio::net::{Accepts, HeaderLayout, MacAddress, NetConfig};
 use virtio::{Feature, Features};
@@ -241,7 +241,7 @@ impl Device {
     /// Where the device writes to a ring. What the front-end says of a packed ring for the log is not of use: QEMU
     /// gives the device area's address (`used_phys`), DPDK takes it for the descriptors'. Memory knows both.
     fn ring_places(&self, config: &VringConfig, space: &AddressSpace, said: u64) -> RingPlaces {
-        if layout_of(self.features) == Layout::Split {
+        if layout_of(self.features) == RingLayout::Split {
             return RingPlaces { used: said, device_event: said };
         }
         let guest = |user| space.guest_address(Address::User(user)).unwrap_or(said);
@@ -294,7 +294,8 @@ impl Device {
         let counters = Arc::clone(self.shared.counters(pair, side).ok_or_else(not_offered)?);
         Ok(match side {
             Side::FromGuest => {
-                let source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
+                let mut source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
+                source.set_cache_policy(self.shared.options.cache_policy);
                 RingQueue::Source(Box::new(source))
             }
             Side::ToGuest => {
@@ -305,6 +306,7 @@ impl Device {
                     max_frame_bytes: self.max_frame_bytes(),
                 };
                 let mut sink = ToGuest::new(queue, options, call, ring.enabled, counters);
+                sink.set_cache_policy(self.shared.options.cache_policy);
                 sink.set_filter(self.filter.clone());
                 RingQueue::Sink(Box::new(sink))
             }
@@ -497,8 +499,8 @@ fn not_offered() -> Refusal {
     Refusal::new("not offered")
 }
 
-fn layout_of(features: Features) -> Layout {
-    if features.has(Feature::RING_PACKED) { Layout::Packed } else { Layout::Split }
+fn layout_of(features: Features) -> RingLayout {
+    if features.has(Feature::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
 fn call_of(call: Option<Arc<OwnedFd>>) -> Result<Option<EventFd>, Refusal> {
@@ -516,7 +518,7 @@ fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
 }
 
 fn new_in_flight(
-    layout: Layout,
+    layout: RingLayout,
     queue_count: u16,
     queue_size: QueueSize,
 ) -> Result<(u64, u64, OwnedFd), Refusal> {

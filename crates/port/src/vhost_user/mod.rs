@@ -93,6 +93,11 @@ impl VhostUser {
             let remedy = "give one from 68 to 65535 (VIRTIO 1.3 §5.1.4.1)";
             return Err(PortError::new(what(), "the MTU is too small", remedy));
         }
+        if !options.cache_policy.is_supported() {
+            let why =
+                format!("this processor has no instruction for cache policy {}", options.cache_policy.name());
+            return Err(PortError::new(what(), why, "let it be auto (--cache-policy), or none"));
+        }
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let shared = Arc::new(Shared::new(name, options));

@@ -6,6 +6,7 @@ use virtio::net::MacAddress;
 
 use super::link::Role;
 use super::memory::DEFAULT_LIMIT_BYTES;
+use crate::cache_policy::CachePolicy;
 
 /// Most queue pairs: the protocol names 256 queues, and one is for control.
 pub const MAX_QUEUE_PAIRS: u16 = 127;
@@ -42,6 +43,8 @@ pub struct VhostUserOptions {
     pub memory_bytes: u64,
     /// Files that it may share.
     pub memory_backing: Backing,
+    /// What the queues do to caches.
+    pub cache_policy: CachePolicy,
 }
 
 impl VhostUserOptions {
@@ -62,6 +65,7 @@ impl VhostUserOptions {
             control_queue: true,
             memory_bytes: DEFAULT_LIMIT_BYTES,
             memory_backing: Backing::Ram,
+            cache_policy: CachePolicy::Auto,
         }
     }
 }

@@ -7,12 +7,9 @@ use std::sync::Arc;
 use memory::{Address, AddressSpace, Mapping};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::VringConfig;
-use vhost_user::vring::{Layout as WireLayout, PackedPosition, VringBase};
-use virtio::{Feature, Features};
-use virtqueue::{
-    Cursor, DeviceOptions, DeviceQueue, Layout, Position, QueueConfig, RingFeatures, TableFlags, UsedLog,
-    packed_region_bytes, split_region_bytes,
-};
+use vhost_user::vring::VringBase;
+use virtio::{Feature, Features, QueueSize, RingLayout};
+use virtqueue::{DeviceOptions, DeviceQueue, IndirectFlags, Position, QueueConfig, RingFeatures, UsedLog};
 
 use super::control::ControlQueue;
 use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
@@ -64,12 +61,9 @@ pub(super) struct InFlight {
 
 impl InFlight {
     /// The part of one ring, `None` if it has none.
-    fn part(&self, index: usize, layout: Layout) -> Option<(Arc<Mapping>, u64)> {
-        let size = virtqueue::QueueSize::new(layout, self.queue_size.into()).ok()?;
-        let stride = match layout {
-            Layout::Split => split_region_bytes(size),
-            Layout::Packed => packed_region_bytes(size),
-        };
+    fn part(&self, index: usize, layout: RingLayout) -> Option<(Arc<Mapping>, u64)> {
+        let size = QueueSize::new(layout, self.queue_size.into()).ok()?;
+        let stride = layout.in_flight_bytes(size);
         let index = u16::try_from(index).ok().filter(|index| *index < self.queue_count)?;
         Some((Arc::clone(&self.mapping), u64::from(index) * stride))
     }
@@ -102,39 +96,37 @@ pub(super) fn activate(
     };
     let in_flight = in_flight.and_then(|buffer| buffer.part(index, features.layout));
     // Transmitqs have the odd numbers (VIRTIO 1.3 §5.1.2).
-    let tables = if index % 2 == 1 { TableFlags::AllReadable } else { TableFlags::Believed };
-    let options = DeviceOptions { log, in_flight, tables };
+    let indirect_flags = if index % 2 == 1 { IndirectFlags::AllReadable } else { IndirectFlags::Trusted };
+    let options = DeviceOptions { log, in_flight, indirect_flags };
     queue.activate_device(space, options).map_err(|error| refused(&error))
 }
 
 /// Where a ring begins, in the terms of queues.
 pub(super) fn position(base: VringBase) -> Position {
-    let cursor = |position: PackedPosition| Cursor { slot: position.index, wrap: position.wrap };
     match base {
         // The used ring's own index is the same: a stopped ring has nothing in flight.
         VringBase::Split { next_available } => Position::Split { next_available, next_used: next_available },
         VringBase::Packed { available, used } => {
-            Position::Packed { next_available: cursor(available), next_used: cursor(used) }
+            Position::Packed { next_available: available, next_used: used }
         }
     }
 }
 
 /// Where a queue stands, in the terms of the protocol.
 pub(super) fn base(position: Position) -> VringBase {
-    let packed = |cursor: Cursor| PackedPosition { index: cursor.slot, wrap: cursor.wrap };
     match position {
         Position::Split { next_available, .. } => VringBase::Split { next_available },
         Position::Packed { next_available, next_used } => {
-            VringBase::Packed { available: packed(next_available), used: packed(next_used) }
+            VringBase::Packed { available: next_available, used: next_used }
         }
     }
 }
 
 /// In words.
-pub(super) fn layout_name(layout: WireLayout) -> &'static str {
+pub(super) fn layout_name(layout: RingLayout) -> &'static str {
     match layout {
-        WireLayout::Split => "split",
-        WireLayout::Packed => "packed",
+        RingLayout::Split => "split",
+        RingLayout::Packed => "packed",
     }
 }
 

@@ -27,7 +27,7 @@ use vhost_user::session::SessionError;
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use virtio::net::Accepts;
 use virtio::{Feature, Features};
-use virtqueue::{ActivateError, DriverQueue, Layout, RingFeatures};
+use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
 use crate::QueueCounters;
@@ -310,8 +310,8 @@ impl Handshake {
         let vring = VringFd { index, has_fd: true };
         // A fresh packed ring is told as DPDK tells it: without the used half, which is the same.
         let base = match features.layout {
-            Layout::Split => config.position.to_vring_base(),
-            Layout::Packed => config.position.to_vring_base() & 0xffff,
+            RingLayout::Split => config.position.to_vring_base(),
+            RingLayout::Packed => config.position.to_vring_base() & 0xffff,
         };
         let address = VringAddress {
             index: index.into(),

@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 
 use virtio::{Feature, Features};
-use virtqueue::Layout;
+use virtqueue::RingLayout;
 
 use crate::PortError;
 use crate::driver::{LONGEST_BYTES, MAX_BUFFERS_PER_FRAME, Pages, QueueShape};
@@ -144,7 +144,7 @@ impl VirtioUserOptions {
         let buffer_bytes = self.buffer_bytes.max(frame);
         let tables = !receives && features.has(Feature::RING_INDIRECT_DESC);
         QueueShape {
-            layout: if features.has(Feature::RING_PACKED) { Layout::Packed } else { Layout::Split },
+            layout: if features.has(Feature::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split },
             size: self.queue_size,
             buffers: self.buffers,
             buffer_bytes,

@@ -16,7 +16,7 @@ use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
 use virtio::{Feature, Features};
-use virtqueue::{Buffer, Direction, DriverQueue, Layout, Piece, Position, QueueConfig, Request as Chain};
+use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain, RingLayout};
 use virtqueue::{RingFeatures, Used};
 
 pub use port::testing::guest_memory::*;
@@ -360,10 +360,10 @@ impl Guest {
 /// The layouts and features that a test goes through.
 pub fn feature_sets() -> Vec<Features> {
     let mut sets = Vec::new();
-    for layout in [Layout::Split, Layout::Packed] {
+    for layout in [RingLayout::Split, RingLayout::Packed] {
         for bits in 0..16u8 {
             let mut features = Features::NONE.with(Feature::VERSION_1);
-            if layout == Layout::Packed {
+            if layout == RingLayout::Packed {
                 features = features.with(Feature::RING_PACKED);
             }
             for (bit, feature) in [

@@ -250,15 +250,15 @@ impl BackEnd {
         };
         if from.enabled && to.enabled {
             let (mut taken, mut filled) = (Burst::new(8), Burst::new(128));
-            from.device.take(&mut taken, 8).unwrap();
+            from.device.pop(&mut taken, 8).unwrap();
             for chain in taken.chains() {
                 let mut bytes = vec![0; chain.readable_bytes() as usize];
                 chain.read(0, &mut bytes);
                 assert_eq!(bytes[10..12], [0, 0], "num_buffers of a frame that is sent");
                 fill(to.device.as_mut(), &mut filled, &mut bytes, mergeable);
             }
-            from.device.complete_all(&mut taken);
-            to.device.complete_all(&mut filled);
+            from.device.add_used_all(&mut taken);
+            to.device.add_used_all(&mut filled);
             if to.device.needs_call()
                 && let Some(call) = &to.call
             {
@@ -281,7 +281,7 @@ fn fill(device: &mut dyn DeviceQueue, burst: &mut Burst, bytes: &mut [u8], merge
     let first = burst.len();
     let mut room = 0;
     while room < bytes.len() {
-        assert_eq!(device.take(burst, 1).unwrap(), 1, "a buffer for a frame");
+        assert_eq!(device.pop(burst, 1).unwrap(), 1, "a buffer for a frame");
         room += burst.chain(burst.len() - 1).writable_bytes() as usize;
         assert!(mergeable || room >= bytes.len(), "a frame of {} bytes in {room}", bytes.len());
     }

@@ -1,7 +1,7 @@
 //! Frames that know who they are: a sequence number, a length, and bytes that follow from both.
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Region, SharedSlice, Translator, read_between, sealed_memfd};
+use memory::{Access, AddressSpace, Region, SgList, SharedSlice, Translator, sealed_memfd};
 use port::{Frame, FrameBatch, SNAPSHOT_BYTES, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader};
 
@@ -34,10 +34,10 @@ pub fn bytes_of(flow: u8, sequence: u64, len: usize) -> Vec<u8> {
 /// All bytes of a frame: the head from its copy, the rest from where it lies.
 pub fn read(frame: Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; frame.len_bytes()];
-    let (pieces, skip) = frame.slices();
-    let head = frame.len_bytes().min(SNAPSHOT_BYTES);
-    bytes[..head].copy_from_slice(frame.snapshot());
-    read_between(pieces.iter().copied(), skip + head, &mut bytes[head..]);
+    let (slices, skip) = frame.slices();
+    let snapshot = frame.len_bytes().min(SNAPSHOT_BYTES);
+    bytes[..snapshot].copy_from_slice(frame.snapshot());
+    SgList::new(slices).skip(skip + snapshot).read(&mut bytes[snapshot..]);
     bytes
 }
 
@@ -70,7 +70,7 @@ impl Sender {
             memory.slice(12, len).write(&frame);
             let arena = self.batch.arena_mut().unwrap();
             let first = arena.len();
-            let mut builder = self.translator.lend(arena);
+            let mut builder = self.translator.builder(arena);
             let cut = (12 + len) / 3;
             builder.push(at as u64, cut as u32, Access::Read).unwrap();
             builder.push((at + cut) as u64, (12 + len - cut) as u32, Access::Read).unwrap();

@@ -99,7 +99,7 @@ fn bytes(frame: port::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.snapshot().to_vec();
     let (pieces, before) = frame.slices();
     let mut rest = vec![0; frame.len_bytes() - bytes.len()];
-    memory::read_between(pieces.iter().copied(), before + bytes.len(), &mut rest);
+    memory::SgList::new(pieces).skip(before + bytes.len()).read(&mut rest);
     bytes.extend(rest);
     bytes
 }
@@ -300,7 +300,7 @@ impl Pieces {
             let whole = memory::SharedSlice::of_mapping(self.space.regions()[0].mapping());
             whole.slice(at, piece.len()).write(piece);
             let arena = batch.arena_mut().unwrap();
-            translator.lend(arena).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
+            translator.builder(arena).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
             at += if all.len() > piece_bytes { piece.len() + 3 } else { 0 };
         }
         batch.push(0, HeaderLayout::Full).unwrap();

@@ -1,4 +1,4 @@
-//! What machine it was and how to repeat the run (rule 11).
+//! What machine it was and how to repeat the run.
 
 use maud::{Markup, html};
 

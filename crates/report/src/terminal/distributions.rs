@@ -1,4 +1,4 @@
-//! Metrics that time every event: extremes and quantiles, how often and how long was watched (rule 10).
+//! Metrics that time every event: extremes and quantiles, how often and how long was watched.
 
 use comfy_table::Cell as Text;
 use measure::compare::Summary;

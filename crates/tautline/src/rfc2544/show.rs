@@ -15,7 +15,7 @@ pub fn labels(run: &Run) -> Vec<String> {
     labels
 }
 
-/// The machine (rule 11); what could not be read is left out.
+/// The machine; what could not be read is left out.
 pub fn machine(run: &Run) -> Vec<(&'static str, String)> {
     let host = &run.host;
     let mitigations = host.mitigations.iter().map(|(name, state)| format!("{name}: {state}"));

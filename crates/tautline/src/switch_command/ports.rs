@@ -34,7 +34,8 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
             text.split_once('=')
                 .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
                 .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
-        let spec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
+        let mut spec: PortSpec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
+        spec.set_cache_policy(arguments.cache_policy);
         let options = PortOptions {
             addresses: allowed.remove(name),
             max_frame_bytes: arguments.max_frame,

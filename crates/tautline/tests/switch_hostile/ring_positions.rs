@@ -37,7 +37,7 @@ fn a_malformed_ring_says_where_it_stands() {
             wait_for("the ring's end", || {
                 description(&scene.switch.snapshot(), "victim").contains("1 malformed").then_some(())
             });
-            let at = PackedPosition { index: served - guest.size, wrap: false };
+            let at = PackedPosition { slot: served - guest.size, wrap: false };
             let expected = match features.has(Feature::RING_PACKED) {
                 true => VringBase::Packed { available: at, used: at },
                 false => VringBase::Split { next_available: served },

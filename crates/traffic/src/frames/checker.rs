@@ -278,8 +278,8 @@ impl Checker {
 fn has_rest(frame: Frame<'_>, rest: &[u8], copy: &mut [u8]) -> bool {
     // One copy of what may change while it is looked at.
     let Some(copy) = copy.get_mut(..rest.len()) else { return false };
-    let (pieces, skip) = frame.slices();
-    memory::read_between(pieces.iter().copied(), skip + SNAPSHOT_BYTES, copy) == copy.len() && *copy == *rest
+    let (slices, skip) = frame.slices();
+    memory::SgList::new(slices).skip(skip + SNAPSHOT_BYTES).read(copy) == copy.len() && *copy == *rest
 }
 
 #[cfg(test)]
@@ -366,8 +366,8 @@ mod tests {
             let (batch, which) = stream.burst(1, |_| 0);
             let frame = batch.frame(which[0].into());
             let mut bytes = vec![0; frame.len_bytes()];
-            let (pieces, skip) = frame.slices();
-            memory::read_between(pieces.iter().copied(), skip, &mut bytes);
+            let (slices, skip) = frame.slices();
+            memory::SgList::new(slices).skip(skip).read(&mut bytes);
             bytes[..SNAPSHOT_BYTES].copy_from_slice(frame.full_snapshot());
             bytes
         };

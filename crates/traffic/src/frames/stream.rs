@@ -269,7 +269,7 @@ mod tests {
         let mut bytes = frame.snapshot().to_vec();
         bytes.resize(frame.len_bytes(), 0);
         let rest = &mut bytes[frame.snapshot().len()..];
-        memory::read_between(pieces.iter().copied(), skip + SNAPSHOT_BYTES, rest);
+        memory::SgList::new(pieces).skip(skip + SNAPSHOT_BYTES).read(rest);
         bytes
     }
 

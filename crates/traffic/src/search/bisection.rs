@@ -47,7 +47,7 @@ impl<P: Copy + Ord> SearchRange<P> {
     }
 }
 
-/// How often a lossy trial is repeated before it counts (ETSI NFV-TST 009 section 12.3.3, rule 3).
+/// How often a lossy trial is repeated before it counts (ETSI NFV-TST 009 section 12.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// max(r): trials at one load, the first included. RFC 9971 reads it so: max(r) = 2 is a duration sum of

@@ -136,7 +136,7 @@ impl TryFrom<Counts> for TrialResult {
 }
 
 /// Why a trial says nothing about the device: the generator did not do what was asked of it. Loss at the
-/// generator is never loss of the device (rule 6).
+/// generator is never loss of the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Invalid {
@@ -187,7 +187,7 @@ pub struct Record<I = TrialInput, R = TrialResult> {
 }
 
 /// Whether the deciding trials had the length that the method asks for. Quick ones are labelled in every
-/// output (rule 1).
+/// output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialLength {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{
-    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, Piece, Request, RingFeatures, Used,
+    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Piece, Request, RingFeatures, RingLayout, Used,
 };
 
 /// Descriptors of every queue measured.
@@ -39,7 +39,7 @@ impl Case {
 
 /// Rows of one layout: event_idx stands beside the same questions asked by flags, indirect beside the same
 /// pieces as direct chains, because each pays (or not) for that difference alone.
-const fn of_layout(layout: Layout, names: [&'static str; 6]) -> [Case; 6] {
+const fn of_layout(layout: RingLayout, names: [&'static str; 6]) -> [Case; 6] {
     let plain = RingFeatures::plain(layout);
     let [one, in_order, flags, event_idx, pieces, indirect] = names;
     [
@@ -85,7 +85,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
         "packed, 3 pieces",
         "packed+indirect, 3",
     ];
-    of_layout(Layout::Split, split).into_iter().chain(of_layout(Layout::Packed, packed))
+    of_layout(RingLayout::Split, split).into_iter().chain(of_layout(RingLayout::Packed, packed))
 }
 
 /// The row of that name.
@@ -189,7 +189,7 @@ impl Bench {
         if self.case.asks {
             self.device.disable_kicks();
         }
-        assert_eq!(self.device.take(&mut self.burst, n).expect("sound"), n);
+        assert_eq!(self.device.pop(&mut self.burst, n).expect("sound"), n);
         for chain in self.burst.chains() {
             let slices = chain.readable();
             self.bytes += slices[0].len_bytes() as u64;
@@ -198,7 +198,7 @@ impl Bench {
                 self.bytes += slices[1..].iter().map(|slice| slice.len_bytes() as u64).sum::<u64>();
             }
         }
-        self.device.complete_all(&mut self.burst);
+        self.device.add_used_all(&mut self.burst);
         if self.case.asks {
             self.notifications += u64::from(self.device.needs_call());
             std::hint::black_box(self.device.enable_kicks());

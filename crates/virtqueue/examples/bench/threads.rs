@@ -59,8 +59,8 @@ fn once(case: Case, burst: usize) -> f64 {
             pin(1);
             let over = || stop.load(Ordering::Relaxed);
             while !over() {
-                if device.take(&mut chains, burst).expect("sound") > 0 {
-                    device.complete_all(&mut chains);
+                if device.pop(&mut chains, burst).expect("sound") > 0 {
+                    device.add_used_all(&mut chains);
                     if case.asks && device.needs_call() {
                         call.ring();
                     }

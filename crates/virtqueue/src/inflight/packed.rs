@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use memory::{Cells, Mapping};
+use memory::{AtomicSlice, Mapping};
 
 use super::region::{InFlightError, PackedHeader, PackedState, VERSION, bind};
+use crate::PackedPosition;
 use crate::QueueSize;
-use crate::position::Cursor;
 
 /// A chain as the region recorded it: the ring may have been overwritten since.
 #[derive(Clone, Debug)]
@@ -22,13 +22,13 @@ pub(crate) struct StoredBuffer {
 
 /// The region of one packed ring.
 pub struct PackedInFlight {
-    header: Cells<PackedHeader>,
-    states: Cells<PackedState>,
+    header: AtomicSlice<PackedHeader>,
+    states: AtomicSlice<PackedState>,
     counter: u64,
-    /// The free list, in our own memory: the shared one is written, never believed.
+    /// The free list, in our own memory: the shared one is written, never trusted.
     next_free: Vec<u16>,
     free_head: u16,
-    next_used: Cursor,
+    next_used: PackedPosition,
     /// Head and last entry of a chain in flight, by buffer id.
     entries: Vec<Option<(u16, u16)>>,
     resubmit: VecDeque<(u16, StoredBuffer)>,
@@ -54,7 +54,7 @@ impl PackedInFlight {
             // The last entry links to one past the end, which no full list ever follows.
             next_free: (1..=size.get()).collect(),
             free_head: 0,
-            next_used: Cursor::START,
+            next_used: PackedPosition::START,
             entries: vec![None; slots],
             resubmit: VecDeque::new(),
             batch: Vec::with_capacity(slots),
@@ -82,9 +82,12 @@ impl PackedInFlight {
     fn recover(&mut self, flags_at: impl Fn(u16) -> u16) -> Result<(), InFlightError> {
         let size = self.states.len() as u16;
         let head = &self.header[0];
-        let old =
-            Cursor { slot: head.old_used_index.load(Relaxed), wrap: head.old_used_wrap.load(Relaxed) != 0 };
-        let new = Cursor { slot: head.used_index.load(Relaxed), wrap: head.used_wrap.load(Relaxed) != 0 };
+        let old = PackedPosition {
+            slot: head.old_used_index.load(Relaxed),
+            wrap: head.old_used_wrap.load(Relaxed) != 0,
+        };
+        let new =
+            PackedPosition { slot: head.used_index.load(Relaxed), wrap: head.used_wrap.load(Relaxed) != 0 };
         for (field, cursor) in [("old_used_idx", old), ("used_idx", new)] {
             if cursor.slot >= size {
                 return Err(InFlightError::Entry { entry: 0, field, value: cursor.slot.into() });
@@ -163,11 +166,11 @@ impl PackedInFlight {
         Ok(StoredBuffer { id, slot, descriptors })
     }
 
-    pub(crate) fn next_used(&self) -> Cursor {
+    pub(crate) fn next_used(&self) -> PackedPosition {
         self.next_used
     }
 
-    /// Ring slots of the chains to be taken again.
+    /// Ring slots of the chains to be popped again.
     pub fn resubmit_slots(&self) -> u16 {
         self.resubmit.iter().map(|(_, buffer)| buffer.descriptors.len() as u16).sum()
     }
@@ -185,7 +188,7 @@ impl PackedInFlight {
     }
 
     /// "When receiving available buffers from the driver": one chain, its descriptors in ring order.
-    pub(crate) fn take(&mut self, id: u16, descriptors: impl Iterator<Item = (u64, u32, u16)>) {
+    pub(crate) fn pop(&mut self, id: u16, descriptors: impl Iterator<Item = (u64, u32, u16)>) {
         let head = self.free_head;
         let Some(first) = self.states.get(usize::from(head)) else { return };
         first.count.store(0, Relaxed);
@@ -221,7 +224,7 @@ impl PackedInFlight {
         Some(head)
     }
 
-    pub(crate) fn put_back(&mut self, ids: impl DoubleEndedIterator<Item = u16>) {
+    pub(crate) fn rewind(&mut self, ids: impl DoubleEndedIterator<Item = u16>) {
         for id in ids.rev() {
             if let Some(head) = self.free(id) {
                 self.states[usize::from(head)].in_flight.store(0, Release);
@@ -232,7 +235,7 @@ impl PackedInFlight {
 
     /// "When supplying used buffers to the driver", up to the point where the flags are published; `used`
     /// is the device's cursor after the batch.
-    pub(crate) fn completing(&mut self, ids: impl Iterator<Item = u16>, used: Cursor) {
+    pub(crate) fn adding_used(&mut self, ids: impl Iterator<Item = u16>, used: PackedPosition) {
         self.batch.clear();
         for id in ids {
             if let Some(head) = self.free(id) {
@@ -246,7 +249,7 @@ impl PackedInFlight {
     }
 
     /// The rest, after the flags are published.
-    pub(crate) fn completed(&mut self) {
+    pub(crate) fn added_used(&mut self) {
         for head in self.batch.drain(..) {
             self.states[usize::from(head)].in_flight.store(0, Release);
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-use memory::{BindError, Cell, Cells, Mapping};
+use memory::{AtomicData, AtomicSlice, BindError, Mapping};
 
 use crate::QueueSize;
 
@@ -90,30 +90,23 @@ const _: () = assert!(size_of::<SplitHeader>() == 16 && size_of::<SplitState>() 
 const _: () = assert!(size_of::<PackedHeader>() == 32 && size_of::<PackedState>() == 32);
 
 // SAFETY: atomics only; the sizes above leave no room for padding.
-unsafe impl Cell for SplitHeader {}
+unsafe impl AtomicData for SplitHeader {}
 // SAFETY: as above.
-unsafe impl Cell for SplitState {}
+unsafe impl AtomicData for SplitState {}
 // SAFETY: as above.
-unsafe impl Cell for PackedHeader {}
+unsafe impl AtomicData for PackedHeader {}
 // SAFETY: as above.
-unsafe impl Cell for PackedState {}
-
-/// Bytes of one queue's region, split ring; a multiple of 64, so that queues share no cache line.
-pub fn split_region_bytes(size: QueueSize) -> u64 {
-    (16 + 16 * u64::from(size.get())).next_multiple_of(64)
-}
-
-/// Bytes of one queue's region, packed ring; a multiple of 64.
-pub fn packed_region_bytes(size: QueueSize) -> u64 {
-    (32 + 32 * u64::from(size.get())).next_multiple_of(64)
-}
+unsafe impl AtomicData for PackedState {}
 
 /// Header and states of one queue at `offset` bytes into the mapping.
-pub(super) fn bind<H: Cell, S: Cell>(
+pub(super) fn bind<H: AtomicData, S: AtomicData>(
     mapping: &Arc<Mapping>,
     offset: u64,
     size: QueueSize,
-) -> Result<(Cells<H>, Cells<S>), BindError> {
+) -> Result<(AtomicSlice<H>, AtomicSlice<S>), BindError> {
     let states = offset.saturating_add(size_of::<H>() as u64);
-    Ok((Cells::new(mapping, offset, 1, offset)?, Cells::new(mapping, states, size.get().into(), states)?))
+    Ok((
+        AtomicSlice::new(mapping, offset, 1, offset)?,
+        AtomicSlice::new(mapping, states, size.get().into(), states)?,
+    ))
 }

@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use memory::{Cells, Mapping};
+use memory::{AtomicSlice, Mapping};
 
 use super::region::{InFlightError, SplitHeader, SplitState, VERSION, bind};
 use crate::QueueSize;
 
 /// The region of one split ring.
 pub struct SplitInFlight {
-    header: Cells<SplitHeader>,
-    states: Cells<SplitState>,
+    header: AtomicSlice<SplitHeader>,
+    states: AtomicSlice<SplitState>,
     /// Order of fetching, counted on from what the predecessor had reached.
     counter: u64,
     last_batch_head: u16,
-    /// Heads that the predecessor had taken, oldest first.
+    /// Heads that the predecessor had popped, oldest first.
     resubmit: VecDeque<u16>,
 }
 
@@ -78,7 +78,7 @@ impl SplitInFlight {
         Ok(())
     }
 
-    /// Number of chains to be taken again.
+    /// Number of chains to be popped again.
     pub fn resubmit_len(&self) -> u16 {
         self.resubmit.len() as u16
     }
@@ -92,7 +92,7 @@ impl SplitInFlight {
     }
 
     /// "When receiving available buffers from the driver".
-    pub(crate) fn take(&mut self, heads: impl Iterator<Item = u16>) {
+    pub(crate) fn pop(&mut self, heads: impl Iterator<Item = u16>) {
         for head in heads {
             let state = &self.states[usize::from(head)];
             state.counter.store(self.counter, Relaxed);
@@ -102,14 +102,14 @@ impl SplitInFlight {
         }
     }
 
-    pub(crate) fn put_back(&mut self, heads: impl Iterator<Item = u16>) {
+    pub(crate) fn rewind(&mut self, heads: impl Iterator<Item = u16>) {
         for head in heads {
             self.states[usize::from(head)].in_flight.store(0, Release);
         }
     }
 
     /// "When supplying used buffers to the driver"; `publish` moves the used ring's index.
-    pub(crate) fn complete(
+    pub(crate) fn add_used(
         &mut self,
         heads: impl Iterator<Item = u16> + Clone,
         used_index: u16,

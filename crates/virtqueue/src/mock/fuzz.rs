@@ -11,7 +11,7 @@ use memory::SharedSlice;
 
 use super::{Arena, DATA, TABLES};
 use crate::{
-    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Layout, Piece, Request, RingFeatures, TakeError,
+    Buffer, Burst, DeviceQueue, Direction, DriverQueue, Piece, PopError, Request, RingFeatures, RingLayout,
 };
 
 /// Who is hostile.
@@ -62,7 +62,7 @@ impl<'a> Script<'a> {
 impl Harness {
     /// Memory for every layout and size.
     pub fn new() -> Self {
-        let arenas = [Layout::Split, Layout::Packed].map(|layout| {
+        let arenas = [RingLayout::Split, RingLayout::Packed].map(|layout| {
             // With INDIRECT, so that there are tables whatever the script negotiates.
             let features = RingFeatures { indirect: true, ..RingFeatures::plain(layout) };
             SIZES[layout as usize].iter().map(|&size| Arena::new(features, size, DATA_BYTES)).collect()
@@ -74,7 +74,7 @@ impl Harness {
     pub fn run(&self, target: Target, script: &[u8]) {
         let mut script = Script(script);
         let choice = script.byte();
-        let layout = if choice & 1 == 0 { Layout::Split } else { Layout::Packed };
+        let layout = if choice & 1 == 0 { RingLayout::Split } else { RingLayout::Packed };
         let features = RingFeatures {
             event_idx: choice & 2 != 0,
             indirect: choice & 4 != 0,
@@ -247,18 +247,18 @@ fn hostile_driver(
                 let burst = &mut bursts[which];
                 let (before, room) = (burst.len(), burst.capacity());
                 let all_done = burst.open() == 0;
-                match queue.take(burst, usize::from(script.byte() % 12)) {
+                match queue.pop(burst, usize::from(script.byte() % 12)) {
                     Ok(taken) => {
                         let from = if all_done { 0 } else { before };
                         assert_eq!(burst.len() - from, taken);
                         assert!(burst.len() <= room);
                         check_chains(arena, burst, from);
                     }
-                    Err(TakeError::Malformed(error)) => {
+                    Err(PopError::Malformed(error)) => {
                         assert_eq!(queue.broken(), Some(error));
                         assert!(!error.to_string().is_empty());
                     }
-                    Err(TakeError::Miss { .. }) => unreachable!("there is no IOTLB"),
+                    Err(PopError::Miss { .. }) => unreachable!("there is no IOTLB"),
                 }
                 let open: usize = bursts.iter().map(Burst::open).sum();
                 assert!(open <= size, "{open} chains of a queue of {size} at once");
@@ -278,11 +278,11 @@ fn hostile_driver(
                 for i in start..end {
                     burst.set_written(i, u32::from(script.byte()) * 8);
                 }
-                queue.complete(burst, start..end);
+                queue.add_used(burst, start..end);
             }
             13 => {
                 let burst = &mut bursts[usize::from(step >> 4) & 1];
-                queue.put_back(burst, usize::from(script.byte() % 8));
+                queue.rewind(burst, usize::from(script.byte() % 8));
             }
             14 => {
                 let _ = queue.needs_call();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
 
 use crate::{
-    ActivateError, DeviceOptions, DeviceQueue, DriverQueue, Layout, Position, QueueConfig, RingFeatures,
+    ActivateError, DeviceOptions, DeviceQueue, DriverQueue, Position, QueueConfig, RingFeatures, RingLayout,
 };
 
 /// Guest-physical address of the rings.
@@ -38,12 +38,12 @@ impl Arena {
     pub fn new(features: RingFeatures, size: u32, data_bytes: u64) -> Self {
         let entries = u64::from(size.max(1));
         let (driver, device, ring_bytes) = match features.layout {
-            Layout::Split => {
+            RingLayout::Split => {
                 let driver = 16 * entries;
                 let device = (driver + 6 + 2 * entries).next_multiple_of(4);
                 (driver, device, device + 6 + 8 * entries)
             }
-            Layout::Packed => (16 * entries, 16 * entries + 4, 16 * entries + 8),
+            RingLayout::Packed => (16 * entries, 16 * entries + 4, 16 * entries + 8),
         };
         let half = (data_bytes / 2).max(1).next_multiple_of(4096);
         let tables = 16 * u64::from(TABLE_ENTRIES) * entries;

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::flags::{self, INDIRECT, NEXT, WRAP_BITS, WRITE};
 use super::ring::{LINE, PackedRing};
+use crate::PackedPosition;
 use crate::atomics::{Atomics, Word};
 use crate::driver::{Buffer, Direction, DriverQueue, FreeIds, IndirectTables, Request, Slot, Used, broken};
 use crate::error::{Malformed, Place, RingError};
-use crate::position::Cursor;
 use crate::{FeatureSet, Position, QueueSize};
 
 /// A running packed ring as the driver sees it.
@@ -20,9 +20,9 @@ pub struct PackedDriver<R, F> {
     /// Not with IN_ORDER: there a buffer's id is its first slot.
     free_ids: FreeIds,
     free: u16,
-    next_available: Cursor,
-    next_used: Cursor,
-    kicked_at: Cursor,
+    next_available: PackedPosition,
+    next_used: PackedPosition,
+    kicked_at: PackedPosition,
     broken: Option<RingError>,
     indirect: Option<IndirectTables>,
     features: PhantomData<F>,
@@ -37,9 +37,9 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
             slots: Vec::new(),
             free_ids: FreeIds::default(),
             free: 0,
-            next_available: Cursor::START,
-            next_used: Cursor::START,
-            kicked_at: Cursor::START,
+            next_available: PackedPosition::START,
+            next_used: PackedPosition::START,
+            kicked_at: PackedPosition::START,
             broken: None,
             indirect: indirect.filter(|_| F::INDIRECT),
             features: PhantomData,
@@ -53,13 +53,14 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         self.slots = vec![Slot::default(); size.into()];
         self.free_ids = if F::IN_ORDER { FreeIds::default() } else { FreeIds::all(size) };
         self.free = size;
-        (self.next_available, self.next_used, self.kicked_at) = (Cursor::START, Cursor::START, Cursor::START);
+        (self.next_available, self.next_used, self.kicked_at) =
+            (PackedPosition::START, PackedPosition::START, PackedPosition::START);
         self.broken = None;
         // Neither available nor used in the first pass (§2.8.1).
         for descriptor in self.ring.descriptors() {
             descriptor.flags.store(0, Relaxed);
         }
-        self.ring.driver_event().arm(Cursor::START, false);
+        self.ring.driver_event().arm(PackedPosition::START, false);
     }
 
     fn needs(&self, request: &Request<'_>) -> usize {

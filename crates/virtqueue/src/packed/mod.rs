@@ -3,6 +3,7 @@
 mod device;
 mod driver;
 mod ring;
+mod walk;
 
 pub use device::PackedDevice;
 pub use driver::PackedDriver;

@@ -4,11 +4,12 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
-use memory::{Address, AddressSpace, BindError, Cell, Cells, prefetch};
+use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError, prefetch};
 
 use super::event;
+use crate::PackedPosition;
 use crate::atomics::{Atomics, Platform, Smp, Word};
-use crate::position::{Cursor, event_passed};
+use crate::position::event_passed;
 use crate::{QueueSize, tuning};
 
 /// Descriptors per cache line.
@@ -33,13 +34,13 @@ pub struct Event<A: Atomics> {
 const _: () = assert!(size_of::<PackedDescriptor<Smp>>() == 16 && size_of::<Event<Smp>>() == 4);
 
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for PackedDescriptor<Smp> {}
+unsafe impl AtomicData for PackedDescriptor<Smp> {}
 // SAFETY: 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for Event<Smp> {}
+unsafe impl AtomicData for Event<Smp> {}
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for PackedDescriptor<Platform> {}
+unsafe impl AtomicData for PackedDescriptor<Platform> {}
 // SAFETY: 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for Event<Platform> {}
+unsafe impl AtomicData for Event<Platform> {}
 
 /// Where a packed ring's words are. Implemented for mapped memory, and by models.
 pub trait PackedRing {
@@ -57,19 +58,19 @@ pub trait PackedRing {
 pub struct MappedPacked<A = Smp>
 where
     A: Atomics,
-    PackedDescriptor<A>: Cell,
-    Event<A>: Cell,
+    PackedDescriptor<A>: AtomicData,
+    Event<A>: AtomicData,
 {
-    descriptors: Cells<PackedDescriptor<A>>,
-    driver_event: Cells<Event<A>>,
-    device_event: Cells<Event<A>>,
+    descriptors: AtomicSlice<PackedDescriptor<A>>,
+    driver_event: AtomicSlice<Event<A>>,
+    device_event: AtomicSlice<Event<A>>,
     atomics: PhantomData<A>,
 }
 
 impl<A: Atomics> MappedPacked<A>
 where
-    PackedDescriptor<A>: Cell,
-    Event<A>: Cell,
+    PackedDescriptor<A>: AtomicData,
+    Event<A>: AtomicData,
 {
     /// Finds the ring and the two event structures, each inside one region and aligned as §2.8 demands.
     pub fn bind(
@@ -80,9 +81,9 @@ where
         device_event: Address,
     ) -> Result<Self, BindError> {
         Ok(MappedPacked {
-            descriptors: space.cells(descriptors, usize::from(size.get()))?,
-            driver_event: space.cells(driver_event, 1)?,
-            device_event: space.cells(device_event, 1)?,
+            descriptors: space.atomic_slice(descriptors, usize::from(size.get()))?,
+            driver_event: space.atomic_slice(driver_event, 1)?,
+            device_event: space.atomic_slice(device_event, 1)?,
             atomics: PhantomData,
         })
     }
@@ -90,8 +91,8 @@ where
 
 impl<A: Atomics> PackedRing for MappedPacked<A>
 where
-    PackedDescriptor<A>: Cell,
-    Event<A>: Cell,
+    PackedDescriptor<A>: AtomicData,
+    Event<A>: AtomicData,
 {
     type Atomics = A;
 
@@ -141,7 +142,7 @@ impl<A: Atomics> Event<A> {
 
     /// Asks for a notification: at any descriptor, or once `at` has been passed.
     #[inline(always)]
-    pub(crate) fn arm(&self, at: Cursor, by_position: bool) {
+    pub(crate) fn arm(&self, at: PackedPosition, by_position: bool) {
         if by_position {
             self.position.store(at.to_bits(), Relaxed);
             // Release: pairs with the acquire in `wants`; who sees the flags sees the position.
@@ -159,13 +160,20 @@ impl<A: Atomics> Event<A> {
 
     /// Whether the peer wants to hear of the slots `old .. new` in a ring of `size` (§2.8.10.1).
     #[inline(always)]
-    pub(crate) fn wants(&self, old: Cursor, new: Cursor, size: u16, by_position: bool) -> bool {
+    pub(crate) fn wants(
+        &self,
+        old: PackedPosition,
+        new: PackedPosition,
+        size: u16,
+        by_position: bool,
+    ) -> bool {
         match A::observe(&self.flags) {
             event::DISABLE => false,
             event::AT_DESCRIPTOR if by_position => {
-                let at = Cursor::from_bits(self.position.load(Relaxed));
+                let at = PackedPosition::from_bits(self.position.load(Relaxed));
                 // Slots count on across the wrap: what lies in the pass before is negative.
-                let place = |c: Cursor| if c.wrap == new.wrap { c.slot } else { c.slot.wrapping_sub(size) };
+                let place =
+                    |c: PackedPosition| if c.wrap == new.wrap { c.slot } else { c.slot.wrapping_sub(size) };
                 event_passed(place(at), new.slot, place(old))
             }
             // A reserved value from a broken peer: a notification too many does no harm.

@@ -1,8 +1,11 @@
 //! The split ring (VIRTIO 1.3 §2.7): descriptor table, available ring, used ring.
 
+mod demote;
 mod device;
 mod driver;
 mod ring;
+mod start;
+mod walk;
 
 pub use device::SplitDevice;
 pub use driver::SplitDriver;

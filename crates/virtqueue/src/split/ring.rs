@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use memory::{Address, AddressSpace, BindError, Cell, Cells};
+use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError};
 
 use crate::QueueSize;
 use crate::atomics::{Atomics, Platform, Smp, Word};
@@ -28,13 +28,13 @@ pub struct UsedElement<A: Atomics> {
 const _: () = assert!(size_of::<SplitDescriptor<Smp>>() == 16 && size_of::<UsedElement<Smp>>() == 8);
 
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for SplitDescriptor<Smp> {}
+unsafe impl AtomicData for SplitDescriptor<Smp> {}
 // SAFETY: 4 + 4 bytes of atomics, no padding.
-unsafe impl Cell for UsedElement<Smp> {}
+unsafe impl AtomicData for UsedElement<Smp> {}
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl Cell for SplitDescriptor<Platform> {}
+unsafe impl AtomicData for SplitDescriptor<Platform> {}
 // SAFETY: 4 + 4 bytes of atomics, no padding.
-unsafe impl Cell for UsedElement<Platform> {}
+unsafe impl AtomicData for UsedElement<Platform> {}
 
 /// Where a split ring's words are. Implemented for mapped memory, and by models that explore every order
 /// in which two processors can see them.
@@ -65,14 +65,14 @@ pub(crate) const USED_INDEX: usize = 1;
 pub struct MappedSplit<A = Smp>
 where
     A: Atomics,
-    SplitDescriptor<A>: Cell,
-    UsedElement<A>: Cell,
+    SplitDescriptor<A>: AtomicData,
+    UsedElement<A>: AtomicData,
 {
-    descriptors: Cells<SplitDescriptor<A>>,
-    available: Cells<AtomicU16>,
-    used_header: Cells<AtomicU16>,
-    used: Cells<UsedElement<A>>,
-    available_event: Cells<AtomicU16>,
+    descriptors: AtomicSlice<SplitDescriptor<A>>,
+    available: AtomicSlice<AtomicU16>,
+    used_header: AtomicSlice<AtomicU16>,
+    used: AtomicSlice<UsedElement<A>>,
+    available_event: AtomicSlice<AtomicU16>,
     atomics: PhantomData<A>,
 }
 
@@ -86,8 +86,8 @@ fn offset(address: Address, by: u64) -> Address {
 
 impl<A: Atomics<U16 = AtomicU16>> MappedSplit<A>
 where
-    SplitDescriptor<A>: Cell,
-    UsedElement<A>: Cell,
+    SplitDescriptor<A>: AtomicData,
+    UsedElement<A>: AtomicData,
 {
     /// Finds the three areas, each inside one region and aligned as §2.7 demands.
     pub fn bind(
@@ -99,11 +99,11 @@ where
     ) -> Result<Self, BindError> {
         let entries = usize::from(size.get());
         Ok(MappedSplit {
-            descriptors: space.cells(descriptors, entries)?,
-            available: space.cells(available, AVAILABLE_ENTRIES + entries + 1)?,
-            used_header: space.cells(used, 2)?,
-            used: space.cells(offset(used, 4), entries)?,
-            available_event: space.cells(offset(used, 4 + 8 * entries as u64), 1)?,
+            descriptors: space.atomic_slice(descriptors, entries)?,
+            available: space.atomic_slice(available, AVAILABLE_ENTRIES + entries + 1)?,
+            used_header: space.atomic_slice(used, 2)?,
+            used: space.atomic_slice(offset(used, 4), entries)?,
+            available_event: space.atomic_slice(offset(used, 4 + 8 * entries as u64), 1)?,
             atomics: PhantomData,
         })
     }
@@ -111,8 +111,8 @@ where
 
 impl<A: Atomics<U16 = AtomicU16>> SplitRing for MappedSplit<A>
 where
-    SplitDescriptor<A>: Cell,
-    UsedElement<A>: Cell,
+    SplitDescriptor<A>: AtomicData,
+    UsedElement<A>: AtomicData,
 {
     type Atomics = A;
 
@@ -140,19 +140,19 @@ where
 
 /// A descriptor as it was read, once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Read {
+pub(crate) struct Descriptor {
     pub address: u64,
     pub len: u32,
     pub flags: u16,
     pub next: u16,
 }
 
-impl Read {
+impl Descriptor {
     /// From an indirect table's bytes.
     #[inline(always)]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let whole = u128::from_le_bytes(bytes);
-        Read {
+        Descriptor {
             address: whole as u64,
             len: (whole >> 64) as u32,
             flags: (whole >> 96) as u16,
@@ -169,8 +169,8 @@ impl<A: Atomics> SplitDescriptor<A> {
 
     /// Relaxed: the available index that led here was observed with acquire.
     #[inline(always)]
-    pub(crate) fn read(&self) -> Read {
-        Read {
+    pub(crate) fn read(&self) -> Descriptor {
+        Descriptor {
             address: self.address.load(Relaxed),
             len: self.len.load(Relaxed),
             flags: self.flags.load(Relaxed),

@@ -98,7 +98,7 @@ pub struct BurstSearch {
 /// The trials of one search for a burst.
 pub type BurstTrials = Vec<Record<BurstInput, TrialResult>>;
 
-/// What is reported (RFC 9004 section 7, rule 2).
+/// What is reported (RFC 9004 section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BurstStatistics {
     /// The searches that these are over.
@@ -122,7 +122,7 @@ pub struct BurstStatistics {
 #[serde(rename_all = "snake_case")]
 pub enum BackToBack {
     /// The throughput reaches the largest rate: no burst can fill the buffer, and none was sent (RFC 9004
-    /// section 6.1, rule 2).
+    /// section 6.1).
     NotApplicable {
         /// What was asked.
         plan: BackToBackPlan,

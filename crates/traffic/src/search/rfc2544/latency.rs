@@ -94,7 +94,7 @@ impl<R> Latency<R> {
 }
 
 /// Measures the latency as often as the plan says. `measure` is given the load and the stream's length;
-/// latency counts from the scheduled instant, not the actual send (rule 7).
+/// latency counts from the scheduled instant, not the actual send (coordinated omission).
 pub fn latency<R, E>(
     plan: LatencyPlan,
     budget: &Budget,

@@ -16,7 +16,7 @@ pub struct ThroughputPlan {
     pub range: SearchRange,
     /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
     pub width: Share,
-    /// The length of a trial that decides: 60 s by RFC 2544 section 24, less in quick mode (rule 1).
+    /// The length of a trial that decides: 60 s by RFC 2544 section 24, less in quick mode.
     #[serde(rename = "final_trial_ns", with = "nanoseconds")]
     pub final_trial: Duration,
     /// The length of the trials on the way, which section 24 allows to be shorter; None for final ones

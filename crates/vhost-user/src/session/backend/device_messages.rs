@@ -8,7 +8,7 @@ use crate::codec::payload::{ConfigAccess, DeviceStateTransfer, Inflight};
 use crate::codec::table::Rule;
 use crate::inflight;
 use crate::violation::Violation;
-use crate::vring::{Layout, QueueSize};
+use crate::vring::{QueueSize, layout_of};
 
 impl BackendSession {
     /// VIRTIO 1.3 §5.1.4.1: an MTU lies between 68 and 65535.
@@ -50,7 +50,7 @@ impl BackendSession {
 
     pub(super) fn on_get_inflight_fd(&mut self, rule: &Rule, asked: Inflight) -> Result<Next, Violation> {
         let queue_size = self.check_inflight(rule, &asked)?;
-        let (layout, queue_count) = (Layout::of(self.agreed.features), asked.queue_count);
+        let (layout, queue_count) = (layout_of(self.agreed.features), asked.queue_count);
         Ok(self.ask(Echo::Inflight(asked), Commit::Nothing, |answer| Event::InflightRequested {
             layout,
             queue_count,
@@ -69,7 +69,7 @@ impl BackendSession {
         if self.any_ring_started() {
             return Err(rule.violation("queues", inflight.queue_count, "stopped queues"));
         }
-        let layout = Layout::of(self.agreed.features);
+        let layout = layout_of(self.agreed.features);
         if inflight.size_bytes < inflight::area_bytes(layout, inflight.queue_count, queue_size) {
             return Err(rule.violation("size", inflight.size_bytes, "room for all queues"));
         }
@@ -89,7 +89,7 @@ impl BackendSession {
         if queues == 0 || queues > self.offer.queue_count() {
             return Err(rule.violation("number of queues", queues, "1 to the number of queues"));
         }
-        QueueSize::new(inflight.queue_size.into())
+        QueueSize::of_any_layout(inflight.queue_size.into())
             .ok_or_else(|| rule.violation("queue size", inflight.queue_size, "a queue size of 1 to 32768"))
     }
 

@@ -7,7 +7,7 @@ use crate::bits::Features;
 use crate::codec::frontend_request::MacAddress;
 use crate::codec::payload::{Inflight, Iotlb, LogArea, MemoryRegion, StateDirection};
 use crate::session::{Outcome, Ticket};
-use crate::vring::{Layout, QueueSize, VringAddresses, VringBase, VringIndex};
+use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex};
 
 /// A memory region and the file behind it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub enum Kick {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringConfig {
     /// Split or packed.
-    pub layout: Layout,
+    pub layout: RingLayout,
     /// Number of descriptors.
     pub size: QueueSize,
     /// Where its parts lie.
@@ -100,7 +100,7 @@ pub enum Event {
     ConfigWritten { offset: u32, bytes: Vec<u8>, migration: bool, done: Ticket<Outcome> },
     /// Make a zeroed in-flight buffer; [`crate::inflight`] knows its size.
     InflightRequested {
-        layout: Layout,
+        layout: RingLayout,
         queue_count: u16,
         queue_size: QueueSize,
         answer: Ticket<InflightArea>,

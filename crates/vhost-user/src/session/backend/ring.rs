@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::event::VringConfig;
 use crate::codec::table::Rule;
 use crate::violation::Violation;
-use crate::vring::{Layout, QueueSize, VringAddresses, VringBase};
+use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
 
 /// All that the session knows of a ring.
 #[derive(Debug, Default)]
@@ -44,7 +44,12 @@ pub(super) struct Setup {
 
 impl Setup {
     /// Everything that a start needs, and all of it right for the layout.
-    pub(super) fn configure(&self, rule: &Rule, index: u8, layout: Layout) -> Result<VringConfig, Violation> {
+    pub(super) fn configure(
+        &self,
+        rule: &Rule,
+        index: u8,
+        layout: RingLayout,
+    ) -> Result<VringConfig, Violation> {
         let size = self
             .size
             .ok_or_else(|| rule.violation("queue", index, "a queue whose size SET_VRING_NUM has set"))?;

@@ -11,7 +11,7 @@ use crate::codec::payload::{VringAddress, VringFd, VringState};
 use crate::codec::reply::ReplyBody;
 use crate::codec::table::Rule;
 use crate::violation::Violation;
-use crate::vring::{Layout, QueueSize, VringAddresses, VringBase, VringIndex};
+use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex, layout_of};
 
 impl BackendSession {
     fn index(&self, rule: &Rule, index: u32) -> Result<VringIndex, Violation> {
@@ -19,13 +19,13 @@ impl BackendSession {
             .ok_or_else(|| rule.violation("index", index, "below the number of queues"))
     }
 
-    fn layout(&self) -> Layout {
-        Layout::of(self.agreed.features)
+    fn layout(&self) -> RingLayout {
+        layout_of(self.agreed.features)
     }
 
     pub(super) fn on_set_vring_num(&mut self, rule: &Rule, state: VringState) -> Result<Next, Violation> {
         let index = self.index(rule, state.index)?;
-        let size = QueueSize::new(state.num)
+        let size = QueueSize::of_any_layout(state.num)
             .ok_or_else(|| rule.violation("num", state.num, "a queue size of 1 to 32768"))?;
         self.rings[index.as_usize()].setup(rule, index.get())?.size = Some(size);
         Ok(Next::Done)

@@ -9,7 +9,7 @@ use crate::codec::payload::{
 use crate::codec::table::Rule;
 use crate::codec::{Message, reply};
 use crate::violation::Violation;
-use crate::vring::{Layout, VringBase};
+use crate::vring::{RingLayout, VringBase, layout_of};
 
 /// An answer of the back-end.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(super) fn read(
             Answer::ProtocolFeatures(ProtocolFeatures::from_bits_retain(reply::read(rule, &message)?))
         }
         Expect::Number => Answer::Number { request: rule.name, value: reply::read(rule, &message)? },
-        Expect::VringBase(index) => vring_base(rule, &message, index, Layout::of(features))?,
+        Expect::VringBase(index) => vring_base(rule, &message, index, layout_of(features))?,
         Expect::Config(asked) => config(rule, &message, &asked)?,
         Expect::Inflight(asked) => inflight(rule, message, &asked)?,
         Expect::Userfault => {
@@ -135,7 +135,7 @@ fn vring_base(
     rule: &'static Rule,
     message: &Message,
     asked: u32,
-    layout: Layout,
+    layout: RingLayout,
 ) -> Result<Answer, Violation> {
     let VringState { index, num } = reply::read(rule, message)?;
     if index != asked {

@@ -2,7 +2,7 @@ use super::*;
 use crate::codec::backend_request::BackendRequest;
 use crate::codec::frontend_request::MacAddress;
 use crate::codec::payload::{ConfigAccess, DeviceStateTransfer, Inflight, StateDirection, VringArea};
-use crate::vring::Layout;
+use crate::vring::RingLayout;
 
 #[test]
 fn rarp_and_mtu_reach_the_device() {
@@ -43,7 +43,7 @@ fn configuration_is_read_and_written() {
 #[test]
 fn in_flight_buffers_are_made_and_given_back() {
     for (features, layout, size_bytes) in
-        [(Features::RING_PACKED, Layout::Split, 8320), (Features::empty(), Layout::Packed, 16512)]
+        [(Features::RING_PACKED, RingLayout::Split, 8320), (Features::empty(), RingLayout::Packed, 16512)]
     {
         let mut session = agreed_without(features);
         let asked = Inflight { size_bytes: 0, offset: 0, queue_count: 2, queue_size: 256 };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::vring::{Layout, PackedPosition, VringBase};
+use crate::vring::{PackedPosition, RingLayout, VringBase};
 
 fn kick(index: u8, has_fd: bool) -> Request {
     Request::SetVringKick(VringFd { index, has_fd })
@@ -101,15 +101,15 @@ fn packed_bases_carry_wrap_counters_both_ways() {
     let Event::VringStarted { config, done, .. } = event(&mut session, kick(0, true), vec![fd()]) else {
         panic!()
     };
-    let available = PackedPosition { index: 2, wrap: false };
-    let used = PackedPosition { index: 1, wrap: true };
+    let available = PackedPosition { slot: 2, wrap: false };
+    let used = PackedPosition { slot: 1, wrap: true };
     assert_eq!(config.base, VringBase::Packed { available, used });
-    assert_eq!((config.layout, config.size.get()), (Layout::Packed, 3));
+    assert_eq!((config.layout, config.size.get()), (RingLayout::Packed, 3));
     let _ = session.answer(done, Ok(())).unwrap();
 
     let asked = Request::GetVringBase(VringState { index: 0, num: 0 });
     let Event::VringStopped { answer, .. } = event(&mut session, asked, vec![]) else { panic!() };
-    let end = PackedPosition { index: 1, wrap: true };
+    let end = PackedPosition { slot: 1, wrap: true };
     let sent = session.answer(answer, VringBase::Packed { available: end, used: end }).unwrap();
     let state = &sent.reply.unwrap().payload[4..];
     assert_eq!(state, 0x8001_8001u32.to_ne_bytes());

@@ -1,0 +1,156 @@
+//! A reusable arena of slices: what a burst of buffers consists of.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::{AddressSpace, SharedSlice};
+
+/// Slices of peer memory in the order in which they were appended, kept mapped until they are cleared.
+///
+/// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: whoever
+/// fills it for a peer bounds what one burst may take.
+#[derive(Debug, Default)]
+pub struct SgArena {
+    /// `'static` in the arena's own books only: they are handed out for no longer than the arena is
+    /// borrowed, and `spaces` keeps their mappings.
+    slices: Vec<SharedSlice<'static>>,
+    /// Every snapshot that a slice came from; one, unless memory changed in the middle.
+    spaces: Vec<Arc<AddressSpace>>,
+}
+
+impl SgArena {
+    /// An empty arena.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty arena with room for `slices` before it first allocates.
+    pub fn with_capacity(slices: usize) -> Self {
+        SgArena { slices: Vec::with_capacity(slices), spaces: Vec::with_capacity(2) }
+    }
+
+    /// Number of slices.
+    #[inline(always)]
+    pub fn len(&self) -> u32 {
+        self.slices.len() as u32
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    /// Some of the slices, in the order in which they were appended.
+    #[inline(always)]
+    pub fn slices(&self, range: Range<u32>) -> &[SharedSlice<'_>] {
+        &self.slices[range.start as usize..range.end as usize]
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub fn slice(&self, index: u32) -> Option<SharedSlice<'_>> {
+        self.slices.get(index as usize).copied()
+    }
+
+    /// Gives back all slices.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.slices.clear();
+        // The last snapshot stays: the next burst comes from it, and a reference count is an atomic.
+        if self.spaces.len() > 1 {
+            self.spaces.drain(..self.spaces.len() - 1);
+        }
+    }
+
+    /// Gives back everything after the first `len` slices.
+    pub fn truncate(&mut self, len: u32) {
+        self.slices.truncate(len as usize);
+    }
+
+    /// Lets go of the snapshot that an empty arena still holds, so that removed memory is unmapped now.
+    pub fn release(&mut self) {
+        if self.slices.is_empty() {
+            self.spaces.clear();
+        }
+    }
+
+    /// Makes sure that what is appended from `space` stays mapped.
+    #[inline]
+    pub(crate) fn keep(&mut self, space: &Arc<AddressSpace>) {
+        if !self.spaces.last().is_some_and(|kept| Arc::ptr_eq(kept, space)) {
+            self.keep_new(space);
+        }
+    }
+
+    #[cold]
+    fn keep_new(&mut self, space: &Arc<AddressSpace>) {
+        if self.slices.is_empty() {
+            self.spaces.clear();
+        }
+        self.spaces.push(Arc::clone(space));
+    }
+
+    /// Room for `max` slices more, to be appended one after the other.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, max: usize) -> RawRun<'_> {
+        self.slices.reserve(max);
+        let spare = &mut self.slices.spare_capacity_mut()[..max];
+        let std::ops::Range { start, end } = spare.as_mut_ptr_range();
+        RawRun { next: start.cast(), end: end.cast(), slices: &mut self.slices }
+    }
+}
+
+/// Slices that are being appended: they are the arena's when this is dropped, and until then no more than a
+/// pointer moves.
+#[derive(Debug)]
+pub(crate) struct RawRun<'a> {
+    /// Between the arena's length and `end`; everything before it is written.
+    next: *mut SharedSlice<'static>,
+    end: *mut SharedSlice<'static>,
+    slices: &'a mut Vec<SharedSlice<'static>>,
+}
+
+impl RawRun<'_> {
+    /// Appends a slice and shows it, if there is room.
+    ///
+    /// # Safety
+    /// `start .. start + len` must lie in one mapping of the snapshot that was last given to [`SgArena::keep`].
+    #[inline(always)]
+    pub unsafe fn push(&mut self, start: NonNull<u8>, len: usize) -> Option<SharedSlice<'_>> {
+        if self.next == self.end {
+            return None;
+        }
+        // SAFETY: the caller's promise, and `spaces` outlives every slice that is handed out. `next` is below
+        // `end`, the end of the room that was reserved.
+        unsafe {
+            let slice = SharedSlice::new(start, len);
+            self.next.write(slice);
+            self.next = self.next.add(1);
+            Some(slice)
+        }
+    }
+
+    /// Takes back the last `count` slices of this run.
+    pub fn take_back(&mut self, count: usize) {
+        let back = count.min(self.len());
+        // SAFETY: no further than to the beginning of the run.
+        self.next = unsafe { self.next.sub(back) };
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        // SAFETY: both point into the vector's room, `next` not before the first one of this run.
+        unsafe { self.next.offset_from_unsigned(self.slices.as_ptr().add(self.slices.len())) }
+    }
+}
+
+impl Drop for RawRun<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let len = self.slices.len() + self.len();
+        // SAFETY: within the capacity, and all before `next` is written.
+        unsafe { self.slices.set_len(len) };
+    }
+}

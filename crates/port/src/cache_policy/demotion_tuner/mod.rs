@@ -1,0 +1,280 @@
+//! Demotes the lines that this side has read, and that the driver writes next, where that is found to help.
+//!
+//! A line that was read stays in this core's cache. Before the driver can write it again, that copy must go, and
+//! its stores wait for that one after the other. Lines can be demoted as soon as they have been read: written back
+//! to memory, which lets caches keep them, or evicted. Which of them helps, and whether one does, depends on the
+//! processor and on how far the driver's core is (`docs/decisions/cache-line-demotion.md`), so it is measured: now
+//! and then some laps of the ring are served under each policy, and timed.
+//!
+//! Demoting frames costs this core a line each. It is done only while the *device is idle* (driver-limited): an
+//! empty poll came just before the burst, or a few bursts earlier. A split ring's descriptors are four to a line,
+//! and lie in memory of their own that both sides come back to all the time: they may be worth it always.
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+use memory::Demotion;
+use virtqueue::QueueSize;
+
+use super::votes::Votes;
+
+/// Least laps of the ring from one comparison to the next: behind one that speaks against what is done, and at the
+/// most; each that speaks for it doubles them. Up to twice as many: queues of one switch are not to compare at the
+/// same time, for then each would time what all of them do.
+const UNSTABLE_INTERVAL: u32 = 192;
+const STABLE_INTERVAL: u32 = 8192;
+/// Laps before a policy is timed: lines that were read under the policy before have to be written once, and a driver
+/// may have more buffers than the ring has slots.
+const SETTLE_LAPS: u32 = 8;
+/// Laps that are timed. A driver may take back what is used once a lap.
+const SAMPLE_LAPS: u32 = 12;
+/// The part of its time that a chain must be faster by before lines are demoted: a frame's line costs this core more
+/// than a descriptor's. What is demoted already goes on being so while that is no slower: a gain near this limit would
+/// otherwise be taken and left in turns, and compared all the time.
+const FRAMES_GAIN: u64 = 16;
+const DESCRIPTORS_GAIN: u64 = 32;
+/// A chain that takes longer than this, in picoseconds, was not held up by a line.
+const SLOW_PS: u64 = 1_000_000;
+/// Bursts after an empty poll that still count as device idle. A driver publishes more than one at a time.
+const IDLE_BURSTS: u8 = 4;
+
+/// What is compared; 0 is what is done unless something is found to be better.
+const POLICIES: usize = 4;
+
+/// Which lines to demote, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DemotionPolicy {
+    /// Where frames begin, of bursts that found the device idle; descriptors as well where lines are evicted.
+    Frames(Demotion),
+    /// Descriptors, of all bursts.
+    Descriptors(Demotion),
+}
+
+/// Finds the policy that suits the driver of one queue.
+pub(crate) struct DemotionTuner {
+    /// `None`, but for the first: there is nothing to compare.
+    policies: [Option<DemotionPolicy>; POLICIES],
+    /// The one of now.
+    current: Option<DemotionPolicy>,
+    /// The one between comparisons.
+    best: usize,
+    /// Least laps until the next comparison.
+    interval: u32,
+    phase: Phase,
+    /// Chains until the phase ends; less than 0 when its last burst went beyond.
+    left: i64,
+    size: u32,
+    /// Bursts that the last empty poll still counts for.
+    idle_left: u8,
+    /// The last poll found a burst while the device is idle.
+    device_idle: bool,
+    /// Bursts of this phase, and those that found the device idle.
+    bursts: u32,
+    idle_bursts: u32,
+    /// What a chain took under each policy of this comparison, ps, or 0 as long as that is not known; `None` where a
+    /// policy is not tried.
+    took: [Option<u64>; POLICIES],
+    /// The device was idle while nothing was demoted.
+    idle_without: bool,
+    /// The policy that the next comparison begins with: a rate that rises or falls is not to favour the last.
+    first: usize,
+    /// For each policy and each one before it: whether comparisons found it better.
+    votes: [[Votes; POLICIES]; POLICIES],
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Using,
+    Settling(usize),
+    Sampling(usize, Instant),
+}
+
+impl DemotionTuner {
+    /// Nothing is demoted until that is found to be better. `descriptors`: the queue can demote those lines.
+    pub fn new(size: QueueSize, descriptors: bool) -> Self {
+        let frames = |demotion: Option<Demotion>| demotion.map(DemotionPolicy::Frames);
+        let descriptors = Demotion::evict().filter(|_| descriptors).map(DemotionPolicy::Descriptors);
+        let compared = [frames(Demotion::write_back()), frames(Demotion::evict()), descriptors];
+        Self::of(size, [None, compared[0], compared[1], compared[2]])
+    }
+
+    /// This policy always: there is nothing to compare.
+    pub fn pinned(size: QueueSize, policy: Option<DemotionPolicy>) -> Self {
+        Self::of(size, [policy, None, None, None])
+    }
+
+    fn of(size: QueueSize, policies: [Option<DemotionPolicy>; POLICIES]) -> Self {
+        let size = size.get().into();
+        DemotionTuner {
+            policies,
+            current: policies[0],
+            best: 0,
+            interval: UNSTABLE_INTERVAL,
+            phase: Phase::Using,
+            left: until_next(UNSTABLE_INTERVAL, size),
+            size,
+            idle_left: 0,
+            device_idle: false,
+            bursts: 0,
+            idle_bursts: 0,
+            took: [None; POLICIES],
+            idle_without: false,
+            first: 0,
+            votes: [[Votes::AGAINST; POLICIES]; POLICIES],
+        }
+    }
+
+    /// To be told of each poll how many chains it found.
+    #[inline(always)]
+    pub fn polled(&mut self, chains: usize) {
+        let found = chains > 0;
+        self.device_idle = found && self.idle_left > 0;
+        self.idle_left = if found { self.idle_left.saturating_sub(1) } else { IDLE_BURSTS };
+        self.bursts += u32::from(found);
+        self.idle_bursts += u32::from(self.device_idle);
+        self.left -= chains as i64;
+        if self.left <= 0 {
+            self.go_on();
+        }
+    }
+
+    /// How to demote the lines where the last burst's frames begin, if that is to be done.
+    #[inline(always)]
+    pub fn frames(&self) -> Option<Demotion> {
+        match self.current {
+            Some(DemotionPolicy::Frames(demotion)) if self.device_idle => Some(demotion),
+            _ => None,
+        }
+    }
+
+    /// How to demote the lines of its descriptors, if that is to be done.
+    #[inline(always)]
+    pub fn descriptors(&self) -> Option<Demotion> {
+        match self.current {
+            Some(DemotionPolicy::Descriptors(demotion)) => Some(demotion),
+            Some(DemotionPolicy::Frames(demotion)) if self.device_idle && demotion.evicts() => Some(demotion),
+            _ => None,
+        }
+    }
+
+    /// Whether a comparison is to try this policy. Where the device is busy, frames are not demoted; unless it is
+    /// busy with that.
+    fn is_tried(&self, policy: usize, mostly_idle: bool) -> bool {
+        let frames_now = matches!(self.current, Some(DemotionPolicy::Frames(_)));
+        match self.policies[policy] {
+            None => policy == 0,
+            Some(DemotionPolicy::Frames(_)) => mostly_idle || frames_now,
+            Some(DemotionPolicy::Descriptors(_)) => true,
+        }
+    }
+
+    /// The phase is over.
+    #[cold]
+    #[inline(never)]
+    fn go_on(&mut self) {
+        let mostly_idle = self.idle_bursts * 2 > self.bursts;
+        (self.bursts, self.idle_bursts) = (0, 0);
+        self.phase = match self.phase {
+            Phase::Using => {
+                let tried: [bool; POLICIES] =
+                    std::array::from_fn(|policy| self.is_tried(policy, mostly_idle));
+                self.took = tried.map(|tried| tried.then_some(0));
+                self.first = self.next_from(self.first + 1);
+                match tried[1..].contains(&true) {
+                    true => self.settle(self.first),
+                    false => self.use_best(),
+                }
+            }
+            Phase::Settling(policy) => {
+                self.left = i64::from(SAMPLE_LAPS * self.size);
+                Phase::Sampling(policy, Instant::now())
+            }
+            Phase::Sampling(policy, begun) => {
+                let chains = (i64::from(SAMPLE_LAPS * self.size) - self.left) as u64;
+                self.took[policy] = Some(begun.elapsed().as_nanos() as u64 * 1000 / chains.max(1));
+                if policy == 0 {
+                    self.idle_without = mostly_idle;
+                }
+                let next = self.next_from(policy + 1);
+                if next == self.first {
+                    self.judge();
+                    self.use_best()
+                } else {
+                    self.settle(next)
+                }
+            }
+        };
+    }
+
+    /// The first policy from this one on that is tried.
+    fn next_from(&self, policy: usize) -> usize {
+        (policy..policy + POLICIES)
+            .map(|policy| policy % POLICIES)
+            .find(|policy| self.took[*policy].is_some())
+            .unwrap_or(0)
+    }
+
+    fn settle(&mut self, policy: usize) -> Phase {
+        self.current = self.policies[policy];
+        self.left = i64::from(SETTLE_LAPS * self.size);
+        Phase::Settling(policy)
+    }
+
+    /// Votes by what was timed.
+    fn judge(&mut self) {
+        if self.took.iter().flatten().any(|took| *took > SLOW_PS) {
+            return;
+        }
+        for policy in 1..POLICIES {
+            let Some(took) = self.took[policy] else {
+                // What is not of use now need not have been of use before.
+                self.votes[policy][0].count(false);
+                continue;
+            };
+            let is_frames = matches!(self.policies[policy], Some(DemotionPolicy::Frames(_)));
+            for other in 0..policy {
+                let Some(others) = self.took[other] else { continue };
+                let of_use = other > 0 || self.idle_without || !is_frames;
+                let least = took / if is_frames { FRAMES_GAIN } else { DESCRIPTORS_GAIN };
+                let gain = if other == 0 && policy != self.best { least } else { 0 };
+                let better = of_use && took + gain < others;
+                self.votes[policy][other].count(better);
+            }
+        }
+    }
+
+    fn use_best(&mut self) -> Phase {
+        let mut best = 0;
+        for policy in 1..POLICIES {
+            if self.votes[policy][0].is_for() && (best == 0 || self.votes[policy][best].is_for()) {
+                best = policy;
+            }
+        }
+        let agree = best == self.best && self.votes_agree();
+        (self.best, self.current) = (best, self.policies[best]);
+        self.interval = if agree { (2 * self.interval).min(STABLE_INTERVAL) } else { UNSTABLE_INTERVAL };
+        self.left = until_next(self.interval, self.size);
+        Phase::Using
+    }
+
+    /// Whether the latest comparisons all found that what is used is better than nothing, or that nothing is better
+    /// than all that was tried.
+    fn votes_agree(&self) -> bool {
+        match self.best {
+            0 => self.votes[1..].iter().all(|votes| votes[0] == Votes::AGAINST),
+            best => self.votes[best][0] == Votes::FOR,
+        }
+    }
+}
+
+/// Chains from `least` laps of the ring to twice as many, at random: the standard library's hash maps have the
+/// randomness.
+#[cold]
+fn until_next(least: u32, size: u32) -> i64 {
+    let random = RandomState::new().hash_one(least) as u32;
+    let more = (u64::from(least) * u64::from(random)) >> 32;
+    (u64::from(least) + more) as i64 * i64::from(size)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The usual copy: a frame that has nothing left to be done, to one buffer.
+use memory::{SgList, SharedSlice};
+use virtio::net::{HeaderLayout, NetHeader};
+
+use crate::cache_policy::Stores;
+use crate::frame::SHORTEST_FRAME_BYTES;
+use crate::{Frame, SNAPSHOT_BYTES};
+
+/// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
+/// header included; `None`, and nothing is written, where it is another case.
+#[inline(always)]
+pub(crate) fn write_plain(
+    stores: impl Stores,
+    frame: &Frame<'_>,
+    to: SharedSlice<'_>,
+    layout: HeaderLayout,
+    buffers: u16,
+) -> Option<usize> {
+    let bytes = write_front(stores, frame, to, layout, buffers)?;
+    let (front, len) = (layout.bytes() + SNAPSHOT_BYTES, frame.len_bytes());
+    if len > SNAPSHOT_BYTES {
+        let to = to.slice(front, len - SNAPSHOT_BYTES);
+        let (slices, skip) = frame.slices();
+        match slices {
+            [piece] => stores.copy(piece.slice(skip + SNAPSHOT_BYTES, to.len_bytes()), to),
+            _ => copy_pieces(slices, skip + SNAPSHOT_BYTES, to),
+        };
+    }
+    Some(bytes)
+}
+
+#[inline(never)] // the loop around it keeps its registers for frames of one piece
+fn copy_pieces(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
+    SgList::new(slices).skip(from).copy_to(SgList::new(&[to]), to.len_bytes())
+}
+
+/// As [`write_plain`] but for the bytes behind the snapshot, which are left as they stand in the buffer.
+#[inline(always)]
+pub(crate) fn write_front(
+    stores: impl Stores,
+    frame: &Frame<'_>,
+    to: SharedSlice<'_>,
+    layout: HeaderLayout,
+    buffers: u16,
+) -> Option<usize> {
+    let (header_bytes, len) = (layout.bytes(), frame.len_bytes());
+    let bytes = header_bytes + len;
+    if to.len_bytes() < bytes || !frame.is_simple() {
+        return None;
+    }
+    let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
+    match layout {
+        HeaderLayout::Full => write_if_other(to, &header),
+        HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
+    };
+    if len >= SNAPSHOT_BYTES {
+        stores.write(frame.full_snapshot(), to, header_bytes);
+    } else if let Some(shortest) = frame.full_snapshot().first_chunk::<SHORTEST_FRAME_BYTES>()
+        && len == SHORTEST_FRAME_BYTES
+    {
+        to.write_array(header_bytes, shortest);
+    } else {
+        to.slice(header_bytes, len).write(frame.snapshot());
+    }
+    Some(bytes)
+}
+
+/// Writes a header at the start of a buffer unless it stands there: often it has a cache line of its own,
+/// which then need not travel between the cores. A peer that changes it at this moment changes its own.
+#[inline(always)]
+fn write_if_other<const N: usize>(to: SharedSlice<'_>, header: &[u8; N]) {
+    if !to.begins_with(header) {
+        write_header(to, *header);
+    }
+}
+
+#[cold]
+fn write_header<const N: usize>(to: SharedSlice<'_>, header: [u8; N]) {
+    to.write_array(0, &header);
+}

@@ -1,0 +1,52 @@
+//! What is changed while a transmitq runs.
+use std::sync::Arc;
+
+use virtqueue::{Burst, DeviceQueue};
+
+use super::FromGuest;
+use crate::CachePolicy;
+use crate::device::{EventFd, StoppedAt};
+
+impl FromGuest {
+    /// Changes what is done to caches.
+    pub fn set_cache_policy(&mut self, policy: CachePolicy) {
+        self.cache_policy = policy;
+        self.demotion_tuner = policy.demotion_tuner(&*self.queue);
+    }
+
+    /// Lets frames go on, or consumes them without passing data on (vhost-user text, "Ring states").
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    /// Listens to the driver so from now on.
+    pub fn set_kick(&mut self, kick: Option<EventFd>) {
+        self.kick = kick;
+    }
+
+    /// Notifies the driver so from now on.
+    pub fn set_call(&mut self, call: Option<EventFd>) {
+        self.call = call;
+    }
+
+    /// The queue, to ask where it stands and to set its log.
+    pub fn queue(&mut self) -> &mut dyn DeviceQueue {
+        &mut *self.queue
+    }
+
+    /// Where to read later where the queue has stopped by itself.
+    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
+        &self.stopped_at
+    }
+
+    /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What
+    /// was received has been released.
+    pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
+        queue.disable_kicks();
+        self.demotion_tuner = self.cache_policy.demotion_tuner(&*queue);
+        self.queue = queue;
+        self.batch.clear();
+        self.needs_release = false;
+        self.batch.burst_mut().map(Burst::release);
+    }
+}

@@ -1,0 +1,50 @@
+//! Room for frames that one chain does not hold, and chains that hold none.
+use super::{MAX_CHAINS, ToGuest};
+use crate::DropReason;
+
+impl ToGuest {
+    /// The same where one chain does not suffice.
+    pub(super) fn merged_room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
+        let (mut chains, mut have) = (0, 0);
+        while have < bytes {
+            let at = self.next + chains;
+            if at == self.burst.len() {
+                if chains == self.burst.capacity() {
+                    return Err(DropReason::NoBufferLargeEnough);
+                }
+                // All chains tend to be of the same size.
+                let missing = (bytes - have) * chains / have.max(1);
+                self.pop_more(missing + wanted)?;
+                if self.next + chains != at {
+                    // What was full is given back, and what was gathered so far must be popped again.
+                    (chains, have) = (0, 0);
+                    continue;
+                }
+            }
+            let chain = self.burst.chain(at);
+            if !self.usable(chain) {
+                // A frame lies in chains one after the other (VIRTIO 1.3 §5.1.6.4): it cannot go on
+                // behind this one, nor begin before it.
+                self.pass_over(chains + 1)?;
+                (chains, have) = (0, 0);
+                continue;
+            }
+            have += chain.writable_bytes() as usize;
+            chains += 1;
+        }
+        Ok(chains)
+    }
+
+    /// Leaves chains unwritten; they go back to the driver with the others.
+    #[cold]
+    pub(super) fn pass_over(&mut self, chains: usize) -> Result<(), DropReason> {
+        self.next += chains;
+        self.unusable += chains;
+        if self.unusable > MAX_CHAINS {
+            // A driver could post such chains as fast as they are given back.
+            self.dry = Some(DropReason::NoBufferLargeEnough);
+            return Err(DropReason::NoBufferLargeEnough);
+        }
+        Ok(())
+    }
+}

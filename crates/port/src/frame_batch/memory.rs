@@ -1,0 +1,76 @@
+//! Batches of frames in memory of this process.
+use memory::SgArena;
+use virtio::net::HeaderLayout;
+
+use super::{FrameBatch, ImagesId, Storage};
+use crate::DropReason;
+use crate::frame::FrameMeta;
+
+impl FrameBatch {
+    /// As [`FrameBatch::of_memory`], for a traffic generator: its frames never change but for the snapshots, and
+    /// frames of one length are the same behind them. A port that keeps frames in buffers of its own then
+    /// copies the bytes behind the snapshot once, and not for each frame.
+    pub fn of_images(max: usize) -> Self {
+        FrameBatch { images: Some(ImagesId::new()), ..Self::of_memory(max) }
+    }
+
+    /// Which images the frames are made of.
+    #[inline(always)]
+    pub(crate) fn images(&self) -> Option<ImagesId> {
+        self.images
+    }
+
+    /// The arena to put slices in before they are [pushed](FrameBatch::push); `None` unless made by
+    /// [`FrameBatch::of_memory`].
+    #[inline(always)]
+    pub fn arena_mut(&mut self) -> Option<&mut SgArena> {
+        match &mut self.storage {
+            Storage::Own(arena) => Some(arena),
+            Storage::Queue(_) => None,
+        }
+    }
+
+    /// Makes a frame, with a net header in front, of the slices from `first` on in
+    /// [`FrameBatch::arena_mut`].
+    #[inline]
+    pub fn push(&mut self, first: u32, layout: HeaderLayout) -> Result<(), DropReason> {
+        let Storage::Own(arena) = &self.storage else { return Err(DropReason::NotConnected) };
+        self.push_slices((first, arena.len()), layout)
+    }
+
+    /// As [`FrameBatch::push`], but one of each slice; `refused` is told of each that holds none.
+    #[inline]
+    pub fn push_each(&mut self, first: u32, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
+        let Storage::Own(arena) = &self.storage else { return };
+        for at in first..arena.len() {
+            if let Err(reason) = self.push_slices((at, at + 1), layout) {
+                refused(reason);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn push_slices(&mut self, (first, end): (u32, u32), layout: HeaderLayout) -> Result<(), DropReason> {
+        let Storage::Own(arena) = &self.storage else { return Err(DropReason::NotConnected) };
+        let slices = arena.slices(first..end);
+        let meta = next(&mut self.metas, self.len);
+        let simple = matches!(slices, [whole] if meta.parse_fast(*whole, layout));
+        if !simple {
+            let bytes = slices.iter().map(|slice| slice.len_bytes() as u32).sum();
+            meta.parse_header(slices, bytes, layout)?;
+            self.segments = self.segments.saturating_add(meta.segments());
+        }
+        (meta.first, meta.end) = (first, end);
+        self.len += 1;
+        Ok(())
+    }
+}
+
+/// The one behind the last; makes it if it is the first of its kind.
+#[inline(always)]
+fn next(metas: &mut Vec<FrameMeta>, len: usize) -> &mut FrameMeta {
+    if len == metas.len() {
+        metas.push(FrameMeta::EMPTY);
+    }
+    &mut metas[len]
+}

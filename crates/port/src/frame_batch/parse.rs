@@ -1,0 +1,86 @@
+//! What a frame is, by its net header and its first bytes: read once, checked, kept.
+use memory::{SgList, SharedSlice};
+use virtio::net::{HeaderLayout, NetHeader, Offload};
+
+use crate::DropReason;
+use crate::frame::{
+    ETHERNET_HEADER_BYTES, FrameMeta, HeaderSnapshot, LARGEST_FRAME_BYTES, SHORTEST_FRAME_BYTES,
+    SNAPSHOT_BYTES,
+};
+
+impl FrameMeta {
+    /// As [`FrameMeta::parse_header`], of a simple frame that is no shorter than a snapshot, or the shortest of Ethernet, which is a
+    /// little shorter. False, and nothing is to be believed of this, for others.
+    #[inline(always)]
+    pub fn parse_fast(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
+        let skip = layout.bytes();
+        let len = whole.len_bytes().wrapping_sub(skip);
+        // Too short and too long in one comparison.
+        if len.wrapping_sub(SHORTEST_FRAME_BYTES) > LARGEST_FRAME_BYTES - SHORTEST_FRAME_BYTES {
+            return false;
+        }
+        // Of a header that says nothing the other fields mean nothing.
+        if !whole.begins_with(&[0, NetHeader::GSO_NONE]) {
+            return false;
+        }
+        let is_read = match self.snapshot.first_chunk_mut::<SHORTEST_FRAME_BYTES>() {
+            Some(shortest) if len == SHORTEST_FRAME_BYTES => whole.read_array(skip, shortest),
+            _ => whole.read_array(skip, &mut self.snapshot),
+        };
+        (self.offload, self.simple) = (Offload::NONE, true);
+        (self.skip, self.len) = (skip as u32, len as u32);
+        is_read
+    }
+
+    /// How many segments it may become.
+    pub fn segments(&self) -> u32 {
+        self.offload.segmentation.map_or(1, |gso| self.len.div_ceil(u32::from(gso.segment_bytes.get())))
+    }
+
+    /// Reads net header and snapshot, once, and checks them.
+    #[inline(never)] // the loops around it keep their registers for the simple frames
+    pub fn parse_header(
+        &mut self,
+        slices: &[SharedSlice<'_>],
+        bytes: u32,
+        layout: HeaderLayout,
+    ) -> Result<(), DropReason> {
+        let skip = layout.bytes() as u32;
+        let len = bytes.checked_sub(skip).filter(|len| *len >= ETHERNET_HEADER_BYTES as u32);
+        let len = len.ok_or(DropReason::TooShort)?;
+        if len > LARGEST_FRAME_BYTES as u32 {
+            return Err(DropReason::TooLong);
+        }
+        let mut header = [0; NetHeader::BYTES];
+        match slices {
+            // Nearly always. Of what follows a legacy header nothing is kept here.
+            [whole]
+                if len >= SNAPSHOT_BYTES as u32
+                    && whole.read_array(0, &mut header)
+                    && whole.read_array(skip as usize, &mut self.snapshot) => {}
+            // The header in a slice of its own, as drivers do it that cannot write in front of the data.
+            [front, whole, ..]
+                if front.len_bytes() == skip as usize
+                    && front.read_array(0, &mut header)
+                    && whole.read_array(0, &mut self.snapshot) => {}
+            _ => read_split_header(slices, &mut header, layout, &mut self.snapshot),
+        }
+        let header = NetHeader::from_bytes(&header, layout);
+        self.offload = Offload::parse(header, len).map_err(|_| DropReason::MalformedHeader)?;
+        self.simple = self.offload == Offload::NONE;
+        (self.skip, self.len) = (skip, len);
+        Ok(())
+    }
+}
+
+#[inline(never)]
+fn read_split_header(
+    slices: &[SharedSlice<'_>],
+    header: &mut [u8; NetHeader::BYTES],
+    layout: HeaderLayout,
+    snapshot: &mut HeaderSnapshot,
+) {
+    let skip = layout.bytes();
+    SgList::new(slices).read(&mut header[..skip]);
+    SgList::new(slices).skip(skip).read(snapshot);
+}

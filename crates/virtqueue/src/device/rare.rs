@@ -1,0 +1,60 @@
+//! What a device half does only after a crash or while it is migrated.
+
+use std::ops::Range;
+
+use super::{Device, DeviceRing, Popped};
+use crate::Burst;
+
+impl<R: DeviceRing> Device<R> {
+    /// Chains that a previous process had popped and not used come first, in their old order.
+    #[cold]
+    pub(super) fn pop_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Popped {
+        burst.work.begin();
+        let mut popped = 0;
+        while popped < max && !burst.work.is_enough() {
+            let mut builder = self.translator.builder(&mut burst.arena);
+            let first = builder.len();
+            match self.ring.pop_resubmitted(&mut builder, &mut burst.work) {
+                None => break,
+                Some(Ok(chain)) => {
+                    burst.work.chain(&chain);
+                    burst.chains.push(chain);
+                    popped += 1;
+                }
+                Some(Err(error)) => {
+                    builder.truncate(first);
+                    return (popped, Some(error));
+                }
+            }
+        }
+        (popped, None)
+    }
+
+    /// Buffers are marked before their used entries can be seen, the entries behind the store that shows them: a
+    /// front-end that copied the page between mark and store would not have it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn add_used_logged(&mut self, burst: &mut Burst, range: Range<usize>) {
+        let Some(log) = &self.log else { return };
+        for chain in &burst.chains[range.clone()] {
+            let marked = log.mark_buffers(&self.translator, burst.writable(chain), chain.written);
+            if let Err(error) = marked {
+                self.broken.get_or_insert(error);
+            }
+        }
+        let from = self.ring.next_used();
+        burst.open -= range.len();
+        self.ring.add_used(&mut burst.chains[range], burst.demotion);
+        if let Err(error) = self.ring.mark_used(log, from) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    #[cold]
+    pub(super) fn log_events(&mut self) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = self.ring.mark_events(log) {
+            self.broken.get_or_insert(error);
+        }
+    }
+}

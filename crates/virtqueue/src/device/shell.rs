@@ -1,0 +1,157 @@
+//! The device half of a queue: all of it that split and packed rings share.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memory::{AddressSpace, Translator};
+
+use super::{DeviceQueue, DeviceRing, UsedLog};
+use crate::atomics::Atomics;
+use crate::error::{PopError, RingError};
+use crate::{Burst, Position, QueueSize};
+
+/// A running queue as the device sees it.
+pub struct Device<R: DeviceRing> {
+    pub(crate) ring: R,
+    owner: u64,
+    pub(super) translator: Translator,
+    /// Where the used side was at the last decision about a call; `None` makes the next decision a yes.
+    called_at: Option<R::Used>,
+    pub(super) broken: Option<RingError>,
+    pub(super) log: Option<UsedLog>,
+}
+
+/// A number that no other queue of this process has.
+fn fresh_owner() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl<R: DeviceRing> Device<R> {
+    pub(crate) fn of_ring(ring: R, translator: Translator, log: Option<UsedLog>, fresh: bool) -> Self {
+        let called_at = fresh.then_some(ring.next_used());
+        Device { ring, owner: fresh_owner(), translator, called_at, broken: None, log }
+    }
+
+    #[cold]
+    fn stop(&mut self, popped: usize, error: PopError) -> Result<usize, PopError> {
+        if let PopError::Malformed(malformed) = error {
+            self.broken = Some(malformed);
+        }
+        // What came before the bad chain is good; the error comes with the next call.
+        if popped > 0 { Ok(popped) } else { Err(error) }
+    }
+
+    /// Chains of which none is used yet.
+    #[inline(always)]
+    fn add_used_run(&mut self, burst: &mut Burst, range: Range<usize>) {
+        if self.log.is_some() {
+            return self.add_used_logged(burst, range);
+        }
+        burst.open -= range.len();
+        self.ring.add_used(&mut burst.chains[range], burst.demotion);
+    }
+}
+
+impl<R: DeviceRing> DeviceQueue for Device<R> {
+    fn size(&self) -> QueueSize {
+        self.ring.size()
+    }
+
+    fn pop(&mut self, burst: &mut Burst, max: usize) -> Result<usize, PopError> {
+        if let Some(error) = self.broken {
+            return Err(error.into());
+        }
+        burst.begin(self.owner);
+        let max = max.min(burst.room());
+        let (popped, stopped) = match self.ring.has_resubmit() {
+            false => self.ring.pop(&mut self.translator, burst, max),
+            true => self.pop_resubmitted(burst, max),
+        };
+        burst.open += popped;
+        match stopped {
+            None => Ok(popped),
+            Some(error) => self.stop(popped, error),
+        }
+    }
+
+    fn rewind(&mut self, burst: &mut Burst, from: usize) -> usize {
+        if burst.owner != self.owner || !burst.all_open(from) || !self.ring.rewind(&burst.chains[from..]) {
+            return 0;
+        }
+        let count = burst.len() - from;
+        burst.truncate(from);
+        count
+    }
+
+    fn add_used(&mut self, burst: &mut Burst, chains: Range<usize>) {
+        if burst.owner != self.owner || chains.is_empty() {
+            return;
+        }
+        if burst.open == burst.chains.len() {
+            return self.add_used_run(burst, chains);
+        }
+        let mut at = chains.start;
+        while at < chains.end {
+            let start = at;
+            while at < chains.end && !burst.chains[at].done {
+                at += 1;
+            }
+            if start < at {
+                self.add_used_run(burst, start..at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn needs_call(&mut self) -> bool {
+        let Some(old) = self.called_at.replace(self.ring.next_used()) else { return true };
+        if old == self.ring.next_used() {
+            return false;
+        }
+        // Used entries published before, suppression read after: pairs with the driver's barrier between
+        // arming and looking at the ring (§2.7.7.2, §2.8.10.1.1).
+        R::Atomics::full_barrier();
+        self.ring.wants_call(old)
+    }
+
+    fn enable_kicks(&mut self) -> bool {
+        self.ring.arm_kicks();
+        if self.log.is_some() {
+            self.log_events();
+        }
+        // Armed before, ring read after: pairs with the driver's barrier between publishing and reading
+        // the suppression (§2.7.10.1, §2.8.21.3). One of the two sees the other.
+        R::Atomics::full_barrier();
+        self.ring.is_available()
+    }
+
+    fn disable_kicks(&mut self) {
+        self.ring.disarm_kicks();
+        if self.log.is_some() {
+            self.log_events();
+        }
+    }
+
+    fn demotes_descriptors(&self) -> bool {
+        self.ring.demotes_descriptors()
+    }
+
+    fn position(&self) -> Position {
+        self.ring.position()
+    }
+
+    fn broken(&self) -> Option<RingError> {
+        self.broken
+    }
+
+    fn set_space(&mut self, space: Arc<AddressSpace>) {
+        self.translator.set_space(space);
+    }
+
+    fn set_log(&mut self, log: Option<UsedLog>) {
+        self.log = log;
+    }
+}

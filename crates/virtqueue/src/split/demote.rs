@@ -1,0 +1,28 @@
+//! Demotion of a split ring's descriptors.
+
+use memory::Demotion;
+
+use super::SplitDescriptor;
+use super::device::LINE;
+use crate::atomics::Atomics;
+use crate::chain::Chain;
+
+/// Demotes the lines of these chains' descriptors: the driver writes them anew. The last line stays if there
+/// are more descriptors behind the last chain's: they come with the next burst.
+#[inline(never)]
+pub(super) fn demote_descriptors<A: Atomics>(
+    demotion: Demotion,
+    table: &[SplitDescriptor<A>],
+    chains: &[Chain],
+) {
+    let line = |chain: &Chain| chain.id / LINE;
+    for (at, chain) in chains.iter().enumerate() {
+        let leaves = match chains.get(at + 1) {
+            Some(next) => line(next) != line(chain),
+            None => chain.id % LINE == LINE - 1,
+        };
+        if leaves && let Some(head) = table.get(usize::from(chain.id)) {
+            demotion.value(head);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How the device half of a split ring begins.
+
+use std::marker::PhantomData;
+
+use memory::Translator;
+
+use super::SplitRing;
+use super::device::{SplitDevice, SplitDeviceRing};
+use super::ring::USED_INDEX;
+use crate::atomics::Atomics;
+use crate::device::{Device, UsedLog};
+use crate::inflight::SplitInFlight;
+use crate::{FeatureSet, Position, QueueSize};
+
+impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
+    /// A queue over a ring whose memory has been found. Nothing in the ring is trusted yet.
+    pub fn new(
+        ring: R,
+        size: QueueSize,
+        position: Position,
+        translator: Translator,
+        log: Option<UsedLog>,
+        in_flight: Option<SplitInFlight>,
+    ) -> Self {
+        let (mut next_available, mut next_used) = match position {
+            Position::Split { next_available, next_used } => (next_available, next_used),
+            Position::Packed { .. } => (0, 0),
+        };
+        if let Some(in_flight) = &in_flight {
+            // vhost-user, "Inflight I/O tracking": the used ring itself says how far it got, and what was
+            // popped beyond that and not used is in the region.
+            next_used = R::Atomics::observe(&ring.used_header()[USED_INDEX]);
+            next_available = next_used.wrapping_add(in_flight.resubmit_len());
+        }
+        let fresh = next_available == 0 && next_used == 0;
+        let ring = SplitDeviceRing {
+            ring,
+            size,
+            next_available,
+            available_seen: next_available,
+            next_used,
+            writable: false,
+            in_flight,
+            features: PhantomData,
+        };
+        Device::of_ring(ring, translator, log, fresh)
+    }
+}
