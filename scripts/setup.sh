@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what is missing for `make compare` (default) or `make test` (argument: test).
+# Installs what is missing for `make compare` (default), `make dist` (argument: dist) or `make test` (argument:
+# test; both others included).
 # Idempotent, and quick when nothing is missing. Without root, or on a distribution without apt, it prints
 # exactly what to install. It never touches the host's boot: the guest's kernel is unpacked into a cache folder.
 set -eu
@@ -9,6 +10,7 @@ oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
+clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -17,8 +19,14 @@ say() { printf 'setup: %s\n' "$*"; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
 case $machine in
-x86_64) qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual' ;;
-aarch64) qemu=qemu-system-aarch64 qemu_package=qemu-system-arm kernel_packages='linux-image-cloud-arm64 linux-image-virtual' ;;
+x86_64)
+    qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual'
+    foreign=aarch64 foreign_debian=arm64
+    ;;
+aarch64)
+    qemu=qemu-system-aarch64 qemu_package=qemu-system-arm kernel_packages='linux-image-cloud-arm64 linux-image-virtual'
+    foreign=x86_64 foreign_debian=amd64
+    ;;
 *) say "this machine is a $machine; x86_64 and aarch64 are known"; exit 1 ;;
 esac
 
@@ -46,10 +54,31 @@ need() { # need COMMAND PACKAGE
 }
 need cc gcc
 [ -e /usr/include/stdlib.h ] || packages="$packages libc6-dev"
-need "$qemu" "$qemu_package"
-need crun crun
-need runc runc # crun does not run where cgroup v1 and v2 are mixed
+if [ "$purpose" != dist ]; then
+    need "$qemu" "$qemu_package"
+    need crun crun
+    need runc runc # crun does not run where cgroup v1 and v2 are mixed
+fi
+foreign_rust=
+if [ "$purpose" != compare ]; then
+    need dpkg-deb dpkg
+    need readelf binutils
+    need "$foreign-linux-gnu-gcc" "gcc-$(echo "$foreign" | tr _ -)-linux-gnu"
+    [ -e "/usr/$foreign-linux-gnu/lib/libc.a" ] || packages="$packages libc6-dev-$foreign_debian-cross"
+    # A standard library for the other architecture: rustup's, or the distribution's.
+    foreign_rust=missing
+    for root in "$(rustc --print sysroot 2>/dev/null)" /usr /usr/lib/rust-*; do
+        [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
+    done
+fi
+root_tar=
 if [ "$purpose" = test ]; then
+    # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
+    need "qemu-$foreign-static" qemu-user-static
+    need umoci umoci
+    need systemd-analyze systemd
+    need mmdebstrap mmdebstrap
+    [ -e "$clean_root" ] || root_tar=missing
     need cyclictest rt-tests
     need lxc-execute lxc
     need chromium chromium
@@ -77,7 +106,7 @@ fi
 rust=
 rust_is_recent || rust=missing
 kernel=
-ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
+[ "$purpose" = dist ] || ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
 # The newest image needs its modules: a guest with network ports loads virtio's.
 if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
@@ -86,7 +115,7 @@ if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
 fi
 
-if [ -z "$packages$rust$kernel${dpdk:-}${ovs:-}${mlr:-}" ]; then
+if [ -z "$packages$rust$foreign_rust$kernel$root_tar${dpdk:-}${ovs:-}${mlr:-}" ]; then
     exit 0
 fi
 
@@ -98,6 +127,8 @@ if ! has apt-get; then
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, laid out as in Debian's packages, in $ovs_cache/"
     [ -z "${mlr:-}" ] || say '  Python 3 with venv; FD.io'"'"'s MLRsearch is then fetched from the Python package index'
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
+    [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign: rustup target add $foreign-unknown-linux-gnu"
+    [ -z "$root_tar" ] || say "  a tar of a Debian root (debootstrap --variant=minbase) as $clean_root"
     [ -z "$kernel" ] || say "  a kernel image: copy a vmlinuz-* of your distribution to $cache/"
     exit 1
 fi
@@ -132,6 +163,23 @@ if [ -n "$rust" ]; then
     else
         say "no package of this distribution has Rust 1.$oldest_rust; install it with rustup, then call this again"
         exit 1
+    fi
+fi
+if [ -n "$foreign_rust" ]; then
+    if [ "$as_root" = none ]; then
+        say "first: sudo dpkg --add-architecture $foreign_debian && sudo apt-get update"
+        say "  (or, with rustup: rustup target add $foreign-unknown-linux-gnu)"
+    else
+        $as_root dpkg --add-architecture "$foreign_debian"
+        refreshed=
+    fi
+    refresh
+    # The distribution's compiler with its standard library for the other architecture, beside rustup's.
+    if pair=$(rust_packages); then
+        packages="$packages $pair $(echo "${pair%% *}" | sed 's/^rustc/libstd-rust/')-dev:$foreign_debian"
+    else
+        say "no package of this distribution has Rust 1.$oldest_rust for $foreign; rustup target add $foreign-unknown-linux-gnu"
+        missing=yes
     fi
 fi
 if [ -n "${dpdk:-}" ]; then
@@ -185,6 +233,25 @@ if [ -n "${ovs:-}" ]; then
         missing=yes
     fi
     rm -rf "$folder"
+fi
+
+# --- a clean root, in which packages are installed: a tar, never this system ------------------------------
+if [ -n "$root_tar" ]; then
+    if [ "$as_root" = none ]; then
+        say "a clean root is made by root: sudo mmdebstrap --variant=essential SUITE $clean_root"
+        missing=yes
+    else
+        codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+        mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
+        say "making a clean root of $codename in $clean_root"
+        mkdir -p "${clean_root%/*}"
+        if $as_root mmdebstrap --quiet --variant=essential --format=tar "$codename" "$clean_root.new" "$mirror"; then
+            mv "$clean_root.new" "$clean_root"
+        else
+            say "it could not be made (mmdebstrap --variant=essential $codename … $mirror)"
+            missing=yes
+        fi
+    fi
 fi
 
 # --- the guest's kernel: a stock one, unpacked, never installed -------------------------------------------

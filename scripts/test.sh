@@ -13,3 +13,4 @@ layer 'build' cargo build --locked --workspace --release
 layer 'unit and integration tests' cargo test --locked --workspace
 layer 'virtqueue: loom, instruction limits, aarch64' make test-virtqueue-extra
 layer 'switch: instruction limits' make test-switch-extra
+layer 'release: made, installed, started' make test-dist
