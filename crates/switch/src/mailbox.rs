@@ -28,8 +28,7 @@ pub(crate) enum Message {
         id: QueueId,
         reply: mpsc::Sender<()>,
     },
-    /// Answered, so that whoever is told that a queue has started is told the truth: a frame that is sent
-    /// after that finds it.
+    /// Acknowledged, so the queue is visible to forwarding before its start is reported.
     AddSink {
         id: QueueId,
         generation: Generation,

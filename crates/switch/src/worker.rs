@@ -109,7 +109,7 @@ struct RunningWorker {
     own: QueueCounters,
 }
 
-/// How it went to go to sleep.
+/// Outcome of a sleep attempt.
 enum Slept {
     /// Something was there already.
     NotAtAll,
