@@ -10,7 +10,6 @@ mod duration;
 mod exit;
 mod gate;
 mod output;
-mod progress;
 mod report_command;
 mod rfc2544;
 mod switch_command;
