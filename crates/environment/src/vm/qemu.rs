@@ -3,45 +3,64 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use linux::OutputFile;
+use linux::child::inherit;
 use measure::Failure;
-use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::{Accelerator, Machine, Vm, initramfs, qmp};
+use super::accelerator::Accelerator;
+use super::settings::Machine;
+use super::{initramfs, qmp};
 use crate::channel::Channel;
 use crate::{Running, Start, guest, spawn};
 
-impl Vm {
+/// What QEMU is to boot, and how.
+#[derive(Clone, Debug)]
+pub struct Boot {
+    /// The system emulator.
+    pub qemu: PathBuf,
+    pub kernel: PathBuf,
+    pub accelerator: Accelerator,
+    pub machine: Machine,
+    pub memory_mib: u64,
+}
+
+impl Boot {
     /// QEMU's name for the board.
-    pub(super) fn machine_type(&self) -> &'static str {
-        match self.settings.machine {
+    pub fn machine_type(&self) -> &'static str {
+        match self.machine {
             _ if cfg!(target_arch = "aarch64") => "virt",
             Machine::Q35 => "q35",
             Machine::Microvm => "microvm",
         }
     }
+
+    /// Starts it, its vCPUs pinned.
+    pub fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
+        boot(self, start)
+    }
 }
 
-pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
+fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let fail = |error: std::io::Error| {
         Failure::new("preparing a guest", error, "see what the system said; check free memory and open files")
     };
     let initramfs = initramfs::build(start.agent).map_err(fail)?;
-    // The console's text: where a guest that does not come up has left its last words.
-    let console =
-        File::from(memfd_create(c"tautline-console", MFdFlags::MFD_CLOEXEC).map_err(|e| fail(e.into()))?);
+    // The console's text: the last output of a guest that does not come up.
+    let console = OutputFile::new().map_err(fail)?;
     let (agent, agent_qemu) = UnixStream::pair().map_err(fail)?;
     let (control, control_qemu) = UnixStream::pair().map_err(fail)?;
 
-    let mut command = command(vm, start, &initramfs, &console, agent_qemu.as_fd(), control_qemu.as_fd());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.try_clone().map_err(fail)?);
-    spawn::tie_to_parent(&mut command);
-    spawn::inherit(
+    let mut command =
+        command(vm, start, &initramfs, console.file(), agent_qemu.as_fd(), control_qemu.as_fd());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.stdio().map_err(fail)?);
+    inherit(
         &mut command,
-        &[initramfs.as_fd(), console.as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()],
+        &[initramfs.as_fd(), console.file().as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()],
     );
-    let child = command.spawn().map_err(|error| {
+    let child = spawn::spawn(&mut command).map_err(|error| {
         Failure::new(format!("starting {}", vm.qemu.display()), error, "check that QEMU is installed whole")
     })?;
     drop((agent_qemu, control_qemu));
@@ -54,13 +73,13 @@ pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
     let control = Channel::new(control.into(), control_writer.into()).map_err(fail)?;
     qmp::pin_vcpus(control, start.cpus, start.limit).map_err(|error| {
         let doing = format!("starting {} with -accel {}", vm.qemu.display(), vm.accelerator);
-        running.explain(&doing, &error, "see QEMU's last words")
+        running.explain(&doing, &error, "see QEMU's last output")
     })?;
     Ok(running)
 }
 
 fn command(
-    vm: &Vm,
+    vm: &Boot,
     start: &Start<'_>,
     initramfs: &File,
     console: &File,
@@ -74,7 +93,7 @@ fn command(
         Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
         Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
     };
-    command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.settings.memory_mib)]);
+    command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.memory_mib)]);
     command.arg("-kernel").arg(&vm.kernel);
     // As `/proc/self/fd`, not `/dev/fd`, which a minimal root file system may lack.
     command.args(["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);

@@ -3,44 +3,46 @@
 mod cores;
 mod cross_check;
 mod external;
-mod layout;
-mod places;
+mod job;
+mod list;
 mod rounds;
+mod run_plan;
 mod save;
 mod selection;
+mod slots;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
-use environment::channel::INTERRUPTED;
 use environment::{Agent, Janitor};
-use measure::{Failure, Results, SCHEMA};
+use linux::interrupt::{self, Interrupted};
+use measure::{Results, SCHEMA};
 
 use crate::cli;
 use crate::exit::Done;
-use crate::progress::Progress;
-use crate::{agent, gate, output};
-use layout::Layout;
-use places::Places;
-
-/// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
-const START_LIMIT: Duration = Duration::from_secs(45);
+use crate::output::{self, Sink};
+use crate::{agent, gate, show};
+use run_plan::RunPlan;
+use slots::EnvironmentSlots;
 
 /// Runs the command.
 pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
-    let layout = Layout::from_arguments(arguments)?;
-    let gate = arguments.gate.as_deref().map(gate::load).transpose()?;
-    output::require_writable(arguments.json.as_deref())?;
+    let sink = Sink::open(&arguments.results_to)?;
+    let run_plan = RunPlan::from_arguments(arguments)?;
+    if arguments.list {
+        list::put(&run_plan, &sink)?;
+        return Ok(Done::Whole);
+    }
+    let gate = gate::load(arguments.gate.as_deref())?;
     output::require_writable(arguments.html.as_deref())?;
     output::catch_interrupts()?;
 
     let agent = Agent {
         binary: own_binary()?,
         arguments: vec![agent::ARGUMENT.into()],
-        files: layout.externals.iter().flat_map(|external| external.files.clone()).collect(),
+        files: run_plan.externals.iter().flat_map(|external| external.files.clone()).collect(),
     };
     let janitor = Arc::new(Janitor::start(&agent.binary)?);
     let began = Instant::now();
@@ -52,36 +54,39 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
         complete: false,
         command: std::env::args().collect(),
         host: measure::host_facts::HostFacts::gather(),
-        plan: layout.plan.clone(),
+        plan: run_plan.plan.clone(),
         environments: Vec::new(),
-        metrics: layout.specs(),
+        metrics: run_plan.specs(),
         absences: Vec::new(),
         trials: Vec::new(),
     };
 
-    let progress = Progress::new();
-    let mut places = Places::prove(&layout, &agent, &janitor, &mut results, &progress);
-    let saver = save::Saver::new(arguments.json.clone());
-    rounds::measure(&layout, &mut places, &mut results, &progress, |results| {
+    let progress = output::progress();
+    let mut slots = EnvironmentSlots::prove(&run_plan, &agent, &janitor, &mut results, &progress);
+    let saver = save::Saver::new(sink.json_file());
+    rounds::measure(&run_plan, &mut slots, &mut results, &progress, |results| {
         results.elapsed_s = began.elapsed().as_secs_f64();
         // What fails here is tried again, and told, at the end.
         let _ = saver.save(results);
     });
-    drop(places);
+    drop(slots);
     drop(janitor);
-    let interrupted = INTERRUPTED.load(Ordering::Relaxed);
+    let interrupted = interrupt::is_set();
     results.complete = !interrupted;
     results.elapsed_s = began.elapsed().as_secs_f64();
     let saved = saver.save(&results);
     progress.finish();
 
-    let outcomes = output::show(&results, arguments.html.as_deref(), gate.as_ref())?;
+    let outcomes = show::results(&results, &sink, arguments.html.as_deref(), gate.as_ref())?;
+    output::print_gate(&sink, &outcomes)?;
     saved.context("the table above is whole, the file is not")?;
-    output::say_where(saver.path(), arguments.html.as_deref());
+    output::remark(&format!("raw samples: {} (redraw with `tautline report`)", saver.path().display()));
+    if let Some(page) = &arguments.html {
+        output::remark(&format!("page with plots: {}", page.display()));
+    }
     if interrupted {
-        anyhow::bail!(
-            "interrupted: what was gathered until then is shown above and kept in the results file"
-        );
+        let kept = "what was gathered until then is shown above and kept in the results file";
+        return Err(anyhow::Error::new(Interrupted).context(kept));
     }
     if results.trials.is_empty() {
         anyhow::bail!("nothing could be measured; the reasons are above");
@@ -92,9 +97,4 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
 /// The file of this very program: the agent is the same bytes everywhere.
 fn own_binary() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("finding the own binary; is /proc mounted?")
-}
-
-/// A failure's three parts for one environment that could not go on.
-fn lost(name: &str, failure: &Failure) -> String {
-    format!("{name}: {failure}")
 }

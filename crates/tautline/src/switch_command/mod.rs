@@ -8,11 +8,13 @@ use switch::{Options, Switch, TableOptions, WorkerOptions};
 
 use crate::cli;
 use crate::exit::{Done, Usage};
+use crate::output::Sink;
 use operator::Signals;
 
 /// Runs a switch until it is told to end.
 pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     // All of it is understood before anything is touched.
+    let sink = Sink::open(&arguments.results_to)?;
     let ports = ports::read(arguments)?;
     let wires = arguments.wire.iter().map(|text| ports::pair(text)).collect::<Result<Vec<_>, _>>()?;
     let workers = ports::workers(arguments.cpus.as_deref())?;
@@ -40,7 +42,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
-    let mut operator = Signals::catch(arguments.json).context("catching signals")?;
+    let mut operator = Signals::catch(&sink).context("catching signals")?;
     let ended = switch.run(&mut operator);
     let shown = operator.finish(&ended.snapshot);
     ended.result?;
@@ -50,11 +52,8 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
 
 /// Guests bring descriptors along, and the usual soft limit of 1024 is for programs that use `select`.
 fn raise_open_files() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-    {
-        // Refused or not, the switch goes on with what there is.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Refused or not, the switch goes on with what there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
