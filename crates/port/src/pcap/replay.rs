@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use super::header::{FRONT_BYTES, LAYOUT};
 use super::load::Capture;
 use super::options::{Rounds, Timing};
-use super::{FRONT_BYTES, LAYOUT};
 use crate::own::OwnSgBuilder;
 use crate::{FrameBatch, QueueCounters, QueueError, Source};
 

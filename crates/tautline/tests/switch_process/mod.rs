@@ -26,7 +26,7 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = found() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "did not come: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -134,7 +134,7 @@ impl SwitchProcess {
     /// Its counters, asked for with SIGUSR1.
     #[track_caller]
     pub fn snapshot(&self) -> Value {
-        let line = self.ask().unwrap_or_else(|| panic!("no counters; it said {:#?}", self.said()));
+        let line = self.ask().unwrap_or_else(|| panic!("no counters; it said {:#?}", self.logged()));
         serde_json::from_str(&line).unwrap()
     }
 
@@ -144,8 +144,8 @@ impl SwitchProcess {
         self.stdout.after(before)
     }
 
-    /// What it said to people.
-    pub fn said(&self) -> Vec<String> {
+    /// What it has logged.
+    pub fn logged(&self) -> Vec<String> {
         self.stderr.lock().0.clone()
     }
 
@@ -160,15 +160,15 @@ impl SwitchProcess {
         let since = Instant::now();
         kill(Pid::from_raw(self.id() as i32), Signal::SIGTERM).unwrap();
         let status = wait_for("the switch's end", || self.child.try_wait().unwrap());
-        assert!(status.success(), "{status}; it said {:#?}", self.said());
+        assert!(status.success(), "{status}; it said {:#?}", self.logged());
         since.elapsed()
     }
 
-    /// Lets it end in order: its last counters, and all it said to people.
+    /// Lets it end in order: its last counters, and all it has logged.
     pub fn end(mut self) -> (Value, Vec<String>) {
         kill(Pid::from_raw(self.id() as i32), Signal::SIGTERM).unwrap();
         let status = wait_for("the switch's end", || self.child.try_wait().unwrap());
-        assert!(status.success(), "{status}; it said {:#?}", self.said());
+        assert!(status.success(), "{status}; it said {:#?}", self.logged());
         let last = self.stdout.ended().pop().expect("counters at the end");
         (serde_json::from_str(&last).unwrap(), self.stderr.ended())
     }
@@ -177,7 +177,7 @@ impl SwitchProcess {
 impl Drop for SwitchProcess {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let said = self.said();
+            let said = self.logged();
             let last = &said[said.len().saturating_sub(20)..];
             println!("the switch said at last {last:#?} and counted {:?}", self.ask());
         }
