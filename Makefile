@@ -2,6 +2,7 @@
 # make test      all tests; installs what they need
 # make prove     shows that the comparison can be trusted on this machine
 # make bench-peers  our switch beside DPDK and Open vSwitch (QUICK=1: within 5 minutes)
+# make dist      what a release consists of, in dist/
 # make fast      the tests that need nothing but Rust, in seconds
 
 SHELL := /bin/sh
@@ -10,7 +11,7 @@ CARGO ?= cargo
 .PHONY: compare test fast setup lint release prove
 
 compare: setup release
-	$(TAUTLINE) compare --quick --json compare.json --html compare.html
+	$(TAUTLINE) compare --quick --output compare.json --html compare.html
 
 setup:
 	@scripts/setup.sh compare

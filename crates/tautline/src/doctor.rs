@@ -1,7 +1,6 @@
 //! `tautline doctor`: what this machine can do. What needs an environment is proved here by starting one,
 //! the rest by the probes of `host`, each in a process of its own.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +9,35 @@ use anyhow::Context;
 use environment::container::Settings as ContainerSettings;
 use environment::vm::{Accelerator, Settings as VmSettings};
 use environment::{Agent, Environment, Janitor, Spec, Start};
-use host::capability::{self, Capability};
-use linux::interrupt;
+use host::capability::{self, Capability, State};
+use linux::interrupt::{self, Interrupted};
 use linux::progress::Progress;
 use measure::Failure;
+use serde::Serialize;
 
-use crate::exit::Done;
-use crate::{agent, cli, output};
+use crate::exit::{Done, Usage};
+use crate::output::{self, Sink};
+use crate::{agent, cli};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    for name in &arguments.require {
+        if !known().any(|known| known == name) {
+            let known: Vec<&str> = known().collect();
+            return Err(Usage(format!(
+                "--require {name}: no capability has this name; there are {}",
+                known.join(", ")
+            ))
+            .into());
+        }
+    }
     output::catch_interrupts()?;
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
-    let progress = Progress::new();
+    let progress = output::progress();
     let mut found = started(&binary, &progress)?;
     for name in capability::NAMES {
         if interrupt::is_set() {
@@ -36,14 +48,33 @@ pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
     }
     progress.finish();
     if interrupt::is_set() {
-        anyhow::bail!("interrupted; what was started for a look is removed");
+        return Err(Interrupted.into());
     }
-    if arguments.json {
-        output::print(&(serde_json::to_string_pretty(&found)? + "\n"))?;
-    } else {
-        output::print(&capability::render(&found, output::width(), std::io::stdout().is_terminal()))?;
+    let document = Document { schema: "tautline-doctor/1", capabilities: &found };
+    sink.put(
+        |width, color| capability::render(&found, width, color),
+        || Ok(serde_json::to_string_pretty(&document)?),
+    )?;
+    let lacking = |name: &&String| !found.iter().any(|one| one.id == **name && one.state == State::Proven);
+    let lacking: Vec<&String> = arguments.require.iter().filter(lacking).collect();
+    for name in &lacking {
+        let remedy = found.iter().find(|one| one.id == **name).map_or("", |one| one.remedy.as_str());
+        let fix = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
+        eprintln!("tautline: {name} is required and not proven here{fix}");
     }
-    Ok(Done::Whole)
+    Ok(if lacking.is_empty() { Done::Whole } else { Done::ThresholdExceeded })
+}
+
+/// What `--require` may name.
+fn known() -> impl Iterator<Item = &'static str> {
+    lines().into_iter().map(|line| line.id).chain(capability::NAMES)
+}
+
+/// The results as JSON.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    capabilities: &'a [Capability],
 }
 
 /// A line that is proved by starting an environment.

@@ -1,16 +1,18 @@
-//! Exit codes: 0 done, 1 could not, 2 usage (clap's own), 3 done but a limit given by the user was missed.
+//! Exit codes: 0 success, 1 error, 2 usage (clap's own too), 3 threshold exceeded, 130 interrupted.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
+
+use linux::interrupt::Interrupted;
 
 /// How a command that ran ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// All that was asked for.
     Whole,
-    /// Done, but a gate was missed.
-    GateMissed,
+    /// Done, but a limit that the user set was exceeded.
+    ThresholdExceeded,
 }
 
 /// An error in what the user wrote, found after parsing.
@@ -29,10 +31,12 @@ impl std::error::Error for Usage {}
 pub fn code(result: anyhow::Result<Done>) -> ExitCode {
     match result {
         Ok(Done::Whole) => ExitCode::SUCCESS,
-        Ok(Done::GateMissed) => ExitCode::from(3),
+        Ok(Done::ThresholdExceeded) => ExitCode::from(3),
         Err(error) => {
             say_last(format!("tautline: {error:#}\n"));
-            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+            // A shell's code for a program that SIGINT ended.
+            let codes = [(error.is::<Usage>(), 2), (error.is::<Interrupted>(), 130)];
+            ExitCode::from(codes.into_iter().find_map(|(is, code)| is.then_some(code)).unwrap_or(1))
         }
     }
 }

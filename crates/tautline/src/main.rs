@@ -10,8 +10,10 @@ mod duration;
 mod exit;
 mod gate;
 mod output;
+mod packaging;
 mod report_command;
 mod rfc2544;
+mod show;
 mod switch_command;
 
 use std::process::ExitCode;
@@ -24,12 +26,16 @@ fn main() -> ExitCode {
     if let Some(code) = agent::dispatch() {
         return code;
     }
-    let result = match cli::Cli::parse().command {
+    let cli = cli::Cli::parse();
+    output::configure(&cli);
+    let result = match cli.command {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Report(arguments) => report_command::run(&arguments),
+        cli::Command::Completions(arguments) => packaging::completions(&arguments),
+        cli::Command::Man(arguments) => packaging::man(&arguments),
     };
     exit::code(result)
 }

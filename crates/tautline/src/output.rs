@@ -1,18 +1,126 @@
-//! What a user gets to see of results: the table, the page, where the files are.
+//! What a user gets to see: results where `--format` and `--output` say, pages, remarks, progress.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::Context;
 use linux::interrupt;
+use linux::progress::{Detail, Progress};
 use measure::Results;
-use measure::compare::analyse;
-use report::gate::{Gate, GateOutcome};
+use report::gate::GateOutcome;
 
+use crate::cli::{Cli, Color, Format, ResultsTo};
 use crate::exit::Usage;
 
 /// Lines end here where the output is no terminal.
 const DEFAULT_WIDTH: usize = 120;
+
+/// What holds for all that is printed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    color: bool,
+    detail: Detail,
+}
+
+static LOOK: OnceLock<Look> = OnceLock::new();
+
+/// Reads `--color`, `--quiet` and `--verbose`; once, before anything is printed.
+pub fn configure(cli: &Cli) {
+    // https://no-color.org: any value but an empty one.
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = match cli.color {
+        Color::Auto => std::io::stdout().is_terminal() && !refused,
+        Color::Always => true,
+        Color::Never => false,
+    };
+    let detail = match (cli.quiet, cli.verbose) {
+        (true, _) => Detail::Quiet,
+        (_, true) => Detail::Steps,
+        _ => Detail::Normal,
+    };
+    let _ = LOOK.set(Look { color, detail });
+}
+
+fn look() -> Look {
+    LOOK.get().copied().unwrap_or_default()
+}
+
+/// Whether what goes to the standard output is coloured.
+pub fn color() -> bool {
+    look().color
+}
+
+/// A line of progress, as much of it as the user wants.
+pub fn progress() -> Progress {
+    Progress::start(look().detail)
+}
+
+/// A line on the error output, which is no result.
+pub fn remark(line: &str) {
+    if look().detail != Detail::Quiet {
+        eprintln!("{line}");
+    }
+}
+
+/// Where results go, and how they look, decided before anything is done.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    format: Format,
+    file: Option<PathBuf>,
+}
+
+impl Sink {
+    /// Understands the options, and finds out before a long run that the file could not be written after it.
+    pub fn open(to: &ResultsTo) -> anyhow::Result<Self> {
+        let file = (to.output != Path::new("-")).then(|| to.output.clone());
+        require_writable(file.as_deref())?;
+        let by_name = file.as_ref().and_then(|file| file.extension()).is_some_and(|word| word == "json");
+        let format = to.format.unwrap_or(if by_name { Format::Json } else { Format::Text });
+        Ok(Sink { format, file })
+    }
+
+    /// The file that holds the results as JSON while they are gathered, if the user wants one.
+    pub fn json_file(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|_| self.format == Format::Json)
+    }
+
+    /// Whether programs read the standard output.
+    pub fn is_json_printed(&self) -> bool {
+        self.file.is_none() && self.format == Format::Json
+    }
+
+    /// Whether results are JSON, wherever they go.
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// The file.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Puts out final results. `text` is given a width and whether to colour.
+    pub fn put(
+        &self,
+        text: impl Fn(usize, bool) -> String,
+        json: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        match (&self.file, self.format) {
+            (None, Format::Json) => return print(&(json()? + "\n")),
+            (None, Format::Text) => {}
+            (Some(file), Format::Json) => write_whole(file, &(json()? + "\n"))?,
+            (Some(file), Format::Text) => write_whole(file, &text(DEFAULT_WIDTH, false))?,
+        }
+        print(&text(width(), color()))
+    }
+}
+
+fn write_whole(file: &Path, text: &str) -> anyhow::Result<()> {
+    linux::save::save(file, |out| out.write_all(text.as_bytes())).with_context(|| {
+        format!("writing {}; see that the disk has room, or name another file with --output", file.display())
+    })
+}
 
 /// From now on SIGINT, SIGTERM and SIGHUP are found by [`interrupt::is_set`].
 pub fn catch_interrupts() -> anyhow::Result<()> {
@@ -34,35 +142,21 @@ pub fn require_writable(path: Option<&Path>) -> anyhow::Result<()> {
     .into())
 }
 
-/// Prints the table, writes the page, evaluates the gate.
-pub fn show(results: &Results, html: Option<&Path>, gate: Option<&Gate>) -> anyhow::Result<Vec<GateOutcome>> {
-    let analysis = analyse(results);
-    let outcomes = gate.map(|gate| gate.evaluate(results, &analysis)).unwrap_or_default();
-    print(&report::terminal::render(results, &analysis, width(), std::io::stdout().is_terminal()))?;
-    if let Some(path) = html {
-        write_page(path, std::slice::from_ref(results), &outcomes)?;
-    }
-    print_gate(&outcomes)?;
-    Ok(outcomes)
-}
-
 /// Writes the page of one run, or of two.
 pub fn write_page(path: &Path, runs: &[Results], outcomes: &[GateOutcome]) -> anyhow::Result<()> {
     std::fs::write(path, report::html::render_with_gate(runs, outcomes))
         .with_context(|| format!("writing the page to {}", path.display()))
 }
 
-/// A line for each limit.
-pub fn print_gate(outcomes: &[GateOutcome]) -> anyhow::Result<()> {
-    outcomes.iter().try_for_each(|outcome| print(&format!("gate: {outcome}\n")))
-}
-
-/// Says where the files are.
-pub fn say_where(json: &Path, html: Option<&Path>) {
-    eprintln!("raw samples: {} (redraw with `tautline report`)", json.display());
-    if let Some(path) = html {
-        eprintln!("page with plots: {}", path.display());
-    }
+/// A line for each limit: on the standard output below a table, on the error output beside JSON.
+pub fn print_gate(sink: &Sink, outcomes: &[GateOutcome]) -> anyhow::Result<()> {
+    outcomes.iter().try_for_each(|outcome| match sink.is_json_printed() {
+        true => {
+            eprintln!("gate: {outcome}");
+            Ok(())
+        }
+        false => print(&format!("gate: {outcome}\n")),
+    })
 }
 
 /// Prints to the standard output. A reader that went away (`| head`) is no error.

@@ -1,33 +1,36 @@
 //! `tautline report`: redraw, or compare two runs.
 
-use std::io::IsTerminal;
-
 use measure::Results;
+use measure::compare::analyse;
+use report::diff::Diff;
 
 use crate::cli;
 use crate::exit::Done;
-use crate::{gate, output};
+use crate::output::{self, Sink};
+use crate::{gate, show};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
-    let limits = arguments.gate.as_deref().map(gate::load).transpose()?;
+    let gate = gate::load(arguments.gate.as_deref())?;
+    let sink = Sink::open(&arguments.results_to)?;
+    output::require_writable(arguments.html.as_deref())?;
     let runs = arguments.files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>()?;
-    match &runs[..] {
+    let outcomes = match &runs[..] {
         [before, after] => {
-            let color = std::io::stdout().is_terminal();
-            output::print(&report::diff::Diff::new(before, after).render(output::width(), color))?;
-            let gated = limits.map(|gate| gate.evaluate(after, &measure::compare::analyse(after)));
-            let outcomes = gated.unwrap_or_default();
-            if let Some(path) = &arguments.html {
-                output::write_page(path, &runs, &outcomes)?;
+            let diff = Diff::new(before, after);
+            sink.put(
+                |width, color| diff.render(width, color),
+                || Ok(serde_json::to_string(&diff.document())?),
+            )?;
+            let outcomes = gate.map(|gate| gate.evaluate(after, &analyse(after))).unwrap_or_default();
+            if let Some(page) = &arguments.html {
+                output::write_page(page, &runs, &outcomes)?;
             }
-            output::print_gate(&outcomes)?;
-            Ok(gate::done(&outcomes))
+            outcomes
         }
-        [run] => {
-            let outcomes = output::show(run, arguments.html.as_deref(), limits.as_ref())?;
-            Ok(gate::done(&outcomes))
-        }
+        [run] => show::results(run, &sink, arguments.html.as_deref(), gate.as_ref())?,
         _ => unreachable!("clap takes one or two files"),
-    }
+    };
+    output::print_gate(&sink, &outcomes)?;
+    Ok(gate::done(&outcomes))
 }

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1); // they look at what is left on the machine
     let root = rustix::process::geteuid().is_root();
-    // Shown as ignored, never left out in silence.
+    // Shown as ignored, never left out silently.
     let as_root = |trial: Trial| trial.with_ignored_flag(!root);
     let trials = vec![
         as_root(Trial::test("every_probe_answers_as_root", users::as_root)),

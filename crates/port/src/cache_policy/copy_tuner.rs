@@ -19,7 +19,7 @@ const MIN_FRAMES: u64 = 16;
 /// Bursts that count in a sample that says something.
 const MIN_BURSTS: u16 = SAMPLE_BURSTS / 2;
 /// So much must be saved with each line: somewhat more than it costs a receiver that shares a cache with this core
-/// to fetch the line from memory instead (`docs/decisions/non-temporal-copies.md`).
+/// to fetch the line from memory instead (`docs/experiments/non-temporal-copies.md`).
 const MIN_GAIN_NS: u64 = 10;
 
 /// Finds the policy that suits one receiver: now and then some bursts are copied under one and some under the other.

@@ -31,6 +31,7 @@
 //! spelling mistake, not a success.
 
 mod evaluate;
+mod figures;
 pub(crate) mod glob;
 mod parse;
 
@@ -40,6 +41,7 @@ use measure::Unit;
 use measure::compare::Analysis;
 use measure::label_exchange::LabelExchange;
 
+pub use figures::Figure;
 pub use parse::GateError;
 
 use crate::{EMULATED_MARK, units};
@@ -144,6 +146,11 @@ impl Gate {
     /// Holds a run against the limits: at least one outcome for each.
     pub fn evaluate(&self, results: &measure::Results, analysis: &Analysis) -> Vec<GateOutcome> {
         self.limits.iter().flat_map(|limit| evaluate::limit(limit, results, analysis)).collect()
+    }
+
+    /// Holds the figures of a run without environments against the limits: at least one outcome for each.
+    pub fn evaluate_figures(&self, figures: &[Figure]) -> Vec<GateOutcome> {
+        self.limits.iter().flat_map(|limit| figures::limit(limit, figures)).collect()
     }
 }
 

@@ -18,7 +18,7 @@ fn series(view: &View) -> Vec<Series> {
         .collect()
 }
 
-/// Under a plot's name: which environments it has no line of, so that none is left out in silence.
+/// Under a plot's name: which environments it has no line of, so that none is left out silently.
 fn missing(series: &[Series], drawn: impl Fn(usize) -> bool) -> String {
     let lacking: Vec<&str> = series
         .iter()

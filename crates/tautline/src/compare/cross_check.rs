@@ -34,7 +34,7 @@ pub fn run(duration: Duration, cpus: &[usize]) -> Result<Outcome, Failure> {
     command.stdin(Stdio::null());
     let began = Instant::now();
     let tried = format!("{command:?}");
-    let remedy = "install rt-tests and run as root, or leave --cross-check out";
+    let remedy = "install rt-tests and run as root, or leave --cyclictest out";
     let output = command.output().map_err(|error| Failure::new(&tried, error, remedy))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -4,6 +4,7 @@ mod cores;
 mod cross_check;
 mod external;
 mod job;
+mod list;
 mod rounds;
 mod run_plan;
 mod save;
@@ -16,21 +17,25 @@ use std::time::Instant;
 
 use anyhow::Context;
 use environment::{Agent, Janitor};
-use linux::interrupt;
-use linux::progress::Progress;
+use linux::interrupt::{self, Interrupted};
 use measure::{Results, SCHEMA};
 
 use crate::cli;
 use crate::exit::Done;
-use crate::{agent, gate, output};
+use crate::output::{self, Sink};
+use crate::{agent, gate, show};
 use run_plan::RunPlan;
 use slots::EnvironmentSlots;
 
 /// Runs the command.
 pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
     let run_plan = RunPlan::from_arguments(arguments)?;
-    let gate = arguments.gate.as_deref().map(gate::load).transpose()?;
-    output::require_writable(arguments.json.as_deref())?;
+    if arguments.list {
+        list::put(&run_plan, &sink)?;
+        return Ok(Done::Whole);
+    }
+    let gate = gate::load(arguments.gate.as_deref())?;
     output::require_writable(arguments.html.as_deref())?;
     output::catch_interrupts()?;
 
@@ -56,9 +61,9 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
         trials: Vec::new(),
     };
 
-    let progress = Progress::new();
+    let progress = output::progress();
     let mut slots = EnvironmentSlots::prove(&run_plan, &agent, &janitor, &mut results, &progress);
-    let saver = save::Saver::new(arguments.json.clone());
+    let saver = save::Saver::new(sink.json_file());
     rounds::measure(&run_plan, &mut slots, &mut results, &progress, |results| {
         results.elapsed_s = began.elapsed().as_secs_f64();
         // What fails here is tried again, and told, at the end.
@@ -72,13 +77,16 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     let saved = saver.save(&results);
     progress.finish();
 
-    let outcomes = output::show(&results, arguments.html.as_deref(), gate.as_ref())?;
+    let outcomes = show::results(&results, &sink, arguments.html.as_deref(), gate.as_ref())?;
+    output::print_gate(&sink, &outcomes)?;
     saved.context("the table above is whole, the file is not")?;
-    output::say_where(saver.path(), arguments.html.as_deref());
+    output::remark(&format!("raw samples: {} (redraw with `tautline report`)", saver.path().display()));
+    if let Some(page) = &arguments.html {
+        output::remark(&format!("page with plots: {}", page.display()));
+    }
     if interrupted {
-        anyhow::bail!(
-            "interrupted: what was gathered until then is shown above and kept in the results file"
-        );
+        let kept = "what was gathered until then is shown above and kept in the results file";
+        return Err(anyhow::Error::new(Interrupted).context(kept));
     }
     if results.trials.is_empty() {
         anyhow::bail!("nothing could be measured; the reasons are above");

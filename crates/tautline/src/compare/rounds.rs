@@ -15,7 +15,7 @@ use super::slots::{Answer, EnvironmentSlots};
 /// Tries of a trial before a noisy one is kept.
 const ATTEMPTS: u32 = 3;
 
-/// An agent's answer may take this many budgets, and the patience on top for what an emulated CPU prepares.
+/// An agent's answer may take this many budgets, and the timeout on top for what an emulated CPU prepares.
 const BUDGETS: u32 = 4;
 
 /// The noise limits of one trial.
@@ -150,7 +150,7 @@ fn ask(
         Method::Agent { request, budget, sees_quota } => {
             let slot = &mut slots.slots[index];
             let budget = if *sees_quota { slot.stretched(*budget, job.cpus_used) } else { *budget };
-            let limit = budget.saturating_mul(BUDGETS).saturating_add(run_plan.patience);
+            let limit = budget.saturating_mul(BUDGETS).saturating_add(run_plan.timeout);
             slot.ask(|cpus| request(cpus, budget), limit)
         }
         Method::Cyclictest(duration) => match results.environments[slots.slots[index].index].kind {

@@ -23,7 +23,7 @@ pub struct RunPlan {
     /// What is measured, in order.
     pub jobs: Vec<Job>,
     /// How long beyond its trial an agent may take to answer.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The user's programs.
     pub externals: Vec<External>,
 }
@@ -32,24 +32,24 @@ impl RunPlan {
     /// Reads and checks the arguments; changes nothing.
     pub fn from_arguments(arguments: &cli::Compare) -> anyhow::Result<Self> {
         let cpus = cpu_list::read("--cpus", arguments.cpus.as_deref())?;
-        let pick = |given: Option<u64>, quick: u64, full: u64| {
-            given.unwrap_or(if arguments.quick { quick } else { full })
+        let pick = |given: Option<Duration>, quick_ms: u64, full_ms: u64| {
+            given.map_or(if arguments.quick { quick_ms } else { full_ms }, |given| given.as_millis() as u64)
         };
         let plan = Plan {
             quick: arguments.quick,
             blocks: arguments.blocks.unwrap_or(if arguments.quick { 6 } else { 10 }),
             rounds: arguments.rounds.unwrap_or(1),
-            trial_ms: pick(arguments.trial_ms, 20, 100),
-            wakeup_ms: pick(arguments.wakeup_ms, 200, 2000),
+            trial_ms: pick(arguments.trial, 20, 100),
+            wakeup_ms: pick(arguments.wakeup_trial, 200, 2000),
             cpus,
         };
-        let externals = match &arguments.external {
+        let externals = match &arguments.workloads {
             Some(path) => external::load(path)?,
             None => Vec::new(),
         };
-        let jobs = selection::choose(all_jobs(&plan, &externals, arguments.cross_check), &arguments.only)?;
-        let patience = Duration::from_secs(arguments.patience);
-        Ok(RunPlan { environments: environments(&arguments.environments)?, plan, jobs, patience, externals })
+        let jobs = selection::choose(all_jobs(&plan, &externals, arguments.cyclictest), &arguments.only)?;
+        let timeout = arguments.timeout;
+        Ok(RunPlan { environments: environments(&arguments.environments)?, plan, jobs, timeout, externals })
     }
 
     /// The descriptions of what is measured.

@@ -12,9 +12,9 @@ pub struct Saver {
 
 impl Saver {
     /// To the user's file, else to the last run's place in the user's state folder.
-    pub fn new(user: Option<PathBuf>) -> Self {
+    pub fn new(user: Option<&Path>) -> Self {
         match user {
-            Some(path) => Saver { path, own: false },
+            Some(path) => Saver { path: path.into(), own: false },
             None => Saver { path: state_folder().join("last-compare.json"), own: true },
         }
     }

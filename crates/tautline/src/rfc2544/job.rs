@@ -53,7 +53,7 @@ fn standard_sizes(fields: &Fields) -> Vec<String> {
 }
 
 /// RFC 2544 section 24.
-const FULL_TRIAL_S: f64 = 60.0;
+const FULL_TRIAL: Duration = Duration::from_secs(60);
 
 /// RFC 2544 section 26.4, which RFC 9004 section 6.3 keeps as a recommendation.
 const FULL_BURST_SEARCHES: NonZeroU32 = NonZeroU32::new(50).unwrap();
@@ -99,14 +99,13 @@ impl Job {
                 }
             }
         });
-        let trial_s = arguments.trial_s.unwrap_or(if arguments.quick { 1.0 } else { FULL_TRIAL_S });
-        let trial = Duration::try_from_secs_f64(trial_s).ok().filter(|trial| trial.as_millis() >= 10);
-        let trial = trial.ok_or_else(|| wrong("--trial-s", &"write seconds, at least 0.01"))?;
+        let trial =
+            arguments.trial.unwrap_or(if arguments.quick { Duration::from_secs(1) } else { FULL_TRIAL });
         let width = arguments.width.unwrap_or(if arguments.quick { 2.0 } else { 0.5 });
         let width = Share::from_percent(width).filter(|width| *width != Share::ZERO);
         let max_rate =
             arguments.max_rate.map(|fps| Load::new(fps).ok_or_else(|| Usage("--max-rate: 0".into())));
-        let full = trial_s >= FULL_TRIAL_S;
+        let full = trial >= FULL_TRIAL;
         let back_to_back = arguments.back_to_back.then(|| BurstJob {
             searches: match arguments.bursts.and_then(NonZeroU32::new) {
                 Some(searches) => searches,
@@ -166,6 +165,6 @@ impl Job {
 
     /// Whether trials are shorter than RFC 2544 asks for.
     pub fn is_quick(&self) -> bool {
-        self.trial.as_secs_f64() < FULL_TRIAL_S
+        self.trial < FULL_TRIAL
     }
 }

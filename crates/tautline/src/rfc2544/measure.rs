@@ -51,7 +51,7 @@ impl Bench<'_, '_> {
 
 pub(super) fn unless_interrupted() -> anyhow::Result<()> {
     if interrupt::is_set() {
-        bail!("interrupted");
+        return Err(interrupt::Interrupted.into());
     }
     Ok(())
 }
@@ -61,7 +61,7 @@ pub fn size(
     path: &mut Path,
     mix: &SizeMix,
     job: &Job,
-    patience: Duration,
+    timeout: Duration,
     progress: &Progress,
 ) -> anyhow::Result<SizeResult> {
     let say = |what: &str| progress.doing(format!("{mix} bytes: {what}"));
@@ -70,11 +70,11 @@ pub fn size(
     let directions = path.directions();
     let mut bench = Bench { loaded: path.load(mix, job.residual)?, job, mix, say: &say };
     say("waiting for frames to arrive");
-    if !bench.loaded.warm_up(patience)? {
+    if !bench.loaded.warm_up(timeout)? {
         bail!(
             "no frame of {mix} bytes came back within {} s; see that the switch forwards between the ports \
              (both must be up, and take frames of this length)",
-            patience.as_secs()
+            timeout.as_secs()
         );
     }
     let maximum = maximum(&mut bench)?;

@@ -9,25 +9,21 @@ mod search;
 mod show;
 mod tables;
 
-use std::time::Duration;
-
 use anyhow::Context;
-use linux::progress::Progress;
 use traffic::path::{Path, Topology};
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
 
 use crate::cli;
 use crate::exit::{Done, Usage};
-use crate::output;
-use gate::Gate;
+use crate::output::{self, Sink};
 use job::Job;
 
 /// Runs all sizes.
 pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let job = Job::read(arguments)?;
-    let gate = arguments.gate.as_deref().map(Gate::read).transpose()?;
-    output::require_writable(arguments.json.as_deref())?;
+    let gate = crate::gate::load(arguments.gate.as_deref())?;
+    let sink = Sink::open(&arguments.results_to)?;
     output::require_writable(arguments.html.as_deref())?;
     output::catch_interrupts()?;
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
@@ -35,7 +31,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         traffic::bound::pin(cpu).with_context(|| format!("moving to CPU {cpu}"))?;
     }
 
-    let progress = Progress::new();
+    let progress = output::progress();
     progress.doing("plugging in");
     let mut rig = TestRig::new();
     let topology = match &job.to {
@@ -47,8 +43,8 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         let port = spec.clone().build().map_err(|error| Usage(error.to_string()))?;
         rig.plug(name, port)?;
     }
-    let patience = Duration::from_secs(arguments.patience);
-    rig.wait_until_up(patience)?;
+    let timeout = arguments.timeout;
+    rig.wait_until_up(timeout)?;
     let ports = (0..=usize::from(job.to.is_some())).map(|number| rig.describe(number)).collect();
     let mut path = Path::new(rig, topology, job.profile);
 
@@ -65,23 +61,22 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         sizes: Vec::new(),
     };
     for mix in &job.mixes {
-        run.sizes.push(measure::size(&mut path, mix, &job, patience, &progress)?);
+        run.sizes.push(measure::size(&mut path, mix, &job, timeout, &progress)?);
         // What was found so far outlives whatever comes.
-        save(&run, arguments)?;
+        save(&run, &sink)?;
     }
     progress.finish();
-    output::print(&show::text(&run, output::width()))?;
+    let json = || Ok(serde_json::to_string(&run)?);
+    sink.put(|width, _| show::text(&run, width), json)?;
     if let Some(file) = &arguments.html {
         std::fs::write(file, show::page(&run)).with_context(|| format!("writing {}", file.display()))?;
     }
-    let missed = gate.map_or_else(Vec::new, |gate| gate.missed(&run));
-    for miss in &missed {
-        output::print(&format!("gate: threshold exceeded: {miss}\n"))?;
-    }
-    Ok(if missed.is_empty() { Done::Whole } else { Done::GateMissed })
+    let outcomes = gate.map(|gate| gate.evaluate_figures(&gate::figures(&run))).unwrap_or_default();
+    output::print_gate(&sink, &outcomes)?;
+    Ok(crate::gate::done(&outcomes))
 }
 
-fn save(run: &Run, arguments: &cli::Rfc2544) -> anyhow::Result<()> {
-    let Some(file) = &arguments.json else { return Ok(()) };
+fn save(run: &Run, sink: &Sink) -> anyhow::Result<()> {
+    let Some(file) = sink.json_file() else { return Ok(()) };
     Ok(::measure::save_json(run, file)?)
 }

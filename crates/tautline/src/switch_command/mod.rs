@@ -8,11 +8,13 @@ use switch::{Options, Switch, TableOptions, WorkerOptions};
 
 use crate::cli;
 use crate::exit::{Done, Usage};
+use crate::output::Sink;
 use operator::Signals;
 
 /// Runs a switch until it is told to end.
 pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     // All of it is understood before anything is touched.
+    let sink = Sink::open(&arguments.results_to)?;
     let ports = ports::read(arguments)?;
     let wires = arguments.wire.iter().map(|text| ports::pair(text)).collect::<Result<Vec<_>, _>>()?;
     let workers = ports::workers(arguments.cpus.as_deref())?;
@@ -40,7 +42,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
-    let mut operator = Signals::catch(arguments.json).context("catching signals")?;
+    let mut operator = Signals::catch(&sink).context("catching signals")?;
     let ended = switch.run(&mut operator);
     let shown = operator.finish(&ended.snapshot);
     ended.result?;

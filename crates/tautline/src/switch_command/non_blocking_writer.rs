@@ -89,6 +89,11 @@ impl NonBlockingWriter {
         Self::new("output", 4 << 20, unlocked(io::stdout().as_fd())?)
     }
 
+    /// For a file: the same as for the standard output.
+    pub fn file(file: File) -> io::Result<Self> {
+        Self::new("output", 4 << 20, file)
+    }
+
     fn new(name: &str, max_bytes: usize, into: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         shared.lock().max_bytes = max_bytes;

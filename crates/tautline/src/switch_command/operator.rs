@@ -12,20 +12,26 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use switch::{Operator, Snapshot, View};
 
 use super::non_blocking_writer::NonBlockingWriter;
+use crate::output::Sink;
 
 /// Whoever sends signals to this process.
 pub struct Signals {
     wake_read: UnixStream,
     end: Arc<AtomicBool>,
     show: Arc<AtomicBool>,
-    json: bool,
-    out: NonBlockingWriter,
+    outs: Vec<Out>,
     log: NonBlockingWriter,
+}
+
+/// Somewhere that counters go.
+struct Out {
+    writer: NonBlockingWriter,
+    is_json: bool,
 }
 
 impl Signals {
     /// From now on signals are heard here.
-    pub fn catch(json: bool) -> std::io::Result<Self> {
+    pub fn catch(sink: &Sink) -> std::io::Result<Self> {
         let (wake_read, wake_write) = UnixStream::pair()?;
         wake_read.set_nonblocking(true)?;
         wake_write.set_nonblocking(true)?;
@@ -39,30 +45,37 @@ impl Signals {
         signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
         // A signal between the two registrations has set its flag and rung no wake_read.
         (&wake_write).write_all(&[0])?;
-        let (out, log) = (NonBlockingWriter::stdout()?, NonBlockingWriter::stderr()?);
-        Ok(Signals { wake_read, end, show, json, out, log })
+        let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: sink.is_json_printed() }];
+        if let Some(file) = sink.file() {
+            let writer = NonBlockingWriter::file(std::fs::File::create(file)?)?;
+            outs.push(Out { writer, is_json: sink.is_json() });
+        }
+        Ok(Signals { wake_read, end, show, outs, log: NonBlockingWriter::stderr()? })
     }
 }
 
 impl Signals {
     /// Puts out how a switch stands, unless earlier ones still wait to be read.
     fn show(&self, snapshot: &Snapshot) {
-        match text(snapshot, self.json) {
-            Ok(text) => self.out.put(|dropped| {
-                if dropped > 0 {
-                    let what = "snapshots were left out, for nobody read the standard output";
-                    self.log.line(&format!("tautline: {dropped} {what}"));
-                }
-                text
-            }),
-            Err(error) => self.log.line(&format!("tautline: {error:#}")),
+        for out in &self.outs {
+            match text(snapshot, out.is_json) {
+                Ok(text) => out.writer.put(|dropped| {
+                    if dropped > 0 {
+                        let what = "snapshots were left out, for nobody read the standard output";
+                        self.log.line(&format!("tautline: {dropped} {what}"));
+                    }
+                    text
+                }),
+                Err(error) => self.log.line(&format!("tautline: {error:#}")),
+            }
         }
     }
 
     /// The last snapshot; then all that waits is written, for as long as it is read.
     pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
         self.show(last);
-        let shown = self.out.finish().context("writing to the standard output");
+        let shown = self.outs.iter().try_for_each(|out| out.writer.finish());
+        let shown = shown.context("writing the counters to the standard output or the file of --output");
         // Nobody is left to tell.
         let _ = self.log.finish();
         shown

@@ -3,7 +3,7 @@
 //! A line that was read stays in this core's cache. Before the driver can write it again, that copy must go, and
 //! its stores wait for that one after the other. Lines can be demoted as soon as they have been read: written back
 //! to memory, which lets caches keep them, or evicted. Which of them helps, and whether one does, depends on the
-//! processor and on how far the driver's core is (`docs/decisions/cache-line-demotion.md`), so it is measured: now
+//! processor and on how far the driver's core is (`docs/experiments/cache-line-demotion.md`), so it is measured: now
 //! and then some laps of the ring are served under each policy, and timed.
 //!
 //! Demoting frames costs this core a line each. It is done only while the *device is idle* (driver-limited): an

@@ -134,7 +134,7 @@ pub enum BackToBack {
         /// Every search, in order.
         searches: Vec<BurstSearch>,
         /// Over all searches; None where one of them did not find the buffer's end, since leaving it out
-        /// would shorten the mean in silence.
+        /// would shorten the mean silently.
         statistics: Option<BurstStatistics>,
         /// What cut the last search short, and left out the others.
         cut: Option<Cut>,

@@ -1,0 +1,55 @@
+//! `compare --list`: what would be measured, and where.
+
+use std::fmt::Write;
+
+use report::units;
+use serde::Serialize;
+
+use super::run_plan::RunPlan;
+use crate::output::Sink;
+
+/// The list as JSON.
+#[derive(Serialize)]
+struct List<'a> {
+    schema: &'static str,
+    environments: Vec<&'a str>,
+    metrics: Vec<Metric<'a>>,
+}
+
+#[derive(Serialize)]
+struct Metric<'a> {
+    id: &'a str,
+    group: &'a str,
+    title: &'a str,
+    unit: String,
+}
+
+/// Puts the list out.
+pub fn put(plan: &RunPlan, sink: &Sink) -> anyhow::Result<()> {
+    let metrics = plan.jobs.iter().map(|job| Metric {
+        id: job.spec.id.as_str(),
+        group: job.spec.group.name(),
+        title: &job.spec.title,
+        unit: units::name(&job.spec.unit),
+    });
+    let list = List {
+        schema: "tautline-compare-list/1",
+        environments: plan.environments.iter().map(|(_, text, _)| text.as_str()).collect(),
+        metrics: metrics.collect(),
+    };
+    sink.put(|_, _| text(&list), || Ok(serde_json::to_string_pretty(&list)?))
+}
+
+fn text(list: &List<'_>) -> String {
+    let mut text = format!("environments: {}\n", list.environments.join(", "));
+    let width = list.metrics.iter().map(|metric| metric.id.len()).max().unwrap_or(0);
+    let mut group = "";
+    for metric in &list.metrics {
+        if metric.group != group {
+            group = metric.group;
+            let _ = writeln!(text, "\n{group}");
+        }
+        let _ = writeln!(text, "  {:width$}  {} ({})", metric.id, metric.title, metric.unit);
+    }
+    text
+}

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Holds what deny.toml says of the crates that are linked in, and that none is named without being used. Whether
+# a known weakness is among them is asked of the RustSec database, where that can be fetched.
+set -eu
+cd "$(dirname "$0")/.."
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools/bin
+PATH=$tools:$PATH
+
+cargo deny --log-level error --locked check licenses bans sources
+cargo shear
+database=https://github.com/RustSec/advisory-db
+if GIT_TERMINAL_PROMPT=0 timeout 30 git ls-remote "$database" HEAD >/dev/null 2>&1; then
+    cargo deny --log-level error --locked check advisories
+else
+    echo "advisories: NOT CHECKED: $database cannot be reached from here; where it can, this script checks them"
+fi

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Checks the workspace with the oldest Rust that Cargo.toml promises (rust-version). Where that toolchain is
+# neither installed nor to be had from rustup, two checks stand in for it, which `make test` runs in any case:
+# clippy's incompatible_msrv (what the standard library has had since when), and the test `oldest_rust` (what
+# the dependencies ask for).
+set -eu
+cd "$(dirname "$0")/.."
+oldest=$(sed -n 's/^rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
+
+check() { echo "oldest Rust: checking with $("$@" --version)"; "$@" check --locked --workspace --target-dir target/oldest; }
+
+if cargo --version | grep -q "^cargo $oldest\."; then
+    echo "oldest Rust: $oldest is what everything is tested with"
+elif command -v "cargo-$oldest" >/dev/null 2>&1; then
+    RUSTC=rustc-$oldest check "cargo-$oldest"
+elif command -v rustup >/dev/null 2>&1 &&
+    { rustup toolchain list | grep -q "^$oldest" || timeout 120 rustup toolchain install "$oldest" --profile minimal >/dev/null 2>&1; }; then
+    check rustup run "$oldest" cargo
+else
+    echo "oldest Rust: NOT BUILT with $oldest, which is not installed and cannot be fetched from here (rustup"
+    echo "  toolchain install $oldest); clippy::incompatible_msrv and the test oldest_rust stand in for it"
+    grep -q '^all = ' Cargo.toml # incompatible_msrv is among clippy::all
+fi
