@@ -35,7 +35,7 @@ reasons! {
     TooShort = "too short",
     /// The net header contradicts the frame.
     MalformedHeader = "malformed net header",
-    /// Cannot be cut or summed for a receiver that needs it so.
+    /// Cannot be segmented or summed for a receiver that needs it so.
     OffloadImpossible = "offload impossible",
     /// The receiver's filter does not want it.
     Filtered = "filtered by the receiver",

@@ -89,7 +89,7 @@ impl FrameBatch {
 
     /// As [`FrameBatch::of_memory`], for a traffic generator: its frames never change but for the snapshots, and
     /// frames of one length are the same behind them. A port that keeps frames in buffers of its own then
-    /// copies the bytes behind the head once, and not for each frame.
+    /// copies the bytes behind the snapshot once, and not for each frame.
     pub fn of_images(max: usize) -> Self {
         FrameBatch { images: Some(ImagesId::new()), ..Self::of_memory(max) }
     }

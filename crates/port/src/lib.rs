@@ -51,6 +51,7 @@
 
 mod counters;
 mod deliver;
+mod descriptors;
 pub mod device;
 mod driver;
 mod event_fd;
@@ -63,11 +64,11 @@ pub mod pcap;
 mod port;
 mod queue;
 mod rate;
-mod socket_path;
 pub mod spec;
 pub mod tap;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod unix_socket;
 pub mod vhost_user;
 pub mod virtio_user;
 

@@ -31,9 +31,9 @@ mod tests {
         let batch = FrameBatch::of_frame(&bytes).unwrap();
         let frame = batch.frame(0);
         assert_eq!((batch.len(), frame.len_bytes(), frame.snapshot()), (1, 100, &bytes[..64]));
-        let (pieces, skip) = frame.slices();
+        let (slices, skip) = frame.slices();
         let mut rest = vec![0; 36];
-        memory::read_between(pieces.iter().copied(), skip + 64, &mut rest);
+        memory::read_between(slices.iter().copied(), skip + 64, &mut rest);
         assert_eq!(rest, bytes[64..]);
         assert!(FrameBatch::of_frame(&bytes[..13]).is_err(), "less than an Ethernet header is no frame");
     }

@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::frame;
 use common::guest::{
-    DATA, DATA_BYTES, Guest, HEADER, Host, RINGS, RINGS_BYTES, USER, event_fd, is_readable, region, ring_at,
+    DATA, DATA_BYTES, Guest, HEADER, Host, RINGS, RINGS_BYTES, USER, event_fd, is_readable, region,
+    ring_addresses, ring_at,
 };
 use memory::{TruncationGuard, lost_mappings, sealed_memfd};
 use peers::pages::Grown;
@@ -114,7 +115,7 @@ fn rings_outside_the_memory() {
     for at in [RINGS, USER + RINGS + RINGS_BYTES, u64::MAX - 15] {
         for field in 0..3 {
             refused_start(|guest, host, index| {
-                let mut address = Guest::addresses(index);
+                let mut address = ring_addresses(index);
                 let part = [&mut address.descriptor, &mut address.available, &mut address.used]
                     .into_iter()
                     .nth(field);
@@ -130,7 +131,7 @@ fn rings_that_reach_out_of_their_region() {
     let _alone = alone();
     refused_start(|guest, host, index| {
         let descriptor = USER + RINGS + RINGS_BYTES - 512;
-        let address = VringAddress { descriptor, ..Guest::addresses(index) };
+        let address = VringAddress { descriptor, ..ring_addresses(index) };
         guest.ask(host, Request::SetVringAddr(address), vec![]);
     });
 }
@@ -156,7 +157,7 @@ fn ring_sizes_of_nothing_and_of_too_much() {
             guest.ask(host, Request::SetVringNum(VringState { index: 1, num }), vec![]);
             if num == 32768 {
                 let at = USER + RINGS + RINGS_BYTES - 0x1000;
-                let address = VringAddress { available: at, ..Guest::addresses(1) };
+                let address = VringAddress { available: at, ..ring_addresses(1) };
                 guest.ask(host, Request::SetVringAddr(address), vec![]);
             }
             let answer = guest.kick_off(host, 1);

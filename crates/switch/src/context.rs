@@ -1,4 +1,4 @@
-//! What ports are lent: queues go to workers and come back, descriptors and times are watched.
+//! What ports may ask for: queues go to workers and come back, descriptors and times are watched.
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::io;
@@ -13,7 +13,7 @@ use crate::mailbox::Generation;
 use crate::poller::Poller;
 use crate::queue_plan::QueuePlan;
 use crate::table::Refused;
-use crate::worker::Common;
+use crate::worker_options::Common;
 use crate::worker_pool::{AssignedSink, WorkerPool};
 use crate::{PortId, QueueId, announce};
 
@@ -191,7 +191,7 @@ impl Attachments {
     }
 }
 
-/// What one port is lent for one call.
+/// The context of one port, for one call.
 pub(crate) struct SwitchContext<'a> {
     pub attachments: &'a mut Attachments,
     pub port: PortId,

@@ -16,8 +16,10 @@ use crate::poller::Poller;
 use crate::queue_plan::QueuePlan;
 use crate::suspects::Suspects;
 use crate::table::MacTable;
-use crate::worker::{Common, panic_message};
-use crate::worker_pool::{Event, Replaced, WorkerPool, system};
+use crate::worker::panic_message;
+use crate::worker_event::{Event, Replaced};
+use crate::worker_options::Common;
+use crate::worker_pool::{WorkerPool, system};
 use crate::{PortId, RunError, Snapshot, Switch, incident};
 
 /// Addresses that only the ports which list them may use.
@@ -35,10 +37,10 @@ pub trait Operator {
     /// Readable when [`Operator::handle_wake`] has something to do. Stays the same while the switch runs.
     fn wake_fd(&self) -> BorrowedFd<'_>;
 
-    /// The waker has rung; it is to be silenced here. `Break` ends the switch.
+    /// It is readable, and is to be cleared here. `Break` ends the switch.
     fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()>;
 
-    /// Hears what happened at a port, for people; or at a worker, by its name.
+    /// Logs what happened at a port, for people; or at a worker, by its name.
     fn log(&mut self, port: &str, message: &dyn Display);
 }
 
@@ -70,7 +72,7 @@ const WORKERS: u64 = 1;
 /// Seconds between two sweeps of the table.
 const SWEEP_SECONDS: u32 = 16;
 
-struct Slot {
+struct PortEntry {
     name: String,
     /// `None` after it panicked.
     port: Option<Box<dyn Port>>,
@@ -79,7 +81,7 @@ struct Slot {
 }
 
 struct Control {
-    slots: Vec<Slot>,
+    entries: Vec<PortEntry>,
     attachments: Attachments,
     suspects: Suspects,
     started: Instant,
@@ -118,10 +120,10 @@ impl Control {
         for (fd, key) in [(operator.wake_fd(), OPERATOR), (pool.waker().as_fd(), WORKERS)] {
             poller.add(fd, key, Interest::Readable).map_err(system("adding a waker to the epoll set"))?;
         }
-        let slots =
-            ports.into_iter().map(|port| Slot { name: port.name, port: Some(port.port), runs: false });
+        let entries =
+            ports.into_iter().map(|port| PortEntry { name: port.name, port: Some(port.port), runs: false });
         Ok(Control {
-            slots: slots.collect(),
+            entries: entries.collect(),
             attachments: Attachments::new(pool, common, poller, plan),
             suspects: Suspects::default(),
             started: Instant::now(),
@@ -130,13 +132,13 @@ impl Control {
     }
 
     fn run(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
-        for index in 0..self.slots.len() {
-            self.slots[index].runs = true;
+        for index in 0..self.entries.len() {
+            self.entries[index].runs = true;
             let started = self.call(index, operator, |port, context| port.start(context))?;
             if let Some(Err(error)) = started {
-                self.slots[index].runs = false;
+                self.entries[index].runs = false;
                 self.attachments.clear(PortId(index as u16));
-                return Err(RunError::Start { name: self.slots[index].name.clone(), error });
+                return Err(RunError::Start { name: self.entries[index].name.clone(), error });
             }
             self.read_reports(operator)?;
         }
@@ -196,21 +198,21 @@ impl Control {
         operator: &mut dyn Operator,
         what: impl FnOnce(&mut dyn Port, &mut dyn PortContext) -> T,
     ) -> Result<Option<T>, RunError> {
-        let slot = &mut self.slots[index];
-        if !slot.runs {
+        let entry = &mut self.entries[index];
+        if !entry.runs {
             return Ok(None);
         }
-        let Some(port) = slot.port.as_deref_mut() else { return Ok(None) };
+        let Some(port) = entry.port.as_deref_mut() else { return Ok(None) };
         let mut context = SwitchContext { attachments: &mut self.attachments, port: PortId(index as u16) };
         // After a panic the port is not used any more, and the switch ends.
         let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
         for (port, message) in self.attachments.logged.drain(..) {
-            operator.log(&self.slots[usize::from(port.0)].name, &message);
+            operator.log(&self.entries[usize::from(port.0)].name, &message);
         }
         result.map(Some).map_err(|panic| {
-            let slot = &mut self.slots[index];
-            slot.port = None;
-            RunError::PortPanicked { name: slot.name.clone(), message: panic_message(&*panic) }
+            let entry = &mut self.entries[index];
+            entry.port = None;
+            RunError::PortPanicked { name: entry.name.clone(), message: panic_message(&*panic) }
         })
     }
 
@@ -234,12 +236,12 @@ impl Control {
         error: PortError,
         operator: &mut dyn Operator,
     ) -> Result<(), RunError> {
-        operator.log(&self.slots[index].name, &error);
+        operator.log(&self.entries[index].name, &error);
         self.call(index, operator, |port, context| port.end(context))?;
-        self.slots[index].runs = false;
+        self.entries[index].runs = false;
         self.attachments.clear(PortId(index as u16));
-        if self.slots.iter().all(|slot| !slot.runs) {
-            return Err(RunError::NoPortLeft { name: self.slots[index].name.clone(), error });
+        if self.entries.iter().all(|entry| !entry.runs) {
+            return Err(RunError::NoPortLeft { name: self.entries[index].name.clone(), error });
         }
         Ok(())
     }
@@ -265,7 +267,7 @@ impl Control {
     /// A worker's thread was given up: tells the ports whose queues are lost with it, and ends the port that is to
     /// blame.
     fn isolate(&mut self, replaced: &Replaced, operator: &mut dyn Operator) -> Result<(), RunError> {
-        let what = incident::describe(replaced, |port| &self.slots[usize::from(port.0)].name);
+        let what = incident::describe(replaced, |port| &self.entries[usize::from(port.0)].name);
         let position = replaced.position;
         let guilty = match (position.source, position.sink) {
             (Some(source), Some(sink)) => self.suspects.found(source.port, sink.port),
@@ -284,7 +286,7 @@ impl Control {
         }
         for port in guilty {
             let index = usize::from(port.0);
-            if self.slots[index].runs {
+            if self.entries[index].runs {
                 let error = PortError::new("moving frames", &what, incident::REMEDY);
                 self.end_port(index, error, operator)?;
             }
@@ -293,15 +295,15 @@ impl Control {
     }
 
     fn descriptions(&self) -> Vec<String> {
-        self.slots.iter().map(Slot::describe).collect()
+        self.entries.iter().map(PortEntry::describe).collect()
     }
 
     /// Ends all ports and workers.
     fn end(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
         let mut result = Ok(());
-        for index in 0..self.slots.len() {
+        for index in 0..self.entries.len() {
             let ended = self.call(index, operator, |port, context| port.end(context));
-            self.slots[index].runs = false;
+            self.entries[index].runs = false;
             self.attachments.clear(PortId(index as u16));
             result = result.and(ended.map(drop));
         }
@@ -312,10 +314,10 @@ impl Control {
 
     fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
         let descriptions = descriptions.map_or_else(|| self.descriptions(), <[String]>::to_vec);
-        let ports = self.slots.iter().zip(descriptions).zip(0..);
-        let ports = ports.map(|((slot, description), index)| {
+        let ports = self.entries.iter().zip(descriptions).zip(0..);
+        let ports = ports.map(|((entry, description), index)| {
             let addresses = self.attachments.common.table.behind(PortId(index));
-            crate::snapshot::port(&slot.name, description, addresses, slot.port.as_deref())
+            crate::snapshot::port(&entry.name, description, addresses, entry.port.as_deref())
         });
         Snapshot {
             seconds: self.started.elapsed().as_secs_f64(),
@@ -326,7 +328,7 @@ impl Control {
     }
 }
 
-impl Slot {
+impl PortEntry {
     fn describe(&self) -> String {
         self.port.as_ref().map_or_else(|| "panicked".to_owned(), |port| port.describe())
     }

@@ -2,7 +2,7 @@
 //!
 //! A flow is two IP addresses and, for TCP, UDP and SCTP, two ports; fragments go by their addresses, for
 //! only the first has ports. What is not IP goes by its Ethernet addresses. VLAN tags are stepped over. All
-//! of it is read from the copied head; ports beyond it do not count.
+//! of it is read from the snapshot; ports beyond it do not count.
 use crate::keyed::Key;
 
 const VLAN: u16 = 0x8100; // IEEE 802.1Q C-tag
@@ -12,43 +12,43 @@ const IPV6: u16 = 0x86dd;
 
 const WITH_PORTS: [u8; 3] = [6, 17, 132]; // TCP, UDP, SCTP: ports come first in all three
 
-fn word<const N: usize>(head: &[u8], at: usize) -> Option<[u8; N]> {
-    head.get(at..)?.first_chunk().copied()
+fn field<const N: usize>(snapshot: &[u8], at: usize) -> Option<[u8; N]> {
+    snapshot.get(at..)?.first_chunk().copied()
 }
 
-fn u16_at(head: &[u8], at: usize) -> Option<u16> {
-    word(head, at).map(u16::from_be_bytes)
+fn u16_at(snapshot: &[u8], at: usize) -> Option<u16> {
+    field(snapshot, at).map(u16::from_be_bytes)
 }
 
-fn u32_at(head: &[u8], at: usize) -> Option<u64> {
-    word(head, at).map(|bytes| u64::from(u32::from_be_bytes(bytes)))
+fn u32_at(snapshot: &[u8], at: usize) -> Option<u64> {
+    field(snapshot, at).map(|bytes| u64::from(u32::from_be_bytes(bytes)))
 }
 
-fn u64_at(head: &[u8], at: usize) -> Option<u64> {
-    word(head, at).map(u64::from_be_bytes)
+fn u64_at(snapshot: &[u8], at: usize) -> Option<u64> {
+    field(snapshot, at).map(u64::from_be_bytes)
 }
 
-/// The hash of the flow that a frame with this head belongs to.
-pub(crate) fn hash(head: &[u8], key: &Key) -> u64 {
-    ip(head, key).unwrap_or_else(|| {
-        let addresses = (u64_at(head, 0).unwrap_or(0), u32_at(head, 8).unwrap_or(0));
+/// The hash of the flow that a frame with this snapshot belongs to.
+pub(crate) fn hash(snapshot: &[u8], key: &Key) -> u64 {
+    ip(snapshot, key).unwrap_or_else(|| {
+        let addresses = (u64_at(snapshot, 0).unwrap_or(0), u32_at(snapshot, 8).unwrap_or(0));
         key.more(key.hash(addresses.0), addresses.1)
     })
 }
 
-fn ip(head: &[u8], key: &Key) -> Option<u64> {
+fn ip(snapshot: &[u8], key: &Key) -> Option<u64> {
     let mut at = 12;
-    let mut kind = u16_at(head, at)?;
+    let mut kind = u16_at(snapshot, at)?;
     for _ in 0..2 {
         if matches!(kind, VLAN | SERVICE_VLAN) {
             at += 4;
-            kind = u16_at(head, at)?;
+            kind = u16_at(snapshot, at)?;
         }
     }
     at += 2;
     match kind {
-        IPV4 => ipv4(head.get(at..)?, key),
-        IPV6 => ipv6(head.get(at..)?, key),
+        IPV4 => ipv4(snapshot.get(at..)?, key),
+        IPV6 => ipv6(snapshot.get(at..)?, key),
         _ => None,
     }
 }

@@ -11,6 +11,7 @@ use crate::keyed::Key;
 use crate::rate_limit::RateLimit;
 use crate::table::{MacTable, Refused};
 use crate::tx_queues::{Sent, TxQueues};
+use crate::worker_counters::Outcome;
 
 /// Where the frames of one port go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,23 +29,12 @@ pub(crate) struct Rules {
     pub route: Route,
     /// Source addresses that its frames may have; `None` for any. Sorted.
     pub addresses: Option<Vec<MacAddress>>,
-    /// Longest frame in bytes; of those that are still to be cut, longest piece without headers.
+    /// Longest frame in bytes; of those that are still to be segmented, longest segment without headers.
     pub max_frame_bytes: Option<u32>,
     /// Whether 01:80:c2:00:00:00 to 0f are forwarded.
     pub link_local: bool,
     /// How many of its frames may go to several others in a second.
     pub floods: Option<Arc<RateLimit>>,
-}
-
-/// What became of a burst.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// Frames that went to every other port.
-    pub flooded: u64,
-    /// How often they were given to sinks.
-    pub flood_copies: u64,
-    /// Frames given to sinks, once for each sink.
-    pub copies: u64,
 }
 
 /// What forwarding needs beside the burst.
@@ -99,10 +89,10 @@ impl Rules {
     }
 }
 
-/// Length on the wire, as far as it is known: headers are found when a frame is cut, not before.
+/// Length on the wire, as far as it is known: headers are found when a frame is segmented, not before.
 fn wire_bytes(frame: &Frame<'_>) -> usize {
     let whole = frame.len_bytes();
-    frame.offload().segmentation.map_or(whole, |cut| whole.min(usize::from(cut.segment_bytes.get())))
+    frame.offload().segmentation.map_or(whole, |gso| whole.min(usize::from(gso.segment_bytes.get())))
 }
 
 /// 01:80:c2:00:00:00 to 0f belong to the link and are not forwarded (IEEE 802.1Q §8.6.3).
@@ -129,7 +119,7 @@ impl Forwarder<'_> {
         let mut at = 0;
         while at < batch.len() {
             let frame = batch.frame(at);
-            // What differs from frame to frame of a same_address_run is their length.
+            // What differs from frame to frame of such a run is their length.
             let run = if self.rules.max_frame_bytes.is_some() { 1 } else { batch.same_address_run(at) };
             let frames = at as u16..(at + run) as u16;
             at += run;
@@ -152,7 +142,7 @@ impl Forwarder<'_> {
         self.outcome(sent, flooded, flood_copies)
     }
 
-    /// Where a frame goes, and all with the same addresses. `seen` is the last source that was learned of
+    /// Where a frame goes, and all with the same addresses. `last_seen` is the last source that was learned of
     /// this burst.
     #[inline(always)]
     fn decide(&self, frame: &Frame<'_>, last_seen: &mut Option<MacAddress>) -> Result<Egress, DropReason> {

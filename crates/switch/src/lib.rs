@@ -7,9 +7,9 @@
 //! ```text
 //!   control thread            worker 0 .. W-1                       all workers
 //!   ──────────────            ───────────────                       ───────────
-//!   Port::ready, timers       Source::rx_burst                          MacTable: who is behind which port
-//!   plugs queues in and ──►   Forwarder::forward: admit, learn,
-//!   out by mailbox              look up, group by sink
+//!   Port::ready, timers       Source::rx_burst                      MacTable: who is behind which port
+//!   attaches and        ──►   Forwarder::forward: admit, learn,
+//!   detaches by mailbox         look up, group by sink
 //!                             TxQueues::flush: Sink::accept once for each sink
 //!                             Source::release
 //! ```
@@ -27,12 +27,12 @@
 //! for it but where a sink is shared. What the
 //! control thread wants of a worker it puts into the worker's mailbox, which is read between two passes; it
 //! waits for an answer when it takes a queue out or puts a sink in. A worker that finds nothing for the spin budget
-//! ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one of them or the mailbox rings.
+//! ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one of them or a message wakes it.
 //!
 //! # Workers that hang
 //!
 //! A source's or sink's call that does not return would take all queues of its worker along. So the control thread
-//! looks at the passes that workers make. One that makes none for [`Options::worker_deadline`], in which it was
+//! watches the passes that workers make. One that makes none for [`Options::worker_deadline`], in which it was
 //! blocked or used its CPU, is stuck: its thread is given up with the queues that it is in, and a new one claims all
 //! others. Ports hear of what is lost by `Port::stopped` with `QueueError::Lost`; the port to blame is ended. A
 //! thread that comes back finds that it was given up before it claims or releases anything. A panic in a port's
@@ -41,7 +41,7 @@
 //!
 //! # Counting
 //!
-//! Each frame that a source lends is counted there as passed, and then it is either given to sinks, each of
+//! Each frame that a source receives is counted there as passed, and then it is either given to sinks, each of
 //! which counts it as passed or dropped, or dropped by the switch, which counts it on the *source*'s queue:
 //! spoofed, too long, moving too often, over the limit of floods, receiver not connected, nowhere to go. A flood goes to the ports that have a queue
 //! running; it is a drop if there is none. So, once all is quiet,
@@ -67,6 +67,7 @@ mod mailbox;
 mod poller;
 mod queue_plan;
 mod rate_limit;
+mod running_worker;
 mod setup;
 mod shared_queue;
 mod snapshot;
@@ -77,6 +78,9 @@ mod tx_queues;
 mod watchdog;
 mod worker;
 mod worker_counters;
+mod worker_event;
+mod worker_handle;
+mod worker_options;
 mod worker_pool;
 
 pub use control::{Ended, Operator, View};
@@ -84,8 +88,8 @@ pub use error::{RunError, SetupError};
 pub use setup::{Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
 pub use table::{MOVE_WINDOW_SECONDS, TableCounts, TableOptions};
-pub use worker::WorkerOptions;
 pub use worker_counters::WorkerCounts;
+pub use worker_options::WorkerOptions;
 
 /// A port of this switch, counted from 0 in the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

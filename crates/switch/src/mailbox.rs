@@ -28,7 +28,7 @@ pub(crate) enum Message {
         id: QueueId,
         reply: mpsc::Sender<()>,
     },
-    /// Answered, so that whoever is told that a queue has started is told the truth: a frame that is sent
+    /// Answered, so that acknowledged, so the queue is visible to forwarding before its start is reported: a frame sent
     /// after that finds it.
     AddSink {
         id: QueueId,
@@ -65,7 +65,17 @@ pub(crate) struct Incarnation {
     pub number: u32,
 }
 
-/// One worker's messages. The worker asks by one load whether there are any.
+/// One worker's messages.
+///
+/// # No lost wake-up
+///
+/// `post` puts the message in, then sets `any`, then wakes. The worker checks `any` before it sleeps. Whoever clears
+/// the waker, [`take`](Mailbox::take) or [`clear_stale`](Mailbox::clear_stale), is the worker, and it checks `any`
+/// again before it sleeps. So a wake that was cleared came with an `any` that is still seen: reading the eventfd
+/// comes after the write that it takes away (both are system calls on one counter, which the kernel locks), and
+/// setting `any` came before that write. A message that is taken between the last two steps of `post` leaves a wake
+/// for nothing, which `clear_stale` ends; before it did, such a waker stayed readable, and before `any` was set ahead
+/// of the wake, a woken worker spun for as long as the poster was preempted between the two.
 pub(crate) struct Mailbox {
     messages: Mutex<VecDeque<Message>>,
     any: AtomicBool,
@@ -79,26 +89,34 @@ impl Mailbox {
 
     pub fn post(&self, message: Message) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
-        // In this order: who sees that there are messages finds the message, and has the ringing behind it. A waker
-        // that rang after its message was taken would ring on, and its worker never sleep again.
-        self.waker.wake();
+        // Release: pairs with the swap in `take`; who sees it finds the message.
         self.any.store(true, Ordering::Release);
+        self.waker.wake();
     }
 
-    /// Whether there may be messages.
+    /// Whether there may be messages: one load.
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// All messages, oldest first. What is posted meanwhile rings again.
+    /// All messages, oldest first. What is posted meanwhile wakes again.
     pub fn take(&self) -> VecDeque<Message> {
+        // In this order: a message that comes after the swap sets `any` again, whether it is taken here or not.
         self.any.swap(false, Ordering::Acquire);
         self.waker.clear();
         mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Readable while there are messages.
+    /// To be called after a wake-up by this mailbox, and before `any` is asked again: ends a wake whose message was
+    /// taken already.
+    pub fn clear_stale(&self) {
+        if !self.any() {
+            self.waker.clear();
+        }
+    }
+
+    /// Readable when messages have come.
     pub fn waker(&self) -> BorrowedFd<'_> {
         self.waker.as_fd()
     }
@@ -121,55 +139,112 @@ impl Reports {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::collections::BTreeSet;
     use std::time::{Duration, Instant};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
 
-    /// Letters are taken the moment they are seen, as by a worker that is awake.
+    /// A worker that sleeps whenever there is no message gets all of them, and wakes at most once for each in vain.
     #[test]
-    fn the_bell_is_silent_when_all_letters_are_taken() {
+    fn a_sleeper_gets_every_message_and_wakes_no_more_often_than_it_is_woken() {
         let mailbox = Mailbox::new().unwrap();
-        // Letters asked for, and messages whose posting is over.
-        let (asked, posted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let limit = Instant::now() + Duration::from_secs(2);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for message in 1.. {
-                    wait_for(&asked, message);
-                    if asked.load(Ordering::Acquire) == END {
-                        break;
-                    }
+            let poster = scope.spawn(|| {
+                let mut posted = 0;
+                while Instant::now() < limit && posted < 50_000 {
                     mailbox.post(Message::Stop);
-                    posted.store(message, Ordering::Release);
+                    posted += 1;
                 }
+                posted
             });
-            let (mut messages, mut taken, mut ringing) = (0, 0, 0);
-            // Each message can take a time slice where others want the CPUs.
-            let enough = Instant::now() + Duration::from_secs(2);
-            while messages < 20_000 && Instant::now() < enough {
-                messages += 1;
-                asked.store(messages, Ordering::Release);
-                while !mailbox.any() {
-                    std::thread::yield_now();
+            let (mut taken, mut wakes, mut stale) = (0, 0, 0);
+            let posted = loop {
+                if mailbox.any() {
+                    taken += mailbox.take().len();
+                    continue;
                 }
-                taken += mailbox.take().len();
-                wait_for(&posted, messages);
-                let mut waker = [PollFd::new(&mailbox.waker, PollFlags::IN)];
-                ringing += poll(&mut waker, Some(&Timespec::default())).unwrap();
-                mailbox.waker.clear();
-            }
-            asked.store(END, Ordering::Release);
-            assert_eq!((taken, ringing), (messages, 0), "messages, and times that it rang on for nobody");
+                let timeout = Timespec { tv_sec: i64::from(!poster.is_finished()) * 60, tv_nsec: 0 };
+                let is_over = poster.is_finished();
+                match poll(&mut [PollFd::new(&mailbox.waker, PollFlags::IN)], Some(&timeout)).unwrap() {
+                    0 if is_over => break poster.join().unwrap(),
+                    0 => panic!("{taken} messages taken, and no wake-up came for the next"),
+                    _ => wakes += 1,
+                }
+                stale += usize::from(!mailbox.any());
+                mailbox.clear_stale();
+            };
+            println!("{posted} messages, {wakes} wake-ups, {stale} of them stale");
+            assert_eq!(taken, posted);
+            assert!(wakes <= posted, "{wakes} wake-ups by {posted} messages");
         });
     }
 
-    const END: usize = usize::MAX;
+    /// The steps of both threads, one at a time. `any` and the waker are single words that both see in one order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Model {
+        poster: u8,
+        worker: u8,
+        messages: u8,
+        any: bool,
+        readable: bool,
+        /// Wake-ups that found no message.
+        stale: u8,
+    }
 
-    fn wait_for(count: &AtomicUsize, value: usize) {
-        while count.load(Ordering::Acquire) < value {
-            std::thread::yield_now();
+    const POSTS: u8 = 3;
+
+    impl Model {
+        /// `order`: what `post` does, one after the other.
+        fn post(mut self, order: &[fn(&mut Model); 3]) -> Option<Self> {
+            order.get(usize::from(self.poster % 3)).filter(|_| self.poster < 3 * POSTS)?(&mut self);
+            self.poster += 1;
+            Some(self)
         }
+
+        /// Check, sleep, check, clear; or swap, clear, take. `None`: it sleeps.
+        fn work(mut self) -> Option<Self> {
+            match self.worker {
+                0 => self.worker = if self.any { 4 } else { 1 },
+                1 if self.readable => self.worker = 2,
+                1 => return None,
+                2 if self.any => self.worker = 0,
+                2 => (self.worker, self.stale) = (3, self.stale + 1),
+                3 => (self.worker, self.readable) = (0, false),
+                4 => (self.worker, self.any) = (5, false),
+                5 => (self.worker, self.readable) = (6, false),
+                _ => (self.worker, self.messages) = (0, 0),
+            }
+            Some(self)
+        }
+    }
+
+    /// What is found on all ways through: messages that a sleeper never gets, or more wake-ups for nothing than posts.
+    fn faults(order: &[fn(&mut Model); 3]) -> Vec<Model> {
+        let first = Model { poster: 0, worker: 0, messages: 0, any: false, readable: false, stale: 0 };
+        let (mut seen, mut left, mut faults) = (BTreeSet::from([first]), vec![first], Vec::new());
+        while let Some(model) = left.pop() {
+            let (posted, worked) = (model.post(order), model.work());
+            let is_lost = posted.is_none() && worked.is_none() && model.messages > 0;
+            if is_lost || model.stale > POSTS {
+                faults.push(model);
+                continue;
+            }
+            left.extend([posted, worked].into_iter().flatten().filter(|next| seen.insert(*next)));
+        }
+        faults
+    }
+
+    #[test]
+    fn no_order_of_steps_loses_a_message_or_spins() {
+        let put = |model: &mut Model| model.messages += 1;
+        let set = |model: &mut Model| model.any = true;
+        let wake = |model: &mut Model| model.readable = true;
+        assert_eq!(faults(&[put, set, wake]), []);
+        // The model tells a wrong order from a right one.
+        assert!(!faults(&[put, wake, set]).is_empty(), "woken before there is anything to be seen");
+        assert!(!faults(&[set, wake, put]).is_empty(), "seen before it is there");
     }
 }

@@ -45,8 +45,8 @@ pub struct PortOptions {
     /// The only source addresses that they may have, and which no port may have that does not list them too;
     /// any that is no group's and no other port's if `None`.
     pub addresses: Option<Vec<MacAddress>>,
-    /// Longest frame in bytes, from destination address to payload's end. A frame that is still to be cut
-    /// is judged by its pieces' payload.
+    /// Longest frame in bytes, from destination address to payload's end. A frame that is still to be segmented
+    /// is judged by its segments' payload.
     pub max_frame_bytes: Option<u32>,
     /// Frames a second that may go to more than one port (broadcast, multicast, unknown receivers), so that a loop
     /// or a guest gone wild leaves room in everybody's queues; `None` for any number. Where there is but one

@@ -20,7 +20,7 @@ const CLAIM_LIMIT: Duration = Duration::from_millis(20);
 pub(crate) struct SharedQueue<T: ?Sized> {
     /// `None` once it was taken out, or has stopped.
     queue: Mutex<Option<Box<T>>>,
-    /// A claim was waited for in vain: the next who wants it does not wait.
+    /// A claim was waited for too long: the next who wants it does not wait.
     overdue: AtomicBool,
     /// The thread that holds it was given up: it is not used any more, whatever that thread does.
     retired: AtomicBool,
@@ -87,7 +87,7 @@ impl<T: ?Sized> SharedQueue<T> {
         }
     }
 
-    /// Takes the queue away from all who know the slot; `None` if it is gone, or held by a thread that was given
+    /// Takes the queue away from all who know the queue; `None` if it is gone, or held by a thread that was given
     /// up.
     pub fn take(&self) -> Option<Box<T>> {
         if self.is_retired() { None } else { self.wait_for(CLAIM_LIMIT)?.take() }
@@ -124,12 +124,12 @@ mod tests {
 
     use super::*;
 
-    /// A slot that a thread holds until the sender is dropped.
+    /// A queue that a thread holds until the sender is dropped.
     fn held() -> (Arc<SharedQueue<u32>>, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
-        let slot = SharedQueue::new(Box::new(1));
+        let queue = SharedQueue::new(Box::new(1));
         let (there, is_there) = channel();
         let (release, released) = channel::<()>();
-        let holder = Arc::clone(&slot);
+        let holder = Arc::clone(&queue);
         let thread = std::thread::spawn(move || {
             let claimed = holder.try_claim().unwrap();
             there.send(()).unwrap();
@@ -139,49 +139,49 @@ mod tests {
             is_retired
         });
         is_there.recv().unwrap();
-        (slot, release, thread)
+        (queue, release, thread)
     }
 
     #[test]
     fn one_that_is_never_given_back_is_waited_for_once() {
-        let (slot, release, thread) = held();
+        let (queue, release, thread) = held();
         let begin = Instant::now();
-        assert!(slot.claim().is_none());
+        assert!(queue.claim().is_none());
         assert!(begin.elapsed() >= CLAIM_LIMIT);
         let begin = Instant::now();
         for _ in 0..1000 {
-            assert!(slot.claim().is_none());
+            assert!(queue.claim().is_none());
         }
         // Each would have taken 20 ms.
         assert!(begin.elapsed() < 1000 * CLAIM_LIMIT / 4, "{:?}", begin.elapsed());
         drop(release);
         assert!(!thread.join().unwrap());
-        assert_eq!(slot.claim().unwrap().as_deref(), Some(&1));
+        assert_eq!(queue.claim().unwrap().as_deref(), Some(&1));
     }
 
     #[test]
     fn what_is_held_is_retired_and_what_is_not_goes_on() {
-        let (slot, release, thread) = held();
-        assert!(slot.retire());
-        assert_eq!(slot.take(), None);
+        let (queue, release, thread) = held();
+        assert!(queue.retire());
+        assert_eq!(queue.take(), None);
         drop(release);
         assert!(thread.join().unwrap(), "the holder knows");
-        assert_eq!(slot.take(), None, "gone for good");
-        let slot = SharedQueue::new(Box::new(2));
-        assert!(!slot.retire());
-        assert_eq!(slot.take().as_deref(), Some(&2));
+        assert_eq!(queue.take(), None, "gone for good");
+        let queue = SharedQueue::new(Box::new(2));
+        assert!(!queue.retire());
+        assert_eq!(queue.take().as_deref(), Some(&2));
     }
 
     #[test]
     fn what_a_panic_left_behind_is_only_salvaged() {
-        let slot = SharedQueue::new(Box::new(3));
-        let holder = Arc::clone(&slot);
+        let queue = SharedQueue::new(Box::new(3));
+        let holder = Arc::clone(&queue);
         let panicked = std::thread::spawn(move || {
             let _claimed = holder.try_claim();
             panic!("as told");
         });
         assert!(panicked.join().is_err());
-        assert!(slot.claim().is_none() && slot.try_claim().is_none() && slot.take().is_none());
-        assert_eq!(slot.salvage().as_deref(), Some(&3));
+        assert!(queue.claim().is_none() && queue.try_claim().is_none() && queue.take().is_none());
+        assert_eq!(queue.salvage().as_deref(), Some(&3));
     }
 }

@@ -137,7 +137,7 @@ impl fmt::Display for Snapshot {
             let share = |ns: u64| 100.0 * ns as f64 / all.max(1) as f64;
             writeln!(
                 f,
-                "worker {index}: {:.1} % busy, {:.1} % polling in vain, {:.1} % asleep; {} frames, {} flooded, {} sleeps",
+                "worker {index}: {:.1} % busy, {:.1} % empty polls, {:.1} % asleep; {} frames, {} flooded, {} sleeps",
                 share(worker.busy_ns),
                 share(worker.spinning_ns),
                 share(worker.asleep_ns),

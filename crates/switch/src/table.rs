@@ -68,7 +68,7 @@ pub struct TableCounts {
     pub over_limit: u64,
 }
 
-const SLOTS: usize = 5;
+const ENTRIES: usize = 5;
 
 /// No entry: the address 00:00:00:00:00:00 behind port 0, which is never learned.
 const EMPTY: u64 = 0;
@@ -76,9 +76,9 @@ const EMPTY: u64 = 0;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Bucket {
-    entries: [AtomicU64; SLOTS],
+    entries: [AtomicU64; ENTRIES],
     /// The second of [`MacTable::now`] in which the station was last seen.
-    last_seen: [AtomicU32; SLOTS],
+    last_seen: [AtomicU32; ENTRIES],
 }
 
 /// Why a sender was not believed.
@@ -114,7 +114,7 @@ impl Moves {
 pub(crate) struct MacTable {
     buckets: Box<[Bucket]>,
     /// Of the entries, beside them: looked at when an address moves.
-    moves: Box<[[AtomicU64; SLOTS]]>,
+    moves: Box<[[AtomicU64; ENTRIES]]>,
     key: Key,
     options: TableOptions,
     /// Seconds since the start, written by the control thread.
@@ -139,7 +139,7 @@ fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
 }
 
-/// Seconds since a station was seen. Whoever seen it may have read the clock later than whoever asks, so the
+/// Seconds since a station was seen. Whoever saw it may have read the clock later than whoever asks, so the
 /// difference can be negative: then the station was seen just now.
 fn age(last_seen: u32, now: u32) -> u32 {
     now.saturating_sub(last_seen)
@@ -300,13 +300,13 @@ impl MacTable {
         behind.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Where an address goes: where it is, else a free place, else that of the station not seen longest.
+    /// Where an address goes: where it is, else a free place, else that of the station not seen for longest.
     fn place(&self, bucket: &Bucket, address: MacAddress, now: u32) -> (usize, u64) {
-        let entries: [u64; SLOTS] = std::array::from_fn(|i| bucket.entries[i].load(Ordering::Relaxed));
+        let entries: [u64; ENTRIES] = std::array::from_fn(|i| bucket.entries[i].load(Ordering::Relaxed));
         let age = |i: &usize| age(bucket.last_seen[*i].load(Ordering::Relaxed), now);
         let there = entries.iter().position(|found| *found >> 16 == address.to_u64());
         let free = || entries.iter().position(|found| *found == EMPTY);
-        let oldest = || (0..SLOTS).max_by_key(age);
+        let oldest = || (0..ENTRIES).max_by_key(age);
         let index = there.or_else(free).or_else(oldest).unwrap_or(0);
         (index, entries[index])
     }

@@ -54,7 +54,7 @@ pub(crate) struct Sent {
 pub(crate) struct TxQueues {
     /// By port.
     ports: Vec<Vec<TxQueue>>,
-    /// TxQueues that have frames of the burst at hand.
+    /// Queues that have frames of the burst at hand.
     touched: Vec<(u16, u16)>,
     /// 0, 1, 2, ...
     all: Vec<u16>,

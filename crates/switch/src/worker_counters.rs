@@ -1,9 +1,8 @@
-//! How a worker spends its time. The clock is read where a phase ends, and around one pass of
+//! How a worker spends its time. The clock is read where a state ends, and around one pass of
 //! [`PASSES_PER_TIMED`].
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::forward::Outcome;
 use crate::heartbeat::Heartbeat;
 
 /// Of so many passes one is timed: enough of them to know what a frame costs, too few to cost anything.
@@ -72,14 +71,25 @@ impl WorkerCounts {
     }
 }
 
+/// What became of a burst.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Frames that went to every other port.
+    pub flooded: u64,
+    /// How often they were given to sinks.
+    pub flood_copies: u64,
+    /// Frames given to sinks, once for each sink.
+    pub copies: u64,
+}
+
 /// One thread writes, any may read.
 #[derive(Debug)]
 #[repr(align(128))] // lines of its own, and of the neighbour that the prefetcher brings along
 pub(crate) struct WorkerCounters {
     epoch: Instant,
-    phase: AtomicU8,
+    state: AtomicU8,
     since_ns: AtomicU64,
-    in_phase_ns: [AtomicU64; 3],
+    in_state_ns: [AtomicU64; 3],
     passes: [AtomicU64; 2],
     frames: AtomicU64,
     flooded: AtomicU64,
@@ -107,9 +117,9 @@ impl WorkerCounters {
     pub fn new() -> Self {
         WorkerCounters {
             epoch: Instant::now(),
-            phase: AtomicU8::new(WorkerState::Asleep as u8),
+            state: AtomicU8::new(WorkerState::Asleep as u8),
             since_ns: AtomicU64::default(),
-            in_phase_ns: Default::default(),
+            in_state_ns: Default::default(),
             passes: Default::default(),
             frames: AtomicU64::default(),
             flooded: AtomicU64::default(),
@@ -125,7 +135,7 @@ impl WorkerCounters {
 
     /// Whether it waits to be woken, or has not begun.
     pub fn is_asleep(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == WorkerState::Asleep as u8
+        self.state.load(Ordering::Relaxed) == WorkerState::Asleep as u8
     }
 
     /// All passes over its sources so far.
@@ -134,18 +144,18 @@ impl WorkerCounters {
         self.passes.iter().fold(0, |sum, passes| sum + passes.load(Ordering::Relaxed))
     }
 
-    /// Another phase begins, at the time that is returned.
-    pub fn enter(&self, phase: WorkerState) -> Instant {
+    /// Another state begins, at the time that is returned.
+    pub fn enter(&self, state: WorkerState) -> Instant {
         let now = Instant::now();
         let now_ns = nanoseconds(now - self.epoch);
-        let old = usize::from(self.phase.load(Ordering::Relaxed));
+        let old = usize::from(self.state.load(Ordering::Relaxed));
         let since = self.since_ns.load(Ordering::Relaxed);
-        if let Some(spent) = self.in_phase_ns.get(old) {
+        if let Some(spent) = self.in_state_ns.get(old) {
             add(spent, now_ns.saturating_sub(since));
         }
-        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.state.store(state as u8, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
-        if phase == WorkerState::Asleep {
+        if state == WorkerState::Asleep {
             add(&self.sleeps, 1);
         }
         now
@@ -182,12 +192,12 @@ impl WorkerCounters {
         add(&self.copies, outcome.copies);
     }
 
-    /// So far, the phase at hand included. Read while a phase changes, that phase may be missing.
+    /// So far, the state at hand included. Read while a state changes, that state may be missing.
     pub fn counts(&self) -> WorkerCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut spent = [0, 1, 2].map(|phase: usize| read(&self.in_phase_ns[phase]));
+        let mut spent = [0, 1, 2].map(|state: usize| read(&self.in_state_ns[state]));
         let since = read(&self.since_ns);
-        if let Some(spent) = spent.get_mut(usize::from(self.phase.load(Ordering::Relaxed))) {
+        if let Some(spent) = spent.get_mut(usize::from(self.state.load(Ordering::Relaxed))) {
             *spent += nanoseconds(self.epoch.elapsed()).saturating_sub(since);
         }
         let [busy_ns, spinning_ns, asleep_ns] = spent;

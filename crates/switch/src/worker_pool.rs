@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use port::{QueueError, Side, Sink, Source};
+use port::{Sink, Source};
 
 use crate::heartbeat::WorkerPosition;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
@@ -15,28 +15,15 @@ use crate::poller::Waker;
 use crate::queue_plan::QueueAssignment;
 use crate::shared_queue::SharedQueue;
 use crate::watchdog::Watchdog;
-use crate::worker::{Common, Worker};
+use crate::worker::Worker;
 use crate::worker_counters::{WorkerCounters, WorkerCounts};
+use crate::worker_event::{Cause, Event, Replaced};
+use crate::worker_handle::WorkerHandle;
+use crate::worker_options::Common;
 use crate::{QueueId, RunError};
 
 /// Threads that were given up and are still there, at most: each keeps what it held.
 const MOST_ABANDONED: usize = 16;
-
-struct WorkerHandle {
-    cpu: Option<usize>,
-    incarnation: Incarnation,
-    mailbox: Arc<Mailbox>,
-    counters: Arc<WorkerCounters>,
-    /// Of the threads before this one.
-    before: WorkerCounts,
-    watchdog: Watchdog,
-    thread: Option<JoinHandle<()>>,
-    /// It cannot be replaced: nothing is asked of it any more.
-    lost: bool,
-    /// What it was told to use, those that others use too included.
-    sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
-    sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
-}
 
 /// The workers. Stops them when dropped.
 pub(crate) struct WorkerPool {
@@ -53,33 +40,6 @@ pub(crate) struct WorkerPool {
     abandoned: Vec<JoinHandle<()>>,
     /// The first thing that went wrong with a worker and cannot be mended.
     trouble: Option<RunError>,
-}
-
-/// What a port is to be told, or the operator.
-pub(crate) enum Event {
-    /// A queue stopped by itself and is out.
-    Stopped { id: QueueId, side: Side, generation: Generation, why: QueueError },
-    /// A worker's thread was given up; another does its work.
-    Replaced(Replaced),
-}
-
-/// Why a worker has another thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// It was in one call for so long, and this is the thread.
-    Stuck(Duration, i32),
-    /// It panicked and said this.
-    Panic(String),
-}
-
-/// A worker's thread was given up.
-pub(crate) struct Replaced {
-    pub worker: usize,
-    pub cause: Cause,
-    /// In which queues it was; none if it has come back meanwhile.
-    pub position: WorkerPosition,
-    /// Queues that are lost with it.
-    pub lost: Vec<(QueueId, Side, Generation)>,
 }
 
 /// A sink in the hands of workers.
@@ -145,7 +105,7 @@ impl WorkerPool {
             before: WorkerCounts::default(),
             watchdog: Watchdog::new(self.deadline),
             thread: Some(thread),
-            lost: false,
+            failed: false,
             sources: BTreeMap::new(),
             sinks: BTreeMap::new(),
         })
@@ -194,7 +154,7 @@ impl WorkerPool {
     }
 
     fn mark_failed(&mut self, worker: usize, why: RunError) {
-        self.workers[worker].lost = true;
+        self.workers[worker].failed = true;
         self.trouble.get_or_insert(why);
     }
 
@@ -212,7 +172,7 @@ impl WorkerPool {
 
     fn watch_one(&mut self, worker: usize) {
         let handle = &mut self.workers[worker];
-        if handle.lost || handle.thread.is_none() {
+        if handle.failed || handle.thread.is_none() {
             return;
         }
         let counters = &handle.counters;
@@ -244,7 +204,7 @@ impl WorkerPool {
         // In this order: whatever it claims from now on it gives back untouched.
         old.counters.heartbeat.abandon();
         old.mailbox.post(Message::Stop);
-        let (mut position, lost) = old.part(is_stuck);
+        let (mut position, lost) = old.abandon(is_stuck);
         if is_stuck && lost.is_empty() {
             // It has come back, or is stuck in no queue at all.
             position = WorkerPosition { source: None, sink: None };
@@ -272,7 +232,7 @@ impl WorkerPool {
             let incarnation = handle.incarnation;
             // A worker that ended with the message unread has reported why.
             let interval = self.watch_interval().min(Duration::from_millis(20));
-            if handle.lost {
+            if handle.failed {
                 return None;
             }
             let (reply, answer) = channel();
@@ -286,7 +246,7 @@ impl WorkerPool {
                 }
                 self.read_reports();
                 let handle = &self.workers[worker];
-                if handle.lost || handle.thread.is_none() {
+                if handle.failed || handle.thread.is_none() {
                     return None;
                 }
                 if handle.incarnation != incarnation {
@@ -361,69 +321,16 @@ impl WorkerPool {
         for index in 0..self.workers.len() {
             let handle = &mut self.workers[index];
             let Some(thread) = handle.thread.take() else { continue };
-            while !thread.is_finished() && !handle.lost && since.elapsed() < self.deadline {
+            while !thread.is_finished() && !handle.failed && since.elapsed() < self.deadline {
                 std::thread::sleep(Duration::from_micros(200));
             }
             if thread.is_finished() {
                 // Its panic, if any, was reported.
                 let _ = thread.join();
-            } else if !handle.lost {
+            } else if !handle.failed {
                 let deadline = self.deadline;
                 self.mark_failed(index, RunError::WorkersStuck { threads: 1, deadline });
             }
-        }
-    }
-}
-
-impl WorkerHandle {
-    /// Parts with the queues that its thread is in and that cannot be had back; says which they are, and where
-    /// the thread is.
-    fn part(&mut self, is_stuck: bool) -> (WorkerPosition, Vec<(QueueId, Side, Generation)>) {
-        let position = self.counters.heartbeat.position();
-        let mut lost = Vec::new();
-        if let Some(id) = position.source
-            && let Some((generation, queue)) = self.sources.get(&id).cloned()
-        {
-            if is_stuck {
-                if queue.retire() {
-                    self.sources.remove(&id);
-                    lost.push((id, Side::FromGuest, generation));
-                }
-            } else if position.sink.is_some()
-                && let Some(source) = queue.salvage()
-            {
-                // The panic was the sink's: the source only waited.
-                self.sources.insert(id, (generation, SharedQueue::new(source)));
-            } else {
-                self.sources.remove(&id);
-                lost.push((id, Side::FromGuest, generation));
-            }
-        }
-        if let Some(id) = position.sink
-            && let Some((generation, queue)) = self.sinks.get(&id).cloned()
-            && (!is_stuck || queue.retire())
-        {
-            self.sinks.remove(&id);
-            lost.push((id, Side::ToGuest, generation));
-        }
-        (position, lost)
-    }
-
-    /// Goes on with what another worker had.
-    fn take_over(
-        &mut self,
-        sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
-        sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
-    ) {
-        // Sinks first: frames find their receivers.
-        for (id, (generation, queue)) in sinks {
-            let (reply, _) = channel();
-            self.mailbox.post(Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
-            self.sinks.insert(id, (generation, queue));
-        }
-        for (id, (generation, queue)) in sources {
-            self.mailbox.post(Message::AddSource { id, generation, queue: Arc::clone(&queue) });
-            self.sources.insert(id, (generation, queue));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! From a lent frame to a receiver's buffers: the one copy.
+//! From a frame to a receiver's buffers: the one copy.
 //!
 //! A sink asks [`GsoOutput::of`] what a frame becomes for its receiver (usually itself; several frames if it
-//! has to be cut), finds room for each, and lets [`GsoOutput::write`] copy. Sums are made in the course of
+//! has to be segmented), finds room for each, and lets [`GsoOutput::write`] copy. Sums are made in the course of
 //! that copy.
 mod manner;
 
@@ -17,10 +17,10 @@ use crate::frame::SHORTEST_FRAME_BYTES;
 use crate::{DropReason, Frame, SNAPSHOT_BYTES};
 pub(crate) use manner::{Cached, Choice, Manner};
 
-/// Pieces in the sender's memory times segments, of a frame that is cut: each segment's place is looked for among the
-/// pieces from the first on. A frame of 64 KiB in 18 pages may have all the segments that
-/// [`segment::MAX_PIECES`] allows; in 1024 pieces of 64 bytes it may have 64.
-const MAX_CUT_STEPS: usize = 1 << 16;
+/// The sender's slices times segments, of a frame that is segmented: each segment's start is searched among the
+/// slices from the first on. A frame of 64 KiB in 18 pages may have all the segments that
+/// [`segment::MAX_PIECES`] allows; in 1024 slices of 64 bytes it may have 64.
+const MAX_SEGMENT_STEPS: usize = 1 << 16;
 
 /// Room for the headers of a frame that is changed on its way; to be used again for the next.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum GsoOutput<'a> {
     /// Itself, with this net header.
     AsIs(Frame<'a>, NetHeader),
     /// Itself, with its checksum finished.
-    Checksum { frame: Frame<'a>, head: &'a [u8], finish: FinishChecksum },
+    Checksum { frame: Frame<'a>, headers: &'a [u8], finish: FinishChecksum },
     /// Several frames.
     Segments { frame: Frame<'a>, plan: Plan<'a>, partial: bool },
 }
@@ -65,7 +65,7 @@ impl<'a> GsoOutput<'a> {
             (Delivery::AsIs, _) => Ok(GsoOutput::AsIs(frame, accepts.header(offload))),
             (Delivery::FinishChecksum, Some(partial)) => Self::with_checksum(frame, partial, scratch),
             (Delivery::FinishChecksum, None) => Err(DropReason::OffloadImpossible),
-            (Delivery::Segment, _) => Self::cut(frame, accepts, scratch),
+            (Delivery::Segment, _) => Self::segment(frame, accepts, scratch),
         }
     }
 
@@ -75,30 +75,30 @@ impl<'a> GsoOutput<'a> {
         scratch: &'a mut Scratch,
     ) -> Result<Self, DropReason> {
         let needed = FinishChecksum::head_needed(partial).max(SNAPSHOT_BYTES);
-        let head = extended_head(&frame, needed, scratch)?;
-        match FinishChecksum::new(partial, head, frame.len_bytes() as u32) {
-            Ok(finish) => Ok(GsoOutput::Checksum { frame, head, finish }),
+        let headers = extended_snapshot(&frame, needed, scratch)?;
+        match FinishChecksum::new(partial, headers, frame.len_bytes() as u32) {
+            Ok(finish) => Ok(GsoOutput::Checksum { frame, headers, finish }),
             Err(_) => Err(DropReason::OffloadImpossible),
         }
     }
 
-    fn cut(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
+    fn segment(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
         let offload = frame.offload();
-        // Each look may show that headers go on further; every one is longer than the last.
-        let mut head_bytes = frame.snapshot().len();
+        // Each step may show that headers go on further; every one is longer than the last.
+        let mut known_bytes = frame.snapshot().len();
         let mut needed = segment::headers_needed(frame.snapshot(), offload);
-        while needed > head_bytes {
-            let head = extended_head(&frame, needed, scratch)?;
-            if head.len() < needed {
+        while needed > known_bytes {
+            let headers = extended_snapshot(&frame, needed, scratch)?;
+            if headers.len() < needed {
                 return Err(DropReason::OffloadImpossible);
             }
-            head_bytes = needed;
-            needed = segment::headers_needed(head, offload);
+            known_bytes = needed;
+            needed = segment::headers_needed(headers, offload);
         }
-        let head = extended_head(&frame, head_bytes, scratch)?;
-        let plan = Plan::new(head, frame.len_bytes() as u32, offload, next_identification())
+        let headers = extended_snapshot(&frame, known_bytes, scratch)?;
+        let plan = Plan::new(headers, frame.len_bytes() as u32, offload, next_identification())
             .map_err(|_| DropReason::OffloadImpossible)?;
-        if frame.slices().0.len() * plan.pieces() as usize > MAX_CUT_STEPS {
+        if frame.slices().0.len() * plan.pieces() as usize > MAX_SEGMENT_STEPS {
             return Err(DropReason::OffloadImpossible);
         }
         Ok(GsoOutput::Segments { frame, plan, partial: accepts.checksum })
@@ -131,25 +131,25 @@ impl<'a> GsoOutput<'a> {
                 let header = NetHeader { num_buffers: buffers, ..*header };
                 write_as_is(frame, &header.to_bytes()[..layout.bytes()], to)
             }
-            GsoOutput::Checksum { frame, head, finish } => {
-                write_summed(frame, head, finish, to, layout, buffers)
+            GsoOutput::Checksum { frame, headers, finish } => {
+                write_summed(frame, headers, finish, to, layout, buffers)
             }
             GsoOutput::Segments { frame, plan, partial } => {
-                let target = Target { to, layout, buffers };
-                write_piece(frame, plan, *partial, index as u32, &target)
+                let buffers_of_segment = SegmentBuffers { to, layout, buffers };
+                write_segment(frame, plan, *partial, index as u32, &buffers_of_segment)
             }
         }
     }
 }
 
-/// Marks the fragments of a frame (RFC 8200 §4.5). Counted only where one is cut.
+/// Marks the fragments of a frame (RFC 8200 §4.5). Counted only where a frame is segmented.
 fn next_identification() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0x7a17_11e5);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The frame's first `bytes` (as far as it has them): the snapshot, and what lies behind it, read once.
-fn extended_head<'s>(
+fn extended_snapshot<'s>(
     frame: &Frame<'_>,
     bytes: usize,
     scratch: &'s mut Scratch,
@@ -159,43 +159,43 @@ fn extended_head<'s>(
     let known = frame.snapshot().len().min(bytes);
     into[..known].copy_from_slice(&frame.snapshot()[..known]);
     if bytes > known {
-        let (pieces, skip) = frame.slices();
-        read_between(pieces.iter().copied(), skip + known, &mut into[known..]);
+        let (slices, skip) = frame.slices();
+        read_between(slices.iter().copied(), skip + known, &mut into[known..]);
     }
     Ok(into)
 }
 
-/// Header from here, head from the snapshot, and the rest from where the sender put it.
+/// Net header from here, the start from the snapshot, and the rest from where the sender put it.
 #[inline(always)]
 fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usize {
-    let head = frame.snapshot();
-    let front = header.len() + head.len();
+    let snapshot = frame.snapshot();
+    let front = header.len() + snapshot.len();
     match to {
         [first, ..] if first.len_bytes() >= front => {
             first.write(header);
-            first.slice(header.len(), head.len()).write(head);
+            first.slice(header.len(), snapshot.len()).write(snapshot);
         }
         _ => {
             let at = write_between(header, to, 0);
-            write_between(head, to, at);
+            write_between(snapshot, to, at);
         }
     }
-    let rest = frame.len_bytes() - head.len();
+    let rest = frame.len_bytes() - snapshot.len();
     if rest == 0 {
         return front;
     }
-    let (pieces, skip) = frame.slices();
+    let (slices, skip) = frame.slices();
     let (from, at) = (skip + SNAPSHOT_BYTES, front);
-    if let ([from_piece], [to_piece]) = (pieces, to) {
+    if let ([from_piece], [to_piece]) = (slices, to) {
         return front + from_piece.slice(from, rest).copy_to(to_piece.slice(at, rest));
     }
-    front + copy_between(pieces.iter().copied(), from, to.iter().copied(), at, rest)
+    front + copy_between(slices.iter().copied(), from, to.iter().copied(), at, rest)
 }
 
-/// The rest first, for its sum goes into the head.
+/// The rest first, for its sum goes into the headers.
 fn write_summed(
     frame: &Frame<'_>,
-    head: &[u8],
+    headers: &[u8],
     finish: &FinishChecksum,
     to: &[SharedSlice<'_>],
     layout: HeaderLayout,
@@ -203,13 +203,13 @@ fn write_summed(
 ) -> usize {
     let rest = finish.rest();
     let front = layout.bytes() + rest.start as usize;
-    let (pieces, skip) = frame.slices();
+    let (slices, skip) = frame.slices();
     let from = skip + rest.start as usize;
-    let slices = (pieces.iter().copied(), to.iter().copied());
-    let summed = copy_between_summed(slices.0, from, slices.1, front, rest.len());
+    let (from_slices, to_slices) = (slices.iter().copied(), to.iter().copied());
+    let summed = copy_between_summed(from_slices, from, to_slices, front, rest.len());
     let mut finished = Scratch::default();
-    let finished = &mut finished.0[..head.len()];
-    finished.copy_from_slice(head);
+    let finished = &mut finished.0[..headers.len()];
+    finished.copy_from_slice(headers);
     finish.finish(finished, summed.sum);
     let header = NetHeader { num_buffers: buffers, ..NetHeader::default() };
     write_between(&header.to_bytes()[..layout.bytes()], to, 0);
@@ -231,21 +231,21 @@ pub(crate) fn write_plain(
     let (front, len) = (layout.bytes() + SNAPSHOT_BYTES, frame.len_bytes());
     if len > SNAPSHOT_BYTES {
         let to = to.slice(front, len - SNAPSHOT_BYTES);
-        let (pieces, skip) = frame.slices();
-        match pieces {
-            [piece] => manner.copy(piece.slice(skip + SNAPSHOT_BYTES, to.len_bytes()), to),
-            _ => copy_pieces(pieces, skip + SNAPSHOT_BYTES, to),
+        let (slices, skip) = frame.slices();
+        match slices {
+            [slice] => manner.copy(slice.slice(skip + SNAPSHOT_BYTES, to.len_bytes()), to),
+            _ => copy_slices(slices, skip + SNAPSHOT_BYTES, to),
         };
     }
     Some(bytes)
 }
 
-#[inline(never)] // the loop around it keeps its registers for frames of one piece
-fn copy_pieces(pieces: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
-    copy_between(pieces.iter().copied(), from, [to], 0, to.len_bytes())
+#[inline(never)] // the loop around it keeps its registers for frames of one slice
+fn copy_slices(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
+    copy_between(slices.iter().copied(), from, [to], 0, to.len_bytes())
 }
 
-/// As [`write_plain`] but for the bytes behind the head, which are left as they stand in the buffer.
+/// As [`write_plain`] but for the bytes behind the snapshot, which are left as they stand in the buffer.
 #[inline(always)]
 pub(crate) fn write_front(
     manner: impl Manner,
@@ -290,27 +290,33 @@ fn write_header<const N: usize>(to: SharedSlice<'_>, header: [u8; N]) {
     to.write_array(0, &header);
 }
 
-/// Where a piece goes.
-struct Target<'t> {
+/// Where a segment goes.
+struct SegmentBuffers<'t> {
     to: &'t [SharedSlice<'t>],
     layout: HeaderLayout,
     buffers: u16,
 }
 
-fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, target: &Target<'_>) -> usize {
-    let Target { to, layout, buffers } = *target;
+fn write_segment(
+    frame: &Frame<'_>,
+    plan: &Plan<'_>,
+    partial: bool,
+    index: u32,
+    buffers_of_segment: &SegmentBuffers<'_>,
+) -> usize {
+    let SegmentBuffers { to, layout, buffers } = *buffers_of_segment;
     let mut headers = Headers::new();
-    let Some(piece) = plan.write(index, &mut headers) else { return 0 };
-    let front = layout.bytes() + piece.header_bytes;
-    let (pieces, skip) = frame.slices();
-    let (from, len) = (skip + piece.payload.start as usize, piece.payload.len());
+    let Some(segment) = plan.write(index, &mut headers) else { return 0 };
+    let front = layout.bytes() + segment.header_bytes;
+    let (slices, skip) = frame.slices();
+    let (from, len) = (skip + segment.payload.start as usize, segment.payload.len());
     // A payload that begins within the snapshot is read anew: no decision was made on it.
     let offload = if partial { headers.leave_partial() } else { None };
     let copied = match offload {
-        Some(_) => copy_between(pieces.iter().copied(), from, to.iter().copied(), front, len),
+        Some(_) => copy_between(slices.iter().copied(), from, to.iter().copied(), front, len),
         None => {
-            let slices = (pieces.iter().copied(), to.iter().copied());
-            let summed = copy_between_summed(slices.0, from, slices.1, front, len);
+            let (from_slices, to_slices) = (slices.iter().copied(), to.iter().copied());
+            let summed = copy_between_summed(from_slices, from, to_slices, front, len);
             match plan.sum_of() {
                 SumOf::Frame if index == 0 => headers.finish(whole_sum(frame, plan)),
                 _ => headers.finish(summed.sum),
@@ -324,17 +330,17 @@ fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, ta
     front + copied
 }
 
-/// The sum of the payload of all pieces: a datagram's checksum is in its first fragment. Read ahead of the
+/// The sum of the payload of all segments: a datagram's checksum is in its first fragment. Read ahead of the
 /// copies; a sender that changes it meanwhile spoils its own checksum and nothing else.
 fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
     let Some(first) = plan.piece(0) else { return 0 };
-    let (pieces, skip) = frame.slices();
+    let (slices, skip) = frame.slices();
     let (mut at, end) = (first.payload.start as usize, frame.len_bytes());
     let (mut sum, mut done) = (0, 0);
     let mut bytes = [0; 2048];
     while at < end {
         let len = bytes.len().min(end - at);
-        let read = read_between(pieces.iter().copied(), skip + at, &mut bytes[..len]);
+        let read = read_between(slices.iter().copied(), skip + at, &mut bytes[..len]);
         if read == 0 {
             break;
         }

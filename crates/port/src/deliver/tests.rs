@@ -10,16 +10,16 @@ use crate::{DropReason, FrameBatch};
 
 const AREA: u64 = 1 << 18;
 
-/// A frame with its net header, in pieces of these lengths (the last takes the rest), lent.
-fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<FrameBatch, DropReason> {
+/// A frame with its net header, in slices of these lengths (the last takes the rest).
+fn batch_of(header: NetHeader, frame: &[u8], splits: &[usize]) -> Result<FrameBatch, DropReason> {
     let file = sealed_memfd(c"frame", AREA).unwrap();
     let bytes: Vec<u8> = header.to_bytes().into_iter().chain(frame.iter().copied()).collect();
     // Pieces lie apart, so that a copy that runs on where one ends is seen.
     let mut at = 0;
     let mut place = 0u64;
     let mut places = Vec::new();
-    for &cut in cuts.iter().chain([&usize::MAX]) {
-        let len = cut.min(bytes.len() - at);
+    for &split in splits.iter().chain([&usize::MAX]) {
+        let len = split.min(bytes.len() - at);
         rustix::io::pwrite(&file, &bytes[at..at + len], place).unwrap();
         places.push((place, len as u32));
         place += len as u64 + 3;
@@ -35,11 +35,11 @@ fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<FrameBatch, D
     Ok(batch)
 }
 
-/// What a receiver gets: net headers and frames. Its buffers are cut too.
+/// What a receiver gets: net headers and frames. Its buffers are split too.
 fn deliver(
     batch: &FrameBatch,
     accepts: &Accepts,
-    cut: usize,
+    split: usize,
 ) -> Result<Vec<(NetHeader, Vec<u8>)>, DropReason> {
     let file = sealed_memfd(c"room", AREA).unwrap();
     let mapping = Mapping::shared(&file, 0, AREA).unwrap();
@@ -48,7 +48,7 @@ fn deliver(
     let output = GsoOutput::of(batch.frame(0), accepts, &mut scratch)?;
     let got = (0..output.count()).map(|i| {
         let bytes = NetHeader::BYTES + output.len_bytes(i);
-        let first = cut.min(bytes);
+        let first = split.min(bytes);
         all.write(&vec![0xee; AREA as usize]);
         let to = [all.slice(0, first), all.slice(100_000, bytes - first)];
         assert_eq!(output.write(i, &to, HeaderLayout::Full, 1), bytes);
@@ -112,32 +112,32 @@ const CHECKSUM_ONLY: Accepts = Accepts { checksum: true, ..Accepts::NOTHING };
 
 proptest! {
     #[test]
-    fn a_plain_frame_arrives_as_it_was(len in 14usize..3000, cuts in prop::collection::vec(0usize..300, 0..4), cut in 0usize..200) {
+    fn a_plain_frame_arrives_as_it_was(len in 14usize..3000, splits in prop::collection::vec(0usize..300, 0..4), split in 0usize..200) {
         let frame = bytes(len);
-        let batch = lend(NetHeader::default(), &frame, &cuts).unwrap();
-        let got = deliver(&batch, &Accepts::NOTHING, cut).unwrap();
+        let batch = batch_of(NetHeader::default(), &frame, &splits).unwrap();
+        let got = deliver(&batch, &Accepts::NOTHING, split).unwrap();
         prop_assert_eq!(got, vec![(NetHeader { num_buffers: 1, ..NetHeader::default() }, frame)]);
     }
 
     #[test]
-    fn a_partial_checksum_is_finished_or_passed_on(v6: bool, len in 0usize..2000, cuts in prop::collection::vec(0usize..100, 0..4), cut in 0usize..200) {
+    fn a_partial_checksum_is_finished_or_passed_on(v6: bool, len in 0usize..2000, splits in prop::collection::vec(0usize..100, 0..4), split in 0usize..200) {
         let (header, frame) = tcp(v6, &bytes(len));
-        let batch = lend(header, &frame, &cuts).unwrap();
-        let got = deliver(&batch, &Accepts::NOTHING, cut).unwrap();
+        let batch = batch_of(header, &frame, &splits).unwrap();
+        let got = deliver(&batch, &Accepts::NOTHING, split).unwrap();
         prop_assert_eq!(got[0].0, NetHeader { num_buffers: 1, ..NetHeader::default() });
         prop_assert_eq!(sound_segment(&got[0].1).1, bytes(len));
-        let got = deliver(&batch, &CHECKSUM_ONLY, cut).unwrap();
+        let got = deliver(&batch, &CHECKSUM_ONLY, split).unwrap();
         prop_assert_eq!(got, vec![(NetHeader { num_buffers: 1, ..header }, frame)]);
     }
 
     #[test]
-    fn a_large_frame_is_cut_for_who_does_not_take_it_whole(v6: bool, len in 1usize..20000, mss in 64u16..3000, partial: bool, cuts in prop::collection::vec(0usize..2000, 0..4), cut in 0usize..200) {
+    fn a_large_frame_is_segmented_for_who_does_not_take_it_whole(v6: bool, len in 1usize..20000, mss in 64u16..3000, partial: bool, splits in prop::collection::vec(0usize..2000, 0..4), split in 0usize..200) {
         let payload = bytes(len);
         let (header, frame) = tcp(v6, &payload);
         let gso_type = if v6 { NetHeader::GSO_TCPV6 } else { NetHeader::GSO_TCPV4 };
-        let batch = lend(NetHeader { gso_type, gso_size: mss, ..header }, &frame, &cuts).unwrap();
+        let batch = batch_of(NetHeader { gso_type, gso_size: mss, ..header }, &frame, &splits).unwrap();
         let accepts = if partial { CHECKSUM_ONLY } else { Accepts::NOTHING };
-        let got = deliver(&batch, &accepts, cut).unwrap();
+        let got = deliver(&batch, &accepts, split).unwrap();
         prop_assert_eq!(got.len(), len.div_ceil(usize::from(mss)));
         let mut whole = Vec::new();
         for (header, mut segment) in got {
@@ -173,7 +173,7 @@ fn a_datagram_in_fragments_has_one_checksum_over_all_of_them() {
         csum_offset: 6,
         ..NetHeader::default()
     };
-    let batch = lend(header, &frame, &[100]).unwrap();
+    let batch = batch_of(header, &frame, &[100]).unwrap();
     let got = deliver(&batch, &Accepts::NOTHING, 50).unwrap();
     assert_eq!(got.len(), 4);
     let datagram: Vec<u8> = got.iter().flat_map(|(_, fragment)| fragment[34..].to_vec()).collect();
@@ -184,20 +184,20 @@ fn a_datagram_in_fragments_has_one_checksum_over_all_of_them() {
 #[test]
 fn what_cannot_be_finished_is_a_drop_with_its_reason() {
     let reason = |header, frame: &[u8]| {
-        deliver(&lend(header, frame, &[]).unwrap(), &Accepts::NOTHING, 99).unwrap_err()
+        deliver(&batch_of(header, frame, &[]).unwrap(), &Accepts::NOTHING, 99).unwrap_err()
     };
     let (header, frame) = tcp(false, &bytes(3000));
     // A checksum far behind any header, and one in another place than TCP's.
     assert_eq!(reason(NetHeader { csum_start: 2000, ..header }, &frame), DropReason::OffloadImpossible);
-    let cut = NetHeader { gso_type: NetHeader::GSO_TCPV4, gso_size: 1000, ..header };
-    assert_eq!(reason(NetHeader { csum_start: 30, ..cut }, &frame), DropReason::OffloadImpossible);
-    assert_eq!(reason(NetHeader { gso_size: 1, ..cut }, &frame), DropReason::OffloadImpossible);
-    assert_eq!(reason(cut, &frame[..53]), DropReason::OffloadImpossible);
+    let split = NetHeader { gso_type: NetHeader::GSO_TCPV4, gso_size: 1000, ..header };
+    assert_eq!(reason(NetHeader { csum_start: 30, ..split }, &frame), DropReason::OffloadImpossible);
+    assert_eq!(reason(NetHeader { gso_size: 1, ..split }, &frame), DropReason::OffloadImpossible);
+    assert_eq!(reason(split, &frame[..53]), DropReason::OffloadImpossible);
 }
 
 #[test]
 fn headers_that_lie_are_refused_when_lent() {
-    let refused = |header, len| lend(header, &bytes(len), &[]).unwrap_err();
+    let refused = |header, len| batch_of(header, &bytes(len), &[]).unwrap_err();
     let (header, _) = tcp(false, &[]);
     assert_eq!(refused(header, 51), DropReason::MalformedHeader);
     assert_eq!(refused(NetHeader { csum_offset: u16::MAX, ..header }, 2000), DropReason::MalformedHeader);
@@ -208,7 +208,7 @@ fn headers_that_lie_are_refused_when_lent() {
 #[test]
 fn a_verified_checksum_is_told_only_to_who_asked_for_it() {
     let header = NetHeader { flags: NetHeader::F_DATA_VALID, ..NetHeader::default() };
-    let batch = lend(header, &bytes(100), &[]).unwrap();
+    let batch = batch_of(header, &bytes(100), &[]).unwrap();
     assert_eq!(deliver(&batch, &Accepts::NOTHING, 99).unwrap()[0].0.flags, 0);
     assert_eq!(deliver(&batch, &CHECKSUM_ONLY, 99).unwrap()[0].0.flags, NetHeader::F_DATA_VALID);
 }
@@ -229,11 +229,11 @@ fn plain_frames_are_written_whole(manner: impl Manner) {
         for len in (14..=140).chain([1514, 9014]) {
             let frame: Vec<u8> = (0..len).map(|i| (i * 7) as u8 | 1).collect();
             let frame_at = layout.bytes();
-            // In one piece, with the header in one of its own, and cut elsewhere.
-            let cuts: [&[usize]; 5] = [&[], &[12], &[5], &[90], &[12, 13, 80]];
-            for (cuts, spare) in cuts.into_iter().zip([0, 1, 100].into_iter().cycle()) {
-                let cuts: Vec<usize> = cuts.iter().copied().filter(|cut| *cut < 12 + len).collect();
-                let batch = lend(NetHeader::default(), &frame, &cuts).unwrap();
+            // In one slice, with the header in one of its own, and split elsewhere.
+            let splits: [&[usize]; 5] = [&[], &[12], &[5], &[90], &[12, 13, 80]];
+            for (splits, spare) in splits.into_iter().zip([0, 1, 100].into_iter().cycle()) {
+                let splits: Vec<usize> = splits.iter().copied().filter(|split| *split < 12 + len).collect();
+                let batch = batch_of(NetHeader::default(), &frame, &splits).unwrap();
                 let file = sealed_memfd(c"room", AREA).unwrap();
                 let mapping = Mapping::shared(&file, 0, AREA).unwrap();
                 let all = SharedSlice::of_mapping(&mapping);
@@ -264,8 +264,8 @@ fn frames_with_something_to_be_done_are_not_plain() {
     let mapping = Mapping::shared(&file, 0, AREA).unwrap();
     let room = SharedSlice::of_mapping(&mapping);
     let (header, frame) = tcp(false, &[7; 100]);
-    let partial = lend(header, &frame, &[]).unwrap();
+    let partial = batch_of(header, &frame, &[]).unwrap();
     assert_eq!(write_plain(Cached, &partial.frame(0), room, HeaderLayout::Full, 1), None);
-    let in_pieces = lend(header, &frame, &[80]).unwrap();
+    let in_pieces = batch_of(header, &frame, &[80]).unwrap();
     assert_eq!(write_plain(Cached, &in_pieces.frame(0), room, HeaderLayout::Full, 1), None);
 }

@@ -11,7 +11,7 @@ use crate::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
 
-/// Frames from a guest's transmitq, lent where the guest put them.
+/// Frames from a guest's transmitq, borrowed where the guest put them.
 pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
     layout: HeaderLayout,
@@ -83,7 +83,7 @@ impl FromGuest {
     }
 
     /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What
-    /// is lent has been released.
+    /// was received has been released.
     pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
         queue.disable_kicks();
         self.queue = queue;

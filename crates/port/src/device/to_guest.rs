@@ -34,7 +34,7 @@ pub struct ToGuestOptions {
     pub accepts: Accepts,
     /// A frame may be spread over several chains (MRG_RXBUF).
     pub mergeable: bool,
-    /// Longest frame in bytes; frames that the driver takes uncut are not held to it.
+    /// Longest frame in bytes; frames that the driver takes as they are are not held to it.
     pub max_frame_bytes: Option<u32>,
 }
 
@@ -111,7 +111,7 @@ impl ToGuest {
         self.filter = filter;
     }
 
-    /// Changes which offloads go in uncut.
+    /// Changes which offloads go in as they are.
     pub fn set_accepts(&mut self, accepts: Accepts) {
         self.options.accepts = accepts;
     }
@@ -203,8 +203,8 @@ impl ToGuest {
         for index in 0..output.count() {
             let len_bytes = output.len_bytes(index);
             let is_too_long = self.options.max_frame_bytes.is_some_and(|max| {
-                let is_uncut = output.count() == 1 && frame.offload().segmentation.is_some();
-                len_bytes > max as usize && !is_uncut
+                let is_whole = output.count() == 1 && frame.offload().segmentation.is_some();
+                len_bytes > max as usize && !is_whole
             });
             let room = match is_too_long {
                 false => {
@@ -215,7 +215,7 @@ impl ToGuest {
             };
             let chains = match room {
                 Ok(chains) => chains,
-                // What did not help the first piece does not help the others; a frame may have very many.
+                // What did not help the first segment does not help the others; a frame may have very many.
                 Err(reason) => return self.counters.dropped(reason, (output.count() - index) as u64),
             };
             self.fill(&output, index, chains);

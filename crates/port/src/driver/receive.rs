@@ -13,7 +13,7 @@ use crate::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
 const NUM_BUFFERS_AT: usize = 10;
 
-/// Buffers of our own that the device fills. They are lent where they lie, and posted again when they are
+/// Buffers of our own that the device fills. They are passed on where they lie, and posted again when they are
 /// released.
 pub(crate) struct Receive {
     queue: Box<dyn DriverQueue>,
@@ -27,7 +27,7 @@ pub(crate) struct Receive {
     used: Vec<Used>,
     next: usize,
     batch: FrameBatch,
-    /// Buffers that are lent, or held nothing worth passing on.
+    /// Buffers that are in the batch, or held nothing worth passing on.
     to_post: Vec<Buffer>,
     counters: Arc<QueueCounters>,
 }
@@ -92,14 +92,14 @@ impl Receive {
             let index = cookie as u16;
             let slice = self.buffers.slice(index);
             // The device's core has just written to this buffer: its lines are far away. Used when the whole
-            // burst has been lent: meanwhile all of them are on their way.
+            // burst is in the batch: meanwhile all of them are on their way.
             slice.prefetch(Access::Read);
             let is_single = !self.mergeable || num_buffers(slice) == 1;
             if !is_single || (written as usize) < HeaderLayout::Full.bytes() {
                 break;
             }
             let buffer = posted(&self.buffers, index);
-            // Our own memory, which is one piece, and the ring has checked the length: nothing can go wrong.
+            // Our own memory, which is contiguous, and the ring has checked the length: nothing can go wrong.
             let _ = builder.push(buffer.address, written, Access::Read);
             self.to_post.push(buffer);
             self.next += 1;

@@ -123,9 +123,9 @@ impl Rig {
 fn bytes_of(frame: crate::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.snapshot().to_vec();
     bytes.resize(frame.len_bytes(), 0);
-    let (pieces, skip) = frame.slices();
+    let (slices, skip) = frame.slices();
     memory::read_between(
-        pieces.iter().copied(),
+        slices.iter().copied(),
         skip + SNAPSHOT_BYTES,
         bytes.get_mut(SNAPSHOT_BYTES..).unwrap_or_default(),
     );
@@ -164,9 +164,9 @@ fn filled(mut batch: FrameBatch, frames: &[Vec<u8>]) -> FrameBatch {
         let at = i * 70_000;
         memory.slice(at, 12).write(&header(1));
         memory.slice(at + 12, frame.len()).write(frame);
-        let lent = batch.arena_mut().unwrap();
-        let first = lent.len();
-        translator.lend(lent).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
+        let arena = batch.arena_mut().unwrap();
+        let first = arena.len();
+        translator.lend(arena).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
         batch.push(first, HeaderLayout::Full).unwrap();
     }
     batch
@@ -239,7 +239,7 @@ fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
     const LENGTHS: [usize; 7] = [60, 65, 1076, 300, 3000, 65, 1076];
     for features in every_feature() {
         let mut rig = Rig::new(features, false);
-        // Frames of one length are the same behind their heads.
+        // Frames of one length are the same behind their snapshots.
         let of = |seed: u8| LENGTHS.map(|len| frame(seed, len));
         let images = [1, 2].map(|seed| filled(FrameBatch::of_images(LENGTHS.len()), &of(seed)));
         let other = batch_of(&of(3));
@@ -453,7 +453,7 @@ fn nobody_sleeps_over_a_frame() {
             rig.receive.wake();
             assert_eq!(rig.received(32).len(), 1);
         }
-        // What was reclaimed with others and is not yet lent counts as well.
+        // What was reclaimed with others and is not yet passed on counts as well.
         let full = [header(0), frame(0, BUFFER_BYTES as usize - 12)].concat();
         rig.fill(&[full.clone(), full]);
         assert_eq!(rig.received(1).len(), 1);

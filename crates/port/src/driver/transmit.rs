@@ -119,7 +119,7 @@ impl Transmit {
     /// Copies a frame that goes into one buffer as it is, as nearly all do. False, and nothing has happened,
     /// if it takes more than that.
     ///
-    /// Of a frame made of images the bytes behind the head are copied unless the buffer holds them already.
+    /// Of a frame made of images the bytes behind the snapshot are copied unless the buffer holds them already.
     /// (A device that changed them would be sending itself other frames.)
     #[inline(always)]
     fn put_plain(&mut self, frame: &Frame<'_>, images: Option<ImagesId>) -> bool {
@@ -187,18 +187,18 @@ impl Transmit {
         }
         let rest = self.pool.free.len().checked_sub(needs).ok_or(DropReason::ReceiverFull)?;
         let chosen = &self.pool.free[rest..];
-        let (mut slices, mut pieces) = (
+        let (mut slices, mut parts) = (
             [self.buffers.slice(0); MAX_BUFFERS_PER_FRAME],
             [Piece { address: 0, len: 0 }; MAX_BUFFERS_PER_FRAME],
         );
         for (i, &buffer) in chosen.iter().enumerate() {
             slices[i] = self.buffers.slice(buffer).slice(0, bytes - i * each);
-            pieces[i] = Piece { address: self.buffers.address(buffer), len: slices[i].len_bytes() as u32 };
+            parts[i] = Piece { address: self.buffers.address(buffer), len: slices[i].len_bytes() as u32 };
         }
         let slices: &[SharedSlice<'_>] = &slices[..needs];
         output.write(index, slices, HeaderLayout::Full, 0);
         let cookie = chosen[0].into();
-        let request = Request { readable: &pieces[..needs], writable: &[], cookie };
+        let request = Request { readable: &parts[..needs], writable: &[], cookie };
         if self.queue.add_requests(&[request]) == 0 {
             return Err(DropReason::ReceiverFull);
         }

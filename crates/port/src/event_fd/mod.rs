@@ -91,7 +91,7 @@ impl AsFd for EventFd {
 }
 
 /// Asks by ways on which no file system is asked: `fstat` of a file in user space could be made to wait.
-fn is_event_fd(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+pub(crate) fn is_event_fd(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     match std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())) {
         // The kernel's own name, which no file's path can be: paths begin with a slash.
         Ok(name) => Ok(name.as_os_str() == "anon_inode:[eventfd]"),

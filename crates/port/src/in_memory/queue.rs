@@ -35,7 +35,7 @@ impl Default for QueueOptions {
     }
 }
 
-/// A queue: what its sink accepts, its source lends.
+/// A queue: what its sink accepts, its source receives.
 pub fn queue(options: QueueOptions) -> io::Result<(InMemorySink, InMemorySource)> {
     let (producer, consumer) = ring(options.slots, options.frame_bytes)?;
     let sink = InMemorySink { producer, accepts: options.accepts, counters: Arc::default() };

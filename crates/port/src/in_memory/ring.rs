@@ -138,7 +138,7 @@ impl Consumer {
         self.filled - self.taken
     }
 
-    /// Takes one of the slots seen by [`Consumer::available`] and lends it.
+    /// Takes one of the slots seen by [`Consumer::available`] into the arena.
     #[inline]
     pub fn take(&mut self, arena: &mut Lent) {
         if let Some((at, bytes)) = self.next() {

@@ -9,7 +9,7 @@ use pcap_parser::{
     Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader,
 };
 
-use super::FRONT_BYTES;
+use super::header::FRONT_BYTES;
 use crate::PortError;
 use crate::own::OwnMemory;
 
@@ -34,7 +34,7 @@ pub(super) struct Capture {
     pub memory: OwnMemory,
     pub frames: Vec<Recorded>,
     /// Frames that were left out because only their beginning was captured.
-    pub cut: u64,
+    pub truncated: u64,
 }
 
 /// Reads a capture of either format, whatever its byte order and unit of time.
@@ -52,7 +52,7 @@ pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
     let memory = OwnMemory::new(c"tautline-pcap", FRONT_BYTES + metadata.len())
         .map_err(|error| failed(error.to_string(), "replay a smaller capture, or free some memory"))?;
     let mut loading = Loading {
-        capture: Capture { memory, frames: Vec::new(), cut: 0 },
+        capture: Capture { memory, frames: Vec::new(), truncated: 0 },
         end: FRONT_BYTES,
         limit: FRONT_BYTES + metadata.len(),
         interfaces: Vec::new(),
@@ -169,7 +169,7 @@ impl Loading {
 
     fn frame(&mut self, frame: &[u8], original_bytes: u32, ns: Option<i128>) -> Result<(), String> {
         if (frame.len() as u64) < u64::from(original_bytes) {
-            self.capture.cut += 1;
+            self.capture.truncated += 1;
             return Ok(());
         }
         let previous = self.capture.frames.last().map_or(Duration::ZERO, |frame| frame.at);

@@ -1,9 +1,10 @@
 //! Captures as a port, for debugging: frames come from one file, and go to another.
 //!
-//! A capture that is replayed is read into memory first; its frames are then lent where they lie. A
-//! recording has nanoseconds, complete checksums and no segments to cut, and holds each burst as soon as
+//! A capture that is replayed is read into memory first; its frames are then sent from where they lie. A
+//! recording has nanoseconds, complete checksums and no segments to make, and holds each burst as soon as
 //! it was accepted: nothing is left to write at the end, however that comes. What cannot be written stops
 //! the recording, is said once, and costs nobody else anything.
+mod header;
 mod load;
 mod options;
 mod record;
@@ -18,18 +19,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
-use virtio::net::HeaderLayout;
 
 pub use self::options::{PcapOptions, Rounds, Timing};
 use self::record::Record;
 use self::replay::Replay;
 use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
-
-/// How frames begin in memory.
-const LAYOUT: HeaderLayout = HeaderLayout::Full;
-
-/// The net header that all frames of a capture share.
-const FRONT_BYTES: u64 = LAYOUT.bytes() as u64;
 
 /// A capture to replay, a recording, or both, as a port of one queue pair.
 #[derive(Debug)]
@@ -109,13 +103,13 @@ impl Port for Pcap {
             None => None,
             Some(path) => {
                 let capture = Arc::new(load::load(path)?);
-                if capture.cut > 0 {
+                if capture.truncated > 0 {
                     context.log(&format_args!(
                         "{}: left out are frames of which only the beginning was captured, {} of {}; capture \
                          with a larger snapshot length",
                         path.display(),
-                        capture.cut,
-                        capture.cut + capture.frames.len() as u64
+                        capture.truncated,
+                        capture.truncated + capture.frames.len() as u64
                     ));
                 }
                 let counters = Arc::clone(&self.from_guest);

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use memory::SharedSlice;
 use virtio::net::Accepts;
 
-use super::LAYOUT;
+use super::header::LAYOUT;
 use crate::deliver::{GsoOutput, Scratch};
 use crate::own::OwnMemory;
 use crate::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Sink};

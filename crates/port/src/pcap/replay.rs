@@ -8,9 +8,9 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use super::header::{FRONT_BYTES, LAYOUT};
 use super::load::Capture;
 use super::options::{Rounds, Timing};
-use super::{FRONT_BYTES, LAYOUT};
 use crate::own::OwnSgBuilder;
 use crate::{FrameBatch, QueueCounters, QueueError, Source};
 

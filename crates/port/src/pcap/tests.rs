@@ -92,7 +92,7 @@ fn source(options: PcapOptions) -> Result<Replay, PortError> {
     Ok(Replay::new(capture, options.rounds, options.timing, Arc::default()).unwrap())
 }
 
-/// All that a source lends to a sink.
+/// All that a source has, to a sink.
 fn drain(source: &mut dyn Source, sink: &mut dyn Sink) {
     loop {
         let batch = source.rx_burst(7).unwrap();
@@ -164,7 +164,7 @@ fn a_snapshot_length_cuts_and_a_cut_frame_is_not_replayed() {
     let mut record = Record::new(File::create(&recorded).unwrap(), 64, Arc::default()).unwrap();
     drain(&mut source(options(&file)).unwrap(), &mut record);
     let capture = load::load(&recorded).unwrap();
-    assert_eq!((capture.frames.len(), capture.cut), (5, 5));
+    assert_eq!((capture.frames.len(), capture.truncated), (5, 5));
     assert_eq!(all_frames(options(&recorded)), sent[..5]);
 }
 

@@ -54,7 +54,7 @@ impl Tap {
         Tap { options, counters, state: State::Closed }
     }
 
-    /// Opens all queues, then plugs them in.
+    /// Opens all queues, then attaches them.
     fn attach(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         let queues = open::queues(&self.options)?;
         let name = &self.options.name;

@@ -46,12 +46,12 @@ impl TapSink {
 
     #[inline]
     fn write_in_place(&self, frame: Frame<'_>, header: NetHeader) -> Result<usize, Errno> {
-        let (pieces, before) = frame.slices();
-        // The head goes from its snapshot, so that what was checked is what arrives.
+        let (slices, before) = frame.slices();
+        // The start goes from the snapshot, so that what was checked is what arrives.
         let mut skip = before + frame.snapshot().len();
-        let rest = pieces.iter().filter_map(move |piece| {
-            let rest = piece.slice(skip, usize::MAX);
-            skip -= piece.len_bytes() - rest.len_bytes();
+        let rest = slices.iter().filter_map(move |slice| {
+            let rest = slice.slice(skip, usize::MAX);
+            skip -= slice.len_bytes() - rest.len_bytes();
             (!rest.is_empty()).then_some(rest)
         });
         sys::write(self.fd.as_fd(), &[&header.to_bytes()[..LAYOUT.bytes()], frame.snapshot()], rest)

@@ -94,7 +94,7 @@ pub(super) fn read(fd: BorrowedFd<'_>, into: SharedSlice<'_>) -> Result<usize, E
     result(read)
 }
 
-/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_SLICES`] pieces
+/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_SLICES`] slices
 /// go along; the caller sees to that.
 #[inline]
 pub(super) fn write<'a>(

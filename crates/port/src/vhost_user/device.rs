@@ -17,9 +17,11 @@ use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
 
 use super::control::ControlQueue;
 use super::memory::SharedMemory;
+use super::offer;
 use super::ring::{self, Kind, Ring, RingQueue};
 use super::rings::Rings;
-use super::{CONTROL, Shared, offer};
+use super::shared::Shared;
+use super::tokens::CONTROL;
 use crate::device::{EventFd, FromGuest, ToGuest, ToGuestOptions};
 use crate::{Interest, PortContext, Side};
 

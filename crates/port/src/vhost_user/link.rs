@@ -2,9 +2,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use vhost_user::socket::{Connection, Listener, SocketError};
+
+use crate::unix_socket::connect_now;
 
 /// Time between two attempts to connect or, if the system refuses it, to accept.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -28,15 +28,10 @@ pub(super) enum Link {
     Client { told: bool },
 }
 
-/// Connects if somebody listens; never waits, not even for a server whose queue of peers is full.
+/// Connects if somebody listens.
 pub(super) fn try_connect(path: &Path) -> Result<Connection, SocketError> {
-    let failed = |errno: Errno| SocketError::System {
+    connect_now(path).map_err(|source| SocketError::System {
         what: format!("connect to the vhost-user socket {}", path.display()),
-        source: errno.into(),
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
-    let address = SocketAddrUnix::new(path).map_err(failed)?;
-    connect(&socket, &address).map_err(failed)?;
-    Ok(socket.into())
+        source,
+    })
 }

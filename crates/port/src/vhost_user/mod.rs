@@ -19,104 +19,31 @@ mod device;
 mod link;
 mod memory;
 mod offer;
+mod options;
 mod peer;
 mod ring;
 mod rings;
+mod shared;
 mod spec;
+mod tokens;
 
 pub use link::Role;
+pub use options::{MAX_QUEUE_PAIRS, VhostUserOptions};
 
 use std::fmt::Display;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use ::memory::{Backing, PeerMemory};
+use ::memory::PeerMemory;
 use vhost_user::session::backend::Offer;
 use vhost_user::socket::{Connection, Listener, SocketError};
-use virtio::net::MacAddress;
 
-use crate::rate::{LogRateLimiter, TokenBucket};
 use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
-
-/// The listening socket, or the time to try again.
-const LINK: Token = Token(0);
-/// The connection.
-const PEER: Token = Token(1);
-/// The socket of the back-end's own requests.
-const CHANNEL: Token = Token(2);
-
-/// The control queue's kick.
-const CONTROL: Token = Token(3);
-/// Shared memory that is lost.
-const MEMORY: Token = Token(4);
-
-/// Most queue pairs: the protocol names 256 queues, and one is for control.
-pub const MAX_QUEUE_PAIRS: u16 = 127;
-
-/// What a `vhost-user:` port is told. [`VhostUserOptions::new`] has the defaults.
-#[derive(Clone, Debug)]
-pub struct VhostUserOptions {
-    /// Path of the socket.
-    pub path: PathBuf,
-    /// Who listens.
-    pub role: Role,
-    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`].
-    pub queue_pairs: u16,
-    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None`: whatever fits.
-    pub mtu: Option<u16>,
-    /// The guest's address, if this end chooses it.
-    pub mac: Option<MacAddress>,
-    /// Offers packed rings.
-    pub packed: bool,
-    /// Offers buffers used in order.
-    pub in_order: bool,
-    /// Offers frames spread over several receive buffers.
-    pub mergeable: bool,
-    /// Offers notifications suppressed by position.
-    pub event_idx: bool,
-    /// Offers tables of descriptors.
-    pub indirect: bool,
-    /// Offers checksum and segmentation offloads, both directions.
-    pub offloads: bool,
-    /// Offers a control queue.
-    pub control_queue: bool,
-    /// Bytes of memory that a front-end may share: regions, log and in-flight buffer. While one table of regions
-    /// replaces another, both are mapped.
-    pub memory_bytes: u64,
-    /// Files that it may share.
-    pub memory_backing: Backing,
-}
-
-impl VhostUserOptions {
-    /// One queue pair, listening, with everything offered.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        VhostUserOptions {
-            path: path.into(),
-            role: Role::Server,
-            queue_pairs: 1,
-            mtu: None,
-            mac: None,
-            packed: true,
-            in_order: true,
-            mergeable: true,
-            event_idx: true,
-            indirect: true,
-            offloads: true,
-            control_queue: true,
-            memory_bytes: memory::DEFAULT_LIMIT_BYTES,
-            memory_backing: Backing::Ram,
-        }
-    }
-}
-
-/// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is
-/// a frame to every port; QEMU makes five for each card when a guest has moved.
-const ANNOUNCEMENTS: u32 = 32;
-const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(500);
+use shared::Shared;
+use tokens::{CHANNEL, CONTROL, LINK, MEMORY, PEER};
 
 /// Connections in a row that may end before a queue has run; the next ones are accepted more and more slowly.
 const FRUITLESS: u32 = 4;
@@ -140,60 +67,6 @@ fn watch_failed(name: &str, error: std::io::Error) -> PortError {
     )
 }
 
-/// What a port allows its front-ends over time.
-#[derive(Debug)]
-struct Limits {
-    /// Lines about connections that come and go.
-    connections: LogRateLimiter,
-    /// Lines about what is wrong with a front-end.
-    warnings: LogRateLimiter,
-    announcements: TokenBucket,
-}
-
-/// What outlives connections.
-#[derive(Debug)]
-struct Shared {
-    /// Kind and path, for people.
-    name: String,
-    options: VhostUserOptions,
-    /// From the guest and to the guest, by pair.
-    counters: Vec<[Arc<QueueCounters>; 2]>,
-    limits: Mutex<Limits>,
-}
-
-impl Shared {
-    fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {
-        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
-        Some(match side {
-            Side::FromGuest => from_guest,
-            Side::ToGuest => to_guest,
-        })
-    }
-
-    fn limits<T>(&self, ask: impl FnOnce(&mut Limits) -> T) -> T {
-        ask(&mut self.limits.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Logs that a connection came or went, unless many did lately.
-    fn log(&self, context: &mut dyn PortContext, message: impl Display) {
-        if let Some(line) = self.limits(|limits| limits.connections.admit(Instant::now(), message)) {
-            context.log(&format_args!("{}: {line}", self.name));
-        }
-    }
-
-    /// Logs what is wrong with a front-end, unless a lot was lately.
-    fn warn(&self, context: &mut dyn PortContext, message: impl Display) {
-        if let Some(line) = self.limits(|limits| limits.warnings.admit(Instant::now(), message)) {
-            context.log(&format_args!("{}: {line}", self.name));
-        }
-    }
-
-    /// Whether the front-end may announce a station now.
-    fn may_announce(&self) -> bool {
-        self.limits(|limits| limits.announcements.take(Instant::now()))
-    }
-}
-
 /// A back-end port.
 pub struct VhostUser {
     shared: Arc<Shared>,
@@ -211,7 +84,7 @@ impl VhostUser {
     pub fn new(options: VhostUserOptions) -> Result<Self, PortError> {
         let name = format!("vhost-user:{}", options.path.display());
         let what = || format!("set up {name}");
-        crate::socket_path::check("vhost-user", &options.path)?;
+        crate::unix_socket::check("vhost-user", &options.path)?;
         if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
             let why = format!("{} queue pairs", options.queue_pairs);
             return Err(PortError::new(what(), why, format!("ask for 1 to {MAX_QUEUE_PAIRS}")));
@@ -222,13 +95,7 @@ impl VhostUser {
         }
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
-        let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
-        let limits = Mutex::new(Limits {
-            connections: LogRateLimiter::new(),
-            warnings: LogRateLimiter::new(),
-            announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
-        });
-        let shared = Arc::new(Shared { name, options, counters, limits });
+        let shared = Arc::new(Shared::new(name, options));
         Ok(VhostUser { shared, offer, link: None, memory: None, peer: None, fruitless: 0 })
     }
 
@@ -266,9 +133,9 @@ impl VhostUser {
             return;
         }
         let Some(memory) = &self.memory else { return };
-        let connection = match &mut self.link {
+        let mut connection = match &mut self.link {
             None => return,
-            Some(Link::Server(listener)) => match accept(listener) {
+            Some(Link::Server(listener)) => match accept(listener, &self.shared) {
                 Ok(Some(connection)) => connection,
                 Ok(None) => return self.wait_or_retry(context),
                 // Out of descriptors, as a rule. The peer stays: look again later.
@@ -289,12 +156,14 @@ impl VhostUser {
             },
         };
         context.unwatch(LINK);
+        connection.set_filter(Arc::clone(&self.shared.guard) as _);
         // What a former front-end's memory still had to say.
         memory.take_loss();
         let watched = context.watch(PEER, connection.as_fd(), Interest::Readable);
         if let Err(error) = watched.map_err(SocketError::watch).and_then(|()| connection.limit_unread()) {
             // This front-end has to come again.
             context.unwatch(PEER);
+            self.shared.guard.close_later(&connection);
             return self.retry(error, context);
         }
         self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
@@ -345,6 +214,7 @@ impl VhostUser {
     fn disconnect(&mut self, context: &mut dyn PortContext) {
         if let Some(mut peer) = self.peer.take() {
             peer.device.rings.clear(context);
+            peer.close_later();
             context.unwatch(PEER);
             context.unwatch(CHANNEL);
         }
@@ -353,10 +223,10 @@ impl VhostUser {
 
 /// The next front-end that is there still. Those that have gone are let go without a word, and without a pause
 /// for each: a flood of them must not keep others waiting.
-fn accept(listener: &Listener) -> Result<Option<Connection>, SocketError> {
+fn accept(listener: &Listener, shared: &Shared) -> Result<Option<Connection>, SocketError> {
     for _ in 0..ACCEPTED_AT_ONCE {
         match listener.try_accept()? {
-            Some(connection) if connection.has_gone() => {}
+            Some(connection) if connection.has_gone() => shared.guard.close_later(&connection),
             other => return Ok(other),
         }
     }
@@ -406,7 +276,7 @@ impl Port for VhostUser {
     fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
         if token == LINK {
             self.link_ready(context);
-            return Ok(());
+            return self.shared.guard.check(&self.shared.name);
         }
         let loss = self.memory.as_ref().filter(|_| token == MEMORY).and_then(|memory| memory.take_loss());
         let Some(peer) = &mut self.peer else { return Ok(()) };
@@ -423,7 +293,7 @@ impl Port for VhostUser {
         if let Err(why) = outcome {
             self.lost(&why, context);
         }
-        Ok(())
+        self.shared.guard.check(&self.shared.name)
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {

@@ -38,7 +38,7 @@ use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::session::backend::{Offer, OfferError};
 use virtio::{Feature, Features};
 
-use super::VhostUserOptions;
+use super::options::VhostUserOptions;
 
 /// The device features that are offered.
 pub(super) fn features(options: &VhostUserOptions) -> Features {

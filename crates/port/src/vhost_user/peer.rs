@@ -15,7 +15,8 @@ use virtio::Feature;
 
 use super::device::Device;
 use super::ring::{Kind, layout_name};
-use super::{CHANNEL, PEER, Shared};
+use super::shared::Shared;
+use super::tokens::{CHANNEL, PEER};
 use crate::{Interest, PortContext};
 
 /// Messages that are served before others get their turn.
@@ -113,8 +114,22 @@ impl Peer {
 
     fn open_channel(&mut self, socket: OwnedFd, context: &mut dyn PortContext) -> Result<(), End> {
         context.unwatch(CHANNEL);
+        self.close_channel_later();
         let channel = self.channel.insert(socket.into());
+        channel.set_filter(Arc::clone(&self.shared.guard) as _);
         Ok(context.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
+    }
+
+    fn close_channel_later(&self) {
+        if let Some(channel) = &self.channel {
+            self.shared.guard.close_later(channel);
+        }
+    }
+
+    /// To be called before it is dropped.
+    pub fn close_later(&self) {
+        self.shared.guard.close_later(&self.connection);
+        self.close_channel_later();
     }
 
     /// The back-end's own socket is readable. Its end is not the connection's.
@@ -132,6 +147,7 @@ impl Peer {
                 }
                 Err(error) => {
                     context.unwatch(CHANNEL);
+                    self.close_channel_later();
                     self.channel = None;
                     if !matches!(error, SocketError::Closed) {
                         let what = "socket of the back-end's requests";

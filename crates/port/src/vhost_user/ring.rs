@@ -146,7 +146,7 @@ pub(super) enum RingQueue {
 }
 
 impl RingQueue {
-    /// Takes the queue of a ring out; nothing of it is lent then. `None` if it is not attached.
+    /// Takes the queue of a ring out; its last batch released. `None` if it is not attached.
     pub fn detach(kind: Kind, context: &mut dyn PortContext) -> Option<Self> {
         match kind {
             Kind::Data(pair, Side::FromGuest) => {

@@ -1,6 +1,6 @@
 //! All rings of a connection, and which of their queues are attached.
-use super::CONTROL;
 use super::ring::{Kind, Ring, RingQueue};
+use super::tokens::CONTROL;
 use crate::{PortContext, Side};
 
 /// Rings that the front-end has started, by their index.
@@ -44,7 +44,7 @@ impl Rings {
         }
     }
 
-    /// Takes the queue of a ring out, from wherever it is; nothing of it is lent then.
+    /// Takes the queue of a ring out, from wherever it is; its last batch released.
     pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<RingQueue> {
         let ring = self.get_mut(index)?;
         let kind = ring.kind;

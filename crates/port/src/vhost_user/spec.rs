@@ -1,5 +1,6 @@
 //! A `vhost-user` port as people write it.
-use super::{MAX_QUEUE_PAIRS, Role, VhostUserOptions};
+use super::link::Role;
+use super::options::{MAX_QUEUE_PAIRS, VhostUserOptions};
 use crate::spec::{Spec, SpecError};
 
 impl TryFrom<Spec> for VhostUserOptions {

@@ -17,7 +17,6 @@
 //! Each connection has memory, rings and eventfds of its own.
 mod handshake;
 mod options;
-mod socket;
 mod spec;
 
 use std::fmt::{self, Display};
@@ -25,7 +24,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory::{Loss, LossCause, PeerMemory, Size};
+use memory::{Backing, Loss, LossCause, PeerMemory, Size};
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Feature;
@@ -33,11 +32,12 @@ use virtio::Feature;
 pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
+use crate::descriptors::DescriptorGuard;
 use crate::event_fd::EventFd;
 use crate::rate::LogRateLimiter;
+use crate::unix_socket::connect_now;
 use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 use handshake::{Agreement, Handshake, HandshakeError, PairCounters};
-use socket::dial;
 
 const CONNECTION: Token = Token(0);
 const LISTENER: Token = Token(1);
@@ -104,8 +104,9 @@ pub struct VirtioUser {
     interest: Interest,
     /// What was said last: the same is not said again every 200 ms.
     last_logged: String,
-    /// What a back-end may have said about itself, over all its connections.
+    /// Lines that a back-end may cause, over all its connections.
     log: LogRateLimiter,
+    guard: Arc<DescriptorGuard>,
 }
 
 impl VirtioUser {
@@ -122,6 +123,7 @@ impl VirtioUser {
             interest: Interest::Readable,
             last_logged: String::new(),
             log: LogRateLimiter::new(),
+            guard: DescriptorGuard::new(Backing::Ram),
         })
     }
 
@@ -159,7 +161,7 @@ impl VirtioUser {
     }
 
     fn try_to_connect(&mut self, context: &mut dyn PortContext) {
-        match dial(&self.options.path) {
+        match connect_now(&self.options.path) {
             Ok(connection) => self.begin_handshake(connection, context),
             Err(error) => {
                 let ms = RETRY_INTERVAL.as_millis();
@@ -194,13 +196,14 @@ impl VirtioUser {
         }
     }
 
-    fn begin_handshake(&mut self, connection: Connection, context: &mut dyn PortContext) {
+    fn begin_handshake(&mut self, mut connection: Connection, context: &mut dyn PortContext) {
         if let Err(error) = context.watch(CONNECTION, connection.as_fd(), Interest::Readable) {
             let error = self.unwatched(error);
             self.log(context, error);
             context.after(TIMER, RETRY_INTERVAL);
             return;
         }
+        connection.set_filter(Arc::clone(&self.guard) as _);
         self.interest = Interest::Readable;
         context.after(TIMER, HANDSHAKE_TIMEOUT);
         let handshake = Handshake::new(Arc::clone(&self.options), Arc::clone(&self.counters));
@@ -273,6 +276,9 @@ impl VirtioUser {
         for pair in 0..std::mem::take(&mut self.attached) {
             context.detach_source(pair);
             context.detach_sink(pair);
+        }
+        if let State::Handshaking(connection, _) | State::Running { connection, .. } = &self.state {
+            self.guard.close_later(connection);
         }
         context.unwatch(CONNECTION);
         context.unwatch(RING_ERROR);
@@ -375,7 +381,7 @@ impl Port for VirtioUser {
             // The time of a handshake that came to its end.
             _ => {}
         }
-        Ok(())
+        self.guard.check(&format!("virtio-user {}", self.options.path.display()))
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {

@@ -73,7 +73,7 @@ impl VirtioUserOptions {
             let what = format!("virtio-user {}: {what}", self.path.display());
             Err(PortError::new(what, "not possible", remedy))
         };
-        crate::socket_path::check("virtio-user", &self.path)?;
+        crate::unix_socket::check("virtio-user", &self.path)?;
         if !(1..=128).contains(&self.queue_pairs) {
             return wrong(&format!("{} queue pairs", self.queue_pairs), "choose 1 to 128");
         }

@@ -3,19 +3,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
+use memory::Address;
 use port::testing::TestContext;
 use port::vhost_user::{VhostUser, VhostUserOptions};
 use port::{DropReason, Port, Side};
-use rustix::event::{EventfdFlags, eventfd};
 use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use vhost_user::codec::payload::{
-    MemoryRegion, MemoryTable, SingleRegion, VringAddress, VringFd, VringState,
-};
+use vhost_user::codec::payload::{MemoryRegion, SingleRegion, VringFd, VringState};
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
@@ -23,18 +19,10 @@ use virtio::{Feature, Features};
 use virtqueue::{Buffer, Direction, DriverQueue, Layout, Piece, Position, QueueConfig, Request as Chain};
 use virtqueue::{RingFeatures, Used};
 
+pub use port::testing::guest_memory::*;
+
 use super::{SOON, deadline};
 
-/// Guest-physical address and size of the region with the rings.
-pub const RINGS: u64 = 0x10_0000;
-pub const RINGS_BYTES: u64 = 0x10_0000;
-/// Guest-physical address and size of the region with the buffers.
-pub const DATA: u64 = 0x100_0000;
-pub const DATA_BYTES: u64 = 0x40_0000;
-/// What the front-end's own addresses differ by.
-pub const USER: u64 = 0x7f00_0000_0000;
-/// Bytes of the net header.
-pub const HEADER: usize = 12;
 /// Bytes between the buffers.
 pub const STRIDE: u64 = 0x1000;
 
@@ -98,14 +86,9 @@ pub struct Guest {
     pub connection: Connection,
     pub session: FrontendSession,
     pub features: Features,
-    pub space: Arc<AddressSpace>,
-    pub regions: Vec<(MemoryRegion, File)>,
+    pub memory: GuestMemory,
     pub queues: BTreeMap<u8, Queue>,
     pub size: u16,
-}
-
-pub fn event_fd() -> OwnedFd {
-    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
 }
 
 pub fn is_readable(fd: impl AsFd) -> bool {
@@ -116,14 +99,12 @@ pub fn is_readable(fd: impl AsFd) -> bool {
         > 0
 }
 
-pub fn region(guest_address: u64, size_bytes: u64) -> MemoryRegion {
-    MemoryRegion { guest_address, size_bytes, user_address: USER + guest_address, mmap_offset: 0 }
-}
+impl std::ops::Deref for Guest {
+    type Target = GuestMemory;
 
-/// Where the parts of a ring lie, as guest addresses: descriptors, driver area, device area.
-pub fn ring_at(index: u8) -> (u64, u64, u64) {
-    let base = RINGS + 0x1_0000 * u64::from(index);
-    (base, base + 0x8000, base + 0xa000)
+    fn deref(&self) -> &GuestMemory {
+        &self.memory
+    }
 }
 
 impl Guest {
@@ -140,22 +121,15 @@ impl Guest {
     }
 
     pub fn over(connection: Connection) -> Self {
-        let layout = [(RINGS, RINGS_BYTES), (DATA, DATA_BYTES / 2), (DATA + DATA_BYTES / 2, DATA_BYTES / 2)];
         // The two halves of the data meet for the guest only: each is a file of its own.
-        let regions: Vec<_> = layout
-            .into_iter()
-            .map(|(at, bytes)| (region(at, bytes), sealed_memfd(c"guest of a test", bytes).unwrap()))
-            .collect();
-        let mapped = regions.iter().map(|(region, file)| {
-            Region::map(file, 0, region.size_bytes, region.guest_address, region.user_address).unwrap()
-        });
-        let space = Arc::new(AddressSpace::from_regions(mapped).unwrap());
+        let half = DATA_BYTES / 2;
+        let memory =
+            GuestMemory::new(c"guest of a test", &[(RINGS, RINGS_BYTES), (DATA, half), (DATA + half, half)]);
         Guest {
             connection,
             session: FrontendSession::new(),
             features: Features::NONE,
-            space,
-            regions,
+            memory,
             queues: BTreeMap::new(),
             size: 64,
         }
@@ -208,26 +182,13 @@ impl Guest {
     }
 
     pub fn share_memory(&mut self, host: &mut Host) {
-        let files = self.regions.iter().map(|(_, file)| file.try_clone().unwrap().into()).collect();
-        let regions = self.regions.iter().map(|(region, _)| *region).collect();
-        self.ask(host, Request::SetMemTable(MemoryTable { regions }), files);
+        let (table, files) = self.table();
+        self.ask(host, Request::SetMemTable(table), files);
     }
 
     pub fn add_region(&mut self, host: &mut Host, region: MemoryRegion, file: &File) -> Option<Answer> {
         let fd = file.try_clone().unwrap().into();
         self.try_ask(host, Request::AddMemReg(SingleRegion(region)), vec![fd])
-    }
-
-    pub fn addresses(index: u8) -> VringAddress {
-        let (descriptor, driver, device) = ring_at(index);
-        VringAddress {
-            index: index.into(),
-            log_used: false,
-            descriptor: USER + descriptor,
-            used: USER + device,
-            available: USER + driver,
-            log: 0,
-        }
     }
 
     /// A fresh driver half, and the ring announced, but not started.
@@ -244,7 +205,7 @@ impl Guest {
         };
         let tables =
             features.indirect.then_some((Address::Guest(RINGS + 0x8_0000 + 0x2000 * u64::from(index)), 8));
-        let driver = config.activate_driver(&self.space, tables).unwrap();
+        let driver = config.activate_driver(&self.memory.space, tables).unwrap();
         self.queues.insert(index, Queue { driver, kick: event_fd(), call: event_fd(), next: 0 });
         self.announce_ring(host, index, Position::start(features.layout).to_vring_base());
     }
@@ -256,7 +217,7 @@ impl Guest {
         self.ask(host, Request::SetVringCall(VringFd { index, has_fd: true }), vec![call]);
         self.ask(host, Request::SetVringNum(state(self.size.into())), vec![]);
         self.ask(host, Request::SetVringBase(state(base)), vec![]);
-        self.ask(host, Request::SetVringAddr(Self::addresses(index)), vec![]);
+        self.ask(host, Request::SetVringAddr(ring_addresses(index)), vec![]);
     }
 
     pub fn kick_off(&mut self, host: &mut Host, index: u8) -> Option<Answer> {
@@ -294,33 +255,6 @@ impl Guest {
 
     pub fn mergeable(&self) -> bool {
         self.features.has(Feature::NET_MRG_RXBUF)
-    }
-
-    /// Guest memory.
-    pub fn slice(&self, at: u64, len: usize) -> SharedSlice<'_> {
-        let region = self.space.regions().iter().rev().find(|region| region.guest_base() <= at).unwrap();
-        let slice = SharedSlice::of_mapping(region.mapping());
-        slice.slice((at - region.guest_base()) as usize, len)
-    }
-
-    pub fn write(&self, mut at: u64, bytes: &[u8]) {
-        let mut left = bytes;
-        while !left.is_empty() {
-            let count = self.slice(at, left.len()).write(left);
-            assert!(count > 0, "outside the guest's memory");
-            (at, left) = (at + count as u64, &left[count..]);
-        }
-    }
-
-    pub fn read(&self, mut at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        let mut done = 0;
-        while done < len {
-            let count = self.slice(at, len - done).read(&mut bytes[done..]);
-            assert!(count > 0, "outside the guest's memory");
-            (at, done) = (at + count as u64, done + count);
-        }
-        bytes
     }
 
     /// Where the buffer with this cookie lies.

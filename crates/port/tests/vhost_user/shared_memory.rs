@@ -9,7 +9,7 @@ use vhost_user::session::frontend::Answer;
 use virtio::Feature;
 use virtqueue::{Buffer, Direction};
 
-use crate::common::guest::{DATA, DATA_BYTES, Guest, Host, RINGS, RINGS_BYTES, region};
+use crate::common::guest::{DATA, DATA_BYTES, Guest, Host, RINGS, RINGS_BYTES, region, ring_addresses};
 use crate::common::{self, frame};
 use crate::{forward_all, plain};
 
@@ -93,7 +93,7 @@ fn written_pages_are_logged() {
         bob.set_features(&mut right, features.with(Feature::VHOST_LOG_ALL));
         let (ring, _, used) = common::guest::ring_at(0);
         let written_ring = if features.has(Feature::RING_PACKED) { ring } else { used };
-        let address = VringAddress { log_used: true, log: written_ring, ..Guest::addresses(0) };
+        let address = VringAddress { log_used: true, log: written_ring, ..ring_addresses(0) };
         bob.ask(&mut right, Request::SetVringAddr(address), vec![]);
         alice.send(1, &frame(2, 60));
         assert_eq!(forward_all(&mut left, &mut right), 1);
@@ -141,7 +141,7 @@ fn frames_in_flight_survive_the_back_end() {
         drop(host);
         let mut host = Host::new(|_| {});
         let mut heir = Guest::connect_bare(&host.path);
-        (heir.space, heir.regions) = (guest.space, guest.regions);
+        heir.memory = guest.memory;
         heir.negotiate(&mut host, features);
         heir.queues = guest.queues;
         heir.ask(&mut host, Request::SetInflightFd(area), vec![file]);

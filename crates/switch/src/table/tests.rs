@@ -134,7 +134,7 @@ fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
 #[test]
 fn a_station_heard_a_second_ahead_is_fresh() {
     let table = table(1, 1000); // one bucket
-    for n in 0..SLOTS as u64 {
+    for n in 0..ENTRIES as u64 {
         table.set_now(if n == 2 { 11 } else { 10 });
         table.learn(mac(n), A).unwrap();
     }
@@ -165,14 +165,14 @@ fn a_port_has_its_limit_until_stations_leave() {
 #[test]
 fn a_full_bucket_gives_up_the_station_not_heard_longest() {
     let table = table(1, 1000); // one bucket
-    for n in 0..SLOTS as u64 {
+    for n in 0..ENTRIES as u64 {
         table.set_now(10 + n as u32);
         table.learn(mac(n), A).unwrap();
     }
     table.set_now(20);
     table.learn(mac(0), A).unwrap(); // now the second is the oldest
     table.learn(mac(100), B).unwrap();
-    let there: Vec<u64> = (0..SLOTS as u64).filter(|n| table.lookup(mac(*n)).is_some()).collect();
+    let there: Vec<u64> = (0..ENTRIES as u64).filter(|n| table.lookup(mac(*n)).is_some()).collect();
     assert_eq!(there, [0, 2, 3, 4]);
     assert_eq!(table.lookup(mac(100)), Some(B));
     assert_eq!((table.counts().evicted, table.counts().expired, table.counts().addresses), (1, 0, 5));

@@ -23,15 +23,15 @@ fn connect_as_fast_as_possible(scene: &Scene, time: Duration) -> u32 {
 #[test]
 fn connections_without_end_fill_no_log() {
     let mut scene = Scene::new();
-    let before = scene.switch.said().len();
+    let before = scene.switch.logged().len();
     let count = connect_as_fast_as_possible(&scene, Duration::from_secs(2));
     scene.bystanders.assert_undisturbed("connections as fast as possible");
-    let said = scene.switch.said().len() - before;
+    let said = scene.switch.logged().len() - before;
     println!("{count} connections in 2 s, {said} lines");
     assert!(said <= 2 * 64 + 20, "{said} lines for {count} connections");
 
     // A new connection for each mistake, so that no limit of one connection holds.
-    let before = scene.switch.said().len();
+    let before = scene.switch.logged().len();
     let (mut mistakes, end) = (0, Instant::now() + Duration::from_secs(2));
     while Instant::now() < end {
         let mut guest = Guest::connect(&scene.path(), plain());
@@ -43,7 +43,7 @@ fn connections_without_end_fill_no_log() {
             mistakes += 1;
         }
     }
-    let said = scene.switch.said().len() - before;
+    let said = scene.switch.logged().len() - before;
     println!("{mistakes} mistakes in 2 s, {said} lines");
     assert!(mistakes > 200 && said <= 2 * 64 + 20, "{said} lines for {mistakes} mistakes");
     scene.bystanders.assert_undisturbed("mistakes on new connections");

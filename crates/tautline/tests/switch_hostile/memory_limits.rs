@@ -64,7 +64,7 @@ fn an_address_space_used_up() {
             }
         }
         println!("the attacker has mapped {} GiB", mapped >> 30);
-        let lines = scene.switch.said();
+        let lines = scene.switch.logged();
         scene.friend_returns();
         assert!(mapped <= 512 << 30, "{mapped:#x} bytes");
         let refusals = lines.iter().filter(|line| line.contains("memory=SIZE")).count();

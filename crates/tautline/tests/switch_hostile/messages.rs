@@ -11,7 +11,7 @@ use vhost_user::codec::payload::{MemoryTable, SingleRegion, VringAddress, VringF
 use crate::scene::Scene;
 use crate::switch_process::SOON;
 use crate::switch_process::guest::{
-    Guest, RINGS, RINGS_BYTES, TRANSMIT, USER, event_fd, plain, region, ring_at,
+    Guest, RINGS, RINGS_BYTES, TRANSMIT, USER, event_fd, plain, region, ring_addresses, ring_at,
 };
 use crate::{memfd, state};
 
@@ -76,7 +76,7 @@ fn ring_sizes_and_indices_out_of_range() {
         for (request, name) in [
             (Request::SetVringNum(VringState { index, num: 64 }), "SET_VRING_NUM"),
             (Request::SetVringEnable(VringState { index, num: 1 }), "SET_VRING_ENABLE"),
-            (Request::SetVringAddr(VringAddress { index, ..Guest::addresses(1) }), "SET_VRING_ADDR"),
+            (Request::SetVringAddr(VringAddress { index, ..ring_addresses(1) }), "SET_VRING_ADDR"),
         ] {
             scene.attacked(plain(), Some(&format!("told no: {name}")), |_, mut guest| {
                 guest.share_memory();
@@ -93,7 +93,7 @@ fn ring_sizes_and_indices_out_of_range() {
             guest.share_memory();
             guest.prepare_ring(TRANSMIT);
             guest.ask(Request::SetVringNum(state(TRANSMIT, num)), vec![]);
-            let address = VringAddress { available: at, ..Guest::addresses(TRANSMIT) };
+            let address = VringAddress { available: at, ..ring_addresses(TRANSMIT) };
             guest.ask(Request::SetVringAddr(address), vec![]);
             let (kick, fds) = guest.kick_of(TRANSMIT);
             guest.must_be_refused(kick, fds);

@@ -14,7 +14,7 @@ use vhost_user::codec::table::FRONTEND_REQUESTS;
 use crate::scene::Scene;
 use crate::switch_process::SOON;
 use crate::switch_process::guest::{
-    DATA, DATA_BYTES, Guest, RINGS, TRANSMIT, USER, event_fd, frame, layouts, plain, region,
+    DATA, DATA_BYTES, Guest, RINGS, TRANSMIT, USER, event_fd, frame, layouts, plain, region, ring_addresses,
 };
 use crate::{memfd, state};
 
@@ -71,7 +71,7 @@ fn plausible(random: &mut StdRng) -> Message {
     let index = random.random_range(0..3u8);
     let vring = VringFd { index, has_fd: random.random_bool(0.9) };
     let extra = region(DATA + DATA_BYTES * random.random_range(1..4u64), 1 << 20);
-    let mut address = Guest::addresses(index % 2);
+    let mut address = ring_addresses(index % 2);
     if random.random_ratio(1, 4) {
         address.used = USER + RINGS + random.random_range(0..0x100u64) * 0x1000;
     }
@@ -132,7 +132,7 @@ fn random_conversations() {
             scene.bystanders.go_on();
         }
     }
-    let said = scene.switch.said().len();
+    let said = scene.switch.logged().len();
     println!("{messages} messages, {closed} conversations closed by the switch, which said {said} lines");
     assert!(messages > 3000, "only {messages} messages: the conversations end too early");
     assert!(said < 20 * 150, "{said} lines for 150 conversations");

@@ -72,14 +72,14 @@ fn a_port_outlives_a_lack_of_descriptors() {
     set((0..).find(|number| !numbers.contains(number)).unwrap());
     let waiting = Guest::connect_bare(&scene.path());
     wait_for("what the switch says of it", || {
-        scene.switch.said().iter().any(|line| line.contains("Too many open files")).then_some(())
+        scene.switch.logged().iter().any(|line| line.contains("Too many open files")).then_some(())
     });
     // The front-end of another port goes and comes.
     scene.friend.hang_up();
     scene.bystanders.assert_undisturbed("a lack of descriptors");
     set(OPEN_FILES.into());
     drop(waiting);
-    assert!(listens(&scene.path()) && listens(&scene.path_of("friend")), "{:#?}", scene.switch.said());
+    assert!(listens(&scene.path()) && listens(&scene.path_of("friend")), "{:#?}", scene.switch.logged());
     scene.friend = Guest::running(&scene.path_of("friend"), plain());
     scene.victim_is_alone();
     scene.serves_the_next(plain());

@@ -75,19 +75,19 @@ impl Scene {
 
     #[track_caller]
     pub fn attacked_by(&mut self, features: Features, said: Option<&str>, attack: impl FnOnce(&mut Scene)) {
-        let lines = self.switch.said().len();
+        let lines = self.switch.logged().len();
         self.bystanders.take_worst_latency();
         attack(self);
         self.bystanders.assert_undisturbed(said.unwrap_or("an attack that needs no words"));
         self.victim_is_alone();
         if let Some(said) = said {
             let found = |line: &&String| line.starts_with("victim: ") && line.contains(said);
-            let count = || self.switch.said()[lines..].iter().filter(found).count();
+            let count = || self.switch.logged()[lines..].iter().filter(found).count();
             wait_for(said, || (count() > 0).then_some(()));
-            assert_eq!(count(), 1, "{said} in {:#?}", &self.switch.said()[lines..]);
+            assert_eq!(count(), 1, "{said} in {:#?}", &self.switch.logged()[lines..]);
         }
         // Two kinds of lines, 64 of each at once, and two of each a second.
-        assert!(self.switch.said().len() <= lines + 2 * 64 + 72, "{:#?}", self.switch.said());
+        assert!(self.switch.logged().len() <= lines + 2 * 64 + 72, "{:#?}", self.switch.logged());
         self.serves_the_next(features);
         self.bystanders.go_on();
         assert!(self.switch.lives());

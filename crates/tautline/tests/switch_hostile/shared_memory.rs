@@ -8,8 +8,8 @@ use virtio::Feature;
 
 use crate::scene::Scene;
 use crate::switch_process::guest::{
-    DATA, DATA_BYTES, Guest, HEADER, RECEIVE, RINGS, RINGS_BYTES, TRANSMIT, USER, frame, layouts, plain,
-    region,
+    DATA, DATA_BYTES, HEADER, RECEIVE, RINGS, RINGS_BYTES, TRANSMIT, USER, frame, layouts, plain, region,
+    ring_addresses,
 };
 use crate::switch_process::{description, wait_for};
 use crate::{memfd, state};
@@ -76,7 +76,7 @@ fn logs_that_overflow() {
         guest.ask(Request::SetLogBase(LogArea { size_bytes: 64, offset: 0 }), vec![memfd(4096).into()]);
         guest.start_ring(TRANSMIT);
         guest.prepare_ring(RECEIVE);
-        let log = VringAddress { log_used: true, log: u64::MAX - 7, ..Guest::addresses(RECEIVE) };
+        let log = VringAddress { log_used: true, log: u64::MAX - 7, ..ring_addresses(RECEIVE) };
         guest.try_ask(Request::SetVringAddr(log), vec![]);
         let (kick, fds) = guest.kick_of(RECEIVE);
         guest.try_ask(kick, fds);
@@ -101,7 +101,7 @@ fn unchecked_translation() {
                 scene.attacked(features, Some("told no: SET_VRING_KICK: queue 1"), |_, mut guest| {
                     guest.share_memory();
                     guest.prepare_ring(TRANSMIT);
-                    let mut address = Guest::addresses(TRANSMIT);
+                    let mut address = ring_addresses(TRANSMIT);
                     *[&mut address.descriptor, &mut address.available, &mut address.used][field] = at;
                     guest.ask(Request::SetVringAddr(address), vec![]);
                     let (kick, fds) = guest.kick_of(TRANSMIT);

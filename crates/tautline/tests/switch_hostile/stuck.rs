@@ -39,14 +39,14 @@ fn a_worker_that_hangs_in_a_tap_takes_no_other_port_along() {
     let mut two = Guest::running(&sockets.path("two"), plain());
 
     // A process that somebody stops for longer than the deadline is not stuck.
-    let lines = switch.said().len();
+    let lines = switch.logged().len();
     let process = Pid::from_raw(switch.id() as i32).unwrap();
     kill_process(process, Signal::STOP).unwrap();
     std::thread::sleep(Duration::from_secs(3));
     kill_process(process, Signal::CONT).unwrap();
     bystanders.go_on();
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(switch.said().len(), lines, "{:#?}", switch.said());
+    assert_eq!(switch.logged().len(), lines, "{:#?}", switch.logged());
     bystanders.take_worst_latency();
 
     let descriptor = tap_of(&switch);
@@ -55,7 +55,7 @@ fn a_worker_that_hangs_in_a_tap_takes_no_other_port_along() {
         line.starts_with("host: ")
             && line.contains("has not come back from 'host' (from the guest, queue pair 0)")
     };
-    wait_for("the port is ended", || switch.said().iter().any(is_named).then_some(()));
+    wait_for("the port is ended", || switch.logged().iter().any(is_named).then_some(()));
     let mut worst = Duration::ZERO;
     wait_for("what was sent meanwhile has arrived", || {
         bystanders.go_on();
@@ -71,7 +71,7 @@ fn a_worker_that_hangs_in_a_tap_takes_no_other_port_along() {
     one.send(&frame(1, 900));
     assert_eq!(two.receive(), frame(1, 900));
     assert!(switch.lives());
-    assert_eq!(switch.said().iter().filter(|line| is_named(line)).count(), 1);
+    assert_eq!(switch.logged().iter().filter(|line| is_named(line)).count(), 1);
     bystanders.assert_undisturbed("a thread that was given up");
     bystanders.all_is_well();
     drop((one, two));

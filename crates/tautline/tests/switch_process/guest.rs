@@ -1,17 +1,14 @@
 //! A front-end with memory and driver halves, at a socket of the switch.
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
-use rustix::event::{EventfdFlags, eventfd};
+use memory::Address;
 use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress, VringFd, VringState};
+use vhost_user::codec::payload::{VringFd, VringState};
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
@@ -19,18 +16,9 @@ use virtio::{Feature, Features};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain};
 use virtqueue::{RingFeatures, Used};
 
-use super::{SOON, wait_for};
+pub use port::testing::guest_memory::*;
 
-/// Guest-physical address and size of the region with the rings.
-pub const RINGS: u64 = 0x10_0000;
-pub const RINGS_BYTES: u64 = 0x10_0000;
-/// Guest-physical address and size of the regions with the buffers: two files that meet for the guest only.
-pub const DATA: u64 = 0x100_0000;
-pub const DATA_BYTES: u64 = 0x40_0000;
-/// What the front-end's own addresses differ by.
-pub const USER: u64 = 0x7f00_0000_0000;
-/// Bytes of the net header.
-pub const HEADER: usize = 12;
+use super::{SOON, wait_for};
 
 /// Which ring is which, of the first pair (VIRTIO 1.3 §5.1.2).
 pub const RECEIVE: u8 = 0;
@@ -48,34 +36,8 @@ pub struct Guest {
     pub session: FrontendSession,
     pub features: Features,
     pub size: u16,
-    space: Arc<AddressSpace>,
-    regions: Vec<(MemoryRegion, File)>,
+    memory: GuestMemory,
     queues: BTreeMap<u8, Queue>,
-}
-
-pub fn event_fd() -> OwnedFd {
-    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
-}
-
-pub fn region(guest_address: u64, size_bytes: u64) -> MemoryRegion {
-    MemoryRegion { guest_address, size_bytes, user_address: USER + guest_address, mmap_offset: 0 }
-}
-
-/// Where the parts of a ring lie, as guest addresses: descriptors, driver area, device area.
-pub fn ring_at(index: u8) -> (u64, u64, u64) {
-    let base = RINGS + 0x1_0000 * u64::from(index);
-    (base, base + 0x8000, base + 0xa000)
-}
-
-/// A frame that names itself: addresses, type, number, and bytes that follow from it.
-pub fn frame(number: u32, len: usize) -> Vec<u8> {
-    let mut frame = vec![0x52, 0x54, 0, 0, 0, 1, 0x52, 0x54, 0, 0, 0, 2, 0x88, 0xb5];
-    frame.extend_from_slice(&number.to_be_bytes());
-    while frame.len() < len {
-        frame.push((frame.len() as u32).wrapping_mul(31).wrapping_add(number) as u8);
-    }
-    frame.truncate(len.max(14));
-    frame
 }
 
 pub fn plain() -> Features {
@@ -87,26 +49,35 @@ pub fn layouts() -> [Features; 2] {
     [plain(), plain().with(Feature::RING_PACKED)]
 }
 
+impl std::ops::Deref for Guest {
+    type Target = GuestMemory;
+
+    fn deref(&self) -> &GuestMemory {
+        &self.memory
+    }
+}
+
 impl Guest {
     /// Connects, and says nothing.
     pub fn connect_bare(path: &Path) -> Self {
-        let layout = [(RINGS, RINGS_BYTES), (DATA, DATA_BYTES / 2), (DATA + DATA_BYTES / 2, DATA_BYTES / 2)];
-        let regions: Vec<_> = layout
-            .into_iter()
-            .map(|(at, bytes)| (region(at, bytes), sealed_memfd(c"guest of a test", bytes).unwrap()))
-            .collect();
-        let mapped = regions.iter().map(|(region, file)| {
-            Region::map(file, 0, region.size_bytes, region.guest_address, region.user_address).unwrap()
-        });
-        Guest {
-            connection: Connection::connect(path).unwrap(),
+        Self::try_connect_bare(path).unwrap_or_else(|| panic!("nobody listens at {}", path.display()))
+    }
+
+    /// The same; `None` if nobody listens.
+    pub fn try_connect_bare(path: &Path) -> Option<Self> {
+        let connection = Connection::connect(path).ok()?;
+        // The two halves of the data meet for the guest only: each is a file of its own.
+        let half = DATA_BYTES / 2;
+        let memory =
+            GuestMemory::new(c"guest of a test", &[(RINGS, RINGS_BYTES), (DATA, half), (DATA + half, half)]);
+        Some(Guest {
+            connection,
             session: FrontendSession::new(),
             features: Features::NONE,
             size: 64,
-            space: Arc::new(AddressSpace::from_regions(mapped).unwrap()),
-            regions,
+            memory,
             queues: BTreeMap::new(),
-        }
+        })
     }
 
     /// Connects, and agrees on what both ends have of these features.
@@ -181,21 +152,8 @@ impl Guest {
     }
 
     pub fn share_memory(&mut self) {
-        let files = self.regions.iter().map(|(_, file)| file.try_clone().unwrap().into()).collect();
-        let regions = self.regions.iter().map(|(region, _)| *region).collect();
-        self.ask(Request::SetMemTable(MemoryTable { regions }), files);
-    }
-
-    pub fn addresses(index: u8) -> VringAddress {
-        let (descriptor, driver, device) = ring_at(index);
-        VringAddress {
-            index: index.into(),
-            log_used: false,
-            descriptor: USER + descriptor,
-            used: USER + device,
-            available: USER + driver,
-            log: 0,
-        }
+        let (table, files) = self.table();
+        self.ask(Request::SetMemTable(table), files);
     }
 
     /// A fresh driver half, and the ring announced, but not started.
@@ -210,7 +168,7 @@ impl Guest {
             device_area: Address::Guest(device),
             position: Position::start(features.layout),
         };
-        let driver = config.activate_driver(&self.space, None).unwrap();
+        let driver = config.activate_driver(&self.memory.space, None).unwrap();
         self.queues.insert(index, Queue { driver, kick: event_fd(), call: event_fd(), next: 0 });
         let state = |num| VringState { index: index.into(), num };
         let call = self.queues[&index].call.try_clone().unwrap();
@@ -218,7 +176,7 @@ impl Guest {
         self.ask(Request::SetVringNum(state(self.size.into())), vec![]);
         let base = Position::start(features.layout).to_vring_base();
         self.ask(Request::SetVringBase(state(base)), vec![]);
-        self.ask(Request::SetVringAddr(Self::addresses(index)), vec![]);
+        self.ask(Request::SetVringAddr(ring_addresses(index)), vec![]);
     }
 
     /// The kick that starts a ring: its request and descriptor.
@@ -253,33 +211,6 @@ impl Guest {
         let driver = &mut self.queues.get_mut(&index).unwrap().driver;
         driver.reclaim(&mut Vec::new(), usize::MAX).unwrap();
         driver.free_descriptors()
-    }
-
-    /// Guest memory.
-    fn slice(&self, at: u64, len: usize) -> SharedSlice<'_> {
-        let region = self.space.regions().iter().rev().find(|region| region.guest_base() <= at).unwrap();
-        let slice = SharedSlice::of_mapping(region.mapping());
-        slice.slice((at - region.guest_base()) as usize, len)
-    }
-
-    pub fn write(&self, mut at: u64, bytes: &[u8]) {
-        let mut left = bytes;
-        while !left.is_empty() {
-            let count = self.slice(at, left.len()).write(left);
-            assert!(count > 0, "outside the guest's memory");
-            (at, left) = (at + count as u64, &left[count..]);
-        }
-    }
-
-    pub fn read(&self, mut at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        let mut done = 0;
-        while done < len {
-            let count = self.slice(at, len - done).read(&mut bytes[done..]);
-            assert!(count > 0, "outside the guest's memory");
-            (at, done) = (at + count as u64, done + count);
-        }
-        bytes
     }
 
     fn buffer_at(index: u8, cookie: u32) -> u64 {

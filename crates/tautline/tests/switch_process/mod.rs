@@ -24,7 +24,7 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = found() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "did not come: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -93,7 +93,7 @@ impl SwitchProcess {
     /// Its counters, asked for with SIGUSR1.
     #[track_caller]
     pub fn snapshot(&self) -> Value {
-        let line = self.ask().unwrap_or_else(|| panic!("no counters; it said {:#?}", self.said()));
+        let line = self.ask().unwrap_or_else(|| panic!("no counters; it said {:#?}", self.logged()));
         serde_json::from_str(&line).unwrap()
     }
 
@@ -103,8 +103,8 @@ impl SwitchProcess {
         self.stdout.next_line(&mut position, SOON).ok()
     }
 
-    /// What it said to people.
-    pub fn said(&self) -> Vec<String> {
+    /// What it has logged.
+    pub fn logged(&self) -> Vec<String> {
         self.stderr.as_ref().map_or_else(Vec::new, |stderr| lines(&stderr.text()))
     }
 
@@ -119,25 +119,26 @@ impl SwitchProcess {
         let since = Instant::now();
         self.child.signal(Signal::TERM).unwrap();
         let status = self.child.wait_within(SOON).unwrap().expect("the switch's end");
-        assert!(status.success(), "{status}; it said {:#?}", self.said());
+        assert!(status.success(), "{status}; it said {:#?}", self.logged());
         since.elapsed()
     }
 
-    /// Lets it end in order: its last counters, and all it said to people.
+    /// Lets it end in order: its last counters, and all it has logged.
     pub fn end(mut self) -> (Value, Vec<String>) {
         self.child.signal(Signal::TERM).unwrap();
         let status = self.child.wait_within(SOON).unwrap().expect("the switch's end");
-        assert!(status.success(), "{status}; it said {:#?}", self.said());
+        assert!(status.success(), "{status}; it said {:#?}", self.logged());
         let counters = lines(&self.stdout.until_closed(SOON).unwrap()).pop().expect("counters at the end");
-        let said = self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.until_closed(SOON).unwrap());
-        (serde_json::from_str(&counters).unwrap(), lines(&said))
+        let logged =
+            self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.until_closed(SOON).unwrap());
+        (serde_json::from_str(&counters).unwrap(), lines(&logged))
     }
 }
 
 impl Drop for SwitchProcess {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let said = self.said();
+            let said = self.logged();
             let last = &said[said.len().saturating_sub(20)..];
             println!("the switch said at last {last:#?} and counted {:?}", self.ask());
         }

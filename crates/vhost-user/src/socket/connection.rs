@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,6 +29,16 @@ const MAX_BACKLOG: usize = 64;
 /// about six: more are in nobody's interest, for descriptors in them count against a limit of this user's.
 const UNREAD_BYTES: usize = 2048;
 
+/// Most descriptors that the kernel passes with one message (`SCM_MAX_FD`, unix(7)). There is room for all: those
+/// without are closed by the kernel, before any filter sees them.
+const MAX_FDS_OF_KERNEL: usize = 253;
+
+/// Looks at each descriptor before anything else is done with it: closing some takes as long as a peer likes.
+pub trait DescriptorFilter: std::fmt::Debug + Send + Sync {
+    /// The descriptor, or what it is if it is not wanted. Then the filter closes it.
+    fn admit(&self, fd: OwnedFd) -> Result<OwnedFd, String>;
+}
+
 /// A connected socket and the pieces of messages that are under way on it.
 #[derive(Debug)]
 pub struct Connection {
@@ -37,6 +48,7 @@ pub struct Connection {
     fds: Vec<OwnedFd>,
     header: Option<Header>,
     outbox: VecDeque<Outgoing>,
+    filter: Option<Arc<dyn DescriptorFilter>>,
 }
 
 #[derive(Debug)]
@@ -64,7 +76,14 @@ impl AsFd for Connection {
 
 impl From<UnixStream> for Connection {
     fn from(stream: UnixStream) -> Self {
-        Self { stream, bytes: Vec::new(), fds: Vec::new(), header: None, outbox: VecDeque::new() }
+        Self {
+            stream,
+            bytes: Vec::new(),
+            fds: Vec::new(),
+            header: None,
+            outbox: VecDeque::new(),
+            filter: None,
+        }
     }
 }
 
@@ -82,6 +101,11 @@ impl Connection {
             what: format!("connect to the vhost-user socket {} (is its server running?)", path.display()),
             source,
         })
+    }
+
+    /// Shows all descriptors that come from now on to a filter.
+    pub fn set_filter(&mut self, filter: Arc<dyn DescriptorFilter>) {
+        self.filter = Some(filter);
     }
 
     /// Whether the peer has gone, whatever it has left to be read.
@@ -140,7 +164,7 @@ impl Connection {
     fn read(&mut self, missing: usize) -> Result<bool, SocketError> {
         let have = self.bytes.len();
         self.bytes.resize(have + missing, 0);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS_OF_KERNEL))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let result =
@@ -153,10 +177,22 @@ impl Connection {
             Err(Errno::CONNRESET) => return Err(self.ended()),
             Err(errno) => return Err(system("receive a vhost-user message")(errno)),
         };
+        let mut refused = None;
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.fds.extend(fds);
+            let RecvAncillaryMessage::ScmRights(fds) = message else { continue };
+            for fd in fds {
+                let admitted = match &self.filter {
+                    Some(filter) => filter.admit(fd),
+                    None => Ok(fd),
+                };
+                match admitted {
+                    Ok(fd) => self.fds.push(fd),
+                    Err(kind) => refused = Some(kind),
+                }
             }
+        }
+        if let Some(kind) = refused {
+            return Err(SocketError::FdRefused(kind));
         }
         if received.flags.contains(ReturnFlags::CTRUNC) {
             return Err(SocketError::FdsLost);

@@ -6,7 +6,7 @@
 mod connection;
 mod listener;
 
-pub use connection::Connection;
+pub use connection::{Connection, DescriptorFilter};
 pub use listener::Listener;
 
 use std::io;
@@ -30,6 +30,12 @@ pub enum SocketError {
     /// More descriptors than any message may carry; those that came are closed.
     #[error("the vhost-user peer passed more than 8 file descriptors with one message")]
     TooManyFds,
+    /// A descriptor that is not taken.
+    #[error(
+        "the vhost-user peer passed a file descriptor that may take long to close ({0}); pass eventfds, and files in \
+         memory or on a local file system"
+    )]
+    FdRefused(String),
     /// The kernel had to drop descriptors: too many came, or this process may not open more.
     #[error(
         "file descriptors of a vhost-user message were lost; raise the open-files limit (ulimit -n) if it is low"

@@ -1,6 +1,10 @@
-//! A vhost-user socket's path, checked before anything is tried with it.
+//! A vhost-user socket: its path, checked before anything is tried with it, and how to connect to it.
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use vhost_user::socket::Connection;
 
 use crate::PortError;
 
@@ -15,6 +19,14 @@ pub(crate) fn check(kind: &str, path: &Path) -> Result<(), PortError> {
     }
     let why = format!("a socket's path has at most {MOST_BYTES} bytes, this one {bytes}");
     Err(PortError::new(format!("use {kind}:{}", path.display()), why, "choose a shorter path"))
+}
+
+/// Connects if somebody listens; never waits, not even for a server whose queue of peers is full.
+pub(crate) fn connect_now(path: &Path) -> io::Result<Connection> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ pub const BURST: usize = 32;
 /// Everything that a port has attached, watched and said.
 #[derive(Default)]
 pub struct TestContext {
-    /// Attached in, by pair.
+    /// Attached, by pair.
     pub sources: BTreeMap<u16, Box<dyn Source>>,
-    /// Attached in, by pair.
+    /// Attached, by pair.
     pub sinks: BTreeMap<u16, Box<dyn Sink>>,
     /// What was said, in order.
     pub logged: Vec<String>,
@@ -76,11 +76,11 @@ impl TestContext {
     }
 
     /// Moves one burst from pair `from` of this context to pair `to` of another as a worker does; returns
-    /// how many frames were lent. A queue that stops is detached, and its port hears of it.
+    /// how many frames were received. A queue that stops is detached, and its port hears of it.
     pub fn forward(&mut self, port: &mut dyn Port, from: u16, to: (&mut Self, &mut dyn Port, u16)) -> usize {
         let (to_board, to_port, to) = to;
         let Some(source) = self.sources.get_mut(&from) else { return 0 };
-        let (lent, accepted) = match source.rx_burst(BURST) {
+        let (received, accepted) = match source.rx_burst(BURST) {
             Ok(batch) => {
                 let which: Vec<u16> = (0..batch.len() as u16).collect();
                 let sink = to_board.sinks.get_mut(&to);
@@ -95,7 +95,7 @@ impl TestContext {
             to_board.sinks.remove(&to);
             to_port.stopped(to, Side::ToGuest, error, to_board);
         }
-        match lent {
+        match received {
             Ok(count) => count,
             Err(error) => {
                 self.stop_source(port, from, error);

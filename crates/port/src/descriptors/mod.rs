@@ -1,0 +1,64 @@
+//! Descriptors that a peer passes: which are taken, and where they are closed.
+//!
+//! `close` may wait for somebody: a TCP socket lingers for unsent data, a file in user space asks its server. The
+//! control thread serves all ports, so it closes nothing of that kind. See
+//! `docs/decisions/descriptors-that-close-slowly.md`.
+mod closer;
+mod kind;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use memory::Backing;
+use vhost_user::socket::DescriptorFilter;
+
+use crate::PortError;
+use closer::{CLOSE_LIMIT, Closer, MAX_THREADS};
+
+/// Looks at all descriptors that come to one port, whatever connection they come over.
+#[derive(Debug)]
+pub(crate) struct DescriptorGuard {
+    closer: Closer,
+    /// Files that the port takes as memory are taken though closing them may wait: touching them may, too.
+    files: Backing,
+}
+
+impl DescriptorGuard {
+    pub fn new(files: Backing) -> Arc<Self> {
+        Arc::new(DescriptorGuard { closer: Closer::default(), files })
+    }
+
+    /// For whoever is about to close a connection: descriptors that were sent over it and not read are closed with
+    /// it, so the last reference is not to be the caller's.
+    pub fn close_later(&self, connection: impl AsFd) {
+        // Out of descriptors the connection is closed here and now, as it would be without this.
+        if let Ok(last) = connection.as_fd().try_clone_to_owned() {
+            self.closer.close(last);
+        }
+    }
+
+    /// An error, which ends the port, once all threads that close hang, and more waits for them.
+    pub fn check(&self, port: &str) -> Result<(), PortError> {
+        if !self.closer.hangs() {
+            return Ok(());
+        }
+        let why = format!(
+            "{MAX_THREADS} of them do not close, another has waited for longer than {} s",
+            CLOSE_LIMIT.as_secs()
+        );
+        let what = format!("close descriptors that were passed to {port}");
+        Err(PortError::new(what, why, "find out who passes them, and start the switch again"))
+    }
+}
+
+impl DescriptorFilter for DescriptorGuard {
+    fn admit(&self, fd: OwnedFd) -> Result<OwnedFd, String> {
+        match kind::slow_to_close(fd.as_fd(), self.files) {
+            None => Ok(fd),
+            Some(kind) => {
+                self.closer.close(fd);
+                Err(kind)
+            }
+        }
+    }
+}

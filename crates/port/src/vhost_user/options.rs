@@ -1,0 +1,67 @@
+//! What a back-end port is told.
+use std::path::PathBuf;
+
+use memory::Backing;
+use virtio::net::MacAddress;
+
+use super::link::Role;
+use super::memory::DEFAULT_LIMIT_BYTES;
+
+/// Most queue pairs: the protocol names 256 queues, and one is for control.
+pub const MAX_QUEUE_PAIRS: u16 = 127;
+
+/// What a `vhost-user:` port is told. [`VhostUserOptions::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct VhostUserOptions {
+    /// Path of the socket.
+    pub path: PathBuf,
+    /// Who listens.
+    pub role: Role,
+    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`].
+    pub queue_pairs: u16,
+    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None`: whatever fits.
+    pub mtu: Option<u16>,
+    /// The guest's address, if this end chooses it.
+    pub mac: Option<MacAddress>,
+    /// Offers packed rings.
+    pub packed: bool,
+    /// Offers buffers used in order.
+    pub in_order: bool,
+    /// Offers frames spread over several receive buffers.
+    pub mergeable: bool,
+    /// Offers notifications suppressed by position.
+    pub event_idx: bool,
+    /// Offers tables of descriptors.
+    pub indirect: bool,
+    /// Offers checksum and segmentation offloads, both directions.
+    pub offloads: bool,
+    /// Offers a control queue.
+    pub control_queue: bool,
+    /// Bytes of memory that a front-end may share: regions, log and in-flight buffer. While one table of regions
+    /// replaces another, both are mapped.
+    pub memory_bytes: u64,
+    /// Files that it may share.
+    pub memory_backing: Backing,
+}
+
+impl VhostUserOptions {
+    /// One queue pair, listening, with everything offered.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        VhostUserOptions {
+            path: path.into(),
+            role: Role::Server,
+            queue_pairs: 1,
+            mtu: None,
+            mac: None,
+            packed: true,
+            in_order: true,
+            mergeable: true,
+            event_idx: true,
+            indirect: true,
+            offloads: true,
+            control_queue: true,
+            memory_bytes: DEFAULT_LIMIT_BYTES,
+            memory_backing: Backing::Ram,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What all connections of a port share, and what it allows its front-ends over time.
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::options::VhostUserOptions;
+use crate::descriptors::DescriptorGuard;
+use crate::rate::{LogRateLimiter, TokenBucket};
+use crate::{PortContext, QueueCounters, Side};
+
+/// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is
+/// a frame to every port; QEMU makes five for each card when a guest has moved.
+const ANNOUNCEMENTS: u32 = 32;
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a port allows its front-ends over time.
+#[derive(Debug)]
+struct Limits {
+    /// Lines about connections that come and go.
+    connections: LogRateLimiter,
+    /// Lines about what is wrong with a front-end.
+    warnings: LogRateLimiter,
+    announcements: TokenBucket,
+}
+
+/// What outlives connections.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Kind and path, for people.
+    pub name: String,
+    pub options: VhostUserOptions,
+    /// From the guest and to the guest, by pair.
+    counters: Vec<[Arc<QueueCounters>; 2]>,
+    limits: Mutex<Limits>,
+    pub guard: Arc<DescriptorGuard>,
+}
+
+impl Shared {
+    pub fn new(name: String, options: VhostUserOptions) -> Self {
+        let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
+        let limits = Mutex::new(Limits {
+            connections: LogRateLimiter::new(),
+            warnings: LogRateLimiter::new(),
+            announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
+        });
+        let guard = DescriptorGuard::new(options.memory_backing);
+        Shared { name, options, counters, limits, guard }
+    }
+
+    pub fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {
+        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
+        Some(match side {
+            Side::FromGuest => from_guest,
+            Side::ToGuest => to_guest,
+        })
+    }
+
+    fn limits<T>(&self, ask: impl FnOnce(&mut Limits) -> T) -> T {
+        ask(&mut self.limits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Logs that a connection came or went, unless many did lately.
+    pub fn log(&self, context: &mut dyn PortContext, message: impl Display) {
+        if let Some(line) = self.limits(|limits| limits.connections.admit(Instant::now(), message)) {
+            context.log(&format_args!("{}: {line}", self.name));
+        }
+    }
+
+    /// Logs what is wrong with a front-end, unless a lot was lately.
+    pub fn warn(&self, context: &mut dyn PortContext, message: impl Display) {
+        if let Some(line) = self.limits(|limits| limits.warnings.admit(Instant::now(), message)) {
+            context.log(&format_args!("{}: {line}", self.name));
+        }
+    }
+
+    /// Whether the front-end may announce a station now.
+    pub fn may_announce(&self) -> bool {
+        self.limits(|limits| limits.announcements.take(Instant::now()))
+    }
+}

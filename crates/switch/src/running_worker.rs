@@ -1,0 +1,395 @@
+//! What a running worker does: it moves frames from its sources to sinks, and sleeps when there are none.
+//!
+//! # The loop
+//!
+//! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
+//! mailbox is empty, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row
+//! the worker is *idle*; it spins on, reading the clock every [`QUIET_PASSES`] passes, until its spin budget
+//! is used up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless
+//! it was woken by a message: what the sources have to do to go on polling can wait, the frame has waited long
+//! enough.
+//!
+//! # No lost wake-up
+//!
+//! [`Source::sleep`] arms the notification and then checks again, so a frame is either seen by that check or makes
+//! the descriptor readable. For messages see [`Mailbox`].
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use port::{FrameBatch, Interest, QueueCounters, QueueError, Side, Sink, Source};
+
+use crate::forward::{Forwarder, Rules};
+use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
+use crate::poller::Poller;
+use crate::shared_queue::SharedQueue;
+use crate::spin::SpinBudget;
+use crate::tx_queues::TxQueues;
+use crate::worker_counters::{WorkerCounters, WorkerState};
+use crate::worker_options::Common;
+use crate::{PortId, QueueId};
+
+/// Empty passes until a worker is idle, and between two readings of the clock while it is.
+const QUIET_PASSES: u32 = 32;
+
+/// Keys of what a sleeping worker waits for.
+const MAILBOX: u64 = 0;
+const SOURCE: u64 = 1;
+
+/// What was tried, and what the system said.
+pub(crate) type Failure = (&'static str, io::Error);
+
+struct RxQueue {
+    id: QueueId,
+    generation: Generation,
+    queue: Arc<SharedQueue<dyn Source>>,
+    /// It wakes nobody.
+    silent: bool,
+    counters: Arc<QueueCounters>,
+    rules: Arc<Rules>,
+}
+
+/// What a visit to one source came to.
+enum Visit {
+    /// Whether there was anything.
+    Done { moved: bool },
+    /// The source has stopped.
+    Stopped { moved: bool, why: QueueError },
+    /// It is not there any more; whoever took it knows.
+    Gone,
+    /// Another thread has this worker's place.
+    Abandoned,
+}
+
+/// A worker that runs.
+pub(crate) struct RunningWorker {
+    common: Arc<Common>,
+    mailbox: Arc<Mailbox>,
+    reports: Reports,
+    counters: Arc<WorkerCounters>,
+    rx_queues: Vec<RxQueue>,
+    tx_queues: TxQueues,
+    /// Of the sinks in `tx_queues`.
+    generations: Vec<(QueueId, Generation)>,
+    poller: Poller,
+    spin: SpinBudget,
+    /// What the switch's own frames are counted on.
+    own: QueueCounters,
+}
+
+/// Outcome of a sleep attempt.
+enum Slept {
+    /// Something was there already.
+    NotAtAll,
+    /// It is awake again; whether the first pass found anything.
+    Woken { moved: bool },
+}
+
+impl RunningWorker {
+    pub fn new(
+        common: Arc<Common>,
+        mailbox: Arc<Mailbox>,
+        reports: Reports,
+        counters: Arc<WorkerCounters>,
+        has_cpu: bool,
+    ) -> Result<Self, Failure> {
+        let mut poller = Poller::new().map_err(|error| ("epoll_create", error))?;
+        let added = poller.add(mailbox.waker(), MAILBOX, Interest::Readable);
+        added.map_err(|error| ("adding the mailbox to epoll", error))?;
+        // The first call makes room for events.
+        let _ = poller.wait(Some(Duration::ZERO)).map(drop);
+        Ok(RunningWorker {
+            tx_queues: TxQueues::new(common.rules.len(), common.options.burst, Arc::clone(&counters)),
+            spin: SpinBudget::new(common.options.spin, has_cpu),
+            common,
+            mailbox,
+            reports,
+            counters,
+            rx_queues: Vec::new(),
+            generations: Vec::new(),
+            poller,
+            own: QueueCounters::default(),
+        })
+    }
+
+    pub fn run(mut self) -> Result<(), Failure> {
+        let mut empty_passes = 0u32;
+        // When the worker became idle.
+        let mut idle: Option<Instant> = None;
+        self.counters.enter(WorkerState::Busy);
+        loop {
+            if self.mailbox.any() && !self.read_mail()? {
+                return Ok(());
+            }
+            let pass = self.counters.begin_pass();
+            let moved = self.pass();
+            self.counters.end_pass(pass, moved);
+            if moved {
+                empty_passes = 0;
+                if idle.take().is_some() {
+                    self.counters.enter(WorkerState::Busy);
+                }
+                continue;
+            }
+            std::hint::spin_loop();
+            empty_passes += 1;
+            if empty_passes < QUIET_PASSES {
+                continue;
+            }
+            empty_passes = 0;
+            match idle {
+                None => idle = Some(self.counters.enter(WorkerState::Spinning)),
+                Some(since) if since.elapsed() < self.spin.now() => {}
+                Some(_) => match self.sleep()? {
+                    // A wake-up for nothing: the worker is as idle as before.
+                    Slept::Woken { moved: false } => empty_passes = QUIET_PASSES - 1,
+                    Slept::Woken { moved: true } => {
+                        self.counters.enter(WorkerState::Busy);
+                        idle = None;
+                    }
+                    Slept::NotAtAll => idle = Some(Instant::now()),
+                },
+            }
+        }
+    }
+
+    /// Asks every source once. Whether there was anything.
+    #[inline]
+    fn pass(&mut self) -> bool {
+        let mut moved = false;
+        let mut i = 0;
+        while i < self.rx_queues.len() {
+            let visit = self.visit(i);
+            self.report_stopped_sinks();
+            match visit {
+                Visit::Done { moved: more } => {
+                    moved |= more;
+                    i += 1;
+                }
+                Visit::Stopped { moved: more, why } => {
+                    moved |= more;
+                    self.stop_source(i, why);
+                }
+                Visit::Gone => drop(self.rx_queues.remove(i)),
+                // Its mailbox says so too.
+                Visit::Abandoned => break,
+            }
+        }
+        moved
+    }
+
+    /// Moves one burst from one source, if it has any.
+    #[inline(always)]
+    fn visit(&mut self, at: usize) -> Visit {
+        let rx_queue = &mut self.rx_queues[at];
+        let heartbeat = &self.counters.heartbeat;
+        // Somebody else has it only for as long as he finds out that he lost it, or was found to have panicked.
+        let Some(mut claimed) = rx_queue.queue.try_claim() else { return Visit::Done { moved: false } };
+        if heartbeat.is_abandoned() {
+            return Visit::Abandoned;
+        }
+        let Some(source) = claimed.as_deref_mut() else { return Visit::Gone };
+        heartbeat.enter_source(rx_queue.id);
+        let mut stopped = None;
+        match source.rx_burst(self.common.options.burst) {
+            Ok(batch) if batch.is_empty() => {}
+            Ok(batch) => {
+                let outcome = Forwarder {
+                    table: &self.common.table,
+                    key: &self.common.key,
+                    rules: &rx_queue.rules,
+                    tx_queues: &mut self.tx_queues,
+                    counters: &rx_queue.counters,
+                }
+                .forward(batch);
+                self.counters.burst(batch.len() as u64, &outcome);
+            }
+            Err(why) => stopped = Some(why),
+        }
+        if rx_queue.queue.is_retired() {
+            // Its port may have set up the same ring anew: what is borrowed stays so.
+            *claimed = None;
+            return Visit::Abandoned;
+        }
+        let moved = source.needs_release();
+        if moved {
+            source.release();
+        }
+        match stopped {
+            None => Visit::Done { moved },
+            Some(why) => Visit::Stopped { moved, why },
+        }
+    }
+
+    #[inline(always)]
+    fn report_stopped_sinks(&mut self) {
+        for (id, why) in self.tx_queues.stopped() {
+            if let Some(at) = self.generations.iter().position(|(of, _)| *of == id) {
+                let (id, generation) = self.generations.swap_remove(at);
+                self.reports.send(Report::Stopped { id, side: Side::ToGuest, generation, why });
+            }
+        }
+    }
+
+    #[cold]
+    fn stop_source(&mut self, at: usize, why: QueueError) {
+        let RxQueue { id, generation, queue, .. } = self.rx_queues.remove(at);
+        if let Some(mut claimed) = queue.claim()
+            && let Some(source) = claimed.take()
+        {
+            self.unwatch(&*source);
+        }
+        self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
+    }
+
+    fn unwatch(&self, source: &dyn Source) {
+        if let Some(fd) = source.wake_fd() {
+            // What is not there needs no removing.
+            let _ = self.poller.remove(fd);
+        }
+    }
+
+    /// Whether to go on.
+    #[cold]
+    fn read_mail(&mut self) -> Result<bool, Failure> {
+        self.counters.heartbeat.leave_source();
+        for message in self.mailbox.take() {
+            if self.counters.heartbeat.is_abandoned() {
+                return Ok(false);
+            }
+            match message {
+                Message::AddSource { id, generation, queue } => self.add_source(id, generation, queue),
+                Message::TakeSource { id, reply } => {
+                    if let Some(at) = self.rx_queues.iter().position(|rx_queue| rx_queue.id == id)
+                        && let queue = self.rx_queues.remove(at).queue
+                        && let Some(claimed) = queue.claim()
+                        && let Some(source) = claimed.as_deref()
+                    {
+                        self.unwatch(source);
+                    }
+                    // Nobody waits any more only if the control thread gave this worker up.
+                    let _ = reply.send(());
+                }
+                Message::AddSink { id, generation, queue, reply } => {
+                    self.add_sink(id, generation, queue);
+                    let _ = reply.send(());
+                }
+                Message::TakeSink { id, reply } => {
+                    self.generations.retain(|(of, _)| *of != id);
+                    self.tx_queues.remove(id);
+                    let _ = reply.send(());
+                }
+                Message::Flood { from, frame } => self.flood(from, &frame),
+                Message::Stop => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_sink(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Sink>>) {
+        self.generations.retain(|(of, _)| *of != id);
+        self.generations.push((id, generation));
+        self.tx_queues.add(id, queue);
+    }
+
+    fn add_source(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Source>>) {
+        let rules = Arc::clone(&self.common.rules[usize::from(id.port.0)]);
+        let Some(mut claimed) = queue.claim() else {
+            let why = QueueError::Lost("another thread does not give it back".to_owned());
+            return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
+        };
+        // It has stopped in the hands of the worker that had it before, and was reported.
+        let Some(source) = claimed.as_deref_mut() else { return };
+        self.counters.heartbeat.enter_source(id);
+        // That worker may have been about to sleep, or have ended while it gave a burst to a sink.
+        if source.needs_release() {
+            source.release();
+        }
+        source.wake();
+        self.counters.heartbeat.leave_source();
+        let counters = Arc::clone(source.counters());
+        let silent = source.wake_fd().is_none();
+        if let Some(fd) = source.wake_fd()
+            && let Err(source) = self.poller.add(fd, SOURCE, Interest::Readable)
+        {
+            let why = QueueError::System { action: "adding the queue's descriptor to epoll", source };
+            *claimed = None;
+            return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
+        }
+        drop(claimed);
+        self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, rules });
+    }
+
+    fn flood(&mut self, from: PortId, frame: &FrameBatch) {
+        let Some(rules) = self.common.rules.get(usize::from(from.0)) else { return };
+        let outcome = Forwarder {
+            table: &self.common.table,
+            key: &self.common.key,
+            rules,
+            tx_queues: &mut self.tx_queues,
+            counters: &self.own,
+        }
+        .forward(frame);
+        self.counters.burst(frame.len() as u64, &outcome);
+        self.report_stopped_sinks();
+    }
+
+    /// Sleeps until something comes, unless it is there already.
+    #[cold]
+    fn sleep(&mut self) -> Result<Slept, Failure> {
+        let mut armed = 0;
+        let mut there = false;
+        for rx_queue in &self.rx_queues {
+            armed += 1;
+            there = self.with(rx_queue, |source| source.sleep()).unwrap_or(false);
+            if there {
+                break;
+            }
+        }
+        if there || self.mailbox.any() {
+            self.wake(armed);
+            return Ok(Slept::NotAtAll);
+        }
+        self.counters.heartbeat.leave_source();
+        let silent = self.rx_queues.iter().any(|rx_queue| rx_queue.silent);
+        let timeout = silent.then_some(self.common.options.poll_interval);
+        let since = self.counters.enter(WorkerState::Asleep);
+        let (mut ready, mut by_mailbox) = (false, false);
+        for key in self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))? {
+            ready = true;
+            by_mailbox |= key == MAILBOX;
+        }
+        self.spin.slept(self.counters.woken(ready) - since);
+        if by_mailbox {
+            self.mailbox.clear_stale();
+        }
+        // Messages first: a frame may have come after the sink it is for.
+        let pass = self.counters.begin_pass();
+        let moved = !self.mailbox.any() && self.pass();
+        self.counters.end_pass(pass, moved);
+        // Of these, the pass may have dropped some; they need no more notifications.
+        self.wake(self.rx_queues.len());
+        Ok(Slept::Woken { moved })
+    }
+
+    /// Polling goes on at the first so many sources.
+    fn wake(&self, count: usize) {
+        self.rx_queues[..count].iter().for_each(|rx_queue| _ = self.with(rx_queue, |source| source.wake()));
+    }
+
+    /// Calls a source outside of a pass; `None` if it is another's, or gone.
+    fn with<T>(&self, rx_queue: &RxQueue, what: impl FnOnce(&mut dyn Source) -> T) -> Option<T> {
+        let heartbeat = &self.counters.heartbeat;
+        let mut claimed = rx_queue.queue.try_claim()?;
+        if heartbeat.is_abandoned() {
+            return None;
+        }
+        let source = claimed.as_deref_mut()?;
+        heartbeat.enter_source(rx_queue.id);
+        let result = what(source);
+        if rx_queue.queue.is_retired() {
+            *claimed = None;
+        }
+        Some(result)
+    }
+}

@@ -1,0 +1,83 @@
+//! One worker, as the control thread sees it.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use port::{Side, Sink, Source};
+
+use crate::QueueId;
+use crate::heartbeat::WorkerPosition;
+use crate::mailbox::{Generation, Incarnation, Mailbox, Message};
+use crate::shared_queue::SharedQueue;
+use crate::watchdog::Watchdog;
+use crate::worker_counters::{WorkerCounters, WorkerCounts};
+
+pub(crate) struct WorkerHandle {
+    pub cpu: Option<usize>,
+    pub incarnation: Incarnation,
+    pub mailbox: Arc<Mailbox>,
+    pub counters: Arc<WorkerCounters>,
+    /// Of the threads before this one.
+    pub before: WorkerCounts,
+    pub watchdog: Watchdog,
+    pub thread: Option<JoinHandle<()>>,
+    /// It cannot be replaced: nothing is asked of it any more.
+    pub failed: bool,
+    /// What it was told to use, those that others use too included.
+    pub sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
+    pub sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
+}
+
+impl WorkerHandle {
+    /// Parts with the queues that its thread is in and that cannot be had back; says which they are, and where
+    /// the thread is.
+    pub fn abandon(&mut self, is_stuck: bool) -> (WorkerPosition, Vec<(QueueId, Side, Generation)>) {
+        let position = self.counters.heartbeat.position();
+        let mut lost = Vec::new();
+        if let Some(id) = position.source
+            && let Some((generation, queue)) = self.sources.get(&id).cloned()
+        {
+            if is_stuck {
+                if queue.retire() {
+                    self.sources.remove(&id);
+                    lost.push((id, Side::FromGuest, generation));
+                }
+            } else if position.sink.is_some()
+                && let Some(source) = queue.salvage()
+            {
+                // The panic was the sink's: the source only waited.
+                self.sources.insert(id, (generation, SharedQueue::new(source)));
+            } else {
+                self.sources.remove(&id);
+                lost.push((id, Side::FromGuest, generation));
+            }
+        }
+        if let Some(id) = position.sink
+            && let Some((generation, queue)) = self.sinks.get(&id).cloned()
+            && (!is_stuck || queue.retire())
+        {
+            self.sinks.remove(&id);
+            lost.push((id, Side::ToGuest, generation));
+        }
+        (position, lost)
+    }
+
+    /// Goes on with what another worker had.
+    pub fn take_over(
+        &mut self,
+        sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
+        sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
+    ) {
+        // Sinks first: frames find their receivers.
+        for (id, (generation, queue)) in sinks {
+            let (reply, _) = channel();
+            self.mailbox.post(Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
+            self.sinks.insert(id, (generation, queue));
+        }
+        for (id, (generation, queue)) in sources {
+            self.mailbox.post(Message::AddSource { id, generation, queue: Arc::clone(&queue) });
+            self.sources.insert(id, (generation, queue));
+        }
+    }
+}
