@@ -129,8 +129,9 @@ impl SwitchProcess {
         let status = self.child.wait_within(SOON).unwrap().expect("the switch's end");
         assert!(status.success(), "{status}; it said {:#?}", self.logged());
         let counters = lines(&self.stdout.until_closed(SOON).unwrap()).pop().expect("counters at the end");
-        let said = self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.until_closed(SOON).unwrap());
-        (serde_json::from_str(&counters).unwrap(), lines(&said))
+        let logged =
+            self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.until_closed(SOON).unwrap());
+        (serde_json::from_str(&counters).unwrap(), lines(&logged))
     }
 }
 
