@@ -10,7 +10,7 @@ CARGO ?= cargo
 .PHONY: compare test fast setup lint release prove
 
 compare: setup release
-	$(TAUTLINE) compare --quick --json compare.json --html compare.html
+	$(TAUTLINE) compare --quick --output compare.json --html compare.html
 
 setup:
 	@scripts/setup.sh compare

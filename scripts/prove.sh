@@ -22,14 +22,14 @@ no_difference = 0.005
 END
 status=0
 "$tautline" compare --quick --blocks 12 --environments host,host --gate "$folder/same.toml" \
-    --json "$folder/same.json" >"$folder/same.txt" || status=$?
+    --output "$folder/same.json" >"$folder/same.txt" || status=$?
 sed -n '/^ in short$/,/^ noise/p' "$folder/same.txt"
 grep '^gate: ' "$folder/same.txt"
 check 'no more differences than chance makes' '[ "$status" = 0 ]'
 
 echo '--- 2. one CPU, and half of it'
 "$tautline" compare --quick --blocks 12 --cpus 0 --only cpu --environments host,container:cpus=0.5 \
-    --json "$folder/half.json" >"$folder/half.txt"
+    --output "$folder/half.json" >"$folder/half.txt"
 sed -n '/^ cpu$/,/^ noise/p' "$folder/half.txt"
 # Code that keeps the whole core busy may lose more than the share it is not given: in a VM, a CPU that idles
 # between periods may come back to a core whose SMT sibling is at work. So the middle counts.
@@ -40,7 +40,7 @@ check "the middle of the ratios between 1.9 and 2.1 ($middle)" \
     'awk -v m="$middle" "BEGIN { exit !(m >= 1.9 && m <= 2.1) }"'
 
 echo '--- 3. beside cyclictest'
-"$tautline" compare --quick --wakeup-ms 2000 --only wakeup.idle --cross-check --environments host \
-    --json "$folder/cyclictest.json" >"$folder/cyclictest.txt"
+"$tautline" compare --quick --wakeup-trial 2s --only wakeup.idle --cyclictest --environments host \
+    --output "$folder/cyclictest.json" >"$folder/cyclictest.txt"
 sed -n '/^ wakeup$/,/^ noise/p' "$folder/cyclictest.txt"
 [ -z "$failed" ]

@@ -10,6 +10,7 @@ mod show;
 mod tables;
 
 use anyhow::Context;
+use linux::interrupt;
 use traffic::path::{Path, Topology};
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
@@ -34,6 +35,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let progress = output::progress();
     progress.doing("plugging in");
     let mut rig = TestRig::new();
+    rig.stop_when(interrupt::is_set);
     let topology = match &job.to {
         None => Topology::Loop,
         Some(_) => Topology::Through,
@@ -44,7 +46,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         rig.plug(name, port)?;
     }
     let timeout = arguments.timeout;
-    rig.wait_until_up(timeout)?;
+    rig.wait_until_up(timeout).map_err(or_interrupted)?;
     let ports = (0..=usize::from(job.to.is_some())).map(|number| rig.describe(number)).collect();
     let mut path = Path::new(rig, topology, job.profile);
 
@@ -60,12 +62,16 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         latency_trial_ns: job.latency_trial().as_nanos() as u64,
         sizes: Vec::new(),
     };
-    for mix in &job.mixes {
-        run.sizes.push(measure::size(&mut path, mix, &job, timeout, &progress)?);
+    let ended = job.mixes.iter().try_for_each(|mix| {
+        run.sizes.push(measure::size(&mut path, mix, &job, timeout, &progress).map_err(or_interrupted)?);
         // What was found so far outlives whatever comes.
-        save(&run, &sink)?;
-    }
+        save(&run, &sink)
+    });
     progress.finish();
+    // Nothing to show: the error is all.
+    if run.sizes.is_empty() && ended.is_err() {
+        return ended.map(|()| Done::Whole);
+    }
     let json = || Ok(serde_json::to_string(&run)?);
     sink.put(|width, _| show::text(&run, width), json)?;
     if let Some(file) = &arguments.html {
@@ -73,7 +79,14 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     }
     let outcomes = gate.map(|gate| gate.evaluate_figures(&gate::figures(&run))).unwrap_or_default();
     output::print_gate(&sink, &outcomes)?;
+    // Shown and kept is what was found until then.
+    ended?;
     Ok(crate::gate::done(&outcomes))
+}
+
+/// The error itself, or that the user wanted to end.
+fn or_interrupted(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    interrupt::check().map_or_else(Into::into, |()| error.into())
 }
 
 fn save(run: &Run, sink: &Sink) -> anyhow::Result<()> {

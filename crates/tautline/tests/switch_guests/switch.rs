@@ -33,7 +33,15 @@ impl Switch {
     }
 
     fn spawn(mut setpriv: Command, arguments: &[String]) -> Self {
-        setpriv.args(["--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_tautline"), "switch", "--json"]);
+        setpriv.args([
+            "--pdeathsig",
+            "KILL",
+            "--",
+            env!("CARGO_BIN_EXE_tautline"),
+            "switch",
+            "--format",
+            "json",
+        ]);
         setpriv.args(arguments);
         let mut child = setpriv
             .stdin(Stdio::null())

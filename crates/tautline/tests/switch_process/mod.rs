@@ -71,7 +71,7 @@ impl Lines {
     }
 }
 
-/// A running `tautline switch --json`. Killed when dropped.
+/// A running `tautline switch --format json`. Killed when dropped.
 pub struct SwitchProcess {
     child: Child,
     stdout: Arc<Lines>,
@@ -100,7 +100,7 @@ impl SwitchProcess {
     }
 
     fn spawn(mut command: Command, arguments: &[String], stderr: impl Into<Stdio>) -> Self {
-        command.args(["switch", "--json"]).args(arguments).stderr(stderr);
+        command.args(["switch", "--format", "json"]).args(arguments).stderr(stderr);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = Lines::of(child.stdout.take().unwrap());
         let stderr = child.stderr.take().map(Lines::of).unwrap_or_default();
