@@ -1,10 +1,9 @@
 //! docs/cli.md holds for every command: one meaning of each option, durations with units, exit codes that are told.
 
-#[expect(dead_code, reason = "the parser is read, and nothing is run by it")]
 #[path = "../src/cli.rs"]
 mod cli;
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
-#[expect(dead_code, reason = "as above")]
 #[path = "../src/duration.rs"]
 mod duration;
 

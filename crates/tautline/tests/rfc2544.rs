@@ -384,6 +384,26 @@ fn a_limit_that_is_missed_is_exit_code_3_and_what_is_wrong_is_said() {
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("gate: FAILED"));
 
+    // What is saved is drawn again, and compared with itself.
+    let saved = folder.path().join("r.json");
+    let saved = saved.to_str().unwrap();
+    let output = run(&[&["--from", &from, "--to", &to, "--output", saved][..], &short].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = |arguments: &[&str]| {
+        let output = Command::new(TAUTLINE).arg("report").args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(report(&[saved]), (Some(0), String::from_utf8(output.stdout).unwrap()));
+    assert_eq!(report(&[saved, "--gate", gate]).0, Some(3));
+    let (code, text) = report(&[saved, "--format", "json"]);
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(saved).unwrap()).unwrap();
+    assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()), (Some(0), kept));
+    let (code, text) = report(&[saved, saved]);
+    assert!(code == Some(0) && text.contains("maximum.64") && text.contains("1.000"), "{text}");
+    let (code, text) = report(&[saved, saved, "--format", "json"]);
+    let two: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, two["figures"][1]["ratio"].as_f64()), (Some(0), Some(1.0)), "{two}");
+
     let nobody = format!("virtio-user:{}", folder.path().join("nobody").display());
     for (arguments, code, said) in [
         (&["--from", "nothing"][..], 2, "no kind"),

@@ -1,5 +1,6 @@
 //! `tautline rfc2544`: packet rates and latencies of any vhost-user switch.
 mod back_to_back;
+mod diff;
 mod frame_loss;
 mod gate;
 mod job;
@@ -11,6 +12,7 @@ mod tables;
 
 use anyhow::Context;
 use linux::interrupt;
+use report::gate::Gate;
 use traffic::path::{Path, Topology};
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
@@ -51,7 +53,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let mut path = Path::new(rig, topology, job.profile);
 
     let mut run = Run {
-        schema: SCHEMA,
+        schema: SCHEMA.to_owned(),
         started: time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?,
         host: ::measure::host_facts::HostFacts::gather(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
@@ -72,15 +74,36 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     if run.sizes.is_empty() && ended.is_err() {
         return ended.map(|()| Done::Whole);
     }
-    let json = || Ok(serde_json::to_string(&run)?);
-    sink.put(|width, _| show::text(&run, width), json)?;
-    if let Some(file) = &arguments.html {
-        std::fs::write(file, show::page(&run)).with_context(|| format!("writing {}", file.display()))?;
-    }
-    let outcomes = gate.map(|gate| gate.evaluate_figures(&gate::figures(&run))).unwrap_or_default();
-    output::print_gate(&sink, &outcomes)?;
+    let done = show_run(&run, &sink, arguments.html.as_deref(), gate.as_ref())?;
     // Shown and kept is what was found until then.
     ended?;
+    Ok(done)
+}
+
+/// Puts out the results of one run, writes the page, evaluates the gate.
+pub fn show_run(
+    run: &Run,
+    sink: &Sink,
+    html: Option<&std::path::Path>,
+    gate: Option<&Gate>,
+) -> anyhow::Result<Done> {
+    sink.put(|width, _| show::text(run, width), || Ok(serde_json::to_string(run)?))?;
+    if let Some(file) = html {
+        std::fs::write(file, show::page(run)).with_context(|| format!("writing {}", file.display()))?;
+    }
+    judge(run, sink, gate)
+}
+
+/// Puts out two runs beside each other; the gate holds for the second.
+pub fn show_diff(before: &Run, after: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
+    let diff = diff::Diff::new(before, after);
+    sink.put(|width, _| diff.text(width), || Ok(serde_json::to_string(&diff)?))?;
+    judge(after, sink, gate)
+}
+
+fn judge(run: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
+    let outcomes = gate.map(|gate| gate.evaluate_figures(&gate::figures(run))).unwrap_or_default();
+    output::print_gate(sink, &outcomes)?;
     Ok(crate::gate::done(&outcomes))
 }
 
