@@ -119,7 +119,9 @@ pub struct Results {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
-    #[error("reading results from {path}: {source}; give a file that `tautline compare --json` wrote")]
+    #[error(
+        "reading results from {path}: {source}; give a file that `tautline compare --output FILE.json` wrote"
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -127,7 +129,9 @@ pub enum LoadError {
         source: io::Error,
     },
     /// It is not JSON of the right form.
-    #[error("{path} is not a results file: {source}; give a file that `tautline compare --json` wrote")]
+    #[error(
+        "{path} is not a results file: {source}; give a file that `tautline compare --output FILE.json` wrote"
+    )]
     Form {
         /// The file.
         path: PathBuf,

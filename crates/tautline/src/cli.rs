@@ -85,6 +85,7 @@ pub enum Command {
 
 /// Arguments of `completions`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct Completions {
     /// bash, elvish, fish, powershell or zsh.
     #[arg(value_enum, hide_possible_values = true)]
@@ -93,6 +94,7 @@ pub struct Completions {
 
 /// Arguments of `man`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct Man {
     /// Where to: one page for each command.
     #[arg(value_name = "DIRECTORY")]
@@ -101,6 +103,7 @@ pub struct Man {
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct Doctor {
     /// A capability that must be proven, by its name in JSON; exit code 3 where it is not. May be repeated.
     #[arg(long, value_name = "CAPABILITY")]
@@ -113,6 +116,7 @@ pub struct Doctor {
 
 /// Arguments of `compare`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct Compare {
     /// About two minutes: fewer metrics, shorter trials. Labelled so in every output.
     #[arg(long)]
@@ -179,7 +183,7 @@ pub struct Compare {
 
 /// Arguments of `switch`.
 #[derive(Args, Debug)]
-#[command(after_long_help = PORTS)]
+#[command(after_help = EXIT_CODES, after_long_help = PORTS)]
 pub struct Switch {
     /// A port: its name, its kind, and where it is, as in guest=vhost-user:/tmp/guest.sock. See below.
     #[arg(long, required = true, value_name = "NAME=KIND:TARGET")]
@@ -254,11 +258,13 @@ Ports:
   pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
                     timing=original|fast, record=FILE, snaplen=BYTES
 
-Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).";
+Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).
+
+Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
 
 /// Arguments of `rfc2544`.
 #[derive(Args, Debug)]
-#[command(after_long_help = RATES)]
+#[command(after_help = EXIT_CODES, after_long_help = RATES)]
 pub struct Rfc2544 {
     /// The port that sends: usually virtio-user:PATH, the driver of the switch's vhost-user socket.
     #[arg(long, value_name = "KIND:TARGET")]
@@ -350,7 +356,7 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Thresholds for rates and latencies; exit code 3 where one is exceeded.
+    /// Limits on figures or ratios; exit code 3 where one fails.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 }
@@ -383,10 +389,13 @@ No DPDK, huge pages or root are needed: the other end is any vhost-user switch.
   tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b &
   tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64,1518 --quick
 
-Ports are those of `tautline switch --help`, captures excepted. A path with a TAP is labelled in every output.";
+Ports are those of `tautline switch --help`, captures excepted. A path with a TAP is labelled in every output.
+
+Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct Report {
     /// Files that `compare` or `rfc2544` wrote with --output FILE.json; the second is compared to the first.
     #[arg(required = true, num_args = 1..=2, value_name = "FILE.json")]

@@ -22,7 +22,9 @@ pub fn man(arguments: &cli::Man) -> anyhow::Result<Done> {
     let directory = &arguments.directory;
     std::fs::create_dir_all(directory)
         .with_context(|| format!("making the folder {}", directory.display()))?;
-    let command = Cli::command().disable_help_subcommand(true);
+    let mut command = Cli::command().disable_help_subcommand(true);
+    // Options of the program itself reach the commands.
+    command.build();
     write(directory, "tautline", command.clone())?;
     for subcommand in command.get_subcommands() {
         let name = format!("tautline-{}", subcommand.get_name());

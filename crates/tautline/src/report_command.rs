@@ -1,20 +1,83 @@
-//! `tautline report`: redraw, or compare two runs.
+//! `tautline report`: redraw, or compare two runs. The file says which command it is of.
 
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
 use measure::Results;
 use measure::compare::analyse;
 use report::diff::Diff;
+use report::gate::Gate;
+use traffic::results::{Run, SCHEMA};
 
 use crate::cli;
-use crate::exit::Done;
+use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{gate, show};
+use crate::{gate, rfc2544, show};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     let gate = gate::load(arguments.gate.as_deref())?;
     let sink = Sink::open(&arguments.results_to)?;
-    output::require_writable(arguments.html.as_deref())?;
-    let runs = arguments.files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>()?;
+    let html = arguments.html.as_deref();
+    output::require_writable(html)?;
+    let kinds = arguments.files.iter().map(|file| is_of_rfc2544(file)).collect::<Result<Vec<_>, _>>()?;
+    match kinds[..] {
+        [true] | [true, true] => of_rfc2544(&arguments.files, &sink, html, gate.as_ref()),
+        [false] | [false, false] => of_compare(&arguments.files, &sink, html, gate.as_ref()),
+        _ => {
+            let what = "one file is of `compare`, the other of `rfc2544`; give two of the same command";
+            Err(Usage(what.to_owned()).into())
+        }
+    }
+}
+
+/// Whether the file names the schema of `rfc2544`. Whatever else it holds, `compare` says what is wrong with it.
+fn is_of_rfc2544(file: &Path) -> anyhow::Result<bool> {
+    let text = std::fs::read(file).with_context(|| {
+        format!("reading results from {}; give a file that --output FILE.json wrote", file.display())
+    })?;
+    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    let schema = value.as_ref().and_then(|value| value.get("schema")?.as_str());
+    let kind = SCHEMA.split('/').next();
+    Ok(schema.is_some_and(|schema| schema.split('/').next() == kind))
+}
+
+fn of_rfc2544(
+    files: &[PathBuf],
+    sink: &Sink,
+    html: Option<&Path>,
+    gate: Option<&Gate>,
+) -> anyhow::Result<Done> {
+    let runs = files.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    match &runs[..] {
+        [before, after] if html.is_none() => rfc2544::show_diff(before, after, sink, gate),
+        [run] => rfc2544::show_run(run, sink, html, gate),
+        _ => {
+            Err(Usage("--html draws one run of `rfc2544`; give one file, or leave --html out".into()).into())
+        }
+    }
+}
+
+fn load(file: &Path) -> anyhow::Result<Run> {
+    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
+    // The schema first: a file of another version fails on that, not on some field.
+    if let Some(found) = value["schema"].as_str().filter(|found| *found != SCHEMA) {
+        anyhow::bail!(
+            "{} has the schema {found}, and this program reads {SCHEMA}; use the version that wrote it",
+            file.display()
+        );
+    }
+    serde_json::from_value(value)
+        .with_context(|| format!("{} is no results file of `rfc2544`", file.display()))
+}
+
+fn of_compare(
+    files: &[PathBuf],
+    sink: &Sink,
+    html: Option<&Path>,
+    gate: Option<&Gate>,
+) -> anyhow::Result<Done> {
+    let runs = files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>()?;
     let outcomes = match &runs[..] {
         [before, after] => {
             let diff = Diff::new(before, after);
@@ -23,14 +86,14 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
                 || Ok(serde_json::to_string(&diff.document())?),
             )?;
             let outcomes = gate.map(|gate| gate.evaluate(after, &analyse(after))).unwrap_or_default();
-            if let Some(page) = &arguments.html {
+            if let Some(page) = html {
                 output::write_page(page, &runs, &outcomes)?;
             }
             outcomes
         }
-        [run] => show::results(run, &sink, arguments.html.as_deref(), gate.as_ref())?,
+        [run] => show::results(run, sink, html, gate)?,
         _ => unreachable!("clap takes one or two files"),
     };
-    output::print_gate(&sink, &outcomes)?;
+    output::print_gate(sink, &outcomes)?;
     Ok(gate::done(&outcomes))
 }

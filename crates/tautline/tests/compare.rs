@@ -21,7 +21,7 @@ fn three_environments_give_a_table_a_page_and_raw_samples() {
     let [json, html] = ["r.json", "r.html"].map(|name| folder.path().join(name));
     let run =
         Run::new(&["compare", "--quick", "--blocks", "2", "--only", "cpu.crc.one,os.syscall,wakeup.idle"])
-            .arg("--json")
+            .arg("--output")
             .arg(&json)
             .arg("--html")
             .arg(&html)
@@ -70,7 +70,7 @@ fn a_cpu_quota_is_named_and_trials_last_until_it_is_seen() {
     let json = folder.path().join("r.json");
     let run = Run::new(&["compare", "--quick", "--only", "cpu.crc.one,cpu.latency.int_add", "--cpus", "0"])
         .args(&["--environments", "host,container:cpus=0.5"])
-        .arg("--json")
+        .arg("--output")
         .arg(&json)
         .finish();
     assert_eq!(run.code, Some(0), "{run}");
@@ -114,9 +114,9 @@ fn a_cpu_quota_is_named_and_trials_last_until_it_is_seen() {
 fn an_agent_that_dies_is_named_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("r.json");
-    let mut run = Run::new(&["compare", "--quick", "--blocks", "1", "--wakeup-ms", "3000"])
+    let mut run = Run::new(&["compare", "--quick", "--blocks", "1", "--wakeup-trial", "3s"])
         .args(&["--only", "wakeup.idle,os.syscall", "--environments", "host,host"])
-        .arg("--json")
+        .arg("--output")
         .arg(&json)
         .spawn();
     // The first agent in the middle of its long trial; those of the first proof are gone by then.
@@ -141,9 +141,9 @@ fn a_guest_that_hangs_is_given_up_and_the_host_still_measured() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("r.json");
     let mut run =
-        Run::new(&["compare", "--quick", "--blocks", "1", "--wakeup-ms", "1500", "--patience", "2"])
+        Run::new(&["compare", "--quick", "--blocks", "1", "--wakeup-trial", "1500ms", "--timeout", "2s"])
             .args(&["--only", "wakeup.idle", "--environments", "host,vm:accel=tcg", "--rounds", "2"])
-            .arg("--json")
+            .arg("--output")
             .arg(&json)
             .spawn();
     // Stopped only once both agents are there and the host's has its long trial: the guest is idle then.
@@ -171,7 +171,7 @@ fn an_interrupt_keeps_what_was_gathered_and_leaves_nothing() {
         let json = folder.path().join("r.json");
         let mut run =
             Run::new(&["compare", "--quick", "--blocks", "500", "--only", "cpu.crc.one,os.syscall"])
-                .arg("--json")
+                .arg("--output")
                 .arg(&json)
                 .spawn();
         match moment {
@@ -180,7 +180,7 @@ fn an_interrupt_keeps_what_was_gathered_and_leaves_nothing() {
         }
         common::signal(run.pid(), signal);
         let run = run.finish();
-        assert_eq!(run.code, Some(1), "{signal:?} at {moment:?}: {run}");
+        assert_eq!(run.code, Some(130), "{signal:?} at {moment:?}: {run}");
         assert!(run.stderr.contains("interrupted"), "{run}");
         let results = Results::load(&json).unwrap();
         assert!(!results.complete);
@@ -231,7 +231,7 @@ fn what_is_missing_is_named_and_the_rest_measured() {
 fn a_full_disk_is_named_the_table_printed_and_nothing_left() {
     // A file system of 64 KiB in a mount namespace of its own: too small for the results.
     let script = "mount -t tmpfs -o size=64k none /mnt && exec \"$0\" compare --quick --blocks 2 --environments \
-                  host,host --only os,cpu --json /mnt/r.json";
+                  host,host --only os,cpu --output /mnt/r.json";
     let run = Run::of(Command::new("unshare").args(["--mount", "sh", "-c", script]).arg(tautline())).finish();
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("No space left") && run.stderr.contains("/mnt/r.json"), "{run}");
@@ -288,7 +288,7 @@ fn wrong_usage_is_code_2_and_a_missed_gate_code_3() {
         (vec!["compare", "--environments", "hots"], "write host, container"),
         (vec!["compare", "--only", "cpu.nothing"], "no metric has this name"),
         (vec!["compare", "--cpus", "0-x"], "no CPU or range"),
-        (vec!["compare", "--json", "/nonexistent/r.json"], "cannot be written"),
+        (vec!["compare", "--output", "/nonexistent/r.json"], "cannot be written"),
         (vec!["compare", "--blocks", "0"], "not in 1..=1000"),
     ] {
         let run = Run::new(&arguments).finish();
@@ -337,9 +337,9 @@ fn a_program_of_the_users_is_a_workload_in_every_environment() {
     );
     fs::write(&file, text).unwrap();
     let run = Run::new(&["compare", "--quick", "--blocks", "1", "--only", "external"])
-        .arg("--external")
+        .arg("--workloads")
         .arg(&file)
-        .arg("--json")
+        .arg("--output")
         .arg(&json)
         .finish();
     assert_eq!(run.code, Some(0), "{run}");
@@ -353,9 +353,11 @@ fn a_program_of_the_users_is_a_workload_in_every_environment() {
 
 #[test]
 fn doctor_names_every_capability() {
-    let run = Run::new(&["doctor", "--json"]).finish();
+    let run = Run::new(&["doctor", "--format", "json"]).finish();
     assert_eq!(run.code, Some(0), "{run}");
-    let found: Vec<host::capability::Capability> = serde_json::from_str(&run.stdout).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let found: Vec<host::capability::Capability> =
+        serde_json::from_value(document["capabilities"].take()).unwrap();
     for id in ["kvm", "qemu", "container"].into_iter().chain(host::capability::NAMES) {
         let one =
             found.iter().find(|capability| capability.id == id).unwrap_or_else(|| panic!("{id}: {run}"));

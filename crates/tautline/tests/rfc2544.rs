@@ -33,8 +33,8 @@ fn rfc2544_by(mut tautline: Command, folder: &Path, arguments: &[&str]) -> (Outp
     let output = tautline
         .arg("rfc2544")
         .args(arguments)
-        .args(["--trial-s", "0.1", "--width", "20", "--max-rate", "20000", "--flows", "64"])
-        .arg("--json")
+        .args(["--trial", "100ms", "--width", "20", "--max-rate", "20000", "--flows", "64"])
+        .arg("--output")
         .arg(&json)
         .arg("--html")
         .arg(&page)
@@ -341,7 +341,7 @@ fn the_commands_of_the_page_work() {
         let folder = tempfile::tempdir().unwrap();
         let script = script
             .replace("/tmp/", &format!("{}/", folder.path().display()))
-            .replace("--quick", "--trial-s 0.1 --width 20 --max-rate 20000");
+            .replace("--quick", "--trial 100ms --width 20 --max-rate 20000");
         // Whatever fails, what was started ends.
         let script = format!("set -e\ntrap 'kill $(jobs -p) 2>/dev/null || :; wait || :' EXIT\n{script}");
         let programs = Path::new(TAUTLINE).parent().unwrap().display();
@@ -377,25 +377,45 @@ fn a_limit_that_is_missed_is_exit_code_3_and_what_is_wrong_is_said() {
         Command::new(env!("CARGO_BIN_EXE_tautline")).arg("rfc2544").args(arguments).output().unwrap()
     };
     let gate = folder.path().join("gate.toml");
-    std::fs::write(&gate, "[[limit]]\nframe_bytes_with_fcs = \"64\"\nmin_maximum_mpps = 1e6\n").unwrap();
+    std::fs::write(&gate, "[[limit]]\nmetric = \"maximum.64\"\nmin = 1e12\n").unwrap();
     let gate = gate.to_str().unwrap();
-    let short = ["--trial-s", "0.05", "--max-rate", "5000", "--search", "maximum", "--sizes", "64"];
+    let short = ["--trial", "50ms", "--max-rate", "5000", "--search", "maximum", "--sizes", "64"];
     let output = run(&[&["--from", &from, "--to", &to, "--gate", gate][..], &short].concat());
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("gate: threshold exceeded: 64 bytes"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("gate: FAILED"));
+
+    // What is saved is drawn again, and compared with itself.
+    let saved = folder.path().join("r.json");
+    let saved = saved.to_str().unwrap();
+    let output = run(&[&["--from", &from, "--to", &to, "--output", saved][..], &short].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = |arguments: &[&str]| {
+        let output = Command::new(TAUTLINE).arg("report").args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(report(&[saved]), (Some(0), String::from_utf8(output.stdout).unwrap()));
+    assert_eq!(report(&[saved, "--gate", gate]).0, Some(3));
+    let (code, text) = report(&[saved, "--format", "json"]);
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(saved).unwrap()).unwrap();
+    assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()), (Some(0), kept));
+    let (code, text) = report(&[saved, saved]);
+    assert!(code == Some(0) && text.contains("maximum.64") && text.contains("1.000"), "{text}");
+    let (code, text) = report(&[saved, saved, "--format", "json"]);
+    let two: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, two["figures"][1]["ratio"].as_f64()), (Some(0), Some(1.0)), "{two}");
 
     let nobody = format!("virtio-user:{}", folder.path().join("nobody").display());
     for (arguments, code, said) in [
         (&["--from", "nothing"][..], 2, "no kind"),
         (&["--from", &from, "--to", &to, "--sizes", "60"], 2, "60 bytes"),
         (&["--from", &from, "--to", &to, "--sizes", "64", "--vlan", "7"], 2, "68 bytes"),
-        (&["--from", &from, "--to", &to, "--sizes", "64", "--trial-s", "0"], 2, "--trial-s"),
+        (&["--from", &from, "--to", &to, "--sizes", "64", "--trial", "0"], 2, "--trial"),
         (&["--from", &from, "--back-to-back", "--search", "maximum"], 2, "--back-to-back"),
         (&["--from", &from, "--back-to-back", "--bidirectional"], 2, "--bidirectional"),
         (&["--from", &from, "--frame-loss", "--loss-step", "11"], 2, "11"),
         (&["--from", "pcap:/dev/null"], 2, "a capture"),
-        (&["--from", &nobody, "--patience", "1"], 1, "start the switch first"),
-        (&["--from", &from, "--to", &to, "--json", "/nowhere/at/all"], 2, "cannot be written"),
+        (&["--from", &nobody, "--timeout", "1s"], 1, "start the switch first"),
+        (&["--from", &from, "--to", &to, "--output", "/nowhere/at/all"], 2, "cannot be written"),
     ] {
         let output = run(arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

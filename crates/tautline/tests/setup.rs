@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 /// What the script itself runs; all other commands are missing on this machine.
 const TOOLS: [&str; 17] = [
-    "sh", "env", "uname", "sed", "grep", "ls", "sort", "head", "tail", "cut", "tr", "mktemp", "chmod", "rm", "mkdir", "cp",
-    "mv",
+    "sh", "env", "uname", "sed", "grep", "ls", "sort", "head", "tail", "cut", "tr", "mktemp", "chmod", "rm",
+    "mkdir", "cp", "mv",
 ];
 
 /// A machine that lacks all but a recent Rust and a kernel.
@@ -39,7 +39,10 @@ impl Machine {
         stand_in("apt-cache", "");
         // Its words go where apt-get's warnings go.
         stand_in("apt-get", "echo \"RAN apt-get $*\" >&2");
-        stand_in("sudo", "echo \"RAN sudo $*\" >&2\n[ \"$1\" != -n ] || shift\n[ \"$1\" = true ] || exec \"$@\"");
+        stand_in(
+            "sudo",
+            "echo \"RAN sudo $*\" >&2\n[ \"$1\" != -n ] || shift\n[ \"$1\" = true ] || exec \"$@\"",
+        );
         let kernel = folder.path().join("cache/tautline/kernel");
         fs::create_dir_all(&kernel).unwrap();
         fs::write(kernel.join("vmlinuz-1"), "").unwrap();
@@ -103,7 +106,10 @@ const QUESTION: &str = "use sudo for this? [Y/n]";
 fn on_a_terminal_it_shows_what_is_missing_and_asks_before_it_uses_sudo() {
     for answer in ["\n", "y\n", "Yes\n"] {
         let (text, code) = Machine::new(1000).set_up(Some(answer));
-        assert_in_order(&text, &["to be installed:", "gcc", QUESTION, "RAN sudo apt-get update", "RAN sudo env"]);
+        assert_in_order(
+            &text,
+            &["to be installed:", "gcc", QUESTION, "RAN sudo apt-get update", "RAN sudo env"],
+        );
         assert_in_order(&text, &["RAN apt-get install", "gcc"]);
         assert_eq!(code, Some(0), "{text}");
     }
@@ -113,7 +119,10 @@ fn on_a_terminal_it_shows_what_is_missing_and_asks_before_it_uses_sudo() {
 fn a_no_leaves_the_machine_alone_and_prints_the_command() {
     for answer in ["n\n", "no\n", "whatever\n", ""] {
         let (text, code) = Machine::new(1000).set_up(Some(answer));
-        assert_in_order(&text, &["to be installed:", QUESTION, "sudo apt-get install --no-install-recommends", "gcc"]);
+        assert_in_order(
+            &text,
+            &["to be installed:", QUESTION, "sudo apt-get install --no-install-recommends", "gcc"],
+        );
         assert!(!text.contains("RAN"), "{text}");
         assert_eq!(code, Some(1), "{text}");
     }
@@ -122,7 +131,10 @@ fn a_no_leaves_the_machine_alone_and_prints_the_command() {
 #[test]
 fn without_a_terminal_it_goes_on_by_itself() {
     let (text, code) = Machine::new(1000).set_up(None);
-    assert_in_order(&text, &["to be installed:", "gcc", "RAN sudo -n apt-get update", "RAN apt-get install", "gcc"]);
+    assert_in_order(
+        &text,
+        &["to be installed:", "gcc", "RAN sudo -n apt-get update", "RAN apt-get install", "gcc"],
+    );
     assert!(!text.contains(QUESTION), "{text}");
     assert_eq!(code, Some(0), "{text}");
 }
@@ -131,7 +143,10 @@ fn without_a_terminal_it_goes_on_by_itself() {
 fn root_is_not_asked_and_needs_no_sudo() {
     for answer in [None, Some("n\n")] {
         let (text, code) = Machine::new(0).set_up(answer);
-        assert_in_order(&text, &["to be installed:", "gcc", "RAN apt-get update", "RAN apt-get install", "gcc"]);
+        assert_in_order(
+            &text,
+            &["to be installed:", "gcc", "RAN apt-get update", "RAN apt-get install", "gcc"],
+        );
         assert!(!text.contains(QUESTION) && !text.contains("RAN sudo"), "{text}");
         assert_eq!(code, Some(0), "{text}");
     }
@@ -141,7 +156,10 @@ fn root_is_not_asked_and_needs_no_sudo() {
 fn without_sudo_or_apt_it_prints_what_to_install() {
     for answer in [None, Some("y\n")] {
         let (text, code) = Machine::new(1000).without("sudo").set_up(answer);
-        assert_in_order(&text, &["to be installed:", "gcc", "sudo apt-get install --no-install-recommends", "gcc"]);
+        assert_in_order(
+            &text,
+            &["to be installed:", "gcc", "sudo apt-get install --no-install-recommends", "gcc"],
+        );
         assert!(!text.contains("RAN") && !text.contains(QUESTION), "{text}");
         assert_eq!(code, Some(1), "{text}");
 

@@ -1,6 +1,6 @@
 //! What a run of trials found: everything that is printed, and every trial behind it.
 use measure::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::search::rfc2544::{BackToBack, FrameLoss};
 use crate::search::{Finding, Load, Record, Share, maximum, mlr};
@@ -9,10 +9,10 @@ use crate::search::{Finding, Load, Record, Share, maximum, mlr};
 pub const SCHEMA: &str = "tautline-rfc2544/2";
 
 /// One run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Run {
     /// [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
     /// When it began, RFC 3339.
     pub started: String,
     /// The machine.
@@ -34,7 +34,7 @@ pub struct Run {
 }
 
 /// What was found for one frame length or mix.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SizeResult {
     /// The size or mix, spelled out, as RFC 2544 counts it: 64 are 60 bytes in a buffer.
     pub frame_bytes_with_fcs: String,
@@ -63,7 +63,7 @@ pub struct SizeResult {
 
 /// Maximum throughput: as much as the device takes, whatever it loses. The trial with the median of what was
 /// received, of the undisturbed ones if there are any.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Maximum {
     /// Frames per second received.
     pub received_fps: f64,
@@ -79,7 +79,7 @@ pub struct Maximum {
 }
 
 /// One trial for the maximum.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MaximumTrial {
     /// As in [`Maximum`].
     pub received_fps: f64,
@@ -92,7 +92,7 @@ pub struct MaximumTrial {
 }
 
 /// What became of the back-to-back measurement.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bursts {
     /// It cannot be made.
@@ -125,7 +125,7 @@ impl Maximum {
 }
 
 /// The answer of the search that was asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "search", rename_all = "snake_case")]
 pub enum SearchResult {
     /// RFC 2544 section 26.1.
@@ -155,7 +155,7 @@ pub enum SearchResult {
 }
 
 /// Latency at one load.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Latency {
     /// Percent of the throughput, the zero-loss rate that was found; 0 for an idle path.
     pub percent_of_throughput: u8,

@@ -1,5 +1,6 @@
 //! `tautline rfc2544`: packet rates and latencies of any vhost-user switch.
 mod back_to_back;
+mod diff;
 mod frame_loss;
 mod gate;
 mod job;
@@ -10,6 +11,8 @@ mod show;
 mod tables;
 
 use anyhow::Context;
+use linux::interrupt;
+use report::gate::Gate;
 use traffic::path::{Path, Topology};
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
@@ -34,6 +37,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let progress = output::progress();
     progress.doing("plugging in");
     let mut rig = TestRig::new();
+    rig.stop_when(interrupt::is_set);
     let topology = match &job.to {
         None => Topology::Loop,
         Some(_) => Topology::Through,
@@ -44,12 +48,12 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         rig.plug(name, port)?;
     }
     let timeout = arguments.timeout;
-    rig.wait_until_up(timeout)?;
+    rig.wait_until_up(timeout).map_err(or_interrupted)?;
     let ports = (0..=usize::from(job.to.is_some())).map(|number| rig.describe(number)).collect();
     let mut path = Path::new(rig, topology, job.profile);
 
     let mut run = Run {
-        schema: SCHEMA,
+        schema: SCHEMA.to_owned(),
         started: time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?,
         host: ::measure::host_facts::HostFacts::gather(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
@@ -60,20 +64,52 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         latency_trial_ns: job.latency_trial().as_nanos() as u64,
         sizes: Vec::new(),
     };
-    for mix in &job.mixes {
-        run.sizes.push(measure::size(&mut path, mix, &job, timeout, &progress)?);
+    let ended = job.mixes.iter().try_for_each(|mix| {
+        run.sizes.push(measure::size(&mut path, mix, &job, timeout, &progress).map_err(or_interrupted)?);
         // What was found so far outlives whatever comes.
-        save(&run, &sink)?;
-    }
+        save(&run, &sink)
+    });
     progress.finish();
-    let json = || Ok(serde_json::to_string(&run)?);
-    sink.put(|width, _| show::text(&run, width), json)?;
-    if let Some(file) = &arguments.html {
-        std::fs::write(file, show::page(&run)).with_context(|| format!("writing {}", file.display()))?;
+    // Nothing to show: the error is all.
+    if run.sizes.is_empty() && ended.is_err() {
+        return ended.map(|()| Done::Whole);
     }
-    let outcomes = gate.map(|gate| gate.evaluate_figures(&gate::figures(&run))).unwrap_or_default();
-    output::print_gate(&sink, &outcomes)?;
+    let done = show_run(&run, &sink, arguments.html.as_deref(), gate.as_ref())?;
+    // Shown and kept is what was found until then.
+    ended?;
+    Ok(done)
+}
+
+/// Puts out the results of one run, writes the page, evaluates the gate.
+pub fn show_run(
+    run: &Run,
+    sink: &Sink,
+    html: Option<&std::path::Path>,
+    gate: Option<&Gate>,
+) -> anyhow::Result<Done> {
+    sink.put(|width, _| show::text(run, width), || Ok(serde_json::to_string(run)?))?;
+    if let Some(file) = html {
+        std::fs::write(file, show::page(run)).with_context(|| format!("writing {}", file.display()))?;
+    }
+    judge(run, sink, gate)
+}
+
+/// Puts out two runs beside each other; the gate holds for the second.
+pub fn show_diff(before: &Run, after: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
+    let diff = diff::Diff::new(before, after);
+    sink.put(|width, _| diff.text(width), || Ok(serde_json::to_string(&diff)?))?;
+    judge(after, sink, gate)
+}
+
+fn judge(run: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
+    let outcomes = gate.map(|gate| gate.evaluate_figures(&gate::figures(run))).unwrap_or_default();
+    output::print_gate(sink, &outcomes)?;
     Ok(crate::gate::done(&outcomes))
+}
+
+/// The error itself, or that the user wanted to end.
+fn or_interrupted(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    interrupt::check().map_or_else(Into::into, |()| error.into())
 }
 
 fn save(run: &Run, sink: &Sink) -> anyhow::Result<()> {

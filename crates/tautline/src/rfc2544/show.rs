@@ -45,7 +45,7 @@ pub fn text(run: &Run, width: usize) -> String {
         let _ = writeln!(text, "\n{}", part.title);
         if !part.rows.is_empty() {
             let mut table = Table::new();
-            table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+            table.load_style(table_style());
             table.set_content_arrangement(ContentArrangement::Dynamic);
             table.set_width(width.min(usize::from(u16::MAX)) as u16);
             table.set_header(part.headings);
@@ -60,6 +60,11 @@ pub fn text(run: &Run, width: usize) -> String {
         }
     }
     text
+}
+
+/// A line below the headings, and no other.
+pub fn table_style() -> TableStyle {
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'))
 }
 
 /// One self-contained page.

@@ -47,6 +47,9 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     let shown = operator.finish(&ended.snapshot);
     ended.result?;
     shown?;
+    if operator.is_interrupted() {
+        return Err(linux::interrupt::Interrupted.into());
+    }
     Ok(Done::Whole)
 }
 

@@ -18,6 +18,7 @@ use crate::output::Sink;
 pub struct Signals {
     wake_read: UnixStream,
     end: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
     show: Arc<AtomicBool>,
     outs: Vec<Out>,
     log: NonBlockingWriter,
@@ -35,7 +36,8 @@ impl Signals {
         let (wake_read, wake_write) = UnixStream::pair()?;
         wake_read.set_nonblocking(true)?;
         wake_write.set_nonblocking(true)?;
-        let (end, show) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (end, interrupted, show) = Default::default();
+        signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
         // The flag first: handlers run in the order in which they were registered.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&end))?;
@@ -50,7 +52,7 @@ impl Signals {
             let writer = NonBlockingWriter::file(std::fs::File::create(file)?)?;
             outs.push(Out { writer, is_json: sink.is_json() });
         }
-        Ok(Signals { wake_read, end, show, outs, log: NonBlockingWriter::stderr()? })
+        Ok(Signals { wake_read, end, interrupted, show, outs, log: NonBlockingWriter::stderr()? })
     }
 }
 
@@ -69,6 +71,11 @@ impl Signals {
                 Err(error) => self.log.line(&format!("tautline: {error:#}")),
             }
         }
+    }
+
+    /// Whether it was SIGINT: whoever wants an orderly end of a service sends SIGTERM.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// The last snapshot; then all that waits is written, for as long as it is read.

@@ -34,7 +34,7 @@ impl Switch {
     }
 
     fn spawn(mut command: Command, arguments: &[String]) -> Self {
-        command.args(["switch", "--json"]).args(arguments);
+        command.args(["switch", "--format", "json"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = Child::spawn(&mut command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = OutputReader::start(child.take_stdout().unwrap());

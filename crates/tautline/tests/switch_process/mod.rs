@@ -29,7 +29,7 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A running `tautline switch --json`. Killed when dropped.
+/// A running `tautline switch --format json`. Killed when dropped.
 pub struct SwitchProcess {
     child: Child,
     stdout: OutputReader,
@@ -59,7 +59,7 @@ impl SwitchProcess {
     }
 
     fn spawn(mut command: Command, arguments: &[String], stderr: impl Into<Stdio>) -> Self {
-        command.args(["switch", "--json"]).args(arguments).stderr(stderr);
+        command.args(["switch", "--format", "json"]).args(arguments).stderr(stderr);
         let mut child = Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
         let stdout = OutputReader::start(child.take_stdout().unwrap());
         let stderr = child.take_stderr().map(OutputReader::start);

@@ -37,6 +37,9 @@ pub enum RigError {
         /// What it said.
         why: String,
     },
+    /// [`TestRig::stop_when`] says that the user wants to end.
+    #[error("interrupted")]
+    Interrupted,
     /// The system refuses something.
     #[error("{what}: {source}")]
     System {
@@ -101,15 +104,27 @@ struct Plugged {
 }
 
 /// Ports that a generator sends to and a receiver listens to, run by the calling thread.
-#[derive(Default)]
 pub struct TestRig {
     ports: Vec<Plugged>,
+    is_interrupted: fn() -> bool,
+}
+
+impl Default for TestRig {
+    fn default() -> Self {
+        TestRig { ports: Vec::new(), is_interrupted: || false }
+    }
 }
 
 impl TestRig {
     /// No port yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// From now on waits and trials end with [`RigError::Interrupted`] once `is_interrupted` says so. It is asked
+    /// whenever the ports' control sides are looked after: ten times a second while frames flow.
+    pub fn stop_when(&mut self, is_interrupted: fn() -> bool) {
+        self.is_interrupted = is_interrupted;
     }
 
     /// Starts a port; its number is that of its [`End`].
@@ -161,6 +176,9 @@ impl TestRig {
 
     /// Lets the ports talk to their peers: waits up to `patience` for something to say.
     pub fn attend(&mut self, patience: Duration) -> Result<(), RigError> {
+        if (self.is_interrupted)() {
+            return Err(RigError::Interrupted);
+        }
         let next = self.ports.iter().flat_map(|p| p.wiring.timers.values()).min();
         let until = next.map_or(patience, |at| patience.min(at.saturating_duration_since(Instant::now())));
         let mut ready: Vec<(usize, Token)> = Vec::new();

@@ -176,6 +176,7 @@ pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Res
         if begin.elapsed() >= patience {
             return Ok(false);
         }
+        rig.attend(Duration::ZERO)?;
     }
 }
 

@@ -63,7 +63,7 @@ fn run() -> anyhow::Result<Run> {
         back_to_back: Some(Bursts::Made { outcome: back_to_back(bursts, &budget, of_burst, |_| ())? }),
     };
     Ok(Run {
-        schema: SCHEMA,
+        schema: SCHEMA.to_owned(),
         started: String::new(),
         host: ::measure::host_facts::HostFacts::gather(),
         command: String::new(),
