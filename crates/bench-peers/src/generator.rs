@@ -12,7 +12,7 @@ use port::virtio_user::VirtioUser;
 use traffic::frames::{Access, Checker, Fields, FrameSize, SizeMix, Stream};
 use traffic::path::judge;
 use traffic::rig::TestRig;
-use traffic::search::{Budget, Load, Measured, SearchRange, Share, Verification, kept, tst009};
+use traffic::search::{Budget, Load, Measured, SearchRange, Fraction, Verification, kept, tst009};
 use traffic::trial::{Lane, Load as Offered, Plan, TrialOutcome, run, warm_up};
 
 use crate::cell::{RingPath, Topology};
@@ -139,7 +139,7 @@ impl Generator {
         let least = Load::new(1000).context("a load")?;
         let plan = tst009::Plan {
             range: SearchRange::new(least, most).context("a range")?,
-            width: Share::from_percent(3.0).context("a share")?,
+            width: Fraction::from_percent(3.0).context("a share")?,
             trial,
             verification: Verification {
                 max_trials: NonZeroU32::new(VERIFICATIONS).context("not zero")?,

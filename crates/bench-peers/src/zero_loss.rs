@@ -173,7 +173,7 @@ mod tests {
     use std::convert::Infallible;
     use std::time::Duration;
 
-    use traffic::search::{Budget, Load, Measured, SearchRange, Share, TrialResult, Verification};
+    use traffic::search::{Budget, Load, Measured, SearchRange, Fraction, TrialResult, Verification};
 
     use super::*;
 
@@ -181,7 +181,7 @@ mod tests {
         let load = |fps| Load::new(fps).unwrap();
         let plan = tst009::Plan {
             range: SearchRange::new(load(1), load(1000)).unwrap(),
-            width: Share::from_percent(3.0).unwrap(),
+            width: Fraction::from_percent(3.0).unwrap(),
             trial: Duration::from_secs(1),
             verification: Verification::NONE,
         };

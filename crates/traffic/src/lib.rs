@@ -5,6 +5,7 @@ pub mod bound;
 pub mod distance;
 pub mod frames;
 pub mod path;
+pub mod recorder;
 pub mod results;
 pub mod rig;
 pub mod search;

@@ -6,7 +6,7 @@ use port::spec::PortSpec;
 use traffic::frames::{Access, Fields, SizeMix};
 use traffic::path::Profile;
 use traffic::search::rfc2544::Step;
-use traffic::search::{Load, Share, Verification};
+use traffic::search::{Fraction, Load, Verification};
 
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
@@ -21,7 +21,7 @@ pub struct Job {
     pub trial: Duration,
     /// Before each trial's end, for frames that are late.
     pub residual: Duration,
-    pub width: Share,
+    pub width: Fraction,
     pub max_rate: Option<Load>,
     pub verification: Verification,
     pub frame_loss: Option<Step>,
@@ -103,7 +103,7 @@ impl Job {
         let trial = Duration::try_from_secs_f64(trial_s).ok().filter(|trial| trial.as_millis() >= 10);
         let trial = trial.ok_or_else(|| wrong("--trial-s", &"write seconds, at least 0.01"))?;
         let width = arguments.width.unwrap_or(if arguments.quick { 2.0 } else { 0.5 });
-        let width = Share::from_percent(width).filter(|width| *width != Share::ZERO);
+        let width = Fraction::from_percent(width).filter(|width| *width != Fraction::ZERO);
         let max_rate =
             arguments.max_rate.map(|fps| Load::new(fps).ok_or_else(|| Usage("--max-rate: 0".into())));
         let full = trial_s >= FULL_TRIAL_S;

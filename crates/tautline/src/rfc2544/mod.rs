@@ -9,10 +9,12 @@ mod search;
 mod show;
 mod tables;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::Context;
 use traffic::path::{Path, Topology};
+use traffic::recorder::Recorder;
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
 
@@ -52,23 +54,29 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let ports = (0..=usize::from(job.to.is_some())).map(|number| rig.describe(number)).collect();
     let mut path = Path::new(rig, topology, job.profile);
 
-    let mut run = Run {
-        schema: SCHEMA,
+    let run = Run {
+        schema: SCHEMA.to_owned(),
+        tautline: env!("CARGO_PKG_VERSION").to_owned(),
         started: time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?,
+        elapsed_s: 0.0,
+        complete: false,
         host: ::measure::host_facts::HostFacts::gather(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: std::env::args().collect(),
         ports,
         labels: job.labels(),
         quick: job.is_quick(),
         maximum_trial_ns: job.maximum_trial().as_nanos() as u64,
         latency_trial_ns: job.latency_trial().as_nanos() as u64,
         sizes: Vec::new(),
+        unfinished: None,
     };
+    let recorder = RefCell::new(Recorder::new(run, arguments.json.clone()));
     for mix in &job.mixes {
-        run.sizes.push(measure::size(&mut path, mix, &job, patience, &progress)?);
-        // What was found so far outlives whatever comes.
-        save(&run, arguments)?;
+        recorder.borrow_mut().begin_size(mix.to_string());
+        let size = measure::size(&mut path, mix, &job, patience, &progress, &recorder)?;
+        recorder.borrow_mut().end_size(size)?;
     }
+    let run = recorder.into_inner().finish()?;
     progress.finish();
     output::print(&show::text(&run, output::width()))?;
     if let Some(file) = &arguments.html {
@@ -79,9 +87,4 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
         output::print(&format!("gate: threshold exceeded: {miss}\n"))?;
     }
     Ok(if missed.is_empty() { Done::Whole } else { Done::GateMissed })
-}
-
-fn save(run: &Run, arguments: &cli::Rfc2544) -> anyhow::Result<()> {
-    let Some(file) = &arguments.json else { return Ok(()) };
-    Ok(::measure::save_json(run, file)?)
 }

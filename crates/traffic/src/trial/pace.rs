@@ -1,7 +1,7 @@
 //! When each frame is due.
 
 /// A schedule at a constant rate. Frame `n` is due at `n / rate`: a late frame does not delay those after
-/// it, and its latency counts from when it was due (coordinated omission, measuring rule 7).
+/// it, and its latency counts from when it was due (coordinated omission).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     interval_ns: f64,
