@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::Context;
+use linux::progress::Progress;
 use traffic::path::{Path, Topology};
 use traffic::recorder::Recorder;
 use traffic::results::{Run, SCHEMA};
@@ -21,7 +22,6 @@ use traffic::rig::TestRig;
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output;
-use crate::progress::Progress;
 use gate::Gate;
 use job::Job;
 
@@ -38,7 +38,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     }
 
     let progress = Progress::new();
-    progress.preparing("plugging in");
+    progress.doing("plugging in");
     let mut rig = TestRig::new();
     let topology = match &job.to {
         None => Topology::Loop,
