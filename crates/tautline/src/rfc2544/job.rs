@@ -43,9 +43,6 @@ pub const SOFTWARE_TAP: &str = "software: TAP";
 /// Undisturbed trials for the maximum.
 pub const MAXIMUM_TRIALS: NonZeroU32 = NonZeroU32::new(3).unwrap();
 
-/// Times that a lossy trial is run before its loss counts.
-const VERIFICATION_TRIALS: NonZeroU32 = NonZeroU32::new(2).unwrap();
-
 /// RFC 2544 section 9.1, with frame check sequence; with a VLAN tag the shortest that holds it.
 fn standard_sizes(fields: &Fields) -> Vec<String> {
     let shortest = fields.shortest().to_string();
@@ -140,7 +137,7 @@ impl Job {
             residual: Duration::from_millis(if full { 2000 } else { 200 }),
             width: width.ok_or_else(|| wrong("--width", &"write a percentage above 0 and below 100"))?,
             max_rate: max_rate.transpose()?,
-            verification: Verification { max_trials: VERIFICATION_TRIALS, max_frames_lost: None },
+            verification: Verification { max_trials: arguments.verification_trials, max_frames_lost: None },
             cpu: cpus.and_then(|cpus| cpus.first().copied()),
         })
     }

@@ -34,7 +34,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     output::catch_interrupts()?;
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
     if let Some(cpu) = job.cpu {
-        traffic::bound::pin(cpu).with_context(|| format!("moving to CPU {cpu}"))?;
+        linux::cpus::bind(&[cpu]).with_context(|| format!("moving to CPU {cpu}"))?;
     }
 
     let progress = Progress::new();
