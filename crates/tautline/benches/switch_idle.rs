@@ -23,7 +23,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, read, write};
-use port::Lending;
+use port::FrameBatch;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use traffic::rig::TestRig;
 
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     println!("\nOne way, in µs");
     println!("{:<34}  {:>8}  {:>8}  {:>8}  {:>8}", "", "samples", "median", "99 %", "maximum");
     // With a spin budget that never ends, so that no sample has a wake-up in it.
-    let mut polling = FrameClock::start(&["--spin-us", "60000000"])?;
+    let mut polling = FrameClock::start(&["--spin", "60s"])?;
     let mut times = Vec::with_capacity(POLLING_SAMPLES);
     for _ in 0..POLLING_SAMPLES {
         times.push(polling.sample()?);
@@ -86,7 +86,7 @@ fn only(cpu: usize) -> Result<CpuSet> {
 /// Frames and eventfds in turn, each after a gap; sender and sleeper on CPUs of their own or anywhere.
 fn after_idle(samples: usize, cpus: Option<(usize, usize)>) -> Result<()> {
     let worker = cpus.map(|(_, sleeper)| sleeper.to_string());
-    let options: Vec<&str> = worker.iter().flat_map(|cpu| ["--workers", cpu]).collect();
+    let options: Vec<&str> = worker.iter().flat_map(|cpu| ["--cpus", cpu]).collect();
     let mut frames = FrameClock::start(&options)?;
     let mut bare = EventFdClock::start()?;
     if let Some((ours, sleeper)) = cpus {
@@ -202,7 +202,7 @@ fn idle(ports: usize, time: Duration) -> Result<String> {
 /// Times frames from one port of a switch to the other.
 struct FrameClock {
     plugged: Plugged,
-    frame: Lending,
+    frame: FrameBatch,
 }
 
 impl FrameClock {
@@ -211,7 +211,7 @@ impl FrameClock {
         // To and from locally administered addresses; the type is one for experiments (IEEE 802).
         frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
         let plugged = Plugged::start(2, options)?;
-        let mut clock = FrameClock { plugged, frame: Lending::of_frame(&frame)? };
+        let mut clock = FrameClock { plugged, frame: FrameBatch::of_frame(&frame)? };
         // A worker may still be taking a queue over: the first frames are not counted.
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(1));
@@ -227,8 +227,8 @@ impl FrameClock {
         let since = Instant::now();
         sink.accept(&self.frame, &[0])?;
         loop {
-            let arrived = (!source.lend(8)?.is_empty()).then(|| since.elapsed());
-            if source.lent() {
+            let arrived = (!source.rx_burst(8)?.is_empty()).then(|| since.elapsed());
+            if source.needs_release() {
                 source.release();
             }
             if let Some(time) = arrived {

@@ -219,7 +219,7 @@ fn drivers_with_two_queue_pairs() {
     // With one worker, both queues of a port are its to choose from.
     for (packed, count) in [(false, 2), (true, 2), (true, 1)] {
         let sockets = Sockets::new();
-        let switch = wired(&sockets, ",queue-pairs=2", &["--workers".into(), cpus(count)]);
+        let switch = wired(&sockets, ",queue-pairs=2", &["--cpus".into(), cpus(count)]);
         let port = |name| Vdev::virtio_user(&sockets.path(name)).queue_pairs(2).packed(packed);
         let settings = Settings::default().port(port("p0")).port(port("p1")).queue_pairs(2);
         let mut testpmd = settings.arguments(["--disable-link-check"]).start().unwrap();

@@ -164,7 +164,7 @@ fn begin(namespaces: &[Netns; 2], folder: &Folder, part: Part, pairs: u16) -> Ba
     let plug = |last, socket| {
         // With an address of its own each time, the other side's kernel would look for the old one first.
         format!(
-            "{tautline} switch --connect kernel=plug \
+            "{tautline} switch --wire kernel=plug \
              --port kernel=tap:tap0,address=10.9.0.{last}/24,mac=02:00:00:00:00:0{last},queue-pairs={pairs} \
              --port plug=virtio-user:{socket},queue-pairs={pairs}"
         )

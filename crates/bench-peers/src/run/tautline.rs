@@ -24,12 +24,12 @@ pub fn switch(
     plan: &RunPlan,
 ) -> anyhow::Result<Answering> {
     let mut arguments =
-        vec!["switch".to_owned(), "--json".into(), "--workers".into(), plan.switch_cpu.to_string()];
+        vec!["switch".to_owned(), "--json".into(), "--cpus".into(), plan.switch_cpu.to_string()];
     for (name, socket) in ["a", "b"].iter().zip(sockets) {
         arguments.extend(["--port".into(), format!("{name}=vhost-user:{}", socket.display())]);
     }
     if system == System::TautlineWire {
-        arguments.extend(["--connect".into(), "a=b".into()]);
+        arguments.extend(["--wire".into(), "a=b".into()]);
     }
     Ok(Answering::start(program, &arguments)?)
 }

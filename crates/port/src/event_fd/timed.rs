@@ -12,7 +12,7 @@ use nix::time::ClockId;
 use rustix::io::{Errno, write};
 
 /// How long a write may wait. A peer gains it once for each eventfd.
-const PATIENCE: Duration = Duration::from_millis(5);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Ignored unless somebody asks for it, and nobody does: no socket here is told of urgent data.
 const BREAK_OFF: Signal = Signal::SIGURG;
@@ -44,8 +44,8 @@ impl Timed {
     /// one that is waited for.
     pub fn signal(&mut self, fd: BorrowedFd<'_>) -> bool {
         // Again and again: the first could come before the write has begun.
-        let patience = TimeSpec::from_duration(PATIENCE);
-        let limit = Expiration::IntervalDelayed(patience, patience);
+        let timeout = TimeSpec::from_duration(WRITE_TIMEOUT);
+        let limit = Expiration::IntervalDelayed(timeout, timeout);
         if self.0.set(limit, TimerSetTimeFlags::empty()).is_err() {
             return true;
         }

@@ -61,7 +61,7 @@ impl Injector {
 impl Collector {
     /// The next frame, if one is there.
     pub fn take(&mut self) -> Option<(NetHeader, Vec<u8>)> {
-        self.0.look();
+        self.0.available();
         let slot = self.0.take_slice()?;
         let mut header = [0; NetHeader::BYTES];
         slot.read(&mut header);

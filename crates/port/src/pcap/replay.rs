@@ -10,23 +10,23 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use super::load::Capture;
 use super::options::{Rounds, Timing};
 use super::{FRONT_BYTES, LAYOUT};
-use crate::own::OwnLender;
-use crate::{Lending, QueueCounters, QueueError, Source};
+use crate::own::OwnSgBuilder;
+use crate::{FrameBatch, QueueCounters, QueueError, Source};
 
-/// Most frames of one lending.
+/// Most frames of one batch.
 const BURST: usize = 64;
 
 /// Lends the frames of a capture where they lie, round after round.
 #[derive(Debug)]
 pub(super) struct Replay {
     capture: Arc<Capture>,
-    lender: OwnLender,
+    builder: OwnSgBuilder,
     /// Rounds begun and not ended; `None` goes on for ever.
     rounds_left: Option<u64>,
     next: usize,
     clock: Option<Clock>,
-    lending: Lending,
-    lent: bool,
+    batch: FrameBatch,
+    needs_release: bool,
     counters: Arc<QueueCounters>,
 }
 
@@ -59,13 +59,13 @@ impl Replay {
             Rounds::Forever => None,
         };
         Ok(Replay {
-            lender: capture.memory.lender(),
+            builder: capture.memory.sg_builder(),
             capture,
             rounds_left,
             next: 0,
             clock,
-            lending: Lending::of_memory(BURST),
-            lent: false,
+            batch: FrameBatch::of_memory(BURST),
+            needs_release: false,
             counters,
         })
     }
@@ -97,34 +97,34 @@ impl Replay {
 }
 
 impl Source for Replay {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        debug_assert!(!self.lent, "what was lent before is released first");
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        debug_assert!(!self.needs_release, "the batch before is released first");
         for _ in 0..max.min(BURST) {
             if self.over() || !self.wait().is_zero() {
                 break;
             }
             let Some(frame) = self.capture.frames.get(self.next).copied() else { break };
-            let Some(lent) = self.lending.lent_mut() else { break };
-            let first = lent.len();
-            self.lender.push(lent, 0, FRONT_BYTES as u32);
-            self.lender.push(lent, frame.offset, frame.bytes);
-            match self.lending.push(first, LAYOUT) {
+            let Some(arena) = self.batch.arena_mut() else { break };
+            let first = arena.len();
+            self.builder.push(arena, 0, FRONT_BYTES as u32);
+            self.builder.push(arena, frame.offset, frame.bytes);
+            match self.batch.push(first, LAYOUT) {
                 Ok(()) => self.counters.passed(1, u64::from(frame.bytes)),
                 Err(reason) => self.counters.dropped(reason, 1),
             }
-            self.lent = true;
+            self.needs_release = true;
             self.step();
         }
-        Ok(&self.lending)
+        Ok(&self.batch)
     }
 
-    fn lent(&self) -> bool {
-        self.lent
+    fn needs_release(&self) -> bool {
+        self.needs_release
     }
 
     fn release(&mut self) {
-        self.lending.clear();
-        self.lent = false;
+        self.batch.clear();
+        self.needs_release = false;
     }
 
     fn sleep(&mut self) -> bool {

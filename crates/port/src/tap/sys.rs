@@ -8,7 +8,7 @@ use memory::SharedSlice;
 use nix::errno::Errno;
 
 /// Pieces of a frame that go to the kernel in one call; what is in more is gathered first.
-pub(super) const MAX_PIECES: usize = 62;
+pub(super) const MAX_SLICES: usize = 62;
 
 /// An interface's name as the kernel wants it, terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn read(fd: BorrowedFd<'_>, into: SharedSlice<'_>) -> Result<usize, E
     Errno::result(read).map(|bytes| bytes as usize)
 }
 
-/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_PIECES`] pieces
+/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_SLICES`] pieces
 /// go along; the caller sees to that.
 #[inline]
 pub(super) fn write<'a>(
@@ -102,17 +102,17 @@ pub(super) fn write<'a>(
     rest: impl Iterator<Item = SharedSlice<'a>>,
 ) -> Result<usize, Errno> {
     let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    let mut pieces = [nothing; MAX_PIECES + 2];
+    let mut vectors = [nothing; MAX_SLICES + 2];
     let mut count = 0;
     let front = front.iter().map(|b| (b.as_ptr().cast_mut(), b.len()));
     let all = front.chain(rest.map(|slice| (slice.as_ptr(), slice.len_bytes())));
-    for (piece, (start, bytes)) in pieces.iter_mut().zip(all) {
-        *piece = libc::iovec { iov_base: start.cast(), iov_len: bytes };
+    for (vector, (start, bytes)) in vectors.iter_mut().zip(all) {
+        *vector = libc::iovec { iov_base: start.cast(), iov_len: bytes };
         count += 1;
     }
     // SAFETY: `count` vectors are filled in; each is bytes that are borrowed for this call, ours or of a
     // mapping that the slice's lifetime keeps. The kernel only reads them, through its own checked copies,
     // so what a peer writes meanwhile, or takes away, can at worst make the call fail.
-    let written = unsafe { libc::writev(fd.as_raw_fd(), pieces.as_ptr(), count) };
+    let written = unsafe { libc::writev(fd.as_raw_fd(), vectors.as_ptr(), count) };
     Errno::result(written).map(|bytes| bytes as usize)
 }

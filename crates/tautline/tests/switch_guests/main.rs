@@ -42,7 +42,7 @@ fn every_combination() {
     }
     let plan = Plan::new(pairs.clone());
     let mut arguments = plan.wired();
-    arguments.push(format!("--workers={}", first_cpus(2)));
+    arguments.push(format!("--cpus={}", first_cpus(2)));
     let switch = Switch::start(&arguments);
     let lab = plan.boot(|port| port);
     for (index, Pair { near, far }) in pairs.iter().enumerate() {

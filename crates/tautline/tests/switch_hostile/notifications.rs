@@ -120,7 +120,7 @@ fn kicks_that_would_wait() {
         friend.wait_for_used(TRANSMIT, 1);
         wait_for("a kick", || is_saturated(&kick).then_some(()));
         bystanders.assert_undisturbed("a kick that would wait");
-        wait_for("the frame", || (source.lend(64).unwrap().len() == 1).then_some(()));
+        wait_for("the frame", || (source.rx_burst(64).unwrap().len() == 1).then_some(()));
         source.release();
     }
     assert_eq!(passed(&switch.snapshot(), "driver", false), 4);

@@ -207,7 +207,7 @@ impl Sockets {
 
 /// Both ends of a wire.
 pub fn connect(one: &str, other: &str) -> [String; 2] {
-    ["--connect".into(), format!("{one}={other}")]
+    ["--wire".into(), format!("{one}={other}")]
 }
 
 /// One queue's counters of a port.
@@ -253,7 +253,7 @@ pub fn workers(snapshot: &Value, name: &str) -> u64 {
     snapshot["workers"].as_array().unwrap().iter().map(|worker| worker[name].as_u64().unwrap()).sum()
 }
 
-/// As `--workers` takes them: as many of the CPUs that this process may use.
+/// As `--cpus` takes them: as many of the CPUs that this process may use.
 pub fn cpus(count: usize) -> String {
     let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
     let allowed = (0..nix::sched::CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap());
