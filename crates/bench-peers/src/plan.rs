@@ -25,6 +25,12 @@ pub const SEARCH_TRIAL_MS: u64 = 25;
 pub const MAXIMUM_RING: u16 = 256;
 /// Entries of the rings in the search: at 20 Mpps 256 of them hold 13 µs, less than a shared machine pauses.
 pub const SEARCH_RING: u16 = 1024;
+/// How long something that was started may take to come up.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Traffic before a window begins.
+pub const SETTLE: Duration = Duration::from_millis(30);
+/// The two addresses at the guest's end.
+pub const ADDRESSES: [&str; 2] = ["02:00:00:00:aa:01", "02:00:00:00:aa:02"];
 
 /// How a run is laid out: options, completed by [`RunPlan::complete`]. In the results as it is.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 use linux::interrupt;
 use measure::window::Window;
 
-use super::SETTLE;
 use super::device::Device;
 use super::driver::Driver;
 use crate::cell::{Cell, System};
+use crate::plan::SETTLE;
 use crate::results::Measured;
 
 pub trait Contestant {

@@ -9,9 +9,8 @@ use peers::testpmd::{Forward, Vdev};
 use peers::usage::Reading;
 use peers::{Answering, OvsDpdk, Testpmd};
 
-use super::PATIENCE;
 use crate::cell::{System, Topology, name};
-use crate::plan::RunPlan;
+use crate::plan::{PATIENCE, RunPlan};
 
 /// A system that is up.
 pub struct Device {

@@ -7,10 +7,9 @@ use peers::testpmd::{Forward, Settings, Vdev};
 use peers::usage::Reading;
 use virtio::Features;
 
-use super::ADDRESSES;
 use super::device::Device;
 use crate::cell::{RingPath, Topology};
-use crate::plan::RunPlan;
+use crate::plan::{ADDRESSES, RunPlan};
 
 /// Bursts of 32 that are sent first where frames go round: as many as a ring of 256 takes.
 const FIRST_BURSTS: u32 = 8;

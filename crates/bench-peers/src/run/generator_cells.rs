@@ -11,11 +11,11 @@ use traffic::path::{Path, Profile, Topology};
 use traffic::rig::TestRig;
 use traffic::search::Load;
 
+use super::Bench;
 use super::contestant::Contestant;
 use super::device::Device;
-use super::{ADDRESSES, Bench, PATIENCE, SETTLE};
 use crate::cell::{Cell, RingPath, System, name};
-use crate::plan::{MAXIMUM_RING, PlannedCell, RunPlan, SEARCH_RING, SEARCHING};
+use crate::plan::{ADDRESSES, MAXIMUM_RING, PATIENCE, PlannedCell, RunPlan, SEARCH_RING, SEARCHING, SETTLE};
 use crate::results::Measured;
 
 /// How long frames that are late are waited for.

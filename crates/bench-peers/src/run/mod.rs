@@ -8,7 +8,6 @@ mod tautline;
 mod zero_loss;
 
 use std::path::Path;
-use std::time::Duration;
 
 use linux::interrupt;
 use linux::progress::Progress;
@@ -20,13 +19,6 @@ use crate::results::{CodePath, Results};
 use contestant::{Contestant, Pair};
 use device::Device;
 use driver::Driver;
-
-/// How long something that was started may take to come up.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Traffic before a window begins.
-const SETTLE: Duration = Duration::from_millis(30);
-/// The two addresses at the guest's end.
-const ADDRESSES: [&str; 2] = ["02:00:00:00:aa:01", "02:00:00:00:aa:02"];
 
 struct Bench<'a> {
     /// Open vSwitch takes long to start and finds its next driver by itself: it is started once.

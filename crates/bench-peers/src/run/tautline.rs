@@ -7,9 +7,8 @@ use anyhow::{Context, ensure};
 use peers::{Answering, Netns};
 use traffic::results::{Run, SizeResult};
 
-use super::ADDRESSES;
 use crate::cell::{Cell, System, Topology};
-use crate::plan::{RunPlan, SEARCH_TRIAL_MS};
+use crate::plan::{ADDRESSES, RunPlan, SEARCH_TRIAL_MS};
 
 /// A search takes some seconds; a device that moves nothing is given up after 20.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -67,8 +67,8 @@ mod trial;
 pub mod tst009;
 
 pub use bisection::{SearchRange, Verification};
-pub use drive::{Budget, Cut, Progress, invalid_trials};
-pub use finding::{Bounds, Finding};
+pub use drive::{Budget, Progress, invalid_trials};
+pub use finding::{Bounds, Cut, Finding};
 pub use fraction::Fraction;
 pub use kept::kept;
 pub use load::Load;
