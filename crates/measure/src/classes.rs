@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn noise_and_a_few_elsewhere_are_of_one_class() {
-        let mut sample = vec![28.0, 31.0, 45.0, 26.0].repeat(20);
+        let mut sample = [28.0, 31.0, 45.0, 26.0].repeat(20);
         assert_eq!(limit_between(&sample), None);
         sample.extend([130.0; 3]);
         assert_eq!(limit_between(&sample), None);
