@@ -80,7 +80,7 @@ pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Ro
         }
     }
     let rows = groups.iter().flat_map(|((.., Reverse(class)), of_system)| {
-        of_system.keys().map(move |system| row(*class, *system, of_system))
+        of_system.keys().map(move |system| row(class, *system, of_system))
     });
     rows.collect()
 }

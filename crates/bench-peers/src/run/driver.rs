@@ -66,10 +66,11 @@ impl Driver {
             Topology::Loop | Topology::Vm2vm => Forward::Io,
         };
         self.testpmd.set_up(forward, frame_bytes)?;
-        Ok(match forward {
+        match forward {
             Forward::Io => self.testpmd.start_with_bursts(FIRST_BURSTS)?,
             _ => self.testpmd.start_forwarding()?,
-        })
+        }
+        Ok(())
     }
 
     pub fn end(&mut self) -> anyhow::Result<()> {
