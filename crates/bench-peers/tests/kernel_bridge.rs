@@ -1,4 +1,4 @@
-//! The kernel's bridge as a user measures it: both drivers get figures, and an interrupt leaves nothing.
+//! The kernel's bridge as a user measures it: it gets figures, and an interrupt leaves nothing.
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,22 @@ use nix::unistd::Pid;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Nothing of the switch is measured, so any file will do for it.
-fn start(results: &Path, rounds: u32) -> Child {
-    let program = env!("CARGO_BIN_EXE_bench-peers");
-    let mut command = Command::new(program);
-    command.args([
-        "--only-bridge",
-        "--pages",
-        "small",
-        "--accept-noise",
-        "--trial-ms",
-        "50",
-        "--search-trial-ms",
-        "20",
-    ]);
-    command.args(["--rounds", &rounds.to_string(), "--tautline", program, "--results"]).arg(results);
-    command.stdout(Stdio::null()).spawn().unwrap()
+/// `tautline`, which measures the bridge. It belongs to another crate, so it is built here.
+fn tautline() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_bench-peers")).with_file_name("tautline");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--locked", "-p", "tautline", "--bin", "tautline"]);
+    if program.parent().is_some_and(|folder| folder.ends_with("release")) {
+        build.arg("--release");
+    }
+    assert!(build.status().unwrap().success(), "{build:?}");
+    program
+}
+
+fn start(results: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-peers"));
+    command.args(["--only-bridge", "--pages", "small", "--accept-noise", "--tautline"]).arg(tautline());
+    command.arg("--results").arg(results).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// Looks until there is something to see.
@@ -60,48 +60,38 @@ fn namespace(of: u32) -> Option<PathBuf> {
 }
 
 #[test]
-fn both_drivers_measure_the_bridge() {
+fn the_bridge_has_a_maximum_a_throughput_and_latencies() {
     let folder = tempfile::tempdir().unwrap();
-    let mut run = start(folder.path(), 1);
+    let mut run = start(folder.path());
     let status = until("the end of the run", || run.try_wait().unwrap());
     assert!(status.success(), "{status}");
     let written = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     let text = std::fs::read_to_string(written.join("results-small.json")).unwrap();
     let results: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let figure = |trial: &serde_json::Value| {
-        assert_eq!(trial["system"], "kernel-bridge");
-        assert!(trial["frames_per_second"].as_f64().unwrap() > 0.0, "{trial}");
-        let cell = &trial["cell"];
-        (cell["driver"].as_str().unwrap().to_owned(), cell["frame_bytes"].as_u64().unwrap())
-    };
-    let measured: BTreeSet<(String, u64)> =
-        results["trials"].as_array().unwrap().iter().map(figure).collect();
-    let wanted = ["dpdk", "tautline"]
-        .into_iter()
-        .flat_map(|driver| [64, 1518].map(|bytes| (driver.to_owned(), bytes)));
-    assert_eq!(measured, wanted.collect(), "{}", results["left_out"]);
     let zero_loss = results["zero_loss"].as_array().unwrap();
-    assert_eq!(zero_loss.len(), 2, "{}", results["left_out"]);
-    // At a tenth, a half and nine tenths, or none where the generator was late.
-    assert!(zero_loss.iter().all(|found| found["latency_ns"].as_array().unwrap().len() == 3));
-    // Which way DPDK's driver went, and if not the one of rings, why.
-    let tables = std::fs::read_to_string(written.join("table.txt")).unwrap();
-    assert!(tables.contains("TAP, vhost-net") && tables.contains("TAP, tap: port"), "{tables}");
+    let measured: Vec<u64> =
+        zero_loss.iter().map(|found| found["cell"]["frame_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(measured, [64, 1518], "{}", results["left_out"]);
+    for found in zero_loss {
+        assert_eq!(found["system"], "kernel-bridge");
+        assert!(found["found"]["maximum"]["received_fps"].as_f64().unwrap() > 0.0, "{found}");
+        assert!(!found["found"]["search"]["trials"].as_array().unwrap().is_empty(), "{found}");
+    }
 }
 
 #[test]
 fn an_interrupt_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut run = start(folder.path(), 10_000);
+    let mut run = start(folder.path());
     let id = run.id();
-    // The one that holds the namespace, and testpmd.
+    // The one that holds the namespace, and tautline.
     let children = until("the children", || Some(children(id)).filter(|found| found.len() >= 2));
     let own = namespace(std::process::id());
     let made = until("a namespace", || {
         children.iter().find_map(|id| namespace(*id).filter(|made| Some(made) != own.as_ref()))
     });
     // Into the trials.
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_millis(500));
     kill(Pid::from_raw(id as i32), Signal::SIGINT).unwrap();
     let status = until("the end of the run", || run.try_wait().unwrap());
     assert_eq!((status.code(), status.signal()), (Some(130), None));

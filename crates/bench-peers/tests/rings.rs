@@ -19,7 +19,7 @@ fn run(folder: &Path, least: &str) -> std::process::Output {
         "--rounds",
         "2",
     ]);
-    command.args(["--no-bridge", "--no-ovs", "--no-generator", "--accept-noise", "--trial-ms", "50"]);
+    command.args(["--no-bridge", "--no-ovs", "--no-generator", "--accept-noise"]);
     command.args(["--tautline", program, "--gate", "gate.toml", "--results", "results", "--markdown", "."]);
     command.current_dir(folder).output().unwrap()
 }
@@ -32,15 +32,16 @@ fn a_missed_limit_ends_with_3_after_tables_that_know_nothing_of_it() {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let missed: Vec<&str> = said.lines().filter(|line| line.starts_with("missed: ")).collect();
-    assert_eq!(missed.len(), 1, "{said}");
-    assert!(
-        missed[0].contains("guest to host, packed in-order, 64 B")
-            && missed[0].contains("at least 1000000000")
-    );
+    // One, or one for each class of latency where the host moved the cores between two starts.
+    assert!(matches!(missed.len(), 1 | 2), "{said}");
+    let named =
+        |line: &&str| line.contains("guest-to-host, packed-in-order, 64 B") && line.contains("1000000000");
+    assert!(missed.iter().all(named), "{said}");
 
     let page = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
     let page = page.into_iter().find(|path| path.extension().is_some_and(|word| word == "md")).unwrap();
     let text = std::fs::read_to_string(page).unwrap();
+    let text = text.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     // Without huge pages it says so; with them it does not have to.
     let label = match said.contains("no huge pages, small ones instead: ") {
         true => "small pages (4 KiB) at both ends",
@@ -51,9 +52,9 @@ fn a_missed_limit_ends_with_3_after_tables_that_know_nothing_of_it() {
         label,
         "| testpmd as device (net_vhost) | DPDK ",
         "| testpmd as driver (net_virtio_user) | DPDK ",
-        "| packed in-order | packed ring ",
+        "| packed-in-order | packed ring ",
         "RING_PACKED",
-        "| guest to host | 64 | packed in-order |",
+        "| guest-to-host | 64 | packed-in-order |",
     ] {
         assert!(text.contains(words), "no {words} in {text}");
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;
+pub mod classes;
 pub mod compare;
 #[cfg(any(test, feature = "example"))]
 pub mod example;
@@ -22,6 +23,7 @@ mod results;
 pub mod siblings;
 pub mod statistics;
 mod trial;
+pub mod window;
 
 pub use failure::Failure;
 pub use histogram::{Histogram, HistogramError};

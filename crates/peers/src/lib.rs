@@ -9,7 +9,9 @@
 //! A peer's processes also end when the thread that started them ends, so a peer that several tests share
 //! must be started by a thread that outlives them.
 
+mod answering;
 pub mod bridge;
+pub mod build;
 mod cpus;
 mod error;
 pub mod guest;
@@ -21,7 +23,9 @@ mod process;
 pub mod requirements;
 pub mod socket;
 pub mod testpmd;
+pub mod usage;
 
+pub use answering::Answering;
 pub use bridge::Bridge;
 pub use error::Error;
 pub use guest::Guest;

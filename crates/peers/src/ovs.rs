@@ -76,6 +76,26 @@ pub struct PortStats {
     pub tx_dropped: u64,
 }
 
+/// Counters of the packet thread, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PmdStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Cycles of polls that moved something.
+    pub busy_cycles: u64,
+}
+
+impl PmdStats {
+    fn parse(text: &str) -> Option<Self> {
+        let thread = text.split("pmd thread").nth(1)?.split("main thread").next()?;
+        let number = |name: &str| -> Option<u64> {
+            let rest = thread.split(name).nth(1)?.trim_start_matches([':', ' ']);
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        };
+        Some(Self { rx_packets: number("packets received")?, busy_cycles: number("processing cycles")? })
+    }
+}
+
 /// The programs of one build.
 struct Tools {
     vswitchd: PathBuf,
@@ -254,9 +274,10 @@ impl OvsDpdk {
         self.appctl(&["fdb/show", BRIDGE])
     }
 
-    /// What its threads counted, as it shows it (`dpif-netdev/pmd-stats-show`).
-    pub fn pmd_stats(&self) -> Result<String, Error> {
-        self.appctl(&["dpif-netdev/pmd-stats-show"])
+    /// What its packet thread counted (`dpif-netdev/pmd-stats-show`).
+    pub fn pmd_stats(&self) -> Result<PmdStats, Error> {
+        let text = self.appctl(&["dpif-netdev/pmd-stats-show"])?;
+        PmdStats::parse(&text).ok_or_else(|| Error::refused("reading what the packet thread did", text))
     }
 
     /// The counters of a port.
@@ -372,5 +393,9 @@ mod tests {
         };
         assert_eq!(PortStats::parse(text), Some(wanted));
         assert_eq!(PortStats::parse("OFPST_PORT reply (xid=0x4): 0 ports"), None);
+        let text = "pmd thread numa_id 0 core_id 1:\n  packets received: 500\n  packet recirculations: 0\n  \
+                    idle cycles: 100 (10.00%)\n  processing cycles: 900 (90.00%)\nmain thread:\n  packets received: 3\n";
+        assert_eq!(PmdStats::parse(text), Some(PmdStats { rx_packets: 500, busy_cycles: 900 }));
+        assert_eq!(PmdStats::parse("main thread:\n packets received: 3"), None);
     }
 }

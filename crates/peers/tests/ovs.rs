@@ -43,7 +43,7 @@ fn two_drivers_talk_through_the_switch() {
     let stats = switch.stats("b").unwrap();
     assert!(stats.tx_packets >= 1000 && stats.tx_bytes >= 64_000, "{stats:?}");
     let pmd = switch.pmd_stats().unwrap();
-    assert!(pmd.contains("packets received:"), "{pmd}");
+    assert!(pmd.rx_packets > 0 && pmd.busy_cycles > 0, "{pmd:?}");
 
     // Nothing of it is left.
     let id = switch.id();

@@ -12,6 +12,7 @@ pub mod diff;
 pub mod gate;
 pub mod html;
 mod in_short;
+pub mod markdown;
 mod plot;
 mod published;
 pub mod terminal;

@@ -1,5 +1,6 @@
 //! What the user may write. docs/cli.md says what holds for every command.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -311,6 +312,11 @@ pub struct Rfc2544 {
     /// How close the bounds must come, percent [default: 0.5, or 2 with --quick].
     #[arg(long, value_name = "PERCENT")]
     pub width: Option<f64>,
+
+    /// Trials at a load, all of which must lose before it counts as too high (tst009): more on a machine that pauses now
+    /// and then.
+    #[arg(long, value_name = "N", default_value = "2")]
+    pub verification_trials: NonZeroU32,
 
     /// Most frames per second to offer, over all directions [default: what the device took at most].
     #[arg(long, value_name = "FPS")]

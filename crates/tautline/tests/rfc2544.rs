@@ -47,7 +47,7 @@ fn rfc2544_by(mut tautline: Command, folder: &Path, arguments: &[&str]) -> (Outp
 
 /// What holds for every run: all trials are there, and nothing came out of nothing.
 fn check(run: &Value, sizes: &[&str]) {
-    assert_eq!(run["schema"], "tautline-rfc2544/2");
+    assert_eq!(run["schema"], "tautline-rfc2544/3");
     assert_eq!(run["quick"], true);
     let found: Vec<&str> = run["sizes"]
         .as_array()

@@ -45,7 +45,7 @@ pub struct Loaded<'p> {
     residual: Duration,
 }
 
-/// Frames that the generator may miss before a trial says nothing: one in a thousand.
+/// Frames that the generator may miss before a trial is invalid: one in a thousand.
 const MISSED_SHARE: u64 = 1_000;
 
 /// Bursts by which the generator's own rate is found, and the frames in each: as many as the smallest usual
@@ -53,7 +53,7 @@ const MISSED_SHARE: u64 = 1_000;
 const PROBES: u32 = 15;
 const PROBE_FRAMES: u64 = 256;
 
-/// By how much longer than planned a burst may take before it says nothing: a tenth, and what a look at the
+/// By how much longer than planned a burst may take before it is invalid: a tenth, and what a look at the
 /// clock and a round of the loop may be late.
 const BURST_LATE: f64 = 0.1;
 const BURST_LATE_LEAST: Duration = Duration::from_micros(10);

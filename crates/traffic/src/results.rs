@@ -1,59 +1,95 @@
-//! What a run of trials found: everything that is printed, and every trial behind it.
+//! The results file of `tautline rfc2544`: everything that is printed, and every trial behind it.
+//!
+//! [`Run`] is the whole file. Units are in the names: `_ns` nanoseconds, `_fps` frames per second, `_s` seconds.
+//! docs/results-schema.md has the same for those who read the JSON with something else.
+//! [`Recorder`](crate::recorder::Recorder) writes the file anew after each trial.
+use std::path::{Path, PathBuf};
+
 use measure::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::search::rfc2544::{BackToBack, FrameLoss};
-use crate::search::{Finding, Load, Record, Share, maximum, mlr};
+use crate::search::rfc2544::{BackToBack, BurstTrials, FrameLoss};
+use crate::search::{Finding, Fraction, Load, Record, maximum, mlr};
 
-/// Name and version of the results file.
-pub const SCHEMA: &str = "tautline-rfc2544/2";
+/// Name and version of the results file. Within a version properties may be added; none is removed, renamed or
+/// given another meaning.
+pub const SCHEMA: &str = "tautline-rfc2544/3";
 
-/// One run.
-#[derive(Debug, Serialize, Deserialize)]
+/// One run: the whole file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it began, RFC 3339.
+    /// The version of the program that measured, as `tautline --version` prints it.
+    pub tautline: String,
+    /// When it began, UTC, RFC 3339.
     pub started: String,
+    /// Seconds from the beginning until the file was last written.
+    pub elapsed_s: f64,
+    /// Whether the run came to its end; otherwise what is here was found before.
+    pub complete: bool,
     /// The machine.
     pub host: measure::host_facts::HostFacts,
-    /// What the user asked for, as one would write it.
-    pub command: String,
-    /// What the ports said of themselves once they were up.
+    /// The command that repeats the run, word by word.
+    pub command: Vec<String>,
+    /// What the ports said of themselves once they were up, `--from` first.
     pub ports: Vec<String>,
     /// What must stand beside every figure, such as "software: TAP": not comparable with what lacks it.
     pub labels: Vec<String>,
-    /// Whether trials were shorter than the standards ask for.
+    /// Whether trials were shorter than the 60 s of RFC 2544 section 24.
     pub quick: bool,
-    /// The length of the trials of [`SizeResult::maximum`] and [`SizeResult::latency`], nanoseconds.
+    /// The length of each trial of [`SizeResult::maximum`], nanoseconds.
     pub maximum_trial_ns: u64,
-    /// The same.
+    /// The length of each trial of [`SizeResult::latency`], nanoseconds.
     pub latency_trial_ns: u64,
-    /// By size or mix.
+    /// What was found, by size or mix, in the order in which they were measured.
     pub sizes: Vec<SizeResult>,
+    /// The size or mix that was being measured when the file was last written; None between two of them.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// What is known of a size or mix before all of it is: for a run that is interrupted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// As in [`SizeResult`].
+    pub frame_bytes_with_fcs: String,
+    /// Trials for the maximum so far.
+    pub maximum_trials: Vec<MaximumTrial>,
+    /// Trials of the search so far, in the order in which they were made.
+    pub search_trials: Vec<Record>,
+    /// The highest load that was carried so far, frames per second; of several goals the first's.
+    pub lower_fps: Option<Load>,
+    /// The lowest load that was not carried so far, frames per second; of several goals the first's.
+    pub upper_fps: Option<Load>,
+    /// Latencies so far, lowest load first.
+    pub latency: Vec<Latency>,
+    /// Trials of the walk over loads (RFC 2544 section 26.3) so far.
+    pub frame_loss_trials: Vec<Record>,
+    /// Trials for the longest burst so far, over all searches for it.
+    pub burst_trials: BurstTrials,
 }
 
 /// What was found for one frame length or mix.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeResult {
-    /// The size or mix, spelled out, as RFC 2544 counts it: 64 are 60 bytes in a buffer.
+    /// The size or mix, spelled out, bytes as RFC 2544 counts them: 64 are 60 bytes in a buffer.
     pub frame_bytes_with_fcs: String,
-    /// Mean of it (layer 2).
+    /// Mean of it (layer 2), bytes.
     pub mean_frame_bytes_with_fcs: f64,
-    /// The same with preamble and gap, 20 bytes more: what a frame takes of a link (layer 1).
+    /// The same with preamble and gap, 20 bytes more: what a frame takes of a link (layer 1), bytes.
     pub mean_frame_bytes_at_layer_1: f64,
-    /// What the generator moves by itself.
+    /// What the generator moves by itself, frames per second.
     pub loopback_fps: f64,
     /// What came through with no condition on loss.
     pub maximum: Maximum,
-    /// The most that was offered to find something: a little more than the device took, or what the user
-    /// said, or what the generator kept.
+    /// The most that was offered to find something, frames per second: a little more than the device took, or
+    /// what the user said, or what the generator kept.
     pub most_fps: u64,
     /// The generator kept less than was to be offered.
     pub generator_kept_less: bool,
     /// The search's answer.
     pub search: SearchResult,
-    /// Idle, and at shares of the throughput where one was found; lowest first.
+    /// Idle, and at fractions of the throughput where one was found; lowest first.
     pub latency: Vec<Latency>,
     /// The loss at each load, RFC 2544 section 26.3; where it was asked for.
     pub frame_loss: Option<FrameLoss>,
@@ -63,13 +99,13 @@ pub struct SizeResult {
 
 /// Maximum throughput: as much as the device takes, whatever it loses. The trial with the median of what was
 /// received, of the undisturbed ones if there are any.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Maximum {
     /// Frames per second received.
     pub received_fps: f64,
     /// Frames per second that the device took.
     pub taken_fps: f64,
-    /// Share of the generator's rounds in which it had nothing to do: above a tenth the device is the
+    /// Fraction of the generator's rounds in which it had nothing to do: above a tenth the device is the
     /// bottleneck, below it the generator is.
     pub generator_idle: f64,
     /// The generator was preempted in every trial: the figure may be too low.
@@ -81,18 +117,18 @@ pub struct Maximum {
 /// One trial for the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MaximumTrial {
-    /// As in [`Maximum`].
+    /// Frames per second received.
     pub received_fps: f64,
-    /// As in [`Maximum`].
+    /// Frames per second that the device took.
     pub taken_fps: f64,
-    /// As in [`Maximum`].
+    /// Fraction (0 to 1) of the generator's rounds in which it had nothing to do.
     pub generator_idle: f64,
     /// The generator was preempted.
     pub disturbed: bool,
 }
 
 /// What became of the back-to-back measurement.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bursts {
     /// It cannot be made.
@@ -125,19 +161,19 @@ impl Maximum {
 }
 
 /// The answer of the search that was asked for.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "search", rename_all = "snake_case")]
 pub enum SearchResult {
     /// RFC 2544 section 26.1.
     Rfc2544 {
-        /// Bounds.
+        /// Throughput (`lower`) and lowest failing rate (`upper`), frames per second.
         finding: Finding<Load>,
         /// Every trial.
         trials: Vec<Record>,
     },
     /// ETSI NFV-TST 009 section 12.3.3.
     Tst009 {
-        /// Bounds.
+        /// Throughput (`lower`) and lowest failing rate (`upper`), frames per second.
         finding: Finding<Load>,
         /// Every trial.
         trials: Vec<Record>,
@@ -155,24 +191,24 @@ pub enum SearchResult {
 }
 
 /// Latency at one load.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Percent of the throughput, the zero-loss rate that was found; 0 for an idle path.
+    /// Percent of the throughput that was found; 0 for an idle path.
     pub percent_of_throughput: u8,
     /// Frames per second offered.
     pub load_fps: u64,
-    /// From when a frame was due to when it was seen, the generator's own share included. None where the
-    /// generator lagged behind its schedule in every try: half or more of it was the generator's own.
+    /// From when a frame was due to when it was seen, the generator's own part included, nanoseconds. None where
+    /// the generator lagged behind its schedule in every try: half or more of it was the generator's own.
     pub histogram: Option<Histogram>,
-    /// The generator's own share: from when a frame was due to when it was sent.
+    /// The generator's own part: from when a frame was due to when it was sent, nanoseconds.
     pub generator: Histogram,
     /// Frames that did not arrive.
     pub lost: u64,
     /// Frames for which the generator itself was too late; they have no latency.
     pub unsent: u64,
-    /// Trials that said nothing and were repeated.
+    /// Invalid trials, which were discarded and repeated.
     pub invalid: u32,
-    /// This one says nothing either: it was the last try.
+    /// This one is invalid too: it was the last try.
     pub disturbed: bool,
 }
 
@@ -186,15 +222,15 @@ impl SearchResult {
         }
     }
 
-    /// The highest load without loss that was found for sure: what RFC 2544 calls the throughput. None where
-    /// no such load was searched for.
+    /// The throughput, as RFC 2544 calls the highest load without loss. None where the search ended undecided, or
+    /// looked for something else.
     pub fn throughput(&self) -> Option<Load> {
         match self {
             SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => {
                 finding.decided_lower().copied()
             }
             SearchResult::Mlr { outcome } => {
-                let lossless = outcome.results.iter().find(|result| result.goal.loss() == Share::ZERO);
+                let lossless = outcome.results.iter().find(|result| result.goal.loss() == Fraction::ZERO);
                 lossless.and_then(|result| Some(result.finding.decided_lower()?.load))
             }
             SearchResult::Maximum { .. } => None,
@@ -212,11 +248,54 @@ impl SearchResult {
         }
     }
 
-    /// All trials, and how many of them said nothing.
+    /// How many trials there were, and how many of them were invalid.
     pub fn trials(&self) -> (usize, usize) {
         let trials = self.records();
         (trials.len(), crate::search::invalid_trials(trials))
     }
+}
+
+impl Run {
+    /// Reads a results file.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        let text = std::fs::read(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
+        let form = |source| LoadError::Form { path: path.into(), source };
+        // The schema first: a file of another version fails on that, not on some field.
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
+        match value["schema"].as_str() {
+            Some(SCHEMA) => serde_json::from_value(value).map_err(form),
+            found => Err(LoadError::Schema { path: path.into(), found: found.unwrap_or("none").into() }),
+        }
+    }
+}
+
+/// A results file that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("reading results from {path}: {source}; give a file that `tautline rfc2544` wrote")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is not JSON of the right form.
+    #[error("{path} is not a results file: {source}; give a file that `tautline rfc2544` wrote")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        source: serde_json::Error,
+    },
+    /// It is of another version.
+    #[error("{path} has schema {found:?}; this version reads {SCHEMA:?}: use the version that wrote it")]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: String,
+    },
 }
 
 fn mlr_rate(goal: &mlr::GoalResult) -> Option<f64> {
@@ -226,6 +305,36 @@ fn mlr_rate(goal: &mlr::GoalResult) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The file that others' readers are tested with.
+    const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rfc2544.json");
+
+    #[test]
+    fn the_example_reads_back_as_it_was() {
+        let run = Run::load(Path::new(EXAMPLE)).unwrap();
+        assert!(!run.complete && !run.sizes.is_empty() && run.unfinished.is_some());
+        let text = serde_json::to_value(&run).unwrap();
+        let file: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(EXAMPLE).unwrap()).unwrap();
+        assert_eq!(text, file);
+    }
+
+    #[test]
+    fn files_of_others_are_refused_by_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        assert!(matches!(Run::load(&file), Err(LoadError::Read { .. })));
+        for (text, words) in [
+            ("{", "not a results file"),
+            (r#"{"schema": "tautline-rfc2544/2"}"#, "tautline-rfc2544/2"),
+            (r#"{"schema": "tautline-rfc2544/3"}"#, "missing field"),
+            ("[]", "none"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let error = Run::load(&file).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn the_maximum_is_the_median_of_undisturbed_trials_and_says_so_where_there_are_none() {

@@ -10,7 +10,7 @@ use traffic::frames::{Access, Fields, FrameSize, SizeMix};
 use traffic::path::{Path, Profile, Topology};
 use traffic::rig::TestRig;
 use traffic::search::rfc2544::{BackToBack, BackToBackPlan, Burst, back_to_back};
-use traffic::search::{Budget, Load, Share, Verification};
+use traffic::search::{Budget, Fraction, Load, Verification};
 
 const BUFFER: u16 = 256;
 const BURST_FPS: u64 = 200_000;
@@ -61,7 +61,7 @@ fn the_longest_burst_is_the_buffer_and_what_went_meanwhile() {
         throughput: Load::new(1_000_000_000 / EACH.as_nanos() as u64).unwrap(),
         max_burst: Burst::new(5000).unwrap(),
         first_burst: Burst::new(64),
-        width: Share::ZERO,
+        width: Fraction::ZERO,
         verification: Verification::NONE,
         repeats: NonZeroU32::new(2).unwrap(),
     };

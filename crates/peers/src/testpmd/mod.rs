@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub use stats::PortStats;
+pub use stats::{ForwardStats, PortStats};
 pub use vdev::{VHOST_NET, Vdev};
 
 use crate::process::{self, PAUSE, Process};
@@ -138,6 +138,8 @@ impl Settings {
 /// A running testpmd. Ended when dropped.
 pub struct Testpmd {
     process: Process,
+    /// What was chosen last.
+    set: Option<(Forward, u16)>,
     /// How many of its ports are drivers.
     drivers: usize,
     _folder: tempfile::TempDir,
@@ -192,7 +194,7 @@ impl Testpmd {
         let process = Process::start("testpmd", &mut command)?;
         process.wait_for("the prompt", 0, LIMIT, |said| said.contains(PROMPT).then_some(()))?;
         let drivers = settings.vdevs.iter().filter(|vdev| vdev.is_driver()).count();
-        Ok(Self { process, drivers, _folder: folder })
+        Ok(Self { process, drivers, set: None, _folder: folder })
     }
 
     /// Gives testpmd a line and returns all that it says until it asks for the next.
@@ -218,6 +220,18 @@ impl Testpmd {
         self.expect("show config txpkts", &format!("Segment sizes: {bytes}\n"))
     }
 
+    /// Chooses what to do, with packets of which size, where it is not chosen already: each takes a moment.
+    pub fn set_up(&mut self, forward: Forward, bytes_with_fcs: u16) -> Result<(), Error> {
+        if self.set.is_none_or(|(set, _)| set != forward) {
+            self.set_forward(forward)?;
+        }
+        if self.set.is_none_or(|(_, set)| set != bytes_with_fcs) {
+            self.set_frame_size(bytes_with_fcs)?;
+        }
+        self.set = Some((forward, bytes_with_fcs));
+        Ok(())
+    }
+
     /// Starts to forward.
     pub fn start_forwarding(&mut self) -> Result<(), Error> {
         self.expect("start", "packet forwarding - ports=")
@@ -238,6 +252,12 @@ impl Testpmd {
         let text = self.command(&format!("show port stats {port}"))?;
         PortStats::parse(&text)
             .ok_or_else(|| Error::refused(format!("reading the counters of port {port}"), text))
+    }
+
+    /// The counters of the forwarding thread.
+    pub fn forward_stats(&mut self) -> Result<ForwardStats, Error> {
+        let text = self.command("show fwd stats all")?;
+        ForwardStats::parse(&text).ok_or_else(|| Error::refused("reading what testpmd forwarded", text))
     }
 
     /// Looks at a port's counters until they satisfy.

@@ -30,7 +30,7 @@ pub fn searched(
     let Some(throughput) = throughput else {
         return left_out("no throughput was found to hold it against");
     };
-    let (job, say) = (bench.job, bench.say);
+    let (job, say, recorder) = (bench.job, bench.say, bench.recorder);
     say("bursts: the generator's rate");
     let held = bench.loaded.burst_rate()?;
     let held = held.and_then(|rate| Load::new((rate.min(loopback_fps) * HELD) as u64));
@@ -49,6 +49,7 @@ pub fn searched(
     let observe = |step: Progress<'_, Burst, BurstInput>| {
         let trial = step.trial;
         say(&format!("burst of {} frames {}", trial.input.burst.frames(), result(&trial.measured)));
+        recorder.borrow_mut().trial(|so_far| so_far.burst_trials.push(trial.clone()));
     };
     let measure = |burst, rate| -> anyhow::Result<_> {
         unless_interrupted()?;

@@ -8,7 +8,10 @@ use super::search::described;
 /// RFC 2544 section 26.3, from the most that is offered downwards.
 pub fn walked(bench: &mut Bench<'_, '_>, max: Load, step: Step) -> anyhow::Result<FrameLoss> {
     let plan = FrameLossPlan { max, step, trial: bench.job.trial };
-    let say = bench.say;
-    let observe = |step: Progress<'_, Load>| say(&format!("frame loss, {}", described(&step)));
+    let (say, recorder) = (bench.say, bench.recorder);
+    let observe = |step: Progress<'_, Load>| {
+        say(&format!("frame loss, {}", described(&step)));
+        recorder.borrow_mut().trial(|so_far| so_far.frame_loss_trials.push(step.trial.clone()));
+    };
     frame_loss(plan, &Bench::budget(), |load, duration| bench.trial(load, duration), observe)
 }

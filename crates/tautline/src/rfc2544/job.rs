@@ -6,7 +6,7 @@ use port::spec::PortSpec;
 use traffic::frames::{Access, Fields, SizeMix};
 use traffic::path::Profile;
 use traffic::search::rfc2544::Step;
-use traffic::search::{Load, Share, Verification};
+use traffic::search::{Fraction, Load, Verification};
 
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
@@ -21,7 +21,7 @@ pub struct Job {
     pub trial: Duration,
     /// Before each trial's end, for frames that are late.
     pub residual: Duration,
-    pub width: Share,
+    pub width: Fraction,
     pub max_rate: Option<Load>,
     pub verification: Verification,
     pub frame_loss: Option<Step>,
@@ -42,9 +42,6 @@ pub const SOFTWARE_TAP: &str = "software: TAP";
 
 /// Undisturbed trials for the maximum.
 pub const MAXIMUM_TRIALS: NonZeroU32 = NonZeroU32::new(3).unwrap();
-
-/// Times that a lossy trial is run before its loss counts.
-const VERIFICATION_TRIALS: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// RFC 2544 section 9.1, with frame check sequence; with a VLAN tag the shortest that holds it.
 fn standard_sizes(fields: &Fields) -> Vec<String> {
@@ -102,7 +99,7 @@ impl Job {
         let trial =
             arguments.trial.unwrap_or(if arguments.quick { Duration::from_secs(1) } else { FULL_TRIAL });
         let width = arguments.width.unwrap_or(if arguments.quick { 2.0 } else { 0.5 });
-        let width = Share::from_percent(width).filter(|width| *width != Share::ZERO);
+        let width = Fraction::from_percent(width).filter(|width| *width != Fraction::ZERO);
         let max_rate =
             arguments.max_rate.map(|fps| Load::new(fps).ok_or_else(|| Usage("--max-rate: 0".into())));
         let full = trial >= FULL_TRIAL;
@@ -139,7 +136,7 @@ impl Job {
             residual: Duration::from_millis(if full { 2000 } else { 200 }),
             width: width.ok_or_else(|| wrong("--width", &"write a percentage above 0 and below 100"))?,
             max_rate: max_rate.transpose()?,
-            verification: Verification { max_trials: VERIFICATION_TRIALS, max_frames_lost: None },
+            verification: Verification { max_trials: arguments.verification_trials, max_frames_lost: None },
             cpu: cpus.and_then(|cpus| cpus.first().copied()),
         })
     }

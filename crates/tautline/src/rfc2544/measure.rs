@@ -1,4 +1,5 @@
 //! One size: generator alone, maximum, search, latency at shares of the throughput, then what else was asked for.
+use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use linux::interrupt;
 use linux::progress::Progress;
 use traffic::frames::SizeMix;
 use traffic::path::{Loaded, Path, loopback_frames_per_second};
+use traffic::recorder::Recorder;
 use traffic::results::{Latency, Maximum, MaximumTrial, SizeResult};
 use traffic::search::{Budget, Load, Measured, SearchRange, kept};
 use traffic::trial::{LaneOutcome, TrialOutcome, is_late};
@@ -34,6 +36,8 @@ pub(super) struct Bench<'a, 'p> {
     pub job: &'a Job,
     pub mix: &'a SizeMix,
     pub say: &'a dyn Fn(&str),
+    /// Every trial is saved.
+    pub recorder: &'a RefCell<Recorder>,
 }
 
 impl Bench<'_, '_> {
@@ -63,12 +67,13 @@ pub fn size(
     job: &Job,
     timeout: Duration,
     progress: &Progress,
+    recorder: &RefCell<Recorder>,
 ) -> anyhow::Result<SizeResult> {
     let say = |what: &str| progress.doing(format!("{mix} bytes: {what}"));
     say("the generator alone");
     let loopback_fps = loopback_frames_per_second(job.profile, mix, job.latency_trial() / 4)?;
     let directions = path.directions();
-    let mut bench = Bench { loaded: path.load(mix, job.residual)?, job, mix, say: &say };
+    let mut bench = Bench { loaded: path.load(mix, job.residual)?, job, mix, say: &say, recorder };
     say("waiting for frames to arrive");
     if !bench.loaded.warm_up(timeout)? {
         bail!(
@@ -102,6 +107,7 @@ pub fn size(
     for (percent, load_fps) in std::iter::once(idle).chain(loaded.into_iter().flatten()) {
         say(&format!("latency at {percent} %"));
         latency.push(latency_at(&mut bench, percent, load_fps.max(directions))?);
+        recorder.borrow_mut().trial(|so_far| so_far.latency.clone_from(&latency));
     }
     let frame_loss =
         job.frame_loss.map(|step| frame_loss::walked(&mut bench, range.max(), step)).transpose()?;
@@ -132,6 +138,7 @@ fn maximum(bench: &mut Bench<'_, '_>) -> anyhow::Result<Maximum> {
         (bench.say)(&format!("maximum, trial {}", trials.len() + 1));
         unless_interrupted()?;
         trials.push(maximum_of(&bench.loaded.maximum(bench.job.maximum_trial())?));
+        bench.recorder.borrow_mut().trial(|so_far| so_far.maximum_trials.clone_from(&trials));
     }
     Maximum::of(trials).ok_or_else(|| anyhow!("no trial for the maximum"))
 }

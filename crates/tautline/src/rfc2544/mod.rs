@@ -10,10 +10,13 @@ mod search;
 mod show;
 mod tables;
 
+use std::cell::RefCell;
+
 use anyhow::Context;
 use linux::interrupt;
 use report::gate::Gate;
 use traffic::path::{Path, Topology};
+use traffic::recorder::Recorder;
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
 
@@ -31,7 +34,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     output::catch_interrupts()?;
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
     if let Some(cpu) = job.cpu {
-        traffic::bound::pin(cpu).with_context(|| format!("moving to CPU {cpu}"))?;
+        linux::cpus::bind(&[cpu]).with_context(|| format!("moving to CPU {cpu}"))?;
     }
 
     let progress = output::progress();
@@ -52,23 +55,32 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let ports = (0..=usize::from(job.to.is_some())).map(|number| rig.describe(number)).collect();
     let mut path = Path::new(rig, topology, job.profile);
 
-    let mut run = Run {
+    let run = Run {
         schema: SCHEMA.to_owned(),
+        tautline: env!("CARGO_PKG_VERSION").to_owned(),
         started: time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?,
+        elapsed_s: 0.0,
+        complete: false,
         host: ::measure::host_facts::HostFacts::gather(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: std::env::args().collect(),
         ports,
         labels: job.labels(),
         quick: job.is_quick(),
         maximum_trial_ns: job.maximum_trial().as_nanos() as u64,
         latency_trial_ns: job.latency_trial().as_nanos() as u64,
         sizes: Vec::new(),
+        unfinished: None,
     };
+    let recorder = RefCell::new(Recorder::new(run, sink.json_file().map(Into::into)));
     let ended = job.mixes.iter().try_for_each(|mix| {
-        run.sizes.push(measure::size(&mut path, mix, &job, timeout, &progress).map_err(or_interrupted)?);
+        recorder.borrow_mut().begin_size(mix.to_string());
+        let size =
+            measure::size(&mut path, mix, &job, timeout, &progress, &recorder).map_err(or_interrupted)?;
         // What was found so far outlives whatever comes.
-        save(&run, &sink)
+        Ok(recorder.borrow_mut().end_size(size)?)
     });
+    let recorder = recorder.into_inner();
+    let run = if ended.is_ok() { recorder.finish()? } else { recorder.abandon() };
     progress.finish();
     // Nothing to show: the error is all.
     if run.sizes.is_empty() && ended.is_err() {
@@ -110,9 +122,4 @@ fn judge(run: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
 /// The error itself, or that the user wanted to end.
 fn or_interrupted(error: impl Into<anyhow::Error>) -> anyhow::Error {
     interrupt::check().map_or_else(Into::into, |()| error.into())
-}
-
-fn save(run: &Run, sink: &Sink) -> anyhow::Result<()> {
-    let Some(file) = sink.json_file() else { return Ok(()) };
-    Ok(::measure::save_json(run, file)?)
 }

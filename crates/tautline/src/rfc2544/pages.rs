@@ -17,7 +17,7 @@ fn ppm() -> Unit {
 /// All that is on the page.
 pub fn figures(run: &Run) -> Figures {
     let mut facts =
-        vec![("command".to_owned(), run.command.clone()), ("started".to_owned(), run.started.clone())];
+        vec![("command".to_owned(), run.command.join(" ")), ("started".to_owned(), run.started.clone())];
     facts.extend(show::machine(run).into_iter().map(|(name, fact)| (name.to_owned(), fact)));
     facts.extend(show::labels(run).into_iter().map(|label| ("label".to_owned(), label)));
     facts.extend(run.ports.iter().map(|port| ("port".to_owned(), port.clone())));

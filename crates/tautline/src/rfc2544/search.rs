@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use traffic::results::SearchResult;
 use traffic::search::{
-    Cut, Finding, Load, Measured, Progress as Step, SearchRange, Share, maximum, mlr, rfc2544, tst009,
+    Cut, Finding, Fraction, Load, Measured, Progress as Step, SearchRange, maximum, mlr, rfc2544, tst009,
 };
 
 use super::job::MAXIMUM_TRIALS;
@@ -15,10 +15,18 @@ const MLR_INITIAL_TRIAL: Duration = Duration::from_secs(1);
 
 /// The answer, with every trial.
 pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result<SearchResult> {
-    let (job, say) = (bench.job, bench.say);
+    let (job, say, recorder) = (bench.job, bench.say, bench.recorder);
     let budget = &Bench::budget();
     let measure = |load: Load, duration: Duration| bench.trial(load, duration);
-    let observe = |step: Step<'_, Load>| say(&described(&step));
+    let observe = |step: Step<'_, Load>| {
+        say(&described(&step));
+        recorder.borrow_mut().trial(|so_far| {
+            so_far.search_trials.push(step.trial.clone());
+            if let Some(bounds) = step.bounds.first() {
+                (so_far.lower_fps, so_far.upper_fps) = (bounds.lower, bounds.upper);
+            }
+        });
+    };
     let (trial, width) = (job.trial, job.width);
     Ok(match job.search {
         Search::Rfc2544 => {
@@ -33,12 +41,13 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
             SearchResult::Tst009 { finding: found.finding, trials: found.trials }
         }
         Search::Mlr => {
-            let loss = Share::from_percent(0.5).unwrap_or(Share::ZERO);
+            let loss = Fraction::from_percent(0.5).unwrap_or(Fraction::ZERO);
             // Loads that are far from the answer are told by shorter trials.
             let first = trial.min(MLR_INITIAL_TRIAL);
-            let goal =
-                |loss| mlr::Goal::new(trial, trial * 2, loss, Share::HALF, width)?.with_initial_trial(first);
-            let plan = mlr::Plan { range, goals: vec![goal(Share::ZERO)?, goal(loss)?] };
+            let goal = |loss| {
+                mlr::Goal::new(trial, trial * 2, loss, Fraction::HALF, width)?.with_initial_trial(first)
+            };
+            let plan = mlr::Plan { range, goals: vec![goal(Fraction::ZERO)?, goal(loss)?] };
             SearchResult::Mlr { outcome: mlr::search(&plan, budget, measure, observe)? }
         }
         Search::Maximum => {

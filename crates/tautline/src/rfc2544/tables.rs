@@ -137,7 +137,7 @@ fn rate_notes(run: &Run) -> Vec<String> {
              rate that was not carried; none where all was."
         }
         Some(SearchResult::Tst009 { .. }) => {
-            "throughput: no frame lost in one of two trials (ETSI NFV-TST 009 section 12.3.3). lowest failing: the \
+            "throughput: no frame lost in one of the trials at that load (ETSI NFV-TST 009 section 12.3.3). lowest failing: the \
              lowest rate that was not carried; none where all was."
         }
         Some(SearchResult::Mlr { .. }) => {

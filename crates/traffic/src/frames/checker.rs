@@ -1,7 +1,8 @@
 //! What arrived, held against what was sent.
 use port::{Frame, SNAPSHOT_BYTES};
 
-use super::stream::{ETHERNET, IPV4, UDP, VLAN, base_sum, image, stamp_at, udp_checksum};
+use super::size::{ETHERNET, IPV4, UDP, VLAN};
+use super::stream::{base_sum, image, stamp_at, udp_checksum};
 use super::{Fields, FrameSize, STAMP_BYTES, SizeMix, Stamp};
 
 /// How much of each frame the receiver looks at: the header-access and data-access cases of published

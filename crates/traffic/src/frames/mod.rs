@@ -7,6 +7,6 @@ mod stream;
 
 pub use checker::{Access, Checker, Tally};
 pub use mix::{MixError, SizeMix};
-pub use size::{FrameSize, SizeError};
+pub use size::{FrameSize, MIN_FRAME_BYTES, SizeError};
 pub use stamp::{STAMP_BYTES, Stamp};
-pub use stream::{Fields, MIN_FRAME_BYTES, Stream};
+pub use stream::{Fields, Stream};

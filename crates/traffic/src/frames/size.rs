@@ -1,7 +1,15 @@
 //! How long a frame is, and which of its bytes count.
 use std::fmt;
 
-use super::MIN_FRAME_BYTES;
+use super::STAMP_BYTES;
+
+/// Ethernet, IPv4, UDP and stamp, as they lie in a buffer: shorter frames cannot be told apart.
+pub const MIN_FRAME_BYTES: usize = ETHERNET + IPV4 + UDP + STAMP_BYTES;
+
+pub(super) const ETHERNET: usize = 14;
+pub(super) const VLAN: usize = 4;
+pub(super) const IPV4: usize = 20;
+pub(super) const UDP: usize = 8;
 
 /// What a port adds behind the bytes that software sees: the frame check sequence.
 const FCS_BYTES: u16 = 4;

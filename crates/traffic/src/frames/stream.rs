@@ -5,15 +5,8 @@ use std::ops::Range;
 use port::{FrameBatch, OwnMemory, SNAPSHOT_BYTES};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader, checksum};
 
+use super::size::{ETHERNET, IPV4, UDP, VLAN};
 use super::{FrameSize, STAMP_BYTES, SizeMix, Stamp};
-
-/// Ethernet, IPv4, UDP and stamp, as they lie in a buffer: shorter frames cannot be told apart.
-pub const MIN_FRAME_BYTES: usize = ETHERNET + IPV4 + UDP + STAMP_BYTES;
-
-pub(super) const ETHERNET: usize = 14;
-pub(super) const VLAN: usize = 4;
-pub(super) const IPV4: usize = 20;
-pub(super) const UDP: usize = 8;
 
 /// What the frames of a stream have in their headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Cut, Finding, Load, Share, TrialResult};
+use super::{Bounds, Cut, Finding, Fraction, Load, TrialResult};
 
 /// What a search may ask for, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Verification {
 }
 
 /// Whether two points are as close as `width` asks, relative to the upper one, or cannot be closer.
-pub(super) fn narrow(lower: NonZeroU64, upper: NonZeroU64, width: Share) -> bool {
+pub(super) fn narrow(lower: NonZeroU64, upper: NonZeroU64, width: Fraction) -> bool {
     let gap = upper.get().saturating_sub(lower.get());
     gap <= 1 || !width.is_exceeded_by(gap, upper.get())
 }
@@ -73,14 +73,14 @@ pub(super) fn narrow(lower: NonZeroU64, upper: NonZeroU64, width: Share) -> bool
 #[derive(Clone, Debug)]
 pub(super) struct Bisection<P> {
     range: SearchRange<P>,
-    width: Share,
+    width: Fraction,
     first: Option<P>,
     lower: Option<P>,
     upper: Option<P>,
 }
 
 impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
-    pub fn new(range: SearchRange<P>, width: Share) -> Self {
+    pub fn new(range: SearchRange<P>, width: Fraction) -> Self {
         Bisection { range, width, first: None, lower: None, upper: None }
     }
 
@@ -158,7 +158,7 @@ pub(super) struct VerifiedBisection<P> {
 }
 
 impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> VerifiedBisection<P> {
-    pub fn new(range: SearchRange<P>, width: Share, verification: Verification) -> Self {
+    pub fn new(range: SearchRange<P>, width: Fraction, verification: Verification) -> Self {
         VerifiedBisection { bisection: Bisection::new(range, width), verification, lossy: 0 }
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Measured, Record, TrialInput, TrialResult, nanoseconds};
+use super::{Bounds, Cut, Measured, Record, TrialInput, TrialResult, nanoseconds};
 
 /// What a search may cost at most. It ends before the trial that would exceed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,18 +23,6 @@ impl Default for Budget {
         let attempts = NonZeroU32::new(5).expect("not zero");
         Budget { trials: 1000, traffic: Duration::from_secs(24 * 3600), attempts }
     }
-}
-
-/// What cut a search short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cut {
-    /// [`Budget::trials`] were spent.
-    Trials,
-    /// The next trial would have exceeded [`Budget::traffic`].
-    Traffic,
-    /// One trial was invalid [`Budget::attempts`] times: the generator cannot keep this load on this machine.
-    Invalid,
 }
 
 /// What an observer is shown after each trial.

@@ -1,6 +1,16 @@
 use serde::{Deserialize, Serialize};
 
-use super::Cut;
+/// What cut a search short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// [`Budget::trials`](super::Budget::trials) were spent.
+    Trials,
+    /// The next trial would have exceeded [`Budget::traffic`](super::Budget::traffic).
+    Traffic,
+    /// One trial was invalid [`Budget::attempts`](super::Budget::attempts) times: the generator cannot keep this load on this machine.
+    Invalid,
+}
 
 /// The bounds known while a search runs: what was carried, what was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What the generator can keep: above that no search has anything but trials that say nothing.
+//! What the generator can keep: above that every trial of a search is invalid.
 use super::{Invalid, Load, Measured};
 
 /// Valid trials that show that the generator keeps a load: one could be luck, and a search needs more.

@@ -30,12 +30,12 @@
 //! use std::time::Duration;
 //!
 //! use traffic::search::rfc2544::{ThroughputPlan, throughput};
-//! use traffic::search::{Budget, Finding, Load, Measured, SearchRange, Share, TrialResult};
+//! use traffic::search::{Budget, Finding, Load, Measured, SearchRange, Fraction, TrialResult};
 //!
 //! let fps = |rate| Load::new(rate).expect("not zero");
 //! let plan = ThroughputPlan {
 //!     range: SearchRange::new(fps(1_000), fps(14_880_952)).expect("smallest first"),
-//!     width: Share::from_percent(0.5).expect("less than the whole"),
+//!     width: Fraction::from_percent(0.5).expect("less than the whole"),
 //!     final_trial: Duration::from_secs(60),
 //!     search_trial: Some(Duration::from_secs(1)),
 //! };
@@ -55,6 +55,7 @@
 mod bisection;
 mod drive;
 mod finding;
+mod fraction;
 mod kept;
 mod load;
 pub mod maximum;
@@ -62,14 +63,13 @@ pub mod mlr;
 mod nanoseconds;
 mod repeats;
 pub mod rfc2544;
-mod share;
 mod trial;
 pub mod tst009;
 
 pub use bisection::{SearchRange, Verification};
-pub use drive::{Budget, Cut, Progress, invalid_trials};
-pub use finding::{Bounds, Finding};
+pub use drive::{Budget, Progress, invalid_trials};
+pub use finding::{Bounds, Cut, Finding};
+pub use fraction::Fraction;
 pub use kept::kept;
 pub use load::Load;
-pub use share::Share;
 pub use trial::{CountError, Invalid, Measured, Record, TrialInput, TrialLength, TrialResult};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Share, nanoseconds};
+use super::{Fraction, Load, nanoseconds};
 
 /// What a search asks of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ impl TrialResult {
     }
 
     /// Whether the loss ratio is larger than `limit`: a high-loss trial (RFC 9971 "Trial Classification").
-    pub fn loss_exceeds(&self, limit: Share) -> bool {
+    pub fn loss_exceeds(&self, limit: Fraction) -> bool {
         limit.is_exceeded_by(self.frames_lost(), self.frames_offered.get())
     }
 
@@ -135,7 +135,7 @@ impl TryFrom<Counts> for TrialResult {
     }
 }
 
-/// Why a trial says nothing about the device: the generator did not do what was asked of it. Loss at the
+/// Why a trial is invalid: the generator did not do what was asked of it. Loss at the
 /// generator is never loss of the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -229,8 +229,8 @@ mod tests {
         assert_eq!(result(10, 9).compare_loss(&result(1000, 901)), Ordering::Greater);
         let (large, larger) = (result(u64::MAX, 1), result(u64::MAX, 0));
         assert_eq!(large.compare_loss(&larger), Ordering::Less);
-        assert!(large.loss_exceeds(Share::ZERO));
-        assert!(!result(7, 7).loss_exceeds(Share::ZERO));
+        assert!(large.loss_exceeds(Fraction::ZERO));
+        assert!(!result(7, 7).loss_exceeds(Fraction::ZERO));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::bisection::VerifiedBisection;
 use super::drive::{Strategy, drive};
 use super::{
-    Bounds, Budget, Finding, Load, Measured, Progress, Record, SearchRange, Share, TrialInput, TrialLength,
-    TrialResult, Verification, nanoseconds,
+    Bounds, Budget, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialInput,
+    TrialLength, TrialResult, Verification, nanoseconds,
 };
 
 /// A search with loss verification.
@@ -19,7 +19,7 @@ pub struct Plan {
     /// What may be offered.
     pub range: SearchRange,
     /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
-    pub width: Share,
+    pub width: Fraction,
     /// The length of each trial.
     #[serde(rename = "trial_ns", with = "nanoseconds")]
     pub trial: Duration,

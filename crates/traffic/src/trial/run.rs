@@ -238,7 +238,7 @@ impl LaneState {
     /// So many frames were due, and for `refused` of them the device had no room.
     ///
     /// They are lost to it, as they would be on a wire. Not so while the generator makes up for a delay of
-    /// its own: no wire would have sent so much at once. A burst that was delayed says nothing as a whole.
+    /// its own: no wire would have sent so much at once. A burst that was delayed is invalid as a whole.
     #[inline(always)]
     fn sent(&mut self, due: u64, refused: u64) {
         if self.making_up > 0 && matches!(self.load, Load::FramesPerSecond(_)) {

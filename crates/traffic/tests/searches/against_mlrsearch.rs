@@ -12,7 +12,7 @@ use crate::simulated::{Behaviour, Device, load};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use traffic::search::mlr::{Goal, Plan, search};
-use traffic::search::{Bounds, Budget, Finding, Load, SearchRange, Share};
+use traffic::search::{Bounds, Budget, Finding, Fraction, Load, SearchRange};
 
 const MIN: u64 = 1000;
 const MAX: u64 = 14_880_952;
@@ -40,11 +40,11 @@ struct Job {
     goals: Vec<Goal>,
 }
 
-fn percent(percent: f64) -> Share {
-    Share::from_percent(percent).unwrap()
+fn percent(percent: f64) -> Fraction {
+    Fraction::from_percent(percent).unwrap()
 }
 
-fn ratio(share: Share) -> f64 {
+fn ratio(share: Fraction) -> f64 {
     f64::from(share.parts_per_billion()) / 1e9
 }
 
@@ -151,7 +151,7 @@ fn devices(limit: u64) -> Vec<(&'static str, bool, Behaviour)> {
 }
 
 fn goals() -> Vec<(&'static str, Vec<Goal>)> {
-    let (no_drop, partial_drop) = (Goal::csit(Share::ZERO), Goal::csit(percent(0.5)));
+    let (no_drop, partial_drop) = (Goal::csit(Fraction::ZERO), Goal::csit(percent(0.5)));
     vec![
         ("NDR", vec![no_drop]),
         ("PDR", vec![partial_drop]),

@@ -7,8 +7,8 @@ use crate::simulated::{Behaviour, Device, load, seconds};
 use proptest::prelude::*;
 use traffic::search::rfc2544::{Throughput, ThroughputPlan, throughput};
 use traffic::search::{
-    Budget, Cut, Finding, Invalid, Measured, SearchRange, Share, TrialLength, Verification, invalid_trials,
-    tst009,
+    Budget, Cut, Finding, Fraction, Invalid, Measured, SearchRange, TrialLength, Verification,
+    invalid_trials, tst009,
 };
 
 const LIMIT: u64 = 7_654_321;
@@ -17,7 +17,7 @@ const MAX: u64 = 14_880_952;
 fn plan() -> ThroughputPlan {
     ThroughputPlan {
         range: SearchRange::new(load(1000), load(MAX)).unwrap(),
-        width: Share::from_percent(0.5).unwrap(),
+        width: Fraction::from_percent(0.5).unwrap(),
         final_trial: seconds(60),
         search_trial: Some(seconds(1)),
     }
@@ -97,7 +97,7 @@ fn short_trials_save_traffic() {
 #[test]
 fn one_frame_per_second_is_the_closest_the_bounds_can_come() {
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
-    let found = run(ThroughputPlan { width: Share::ZERO, ..plan() }, &mut device);
+    let found = run(ThroughputPlan { width: Fraction::ZERO, ..plan() }, &mut device);
     assert_eq!(bracket(&found.finding), (LIMIT, LIMIT + 1));
 }
 
@@ -366,7 +366,7 @@ proptest! {
     ) {
         let plan = ThroughputPlan {
             range: SearchRange::new(load(min), load(min + above)).unwrap(),
-            width: Share::from_parts_per_billion(parts).unwrap(),
+            width: Fraction::from_parts_per_billion(parts).unwrap(),
             final_trial: seconds(60),
             search_trial: short.map(seconds),
         };

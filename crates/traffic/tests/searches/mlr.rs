@@ -8,19 +8,19 @@ use crate::simulated::{Behaviour, Device, load, seconds};
 use proptest::prelude::*;
 use traffic::search::mlr::{Class, Goal, GoalResult, LoadTrial, Outcome, Plan, classify, search};
 use traffic::search::{
-    Budget, Cut, Finding, Invalid, Load, Measured, Record, SearchRange, Share, TrialLength, TrialResult,
+    Budget, Cut, Finding, Fraction, Invalid, Load, Measured, Record, SearchRange, TrialLength, TrialResult,
     invalid_trials,
 };
 
 const LIMIT: u64 = 7_654_321;
 const MAX: u64 = 14_880_952;
 
-fn percent(percent: f64) -> Share {
-    Share::from_percent(percent).unwrap()
+fn percent(percent: f64) -> Fraction {
+    Fraction::from_percent(percent).unwrap()
 }
 
 fn no_drop() -> Goal {
-    Goal::csit(Share::ZERO)
+    Goal::csit(Fraction::ZERO)
 }
 
 fn partial_drop() -> Goal {
@@ -190,7 +190,7 @@ fn occasional_loss_is_tolerated_up_to_the_exceed_ratio() {
         assert_within_width(&found.results[0]);
     }
     // Without an exceed ratio one disturbance in some eleven trials suffices.
-    let strict = Goal::new(seconds(1), seconds(11), Share::ZERO, Share::ZERO, percent(0.5)).unwrap();
+    let strict = Goal::new(seconds(1), seconds(11), Fraction::ZERO, Fraction::ZERO, percent(0.5)).unwrap();
     let far = |seed| match run(&[strict], &mut Device::new(behaviour).seeded(seed)).results[0].finding {
         Finding::Bracketed { upper, .. } => upper.frames_per_second() < LIMIT * 99 / 100,
         Finding::BelowMinimum { .. } => true,
@@ -337,7 +337,7 @@ fn any_goal() -> impl Strategy<Value = Goal> {
     let exceed = prop_oneof![Just(0_u32), Just(500_000_000), 0_u32..900_000_000];
     (1_u64..20, 1_u64..5, 1_u64..8, loss, exceed, 1_000_000_u32..100_000_000).prop_map(
         |(initial, longer, sums, loss, exceed, width)| {
-            let share = |parts| Share::from_parts_per_billion(parts).unwrap();
+            let share = |parts| Fraction::from_parts_per_billion(parts).unwrap();
             let (initial, final_trial) = (seconds(initial), seconds(initial * longer));
             let sum = final_trial * u32::try_from(sums).unwrap();
             let goal = Goal::new(final_trial, sum, share(loss), share(exceed), share(width)).unwrap();

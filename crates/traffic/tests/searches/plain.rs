@@ -10,7 +10,7 @@ use traffic::search::rfc2544::{
     back_to_back, frame_loss, latency, throughput,
 };
 use traffic::search::{
-    Budget, Cut, Finding, Invalid, Measured, SearchRange, Share, TrialLength, TrialResult, Verification,
+    Budget, Cut, Finding, Fraction, Invalid, Measured, SearchRange, TrialLength, TrialResult, Verification,
     invalid_trials, maximum,
 };
 
@@ -133,9 +133,9 @@ fn latency_is_planned_as_the_rfc_asks_and_labelled_where_it_is_less() {
     let full = LatencyPlan::full(load(1_000_000));
     assert_eq!((full.stream(), full.tagged_after()), (seconds(120), seconds(60)));
     assert_eq!((full.repeats().get(), full.length()), (20, TrialLength::Full));
-    let half = full.at_share(Share::HALF);
+    let half = full.at_fraction(Fraction::HALF);
     assert_eq!((half.load(), half.stream()), (load(500_000), seconds(120)));
-    assert_eq!(LatencyPlan::full(load(1)).at_share(Share::HALF).load(), load(1));
+    assert_eq!(LatencyPlan::full(load(1)).at_fraction(Fraction::HALF).load(), load(1));
     assert_eq!(LatencyPlan::new(load(1), seconds(120), times(19)).length(), TrialLength::Quick);
     assert_eq!(LatencyPlan::new(load(1), seconds(119), times(20)).length(), TrialLength::Quick);
 }
@@ -201,7 +201,7 @@ fn burst_plan() -> BackToBackPlan {
         throughput: load(6_000_000),
         max_burst: Burst::new(300_000_000).unwrap(),
         first_burst: None,
-        width: Share::ZERO,
+        width: Fraction::ZERO,
         verification: Verification::NONE,
         repeats: times(3),
     }
@@ -263,7 +263,7 @@ fn throughput_and_back_to_back_of_one_device_give_its_drain_rate_and_its_buffer(
     let trial =
         |l: traffic::search::Load, d| buffer.measure::<Infallible>(Burst::new(l.frames_in(d)).unwrap(), l);
     let range = SearchRange::new(load(1000), load(10_000_000)).unwrap();
-    let plan = ThroughputPlan { range, width: Share::ZERO, final_trial: seconds(60), search_trial: None };
+    let plan = ThroughputPlan { range, width: Fraction::ZERO, final_trial: seconds(60), search_trial: None };
     let Ok(found) = throughput(plan, &Budget::default(), trial, |_| ());
     let throughput = *found.finding.decided_lower().unwrap();
     assert_eq!(throughput, load(6_000_068));
@@ -380,7 +380,7 @@ fn the_maximum_is_what_comes_through_however_much_is_lost() {
     let Ok(found) = maximum::received(plan, &patient(), overload, |_| ());
     assert_eq!(found.received_fps, Some(0.0));
     let range = SearchRange::new(load(1000), plan.load).unwrap();
-    let (width, final_trial) = (Share::ZERO, seconds(60));
+    let (width, final_trial) = (Fraction::ZERO, seconds(60));
     let zero_loss = ThroughputPlan { range, width, final_trial, search_trial: None };
     let Ok(zero_loss) = throughput(zero_loss, &patient(), overload, |_| ());
     assert_eq!(zero_loss.finding, Finding::Bracketed { lower: load(600_000), upper: load(600_001) });

@@ -5,7 +5,7 @@ use ::measure::Histogram;
 
 use traffic::results::{Maximum, MaximumTrial, SCHEMA};
 use traffic::search::rfc2544::{BackToBackPlan, Burst, FrameLossPlan, Step, back_to_back, frame_loss};
-use traffic::search::{Budget, Measured, SearchRange, Share, TrialResult, Verification, mlr};
+use traffic::search::{Budget, Fraction, Measured, SearchRange, TrialResult, Verification, mlr};
 
 use super::*;
 
@@ -17,11 +17,11 @@ fn device(frames: u64, rate: Load) -> anyhow::Result<Measured> {
 }
 
 fn run() -> anyhow::Result<Run> {
-    let (load, share) = (|fps| Load::new(fps).unwrap(), |of| Share::from_percent(of).unwrap());
+    let (load, share) = (|fps| Load::new(fps).unwrap(), |of| Fraction::from_percent(of).unwrap());
     let (budget, trial) = (Budget::default(), Duration::from_secs(60));
-    let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Share::HALF, share(1.0));
+    let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Fraction::HALF, share(1.0));
     let range = SearchRange::new(load(1000), load(1_000_000)).unwrap();
-    let plan = mlr::Plan { range, goals: vec![goal(Share::ZERO)?, goal(share(0.5))?] };
+    let plan = mlr::Plan { range, goals: vec![goal(Fraction::ZERO)?, goal(share(0.5))?] };
     let of_trial = |load: Load, duration: Duration| device(load.frames_in(duration), load);
     let search = SearchResult::Mlr { outcome: mlr::search(&plan, &budget, of_trial, |_| ())? };
     let walk = FrameLossPlan { max: load(1_000_000), step: Step::COARSEST, trial };
@@ -30,7 +30,7 @@ fn run() -> anyhow::Result<Run> {
         throughput: load(600_000),
         max_burst: Burst::new(1_000_000).unwrap(),
         first_burst: Burst::new(64),
-        width: Share::ZERO,
+        width: Fraction::ZERO,
         verification: Verification::NONE,
         repeats: NonZeroU32::new(3).unwrap(),
     };
@@ -64,15 +64,19 @@ fn run() -> anyhow::Result<Run> {
     };
     Ok(Run {
         schema: SCHEMA.to_owned(),
+        tautline: String::new(),
         started: String::new(),
+        elapsed_s: 0.0,
+        complete: true,
         host: ::measure::host_facts::HostFacts::gather(),
-        command: String::new(),
+        command: Vec::new(),
         ports: Vec::new(),
         labels: Vec::new(),
         quick: true,
         maximum_trial_ns: 1_000_000_000,
         latency_trial_ns: 1_000_000_000,
         sizes: vec![size],
+        unfinished: None,
     })
 }
 

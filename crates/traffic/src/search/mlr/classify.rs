@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::Goal;
-use crate::search::{Share, TrialResult, nanoseconds};
+use crate::search::{Fraction, TrialResult, nanoseconds};
 
 /// A trial at the load that is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +61,12 @@ impl Sums {
 /// upper bound if neither, else undecided
 /// ```
 ///
-/// All is multiplied by 1 - e and by the billion of a [`Share`], so that it stays in integers: a sum that is
+/// All is multiplied by 1 - e and by the billion of a [`Fraction`], so that it stays in integers: a sum that is
 /// exactly at the exceed ratio is within it.
 pub fn classify(goal: &Goal, trials: &[LoadTrial]) -> Class {
     let sums = Sums::of(goal, trials);
     let exceed = u128::from(goal.exceed().parts_per_billion());
-    let billion = u128::from(Share::WHOLE);
+    let billion = u128::from(Fraction::WHOLE);
     let subceed = billion - exceed;
     // Sums are below 2^64 and the factors below 2^30 each: the largest product below is under 2^127.
     let scaled = |sum: u64| u128::from(sum) * subceed;
@@ -91,7 +91,7 @@ mod tests {
 
     fn goal(final_s: u64, sum_s: u64, loss_percent: f64, exceed_percent: f64) -> Goal {
         let seconds = Duration::from_secs;
-        let share = |percent| Share::from_percent(percent).unwrap();
+        let share = |percent| Fraction::from_percent(percent).unwrap();
         let (loss, exceed) = (share(loss_percent), share(exceed_percent));
         Goal::new(seconds(final_s), seconds(sum_s), loss, exceed, share(0.5)).unwrap()
     }
@@ -131,7 +131,7 @@ mod tests {
     /// 60 s, sum 60 s, zero loss, exceed 0: the first trial decides.
     #[test]
     fn rfc2544_is_decided_by_one_trial() {
-        let goal = Goal::rfc2544(Share::ZERO);
+        let goal = Goal::rfc2544(Fraction::ZERO);
         assert_eq!(classify(&goal, &[]), Class::Undecided);
         assert_eq!(classify(&goal, &trials(&[(1, 60, 0)])), Class::Lower);
         assert_eq!(classify(&goal, &trials(&[(1, 60, 1)])), Class::Upper);
@@ -145,7 +145,7 @@ mod tests {
     /// 60 s, sum 120 s, zero loss, exceed 50 %: one clean trial of two.
     #[test]
     fn tst009_is_decided_by_one_clean_or_two_lossy_trials() {
-        let goal = Goal::tst009(Share::ZERO);
+        let goal = Goal::tst009(Fraction::ZERO);
         // Clean: high 0, whole 120, 120 - 60 <= 60.
         assert_eq!(classify(&goal, &trials(&[(1, 60, 0)])), Class::Lower);
         // Lossy: high 60 <= 60, but 120 - 0 > 60.
@@ -163,7 +163,7 @@ mod tests {
     /// 1 s, sum 21 s, exceed 50 %: 10.5 s may be lossy, so the eleventh of either kind decides.
     #[test]
     fn csit_is_decided_by_eleven_trials_of_a_kind() {
-        let goal = Goal::csit(Share::from_percent(0.5).unwrap());
+        let goal = Goal::csit(Fraction::from_percent(0.5).unwrap());
         for (kinds, expected) in [
             (vec![(10, 1, 0)], Class::Undecided),
             (vec![(11, 1, 0)], Class::Lower),
@@ -201,9 +201,9 @@ mod tests {
         let goal = Goal::new(
             Duration::MAX,
             Duration::MAX,
-            Share::ZERO,
-            Share::from_parts_per_billion(999_999_999).unwrap(),
-            Share::ZERO,
+            Fraction::ZERO,
+            Fraction::from_parts_per_billion(999_999_999).unwrap(),
+            Fraction::ZERO,
         );
         let result = |lost: u64| TrialResult::new(10, 10 - lost, Duration::MAX).unwrap();
         let all: Vec<LoadTrial> = [0, 1]

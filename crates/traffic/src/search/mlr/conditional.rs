@@ -1,6 +1,6 @@
 use super::classify::Sums;
 use super::{Goal, LoadTrial};
-use crate::search::{Load, Share, TrialResult, nanoseconds};
+use crate::search::{Fraction, Load, TrialResult, nanoseconds};
 
 /// The conditional throughput of a load in frames per second (RFC 9971 "Conditional Throughput Logic" and
 /// its code): the forwarding rate of the full-length trial at the quantile that the exceed ratio leaves, the
@@ -9,7 +9,7 @@ use crate::search::{Load, Share, TrialResult, nanoseconds};
 pub fn conditional_throughput(goal: &Goal, load: Load, trials: &[LoadTrial]) -> f64 {
     let sums = Sums::of(goal, trials);
     let whole = sums.full_low.saturating_add(sums.full_high).max(nanoseconds::of(goal.duration_sum()));
-    let billion = u128::from(Share::WHOLE);
+    let billion = u128::from(Fraction::WHOLE);
     let subceed = billion - u128::from(goal.exceed().parts_per_billion());
     let mut full: Vec<&LoadTrial> =
         trials.iter().filter(|trial| trial.duration >= goal.final_trial()).collect();
@@ -46,9 +46,9 @@ mod tests {
     }
 
     fn goal(final_s: u64, sum_s: u64, loss_percent: f64, exceed_percent: f64) -> Goal {
-        let share = |percent| Share::from_percent(percent).unwrap();
+        let share = |percent| Fraction::from_percent(percent).unwrap();
         let (trial, sum) = (Duration::from_secs(final_s), Duration::from_secs(sum_s));
-        Goal::new(trial, sum, share(loss_percent), share(exceed_percent), Share::ZERO).unwrap()
+        Goal::new(trial, sum, share(loss_percent), share(exceed_percent), Fraction::ZERO).unwrap()
     }
 
     /// RFC 9971 appendix "Conditional Throughput Computations".

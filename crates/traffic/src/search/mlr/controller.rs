@@ -9,7 +9,7 @@ use super::target::chain;
 use super::{Goal, LoadTrial, conditional_throughput};
 use crate::search::drive::{Strategy, drive};
 use crate::search::{
-    Bounds, Budget, Cut, Finding, Load, Measured, Progress, Record, SearchRange, Share, TrialInput,
+    Bounds, Budget, Cut, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialInput,
     TrialLength, TrialResult,
 };
 
@@ -98,26 +98,26 @@ struct Controller<'a> {
     loads: Loads,
     /// The loss of the strictest goal; length and width of the opening's trials, the longest and the widest that
     /// a first target has; and the closest width of all goals.
-    loss: Share,
+    loss: Fraction,
     trial: Duration,
-    width: Share,
-    closest: Share,
+    width: Fraction,
+    closest: Fraction,
 }
 
 impl<'a> Controller<'a> {
     fn new(plan: &'a Plan) -> Controller<'a> {
         let first = |goal: &Goal| chain(goal).first().copied().unwrap_or(*goal);
-        let of = |of: fn(&Goal) -> Share| plan.goals.iter().map(first).map(move |goal| of(&goal));
+        let of = |of: fn(&Goal) -> Fraction| plan.goals.iter().map(first).map(move |goal| of(&goal));
         Controller {
             goals: &plan.goals,
             range: plan.range,
             opening: Opening::Maximum,
             selectors: Vec::new(),
             loads: Loads::default(),
-            loss: of(|goal| goal.loss()).min().unwrap_or(Share::ZERO),
+            loss: of(|goal| goal.loss()).min().unwrap_or(Fraction::ZERO),
             trial: plan.goals.iter().map(|goal| first(goal).final_trial()).max().unwrap_or_default(),
-            width: of(|goal| goal.width()).max().unwrap_or(Share::ZERO),
-            closest: plan.goals.iter().map(Goal::width).min().unwrap_or(Share::ZERO),
+            width: of(|goal| goal.width()).max().unwrap_or(Fraction::ZERO),
+            closest: plan.goals.iter().map(Goal::width).min().unwrap_or(Fraction::ZERO),
         }
     }
 
@@ -157,8 +157,8 @@ impl<'a> Controller<'a> {
         } else if lossy {
             Bounds { lower: Some(forwarded).filter(|lower| *lower < load), upper: Some(load) }
         } else {
-            let more = u128::from(tried) * u128::from(Share::WHOLE);
-            let more = more / u128::from(Share::WHOLE - self.width.parts_per_billion());
+            let more = u128::from(tried) * u128::from(Fraction::WHOLE);
+            let more = more / u128::from(Fraction::WHOLE - self.width.parts_per_billion());
             let more = at_least_one(u64::try_from(more).unwrap_or(u64::MAX)).min(self.range.max());
             Bounds { lower: Some(load), upper: Some(more).filter(|upper| *upper > load) }
         };
@@ -170,8 +170,8 @@ impl<'a> Controller<'a> {
     /// width: a device that is offered exactly what it forwards fails with the next disturbance.
     fn forwarded(&self, load: Load, result: &TrialResult) -> Load {
         let rate = u128::from(load.frames_per_second()) * u128::from(result.frames_received());
-        let rate = rate / u128::from(result.frames_offered().max(1)) * u128::from(Share::WHOLE);
-        let rate = rate / u128::from(Share::WHOLE - self.loss.parts_per_billion());
+        let rate = rate / u128::from(result.frames_offered().max(1)) * u128::from(Fraction::WHOLE);
+        let rate = rate / u128::from(Fraction::WHOLE - self.loss.parts_per_billion());
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         at_least_one(rate - self.closest.of(rate) / 2).min(load)
     }

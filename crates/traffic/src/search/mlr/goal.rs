@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::search::{Share, nanoseconds};
+use crate::search::{Fraction, nanoseconds};
 
 /// The first trials of the goals that have a name. FD.io's implementation begins so too.
 const INITIAL_TRIAL: Duration = Duration::from_secs(1);
@@ -23,9 +23,9 @@ struct Attributes {
     final_trial: Duration,
     #[serde(rename = "duration_sum_ns", with = "nanoseconds")]
     duration_sum: Duration,
-    loss: Share,
-    exceed: Share,
-    width: Share,
+    loss: Fraction,
+    exceed: Fraction,
+    width: Fraction,
 }
 
 /// A goal that cannot be searched for.
@@ -49,9 +49,9 @@ impl Goal {
     pub fn new(
         final_trial: Duration,
         duration_sum: Duration,
-        loss: Share,
-        exceed: Share,
-        width: Share,
+        loss: Fraction,
+        exceed: Fraction,
+        width: Fraction,
     ) -> Result<Goal, GoalError> {
         Attributes { initial_trial: final_trial, final_trial, duration_sum, loss, exceed, width }.try_into()
     }
@@ -63,24 +63,24 @@ impl Goal {
     }
 
     /// RFC 2544 as a goal: one trial of 60 s without loss (RFC 9971 "MLRsearch Compliant with RFC 2544").
-    pub fn rfc2544(width: Share) -> Goal {
-        Goal::preset(60, 60, Share::ZERO, Share::ZERO, width)
+    pub fn rfc2544(width: Fraction) -> Goal {
+        Goal::preset(60, 60, Fraction::ZERO, Fraction::ZERO, width)
     }
 
     /// ETSI NFV-TST 009 with max(r) = 2 and z = infinity as a goal: one of two trials of 60 s without loss
     /// (RFC 9971 "MLRsearch Compliant with TST009").
-    pub fn tst009(width: Share) -> Goal {
-        Goal::preset(60, 120, Share::ZERO, Share::HALF, width)
+    pub fn tst009(width: Fraction) -> Goal {
+        Goal::preset(60, 120, Fraction::ZERO, Fraction::HALF, width)
     }
 
     /// What FD.io CSIT searches for: 1 s trials, 21 s in sum, half of them within the loss ratio; zero is
     /// its no-drop rate, 0.5 % its partial-drop rate. Width 0.5 %.
-    pub fn csit(loss: Share) -> Goal {
-        let width = Share::from_parts_per_billion(5_000_000).expect("0.5 %");
-        Goal::preset(1, 21, loss, Share::HALF, width)
+    pub fn csit(loss: Fraction) -> Goal {
+        let width = Fraction::from_parts_per_billion(5_000_000).expect("0.5 %");
+        Goal::preset(1, 21, loss, Fraction::HALF, width)
     }
 
-    fn preset(final_s: u64, sum_s: u64, loss: Share, exceed: Share, width: Share) -> Goal {
+    fn preset(final_s: u64, sum_s: u64, loss: Fraction, exceed: Fraction, width: Fraction) -> Goal {
         let (final_trial, sum) = (Duration::from_secs(final_s), Duration::from_secs(sum_s));
         let goal = Goal::new(final_trial, sum, loss, exceed, width);
         goal.and_then(|goal| goal.with_initial_trial(INITIAL_TRIAL)).expect("positive durations")
@@ -88,7 +88,7 @@ impl Goal {
 
     /// The same in other trials, sum and width: how it was checked stays true, as long as the initial trial is
     /// the shortest.
-    pub(super) fn coarser(self, final_trial: Duration, duration_sum: Duration, width: Share) -> Goal {
+    pub(super) fn coarser(self, final_trial: Duration, duration_sum: Duration, width: Fraction) -> Goal {
         debug_assert!(final_trial >= self.initial_trial() && !duration_sum.is_zero());
         Goal { attributes: Attributes { final_trial, duration_sum, width, ..self.attributes } }
     }
@@ -109,17 +109,17 @@ impl Goal {
     }
 
     /// The loss ratio above which a trial is a high-loss one.
-    pub fn loss(&self) -> Share {
+    pub fn loss(&self) -> Fraction {
         self.attributes.loss
     }
 
     /// The share of the duration sum that high-loss trials may have at a lower bound.
-    pub fn exceed(&self) -> Share {
+    pub fn exceed(&self) -> Fraction {
         self.attributes.exceed
     }
 
     /// How close the bounds must come, relative to the upper one.
-    pub fn width(&self) -> Share {
+    pub fn width(&self) -> Fraction {
         self.attributes.width
     }
 }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn goals_without_meaning_are_refused() {
         let second = Duration::from_secs(1);
-        let goal = |trial, sum| Goal::new(trial, sum, Share::ZERO, Share::ZERO, Share::ZERO);
+        let goal = |trial, sum| Goal::new(trial, sum, Fraction::ZERO, Fraction::ZERO, Fraction::ZERO);
         assert_eq!(goal(Duration::ZERO, second), Err(GoalError::ZeroDuration));
         assert_eq!(goal(second, Duration::ZERO), Err(GoalError::ZeroDuration));
         let good = goal(second, second).unwrap();
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_goal_reads_back_from_json() {
-        let goal = Goal::csit(Share::from_percent(0.5).unwrap());
+        let goal = Goal::csit(Fraction::from_percent(0.5).unwrap());
         let text = serde_json::to_string(&goal).unwrap();
         assert_eq!(serde_json::from_str::<Goal>(&text).unwrap(), goal);
         let bad = text.replace(r#""duration_sum_ns":21000000000"#, r#""duration_sum_ns":0"#);

@@ -5,7 +5,7 @@ use super::loads::Loads;
 use super::target::chain;
 use super::{Class, Goal, LoadTrial};
 use crate::search::bisection::narrow;
-use crate::search::{Bounds, Load, SearchRange, Share, TrialInput, nanoseconds};
+use crate::search::{Bounds, Fraction, Load, SearchRange, TrialInput, nanoseconds};
 
 /// How many times as long as the one before the next short trial at a load is.
 const GROWTH: u32 = 4;
@@ -26,7 +26,7 @@ pub(super) struct Selector {
     /// The load that is being classified.
     load: Option<Load>,
     /// The next distance from a bound, relative to the higher of the two loads; zero before the first step.
-    step: Share,
+    step: Fraction,
     /// Where the last step led.
     stepped: Option<Load>,
 }
@@ -34,7 +34,15 @@ pub(super) struct Selector {
 impl Selector {
     /// Begins at two loads that the answer may lie between.
     pub fn new(range: SearchRange, goal: &Goal, anchors: Bounds<Load>) -> Selector {
-        Selector { range, targets: chain(goal), at: 0, anchors, load: None, step: Share::ZERO, stepped: None }
+        Selector {
+            range,
+            targets: chain(goal),
+            at: 0,
+            anchors,
+            load: None,
+            step: Fraction::ZERO,
+            stepped: None,
+        }
     }
 
     /// The trial that brings this goal nearer; None when it is reached.
@@ -49,7 +57,7 @@ impl Selector {
             }
             self.at += 1;
             self.anchors = bounds;
-            (self.load, self.step, self.stepped) = (None, Share::ZERO, None);
+            (self.load, self.step, self.stepped) = (None, Fraction::ZERO, None);
             bounds = loads.relevant(self.target());
         }
         let target = *self.target();
@@ -71,11 +79,12 @@ impl Selector {
         if let Some(load) = self.anchored(bounds, width) {
             return load;
         }
-        if self.step == Share::ZERO {
-            let apart = self.anchors.lower.zip(self.anchors.upper).map_or(Share::ZERO, |(lower, upper)| {
-                let (lower, upper) = (lower.frames_per_second(), upper.frames_per_second());
-                Share::of_whole(upper - lower, upper)
-            });
+        if self.step == Fraction::ZERO {
+            let apart =
+                self.anchors.lower.zip(self.anchors.upper).map_or(Fraction::ZERO, |(lower, upper)| {
+                    let (lower, upper) = (lower.frames_per_second(), upper.frames_per_second());
+                    Fraction::of_whole(upper - lower, upper)
+                });
             self.step = apart.max(width.twice());
         } else if self.stepped.is_some() && (self.stepped == bounds.lower || self.stepped == bounds.upper) {
             // It moved the bound that it led away from.
@@ -103,7 +112,7 @@ impl Selector {
     }
 
     /// Looks where the target before ended, as long as it is not known what is there.
-    fn anchored(&self, bounds: Bounds<Load>, width: Share) -> Option<Load> {
+    fn anchored(&self, bounds: Bounds<Load>, width: Fraction) -> Option<Load> {
         let Bounds { lower, upper } = self.anchors;
         let halved = lower.zip(upper).and_then(|(lower, upper)| {
             let halves = !narrow(lower.into(), upper.into(), width)
@@ -125,7 +134,7 @@ impl Selector {
 
     /// Halves, or goes on from a bound at which the answer was expected: the other may be another goal's, and
     /// far away.
-    fn between(&mut self, lower: Load, upper: Load, width: Share) -> Load {
+    fn between(&mut self, lower: Load, upper: Load, width: Fraction) -> Load {
         let middle = middle(lower, upper, width);
         let beyond = |anchor: Option<Load>, is: fn(Load, Load) -> bool, bound: Load| {
             anchor.is_some_and(|anchor| is(bound, anchor))
@@ -143,8 +152,8 @@ impl Selector {
     }
 
     fn above(&self, load: Load) -> Load {
-        let part = u128::from(Share::WHOLE - self.step.parts_per_billion());
-        let up = u128::from(load.frames_per_second()) * u128::from(Share::WHOLE) / part;
+        let part = u128::from(Fraction::WHOLE - self.step.parts_per_billion());
+        let up = u128::from(load.frames_per_second()) * u128::from(Fraction::WHOLE) / part;
         let up = u64::try_from(up).unwrap_or(u64::MAX);
         at_least_one(up.max(load.frames_per_second().saturating_add(1)))
     }
@@ -188,12 +197,12 @@ pub(super) fn is_reached(target: &Goal, range: SearchRange, bounds: Bounds<Load>
 
 /// A load between the two, strictly. One part is the width doubled over and over, so that halving it ends at
 /// whole widths, and no halving is needed for what little remains.
-fn middle(lower: Load, upper: Load, width: Share) -> Load {
+fn middle(lower: Load, upper: Load, width: Fraction) -> Load {
     let (low, high) = (lower.frames_per_second(), upper.frames_per_second());
     let gap = high - low;
     let even = Load::from(NonZeroU64::from(lower).midpoint(upper.into()));
     let halved = narrow(lower.into(), even.into(), width) && narrow(even.into(), upper.into(), width);
-    if halved || width == Share::ZERO {
+    if halved || width == Fraction::ZERO {
         return even;
     }
     if gap > high / 2 {

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use super::Goal;
-use crate::search::{Share, nanoseconds};
+use crate::search::{Fraction, nanoseconds};
 
 /// A width beyond this leaves nothing to halve.
-const WIDEST: Share = Share::HALF;
+const WIDEST: Fraction = Fraction::HALF;
 
 /// What is to be reached on the way to a goal: two coarser goals, then the goal itself (RFC 9971 and FD.io's
 /// implementation call them targets, and the coarser ones preceding targets).
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn targets_double_in_width_and_shrink_in_time() {
-        let width = Share::from_percent(0.5).unwrap();
+        let width = Fraction::from_percent(0.5).unwrap();
         let seconds = |goal: &Goal| {
             let of = |duration: Duration| (duration.as_secs_f64() * 100.0).round() / 100.0;
             (
@@ -47,13 +47,13 @@ mod tests {
             )
         };
         let chain_of = |goal: Goal| chain(&goal).iter().map(seconds).collect::<Vec<_>>();
-        assert_eq!(chain_of(Goal::csit(Share::ZERO)), [(1.0, 1.0, 20), (1.0, 4.58, 10), (1.0, 21.0, 5)]);
+        assert_eq!(chain_of(Goal::csit(Fraction::ZERO)), [(1.0, 1.0, 20), (1.0, 4.58, 10), (1.0, 21.0, 5)]);
         assert_eq!(chain_of(Goal::tst009(width)), [(1.0, 1.0, 20), (5.48, 10.95, 10), (60.0, 120.0, 5)]);
         assert_eq!(chain_of(Goal::rfc2544(width)), [(1.0, 1.0, 20), (7.75, 7.75, 10), (60.0, 60.0, 5)]);
         // Nothing to shrink: only the width is coarser, and never so coarse that nothing is left to halve.
-        let wide = Share::from_percent(30.0).unwrap();
+        let wide = Fraction::from_percent(30.0).unwrap();
         let second = Duration::from_secs(1);
-        let goal = Goal::new(second, second, Share::ZERO, Share::ZERO, wide).unwrap();
+        let goal = Goal::new(second, second, Fraction::ZERO, Fraction::ZERO, wide).unwrap();
         assert_eq!(chain_of(goal), [(1.0, 1.0, 500), (1.0, 1.0, 500), (1.0, 1.0, 300)]);
     }
 }

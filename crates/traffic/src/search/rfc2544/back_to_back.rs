@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::search::bisection::VerifiedBisection;
 use crate::search::drive::{Cost, Strategy, drive};
 use crate::search::{
-    Bounds, Budget, Cut, Finding, Load, Measured, Progress, Record, SearchRange, Share, TrialResult,
+    Bounds, Budget, Cut, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialResult,
     Verification,
 };
 
@@ -77,7 +77,7 @@ pub struct BackToBackPlan {
     #[serde(rename = "first_burst_frames")]
     pub first_burst: Option<Burst>,
     /// How close the bounds must come, relative to the upper one; never closer than one frame.
-    pub width: Share,
+    pub width: Fraction,
     /// Repeats of a lossy burst before it counts: section 6.2 asks for a binary search, with loss
     /// verification or without.
     pub verification: Verification,
@@ -88,7 +88,7 @@ pub struct BackToBackPlan {
 /// One search for the longest burst without loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstSearch {
-    /// What was found. At the maximum, the buffer was not filled, and the repeat says nothing: try longer
+    /// What was found. At the maximum, the buffer was not filled, and the repeat is invalid: try longer
     /// bursts.
     pub finding: Finding<Burst>,
     /// Every trial.
@@ -238,7 +238,7 @@ mod tests {
             throughput: Load::new(600).unwrap(),
             max_burst: Burst::new(1000).unwrap(),
             first_burst: None,
-            width: Share::ZERO,
+            width: Fraction::ZERO,
             verification: Verification::NONE,
             repeats: NonZeroU32::MIN,
         };
@@ -264,7 +264,7 @@ mod tests {
             throughput: Load::new(600).unwrap(),
             max_burst: Burst::new(1000).unwrap(),
             first_burst: None,
-            width: Share::ZERO,
+            width: Fraction::ZERO,
             verification: Verification::NONE,
             repeats: NonZeroU32::MIN,
         };

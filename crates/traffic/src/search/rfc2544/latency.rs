@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::search::drive::drive;
 use crate::search::repeats::Repeats;
 use crate::search::{
-    Budget, Cut, Load, Measured, Progress, Record, Share, TrialInput, TrialLength, nanoseconds,
+    Budget, Cut, Fraction, Load, Measured, Progress, Record, TrialInput, TrialLength, nanoseconds,
 };
 
 /// Latency at one load (RFC 2544 section 26.2): a stream, a tagged frame in the middle of it, repeats.
@@ -38,7 +38,7 @@ impl LatencyPlan {
     }
 
     /// The same at a share of the load, such as 10 % or 50 %; at least one frame per second.
-    pub fn at_share(self, share: Share) -> LatencyPlan {
+    pub fn at_fraction(self, share: Fraction) -> LatencyPlan {
         let load = share.of(self.load.frames_per_second());
         LatencyPlan { load: Load::new(load.max(1)).expect("at least one"), ..self }
     }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::search::bisection::Bisection;
 use crate::search::drive::{Strategy, drive};
 use crate::search::{
-    Bounds, Budget, Finding, Load, Measured, Progress, Record, SearchRange, Share, TrialInput, TrialLength,
-    TrialResult, nanoseconds,
+    Bounds, Budget, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialInput,
+    TrialLength, TrialResult, nanoseconds,
 };
 
 /// A search for the throughput.
@@ -15,7 +15,7 @@ pub struct ThroughputPlan {
     /// What may be offered.
     pub range: SearchRange,
     /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
-    pub width: Share,
+    pub width: Fraction,
     /// The length of a trial that decides: 60 s by RFC 2544 section 24, less in quick mode.
     #[serde(rename = "final_trial_ns", with = "nanoseconds")]
     pub final_trial: Duration,

@@ -1,10 +1,9 @@
-//! How far two cores are from each other: what a cache line costs that the other one has just written.
+//! Core-to-core latency: what a cache line costs that the other core has just written.
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use linux::cpus::bind;
 use measure::statistics::median;
-
-use crate::bound::pin;
 
 const LINES: usize = 64;
 /// The median of so many counts: any of them may have been interrupted.
@@ -36,7 +35,7 @@ pub fn line_ns(reader_cpu: usize, writer_cpu: usize) -> std::io::Result<f64> {
     };
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let pinned = pin(writer_cpu);
+            let pinned = bind(&[writer_cpu]);
             loop {
                 let now = wait(1);
                 if now >= 2 * TURNS {
@@ -46,7 +45,7 @@ pub fn line_ns(reader_cpu: usize, writer_cpu: usize) -> std::io::Result<f64> {
                 turn.0.store(now + 1, Ordering::Release);
             }
         });
-        let pinned = pin(reader_cpu);
+        let pinned = bind(&[reader_cpu]);
         let times: Vec<f64> = (0..TURNS)
             .map(|_| {
                 turn.0.fetch_add(1, Ordering::Release);
@@ -86,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_line_takes_some_time() {
-        let (one, other) = crate::bound::two_cpus();
+        let cpus = linux::cpus::usable().unwrap();
+        let (one, other) = (cpus[0], cpus[cpus.len() - 1]);
         let measured = std::thread::spawn(move || line_ns(one, other).unwrap()).join().unwrap();
         assert!(measured > 0.0);
         assert!(std::thread::spawn(move || line_ns(one, 1 << 20)).join().unwrap().is_err());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
-pub struct Share(u32);
+pub struct Fraction(u32);
 
 /// The serialised form, with its unit.
 #[derive(Serialize, Deserialize)]
@@ -13,24 +13,24 @@ struct Wire {
     parts_per_billion: u32,
 }
 
-impl Share {
+impl Fraction {
     pub(super) const WHOLE: u32 = 1_000_000_000;
 
     /// Nothing: of a loss ratio, zero loss.
-    pub const ZERO: Share = Share(0);
+    pub const ZERO: Fraction = Fraction(0);
     /// One half.
-    pub const HALF: Share = Share(500_000_000);
+    pub const HALF: Fraction = Fraction(500_000_000);
 
     /// From parts per billion; None from one whole on.
-    pub const fn from_parts_per_billion(parts: u32) -> Option<Share> {
-        if parts < Self::WHOLE { Some(Share(parts)) } else { None }
+    pub const fn from_parts_per_billion(parts: u32) -> Option<Fraction> {
+        if parts < Self::WHOLE { Some(Fraction(parts)) } else { None }
     }
 
     /// From per cent, rounded to a billionth; None unless in 0..100.
-    pub fn from_percent(percent: f64) -> Option<Share> {
+    pub fn from_percent(percent: f64) -> Option<Fraction> {
         let parts = (percent * 1e7).round();
         // A NaN fails the comparison too.
-        (parts >= 0.0 && parts < f64::from(Self::WHOLE)).then_some(Share(parts as u32))
+        (parts >= 0.0 && parts < f64::from(Self::WHOLE)).then_some(Fraction(parts as u32))
     }
 
     /// Parts per billion.
@@ -45,17 +45,17 @@ impl Share {
     }
 
     /// What a part is of a whole, rounded up; nearly all of it where it is as much or more.
-    pub(super) fn of_whole(part: u64, whole: u64) -> Share {
+    pub(super) fn of_whole(part: u64, whole: u64) -> Fraction {
         let parts = (u128::from(part) * u128::from(Self::WHOLE)).div_ceil(u128::from(whole.max(1)));
-        Share(parts.min(u128::from(Self::WHOLE - 1)) as u32)
+        Fraction(parts.min(u128::from(Self::WHOLE - 1)) as u32)
     }
 
     /// A width that two of this one fill, each relative to its own upper end, with a thousandth to spare for
     /// loads that are rounded to whole frames.
-    pub(super) fn twice(self) -> Share {
+    pub(super) fn twice(self) -> Fraction {
         let (once, whole) = (u64::from(self.0 - self.0.div_ceil(1000)), u64::from(Self::WHOLE));
         // Twice less the square is below a whole.
-        Share((2 * once - once * once / whole).max(u64::from(self.0)) as u32)
+        Fraction((2 * once - once * once / whole).max(u64::from(self.0)) as u32)
     }
 
     /// Whether `part` of `whole` is more than this share: exact, no rounding.
@@ -64,17 +64,17 @@ impl Share {
     }
 }
 
-impl From<Share> for Wire {
-    fn from(share: Share) -> Wire {
+impl From<Fraction> for Wire {
+    fn from(share: Fraction) -> Wire {
         Wire { parts_per_billion: share.0 }
     }
 }
 
-impl TryFrom<Wire> for Share {
+impl TryFrom<Wire> for Fraction {
     type Error = &'static str;
 
-    fn try_from(wire: Wire) -> Result<Share, Self::Error> {
-        Share::from_parts_per_billion(wire.parts_per_billion).ok_or("a share is below 1000000000 parts")
+    fn try_from(wire: Wire) -> Result<Fraction, Self::Error> {
+        Fraction::from_parts_per_billion(wire.parts_per_billion).ok_or("a share is below 1000000000 parts")
     }
 }
 
@@ -84,19 +84,19 @@ mod tests {
 
     #[test]
     fn a_share_is_at_least_nothing_and_below_one() {
-        assert_eq!(Share::from_percent(0.5).unwrap().parts_per_billion(), 5_000_000);
-        assert_eq!(Share::from_percent(50.0), Some(Share::HALF));
-        assert_eq!(Share::from_percent(0.0), Some(Share::ZERO));
+        assert_eq!(Fraction::from_percent(0.5).unwrap().parts_per_billion(), 5_000_000);
+        assert_eq!(Fraction::from_percent(50.0), Some(Fraction::HALF));
+        assert_eq!(Fraction::from_percent(0.0), Some(Fraction::ZERO));
         for bad in [-0.1, 100.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Share::from_percent(bad), None, "{bad}");
+            assert_eq!(Fraction::from_percent(bad), None, "{bad}");
         }
-        assert_eq!(Share::from_parts_per_billion(1_000_000_000), None);
-        assert!(serde_json::from_str::<Share>(r#"{"parts_per_billion":1000000000}"#).is_err());
+        assert_eq!(Fraction::from_parts_per_billion(1_000_000_000), None);
+        assert!(serde_json::from_str::<Fraction>(r#"{"parts_per_billion":1000000000}"#).is_err());
     }
 
     #[test]
     fn two_widths_fill_twice_a_width() {
-        let of = |parts| Share::from_parts_per_billion(parts).unwrap();
+        let of = |parts| Fraction::from_parts_per_billion(parts).unwrap();
         for width in [0, 1, 999, 1000, 5_000_000, 20_000_000, 500_000_000, 999_999_999].map(of) {
             for upper in [1_u64, 1000, 14_880_952, u64::MAX] {
                 let lower = upper - width.twice().of(upper);
@@ -109,22 +109,22 @@ mod tests {
                 );
             }
         }
-        assert_eq!(Share::of_whole(1, 3).parts_per_billion(), 333_333_334);
-        assert_eq!(Share::of_whole(u64::MAX, 1), of(999_999_999));
-        assert_eq!(Share::of_whole(0, 0), Share::ZERO);
+        assert_eq!(Fraction::of_whole(1, 3).parts_per_billion(), 333_333_334);
+        assert_eq!(Fraction::of_whole(u64::MAX, 1), of(999_999_999));
+        assert_eq!(Fraction::of_whole(0, 0), Fraction::ZERO);
     }
 
     #[test]
     fn exceeding_is_exact_at_the_edge_and_for_the_largest_counts() {
-        let half_percent = Share::from_percent(0.5).unwrap();
+        let half_percent = Fraction::from_percent(0.5).unwrap();
         assert!(!half_percent.is_exceeded_by(5, 1000));
         assert!(half_percent.is_exceeded_by(6, 1000));
         // In floating point these two are the same number.
         let whole = u64::MAX - 1;
-        assert!(!Share::HALF.is_exceeded_by(whole / 2, whole));
-        assert!(Share::HALF.is_exceeded_by(whole / 2 + 1, whole));
-        assert!(Share::ZERO.is_exceeded_by(1, u64::MAX));
-        assert!(!Share::ZERO.is_exceeded_by(0, 1));
-        assert_eq!(Share::HALF.of(u64::MAX), u64::MAX / 2);
+        assert!(!Fraction::HALF.is_exceeded_by(whole / 2, whole));
+        assert!(Fraction::HALF.is_exceeded_by(whole / 2 + 1, whole));
+        assert!(Fraction::ZERO.is_exceeded_by(1, u64::MAX));
+        assert!(!Fraction::ZERO.is_exceeded_by(0, 1));
+        assert_eq!(Fraction::HALF.of(u64::MAX), u64::MAX / 2);
     }
 }

@@ -1,73 +1,46 @@
-//! What is measured against what: versions, and how each was built as far as that can be had.
+//! Which programs the peers are: versions, and how each was built as far as that can be had.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use peers::{ovs, testpmd};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::order::Setup;
+use crate::{Error, ovs, testpmd};
 
-/// What a program does in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    Tautline,
-    Testpmd,
-    TestpmdDriver,
-    Ovs,
-}
-
-impl Role {
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Tautline => "tautline: switch and generator",
-            Role::Testpmd => "testpmd as device (net_vhost)",
-            Role::TestpmdDriver => "testpmd as driver (net_virtio_user)",
-            Role::Ovs => "OVS-DPDK",
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize)]
+/// A program and what it says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    pub role: Role,
+    /// What it is for.
+    pub name: String,
     /// As it says it.
     pub version: String,
+    /// Options of its build, or the package it came in.
     pub build: String,
-    /// Only for the results file: where it lies is nobody else's business.
+    /// Where it lies.
     pub file: PathBuf,
 }
 
-/// All programs that a run starts. One that does not answer is an error where the user named it, and otherwise none: the
-/// run will say why.
-pub fn all(tautline: &Path, setup: &Setup, ovs: bool) -> anyhow::Result<Vec<Program>> {
-    let own = || {
-        let said = Command::new(tautline).arg("--version").output().ok()?;
+impl Program {
+    /// This testpmd, or the installed one.
+    pub fn testpmd(name: &str, program: Option<&Path>) -> Result<Self, Error> {
+        let testpmd::Version { program: file, version, linkage } = testpmd::version(program)?;
+        let build = format!("{linkage} libraries, {}", build(&file));
+        Ok(Program { name: name.to_owned(), version, build, file })
+    }
+
+    /// Open vSwitch with DPDK, of this folder or the installed one.
+    pub fn ovs(folder: Option<&Path>) -> Result<Self, Error> {
+        let (file, version) = ovs::version(folder)?;
+        Ok(Program { name: "OVS-DPDK".to_owned(), version, build: build(&file), file })
+    }
+
+    /// One of this project, which is built for release.
+    pub fn own(name: &str, file: &Path) -> Result<Self, Error> {
+        let said = Command::new(file).arg("--version").output();
+        let said = said.map_err(Error::system(format!("running {}", file.display())))?;
         let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-        let program =
-            Program { role: Role::Tautline, version, build: "release".to_owned(), file: tautline.to_owned() };
-        (!program.version.is_empty()).then_some(program)
-    };
-    let mut programs: Vec<Program> = own().into_iter().collect();
-    for (role, named) in [(Role::Testpmd, &setup.testpmd), (Role::TestpmdDriver, &setup.testpmd_driver)] {
-        match testpmd::version(named.as_deref()) {
-            Ok(testpmd::Version { program: file, version, linkage }) => {
-                let build = format!("{linkage} libraries, {}", build(&file));
-                programs.push(Program { role, version, build, file });
-            }
-            Err(error) if named.is_some() => return Err(error.into()),
-            Err(_) => {}
-        }
+        Ok(Program { name: name.to_owned(), version, build: "release".to_owned(), file: file.to_owned() })
     }
-    match ovs.then(|| ovs::version(setup.ovs.as_deref())) {
-        Some(Ok((file, version))) => {
-            programs.push(Program { role: Role::Ovs, version, build: build(&file), file });
-        }
-        Some(Err(error)) if setup.ovs.is_some() => return Err(error.into()),
-        _ => {}
-    }
-    Ok(programs)
 }
 
 /// How a file was built: what meson or configure left in a folder above it, or the package that it came in.

@@ -1,0 +1,89 @@
+//! The state of the machine while something is measured: what disturbs it, how far its two cores are from each other,
+//! what each side of the rings does with its time, and what the cores could pass to each other at most.
+pub mod latency_class;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use linux::cpus::Bound;
+use measure::siblings::{Baseline, DISTURBED};
+use serde::{Deserialize, Serialize};
+use traffic::cache_transfer::{LinesPerFrame, Ring, Spacing, frames_per_second};
+use traffic::frames::FrameSize;
+
+use crate::cell::{Cell, DriverKind, Topology};
+
+/// The part of the time so far that may go into waiting for SMT-undisturbed cores.
+const WAITING: f64 = 0.4;
+/// Length of a turn of the cache-transfer limit.
+const LIMIT_TIME: Duration = Duration::from_millis(25);
+pub const PAUSE: Duration = Duration::from_millis(10);
+
+/// The driver's CPU and the switch's, and what is known of them. The systems rest while it is looked at.
+pub struct Machine {
+    pub driver_cpu: usize,
+    pub switch_cpu: usize,
+    baseline: Baseline,
+    /// For SMT-undisturbed cores, so far.
+    pub waited: Duration,
+}
+
+/// One look, before or after a trial.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// Core-to-core latency of a cache line.
+    pub line_ns: f64,
+    /// What some arithmetic took the driver's core and the switch's: half as long again where a core's SMT sibling was
+    /// at work.
+    pub arithmetic_ns: [f64; 2],
+    /// The SMT sibling of one of the cores is at work.
+    pub shared: bool,
+}
+
+impl Machine {
+    /// The first CPU that this process may use is the driver's, the last one the switch's.
+    pub fn pick() -> anyhow::Result<Self> {
+        let cpus = linux::cpus::usable().context("asking for this process's CPUs")?;
+        ensure!(
+            cpus.len() >= 2,
+            "one CPU is not enough: the switch and the driver poll on one each; start with two or more (taskset -pc $$)"
+        );
+        let (driver_cpu, switch_cpu) = (cpus[0], cpus[cpus.len() - 1]);
+        Ok(Machine { driver_cpu, switch_cpu, baseline: Baseline::default(), waited: Duration::ZERO })
+    }
+
+    pub fn look(&mut self) -> anyhow::Result<State> {
+        let times = measure::siblings::arithmetic_ns(&[self.driver_cpu, self.switch_cpu])
+            .context("measuring what the cores can do")?;
+        // A core is compared to its own best in this run.
+        let shared = !self.baseline.disturbed(&times, DISTURBED).is_empty();
+        let _bound = Bound::to(&[self.driver_cpu])?;
+        let line_ns = traffic::core_to_core::line_ns(self.driver_cpu, self.switch_cpu)
+            .context("measuring the core-to-core latency")?;
+        Ok(State { line_ns, arithmetic_ns: [times[0], times[1]], shared })
+    }
+
+    /// The cache-transfer limit of a cell: a turn of its own beside the systems', for what a line costs changes from one
+    /// moment to the next.
+    pub fn transfer_limit(&self, cell: &Cell, huge_pages: bool) -> anyhow::Result<f64> {
+        let path = cell.path.context("TAPs have no rings")?;
+        let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
+        let (to_switch, to_driver) =
+            (cell.topology != Topology::HostToGuest, cell.topology != Topology::GuestToHost);
+        let bytes = FrameSize::with_fcs(cell.frame_bytes)?.in_buffer();
+        let lines = LinesPerFrame::of(bytes, to_switch, to_driver);
+        // The buffers are the driver's, so it says where they lie: the same lines are to be moved.
+        let spacing = match cell.driver {
+            DriverKind::Dpdk if !huge_pages => Spacing::Pages,
+            _ => Spacing::OddLines,
+        };
+        let _bound = Bound::to(&[self.driver_cpu])?;
+        frames_per_second(ring, lines, spacing, self.driver_cpu, self.switch_cpu, LIMIT_TIME)
+            .context("measuring the cache-transfer limit")
+    }
+
+    /// Whether less than its part of the time went into waiting.
+    pub fn may_wait(&self, elapsed: Duration) -> bool {
+        self.waited <= elapsed.mul_f64(WAITING)
+    }
+}

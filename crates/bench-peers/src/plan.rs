@@ -1,0 +1,273 @@
+//! What is to be done, as data: which cells, which systems in each, how often, and how much of all that is.
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use peers::{Pages, ovs, testpmd};
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{Cell, DriverKind, RingPath, System, Topology, is_headline};
+
+/// A search for zero loss takes as long as so many trials.
+pub const SEARCHING: usize = 40;
+/// The part of the time in which all is to be done: the rest is for what takes longer than was thought.
+const WITHIN: f64 = 0.95;
+/// Starts of the systems of each ring path: the least that shows what another start changes.
+const STARTS: u32 = 2;
+/// Rounds at sizes between the smallest and the largest: enough for a median.
+const ROUNDS_BETWEEN: u32 = 3;
+/// Length of a trial, ms.
+pub const TRIAL_MS: u64 = 60;
+/// Length of a trial of the search for zero loss, ms: a shared machine pauses a few times a second.
+pub const SEARCH_TRIAL_MS: u64 = 25;
+/// Entries of the rings where the maximum is measured, those of DPDK's driver as well.
+pub const MAXIMUM_RING: u16 = 256;
+/// Entries of the rings in the search: at 20 Mpps 256 of them hold 13 µs, less than a shared machine pauses.
+pub const SEARCH_RING: u16 = 1024;
+/// How long something that was started may take to come up.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Traffic before a window begins.
+pub const SETTLE: Duration = Duration::from_millis(30);
+/// The two addresses at the guest's end.
+pub const ADDRESSES: [&str; 2] = ["02:00:00:00:aa:01", "02:00:00:00:aa:02"];
+
+/// How a run is laid out: options, completed by [`RunPlan::complete`]. In the results as it is.
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+pub struct RunPlan {
+    /// Two ring paths, two sizes: within 5 minutes. All otherwise, within 25.
+    #[arg(long)]
+    pub quick: bool,
+
+    /// testpmd as the device: this build of it [default: the installed one].
+    #[arg(long, value_name = "PATH")]
+    pub testpmd: Option<PathBuf>,
+
+    /// testpmd as the driver: this build of it [default: the installed one].
+    #[arg(long, value_name = "PATH")]
+    pub testpmd_driver: Option<PathBuf>,
+
+    /// Open vSwitch with DPDK: the build in this folder, where it was built, installed or unpacked to.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "no_ovs")]
+    pub ovs: Option<PathBuf>,
+
+    /// Leave out Open vSwitch.
+    #[arg(long)]
+    pub no_ovs: bool,
+
+    /// Only these ring paths.
+    #[arg(long, value_delimiter = ',', value_name = "PATH,…")]
+    pub paths: Vec<RingPath>,
+
+    /// Only these frame sizes, in bytes with frame check sequence, as RFC 2544 counts them.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES,…", value_parser = clap::value_parser!(u16).range(64..=1518))]
+    pub sizes: Vec<u16>,
+
+    /// Only these topologies.
+    #[arg(long, value_delimiter = ',', value_name = "TOPOLOGY,…")]
+    pub topologies: Vec<Topology>,
+
+    /// Turns of each system in each cell, spread over two starts of the systems; six or more for intervals. Three at
+    /// sizes between the smallest and the largest, unless --sizes names them.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+
+    /// No trial begins after this time, such as 90s or 20min [default: 4.5min with --quick, 24min without].
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    pub time: Option<f64>,
+
+    /// Leave out the kernel's bridge.
+    #[arg(long)]
+    pub no_bridge: bool,
+
+    /// Measure the kernel's bridge alone, and nothing that has rings.
+    #[arg(long, conflicts_with_all = ["no_bridge", "no_generator", "paths", "topologies"])]
+    pub only_bridge: bool,
+
+    /// Leave out what our own generator measures: payloads touched, zero loss.
+    #[arg(long)]
+    pub no_generator: bool,
+
+    /// Take trials as they come, on a machine that is busy: shows that it works, and nothing else.
+    #[arg(long)]
+    pub accept_noise: bool,
+
+    /// Rounds at sizes between the smallest and the largest.
+    #[arg(skip)]
+    pub rounds_between: u32,
+    #[arg(skip)]
+    pub driver_cpu: usize,
+    #[arg(skip)]
+    pub switch_cpu: usize,
+    /// Drivers and DPDK's switches have memory of huge pages.
+    #[arg(skip)]
+    pub huge_pages: bool,
+    /// Why not, where they were asked for.
+    #[arg(skip)]
+    pub no_huge_pages: Option<String>,
+}
+
+/// A duration with its unit.
+fn seconds(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
+    let unit =
+        [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)].iter().find(|(name, _)| *name == unit);
+    let seconds = number.parse::<f64>().ok().zip(unit).map(|(number, (_, unit))| number * unit);
+    seconds.filter(|seconds| *seconds > 0.0).ok_or_else(|| "write a time with ms, s, min or h".to_owned())
+}
+
+/// A cell with those that take turns in it.
+pub struct PlannedCell {
+    pub cell: Cell,
+    pub systems: Vec<System>,
+    pub rounds: Range<u32>,
+    /// Those of which zero loss is searched for: the incumbent and one of ours are enough, for a search is many trials,
+    /// and it is its own start of the rings.
+    pub searched: Vec<System>,
+}
+
+impl PlannedCell {
+    pub fn has(&self, system: System, ports: usize) -> bool {
+        ports == self.cell.topology.ports() && self.systems.contains(&system)
+    }
+}
+
+impl RunPlan {
+    /// With all that was not said.
+    pub fn complete(mut self) -> Self {
+        // Whoever names sizes wants all rounds of them.
+        self.rounds_between =
+            if self.sizes.is_empty() { self.rounds.min(ROUNDS_BETWEEN) } else { self.rounds };
+        let (paths, sizes) = match self.quick {
+            true => (&[RingPath::Split, RingPath::PackedInOrder][..], &[64, 1518][..]),
+            false => (RingPath::value_variants(), &[64, 1518, 128, 256, 512, 1024][..]),
+        };
+        if self.paths.is_empty() && !self.only_bridge {
+            self.paths = paths.to_vec();
+        }
+        if self.sizes.is_empty() {
+            self.sizes = sizes.to_vec();
+        }
+        if self.topologies.is_empty() {
+            self.topologies = Topology::value_variants().to_vec();
+        }
+        self
+    }
+
+    pub fn pages(&self) -> Pages {
+        if self.huge_pages { Pages::Huge } else { Pages::Small }
+    }
+
+    pub fn starts(&self) -> u32 {
+        self.rounds.min(STARTS)
+    }
+
+    pub fn testpmd_device(&self) -> testpmd::Settings {
+        let settings = testpmd::Settings::default().program(self.testpmd.clone()).pages(self.pages());
+        settings.arguments(["--record-core-cycles"]).forwarding_cpu(self.switch_cpu)
+    }
+
+    pub fn testpmd_driver(&self) -> testpmd::Settings {
+        let settings = testpmd::Settings::default().program(self.testpmd_driver.clone()).pages(self.pages());
+        settings.arguments(["--record-core-cycles"]).simd_bits(512).forwarding_cpu(self.driver_cpu)
+    }
+
+    pub fn ovs(&self) -> ovs::Settings {
+        ovs::Settings::default().folder(self.ovs.clone()).pages(self.pages())
+    }
+
+    /// All that is measured on a ring path in one start with this driver.
+    pub fn cells(&self, start: u32, path: RingPath, driver: DriverKind) -> Vec<PlannedCell> {
+        let own = driver == DriverKind::Tautline;
+        let mut cells = Vec::new();
+        for &frame_bytes in &self.sizes {
+            // DPDK's vector path of the split ring differs from it in one direction: two sizes are enough.
+            let few = own || path == RingPath::SplitVectorised;
+            let rounds = self.rounds_in(start, frame_bytes);
+            if rounds.is_empty() || (few && !is_headline(frame_bytes)) || (own && !self.generates(path)) {
+                continue;
+            }
+            let both_ways = |topology: &Topology| matches!(topology, Topology::Vm2vm | Topology::Loop);
+            for &topology in self.topologies.iter().filter(|topology| !own || both_ways(topology)) {
+                let wanted = |system: &System| match system {
+                    System::OvsLearning | System::OvsPortFlow => {
+                        !self.no_ovs && !own && is_headline(frame_bytes)
+                    }
+                    System::TautlineLearning => is_headline(frame_bytes),
+                    _ => true,
+                };
+                let systems: Vec<System> = System::of(topology).iter().copied().filter(wanted).collect();
+                let mut searched = systems.clone();
+                searched.retain(|system| own && start == 0 && *system != System::TautlineLearning);
+                let cell = Cell { driver, topology, path: Some(path), frame_bytes };
+                cells.push(PlannedCell { cell, systems, rounds: rounds.clone(), searched });
+            }
+        }
+        cells
+    }
+
+    fn generates(&self, path: RingPath) -> bool {
+        !self.no_generator && !path.is_vectorised()
+    }
+
+    pub fn bridge_sizes(&self) -> Vec<u16> {
+        let none = self.no_bridge || self.no_generator || !self.topologies.contains(&Topology::Vm2vm);
+        self.sizes.iter().copied().filter(|size| !none && is_headline(*size)).collect()
+    }
+
+    /// The rounds of a cell in one start: as many in each; those of sizes between in the first, if they are few.
+    fn rounds_in(&self, start: u32, frame_bytes: u16) -> Range<u32> {
+        if !is_headline(frame_bytes) && self.rounds_between < self.rounds {
+            return if start == 0 { 0..self.rounds_between } else { 0..0 };
+        }
+        let until = |starts: u32| self.rounds * starts / self.starts();
+        until(start)..until(start + 1)
+    }
+
+    /// All there is to do, in trials.
+    fn work(&self) -> usize {
+        let starts = (0..self.starts()).flat_map(|start| self.paths.iter().map(move |path| (start, *path)));
+        let cells = starts.flat_map(|(start, path)| {
+            let both = [DriverKind::Dpdk, DriverKind::Tautline];
+            both.into_iter().flat_map(move |driver| self.cells(start, path, driver))
+        });
+        let work = cells.map(|cell| cell.systems.len() * cell.rounds.len() + cell.searched.len() * SEARCHING);
+        work.sum::<usize>() + self.bridge_sizes().len() * SEARCHING
+    }
+}
+
+/// How far a run is.
+pub struct Pace {
+    begin: Instant,
+    limit_s: f64,
+    work: f64,
+    /// In trials.
+    pub done: usize,
+}
+
+impl Pace {
+    pub fn of(plan: &RunPlan) -> Self {
+        let limit_s = plan.time.unwrap_or(if plan.quick { 270.0 } else { 1440.0 });
+        Pace { begin: Instant::now(), limit_s, work: plan.work() as f64, done: 0 }
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// No trial begins any more.
+    pub fn is_late(&self) -> bool {
+        self.elapsed().as_secs_f64() > self.limit_s
+    }
+
+    /// Whether more of the time is gone than of the work is done: what could be repeated is not, so that the last
+    /// cells have their turn.
+    pub fn is_behind(&self) -> bool {
+        self.elapsed().as_secs_f64() / (self.limit_s * WITHIN) > self.part()
+    }
+
+    /// How much is done, 0 to 1.
+    pub fn part(&self) -> f64 {
+        self.done as f64 / self.work
+    }
+}

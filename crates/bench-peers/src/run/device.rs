@@ -1,0 +1,166 @@
+//! The systems at the host's end of the rings, each as processes of its own.
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use peers::testpmd::{Forward, Vdev};
+use peers::usage::Reading;
+use peers::{Answering, OvsDpdk, Testpmd};
+
+use crate::cell::{System, Topology, name};
+use crate::plan::{PATIENCE, RunPlan};
+
+/// A system that is up.
+pub struct Device {
+    pub system: System,
+    pub sockets: Vec<PathBuf>,
+    kind: Kind,
+    begin: Instant,
+}
+
+enum Kind {
+    Switch(Answering),
+    Port(Answering),
+    Testpmd(Box<Testpmd>),
+    Ovs(Box<OvsDpdk>),
+}
+
+impl Device {
+    pub fn start(
+        system: System,
+        topology: Topology,
+        folder: &Path,
+        tautline: &Path,
+        plan: &RunPlan,
+    ) -> anyhow::Result<Self> {
+        let ports = topology.ports();
+        let sockets: Vec<PathBuf> =
+            (0..ports).map(|port| folder.join(format!("{}-{ports}-{port}", name(&system)))).collect();
+        let kind = match system {
+            System::TautlineWire | System::TautlineLearning => {
+                Kind::Switch(super::tautline::switch(system, &sockets, tautline, plan)?)
+            }
+            System::TautlinePort => {
+                let own = std::env::current_exe().context("finding this program")?;
+                let arguments =
+                    ["endpoint".to_owned(), sockets[0].display().to_string(), plan.switch_cpu.to_string()];
+                Kind::Port(Answering::start(&own, &arguments)?)
+            }
+            System::Testpmd => {
+                let settings = plan.testpmd_device();
+                let settings = sockets.iter().fold(settings, |s, socket| s.port(Vdev::vhost(socket)));
+                Kind::Testpmd(Box::new(settings.start()?))
+            }
+            System::OvsLearning | System::OvsPortFlow => {
+                // Its packet thread takes the last CPU, which is the switch's.
+                let ovs = plan.ovs().start()?;
+                for (name, socket) in ["a", "b"].iter().zip(&sockets) {
+                    ovs.add_port(name, socket)?;
+                }
+                if system == System::OvsPortFlow {
+                    ovs.connect("a", "b")?;
+                }
+                Kind::Ovs(Box::new(ovs))
+            }
+            System::KernelBridge => bail!("it has no rings"),
+        };
+        let device = Device { system, sockets, kind, begin: Instant::now() };
+        if !system.is_ovs() {
+            for socket in &device.sockets {
+                peers::socket::wait_for_listener(socket, PATIENCE)?;
+            }
+        }
+        Ok(device)
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        match &self.kind {
+            Kind::Switch(child) | Kind::Port(child) => child.id(),
+            Kind::Testpmd(testpmd) => testpmd.id(),
+            Kind::Ovs(ovs) => ovs.id(),
+        }
+    }
+
+    /// The drivers are there: waits until the system knows.
+    pub fn wait_for_links(&self) -> anyhow::Result<()> {
+        if let Kind::Ovs(ovs) = &self.kind {
+            for port in ["a", "b"] {
+                ovs.wait_for_link(port)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on frames are moved, of this size where it makes them.
+    pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+        match &mut self.kind {
+            Kind::Switch(_) => Ok(()),
+            Kind::Port(child) => {
+                let role = match topology {
+                    Topology::GuestToHost => "from-guest".to_owned(),
+                    Topology::HostToGuest => format!("to-guest {frame_bytes}"),
+                    Topology::Loop | Topology::Vm2vm => "reflect".to_owned(),
+                };
+                Ok(child.ask(&role).map(drop)?)
+            }
+            Kind::Testpmd(testpmd) => {
+                let forward = match topology {
+                    Topology::GuestToHost => Forward::RxOnly,
+                    Topology::HostToGuest => Forward::TxOnly,
+                    Topology::Loop => Forward::Mac,
+                    Topology::Vm2vm => Forward::Io,
+                };
+                testpmd.set_up(forward, frame_bytes)?;
+                Ok(testpmd.start_forwarding()?)
+            }
+            Kind::Ovs(_) => self.resume(),
+        }
+    }
+
+    /// Nothing is moved any more, and no CPU is used. Open vSwitch polls for ever: it stands still while others are
+    /// measured.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        match &mut self.kind {
+            // It sleeps when nothing comes.
+            Kind::Switch(_) => Ok(()),
+            Kind::Port(child) => Ok(child.ask("pause").map(drop)?),
+            Kind::Testpmd(testpmd) => Ok(testpmd.stop_forwarding().map(drop)?),
+            Kind::Ovs(ovs) => signal(ovs.id(), Signal::SIGSTOP),
+        }
+    }
+
+    /// Goes on after [`Device::end`].
+    pub fn resume(&self) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::Ovs(ovs) => signal(ovs.id(), Signal::SIGCONT),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its counters now.
+    pub fn read(&mut self, topology: Topology) -> anyhow::Result<Reading> {
+        let elapsed_ns = self.begin.elapsed().as_nanos() as f64;
+        match &mut self.kind {
+            Kind::Switch(child) => {
+                signal(child.id(), Signal::SIGUSR1)?;
+                let worker = child.answer()?["workers"][0].take();
+                let times = ["busy_ns", "spinning_ns", "asleep_ns"].map(|name| worker[name].as_f64());
+                let elapsed_ns = times.into_iter().sum::<Option<f64>>().context("no times of the worker")?;
+                Ok(Reading::of_ours(&worker, elapsed_ns)?)
+            }
+            Kind::Port(child) => Ok(Reading::of_ours(&child.ask("counts")?, elapsed_ns)?),
+            Kind::Testpmd(testpmd) => {
+                let sends_only = topology == Topology::HostToGuest;
+                Ok(Reading::of_testpmd(&testpmd.forward_stats()?, sends_only, elapsed_ns))
+            }
+            Kind::Ovs(ovs) => Ok(Reading::of_ovs(&ovs.pmd_stats()?, elapsed_ns)),
+        }
+    }
+}
+
+fn signal(id: u32, signal: Signal) -> anyhow::Result<()> {
+    kill(Pid::from_raw(id as i32), signal).with_context(|| format!("sending {signal} to process {id}"))
+}

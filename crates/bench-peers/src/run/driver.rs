@@ -1,0 +1,104 @@
+//! The guest's end of the rings: testpmd with `net_virtio_user` ports, one packet thread for all of them.
+use std::time::Instant;
+
+use anyhow::Context;
+use peers::Testpmd;
+use peers::testpmd::{Forward, Settings, Vdev};
+use peers::usage::Reading;
+use virtio::Features;
+
+use super::device::Device;
+use crate::cell::{RingPath, Topology};
+use crate::plan::{ADDRESSES, RunPlan};
+
+/// Bursts of 32 that are sent first where frames go round: as many as a ring of 256 takes.
+const FIRST_BURSTS: u32 = 8;
+
+pub struct Driver {
+    testpmd: Testpmd,
+    ports: u16,
+    begin: Instant,
+}
+
+impl Driver {
+    /// A driver for every port of the device.
+    pub fn start(path: RingPath, device: &Device, plan: &RunPlan) -> anyhow::Result<Self> {
+        let mut settings = settings(plan, device.sockets.len());
+        for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
+            let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
+            if device.system.is_ovs() {
+                vdev = vdev.other_role();
+                // One that was killed leaves its socket, and the next does not replace it.
+                match std::fs::remove_file(socket) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(error).with_context(|| format!("removing {}", socket.display()));
+                    }
+                    _ => {}
+                }
+            }
+            settings = settings.port(vdev);
+        }
+        let mut testpmd = settings.start().context("starting the driver")?;
+        device.wait_for_links()?;
+        let ports = device.sockets.len() as u16;
+        (0..ports).try_for_each(|port| testpmd.wait_for_link(port))?;
+        Ok(Driver { testpmd, ports, begin: Instant::now() })
+    }
+
+    /// Which code of DPDK's driver moves the frames, as it words it, and the features that it agreed on.
+    pub fn code_paths(&self) -> (Vec<String>, String) {
+        let mut words = self.testpmd.paths().unwrap_or_default();
+        words.iter_mut().for_each(|path| path.truncate(path.find(" path on port").unwrap_or(path.len())));
+        words.sort();
+        words.dedup();
+        let features = self.testpmd.features().ok().flatten();
+        (words, features.map_or_else(String::new, |bits| Features::from_bits(bits).to_string()))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.testpmd.id()
+    }
+
+    pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
+        let forward = match topology {
+            Topology::GuestToHost => Forward::TxOnly,
+            Topology::HostToGuest => Forward::RxOnly,
+            Topology::Loop | Topology::Vm2vm => Forward::Io,
+        };
+        self.testpmd.set_up(forward, frame_bytes)?;
+        match forward {
+            Forward::Io => self.testpmd.start_with_bursts(FIRST_BURSTS)?,
+            _ => self.testpmd.start_forwarding()?,
+        }
+        Ok(())
+    }
+
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        Ok(self.testpmd.stop_forwarding().map(drop)?)
+    }
+
+    /// Frames per second over all ports since it was last asked, by testpmd's own clock: what it received,
+    /// or got rid of where it only sends.
+    pub fn frames_per_second(&mut self, topology: Topology) -> anyhow::Result<f64> {
+        let mut sum = 0;
+        for port in 0..self.ports {
+            let stats = self.testpmd.stats(port)?;
+            sum += if topology == Topology::GuestToHost { stats.tx_pps } else { stats.rx_pps };
+        }
+        Ok(sum as f64)
+    }
+
+    pub fn read(&mut self, topology: Topology) -> anyhow::Result<Reading> {
+        let stats = self.testpmd.forward_stats()?;
+        let elapsed_ns = self.begin.elapsed().as_nanos() as f64;
+        Ok(Reading::of_testpmd(&stats, topology == Topology::GuestToHost, elapsed_ns))
+    }
+}
+
+/// What all drivers have in common; each port of two sends to the other.
+fn settings(plan: &RunPlan, ports: usize) -> Settings {
+    let peers = ADDRESSES.iter().rev().enumerate().take(ports);
+    peers.fold(plan.testpmd_driver(), |settings, (port, peer)| {
+        settings.arguments([&format!("--eth-peer={port},{peer}")])
+    })
+}

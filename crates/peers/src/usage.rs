@@ -1,0 +1,144 @@
+//! How much of its time a packet thread was at work.
+//!
+//! Only polls that moved something count as work. DPDK and Open vSwitch count the cycles of those polls; our
+//! ends time one of 16.
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Error;
+use crate::ovs::PmdStats;
+use crate::testpmd::ForwardStats;
+
+/// A thread's counters at one moment, all since some beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Since some beginning.
+    pub elapsed_ns: f64,
+    /// Frames taken in, or made where it only sends.
+    pub frames: f64,
+    /// Where the time went.
+    pub spent: Spent,
+}
+
+/// Where the time went.
+#[derive(Clone, Copy, Debug)]
+pub enum Spent {
+    /// A sample of the polls that moved something: their time and their frames.
+    Timed {
+        /// Their time.
+        busy_ns: f64,
+        /// Their frames.
+        frames: f64,
+    },
+    /// Cycles of polls that moved something, and the clock where it is known already.
+    Cycles {
+        /// Since the same beginning.
+        busy: f64,
+        /// Their clock.
+        mhz: Option<f64>,
+    },
+    /// A sender, whose cycles are not of use: bursts that found no room are counted as its idle time.
+    Sending {
+        /// Frames.
+        offered: f64,
+        /// Frames for which there was no room.
+        refused: f64,
+    },
+}
+
+/// What a thread did between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Fraction of time without work; of a sender, fraction of frames for which there was no room.
+    pub idle: Option<f64>,
+    /// Nanoseconds of work for each frame.
+    pub busy_ns_per_frame: Option<f64>,
+}
+
+impl Reading {
+    /// Of testpmd's forwarding thread.
+    pub fn of_testpmd(stats: &ForwardStats, sends_only: bool, elapsed_ns: f64) -> Self {
+        if sends_only {
+            let (offered, refused) = (stats.tx_total as f64, stats.tx_dropped as f64);
+            return Reading {
+                elapsed_ns,
+                frames: offered - refused,
+                spent: Spent::Sending { offered, refused },
+            };
+        }
+        let spent = Spent::Cycles { busy: stats.busy_cycles as f64, mhz: stats.mhz.map(|mhz| mhz as f64) };
+        Reading { elapsed_ns, frames: stats.rx_packets as f64, spent }
+    }
+
+    /// Of Open vSwitch's packet thread.
+    pub fn of_ovs(stats: &PmdStats, elapsed_ns: f64) -> Self {
+        let spent = Spent::Cycles { busy: stats.busy_cycles as f64, mhz: None };
+        Reading { elapsed_ns, frames: stats.rx_packets as f64, spent }
+    }
+
+    /// Of our ends, which all count alike.
+    pub fn of_ours(counts: &Value, elapsed_ns: f64) -> Result<Self, Error> {
+        let missing = |name: &str| Error::refused(format!("reading '{name}'"), counts.to_string());
+        let number = |name: &str| counts[name].as_f64().ok_or_else(|| missing(name));
+        let spent = Spent::Timed { busy_ns: number("timed_ns")?, frames: number("timed_frames")? };
+        Ok(Reading { elapsed_ns, frames: number("frames")?, spent })
+    }
+
+    /// The clock of cycles, which is the same for all: testpmd names it.
+    pub fn mhz(&self) -> Option<f64> {
+        match self.spent {
+            Spent::Cycles { mhz, .. } => mhz,
+            _ => None,
+        }
+    }
+
+    /// What it did from this reading to another, by this clock of cycles.
+    pub fn until(&self, after: &Reading, mhz: Option<f64>) -> Usage {
+        let elapsed_ns = after.elapsed_ns - self.elapsed_ns;
+        let frames = after.frames - self.frames;
+        let busy_ns = match (self.spent, after.spent) {
+            (
+                Spent::Timed { busy_ns, frames: timed },
+                Spent::Timed { busy_ns: busy_after, frames: timed_after },
+            ) => {
+                let timed = timed_after - timed;
+                (timed > 0.0).then(|| (busy_after - busy_ns) / timed * frames)
+            }
+            (Spent::Cycles { busy, .. }, Spent::Cycles { busy: busy_after, .. }) => {
+                mhz.map(|mhz| (busy_after - busy).max(0.0) * 1e3 / mhz)
+            }
+            (Spent::Sending { offered, refused }, Spent::Sending { offered: offers, refused: refusals }) => {
+                let idle = (offers > offered).then(|| (refusals - refused) / (offers - offered));
+                return Usage { idle, busy_ns_per_frame: None };
+            }
+            _ => None,
+        };
+        Usage {
+            idle: busy_ns.filter(|_| elapsed_ns > 0.0).map(|busy| (1.0 - busy / elapsed_ns).clamp(0.0, 1.0)),
+            busy_ns_per_frame: busy_ns.filter(|_| frames > 0.0).map(|busy| busy / frames),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_stands_for_all_frames_and_cycles_for_time() {
+        let reading = |elapsed_ns, frames, spent| Reading { elapsed_ns, frames, spent };
+        let timed = |busy_ns, frames| Spent::Timed { busy_ns, frames };
+        let before = reading(100.0, 10.0, timed(7.0, 3.0));
+        let usage = before.until(&reading(1100.0, 50.0, timed(57.0, 7.0)), None);
+        assert_eq!(usage, Usage { idle: Some(0.5), busy_ns_per_frame: Some(12.5) });
+        assert_eq!(before.until(&reading(1100.0, 10.0, timed(7.0, 3.0)), None), Usage::default());
+        let stats =
+            |rx_packets, busy_cycles| ForwardStats { rx_packets, busy_cycles, ..ForwardStats::default() };
+        let of = |stats, elapsed_ns| Reading::of_testpmd(&stats, false, elapsed_ns);
+        let usage = of(stats(0, 0), 0.0).until(&of(stats(1000, 20_000), 20_000.0), Some(2000.0));
+        assert_eq!(usage, Usage { idle: Some(0.5), busy_ns_per_frame: Some(10.0) });
+        let sender = ForwardStats { tx_total: 1000, tx_dropped: 100, ..ForwardStats::default() };
+        let of = |stats| Reading::of_testpmd(&stats, true, 1.0);
+        assert_eq!(of(ForwardStats::default()).until(&of(sender), None).idle, Some(0.1));
+    }
+}
