@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests `memory` and `virtqueue` under user-mode emulation of aarch64, and reads the code that the compiler
+# Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code that the compiler
 # makes for it: load-acquire and store-release on the hot path, no full barrier outside notification
 # suppression. Uses the distribution's toolchain, which has a Rust standard library for arm64.
 set -eu
@@ -32,7 +32,7 @@ target=aarch64-unknown-linux-gnu
 
 echo "aarch64: tests under emulation"
 # Fewer cases than natively: emulation costs a factor of ten and more.
-PROPTEST_CASES=${PROPTEST_CASES:-150} "$bin/cargo" test --locked --target $target -p memory -p virtqueue
+PROPTEST_CASES=${PROPTEST_CASES:-150} "$bin/cargo" test --locked --target $target -p memory -p virtqueue -p kvm
 
 echo "aarch64: reading the generated code"
 "$bin/cargo" build --locked --release --target $target -p virtqueue --example hot

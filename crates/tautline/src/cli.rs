@@ -24,6 +24,8 @@ pub enum Command {
     Switch(Switch),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
     Rfc2544(Rfc2544),
+    /// What exits, interrupts and faults of a virtual machine cost on this machine.
+    Kvm(crate::kvm_command::Arguments),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
 }
