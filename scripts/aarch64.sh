@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code that the compiler
-# makes for it: load-acquire and store-release on the hot path, no full barrier outside notification
+# Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code
+# that the compiler makes for the queues: load-acquire and store-release on the hot path, no full barrier outside notification
 # suppression. Uses the distribution's toolchain, which has a Rust standard library for arm64.
 set -eu
 cd "$(dirname "$0")/.."

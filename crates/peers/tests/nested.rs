@@ -20,7 +20,7 @@ fn kvm_is_real_and_all_is_gone_at_the_end() {
     assert!(machine.must("lsmod").contains("kvm_amd"));
 
     // Files of any bytes, both ways; a program of the host with its libraries.
-    let content: Vec<u8> = (0..3_000_000u32).map(|number| (number * 7 >> 3) as u8).collect();
+    let content: Vec<u8> = (0..3_000_000u32).map(|number| ((number * 7) >> 3) as u8).collect();
     machine.push(&content, Path::new("/data/with a space")).unwrap();
     assert!(machine.pull(Path::new("/data/with a space")).unwrap() == content);
     assert!(machine.pull(Path::new("/no/such/file")).unwrap_err().to_string().contains("/no/such/file"));

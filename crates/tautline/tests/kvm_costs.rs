@@ -1,4 +1,5 @@
 //! `tautline kvm costs` where KVM is real, and where it is not.
+#![cfg(target_arch = "x86_64")] // as the nested machine's CPU
 
 use std::path::Path;
 use std::process::Command;

@@ -64,4 +64,15 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), ROWS.len());
     }
+
+    #[test]
+    fn the_page_has_all_rows() {
+        let page = include_str!("../../../../docs/kvm.md");
+        for row in ROWS {
+            let name = |name: Option<&str>| name.map(|name| format!(" {name}")).unwrap_or_default();
+            let (vmexit, arm) = (name(row.vmexit), name(row.arm));
+            let line = format!("| `{}` | {} |{vmexit} |{arm} |", row.id, row.title);
+            assert!(page.contains(&line), "{line}");
+        }
+    }
 }

@@ -1,17 +1,16 @@
 //! `tautline kvm costs`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use kvm::costs::{self, Cost, Costs, MOST_SAMPLES, SCHEMA, Settings};
 use measure::host_facts::HostFacts;
 
+use super::format::Output;
 use crate::cpu_list;
 use crate::exit::{Done, Usage};
-use crate::output;
 use crate::progress::Progress;
 
 /// Arguments of `kvm costs`.
@@ -26,28 +25,13 @@ pub struct Arguments {
     #[arg(long, value_name = "CPUS")]
     cpus: Option<String>,
 
-    /// How to print the results.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-
-    /// Where to; - is the standard output.
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    output: PathBuf,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A table.
-    Text,
-    /// One JSON object, distributions included.
-    Json,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Done> {
-    let file = (arguments.output.as_os_str() != "-").then_some(arguments.output.as_path());
-    output::require_writable(file)?;
+    arguments.output.require_writable()?;
     let settings = Settings { samples: arguments.samples as usize, cpus: cpus(arguments)? };
 
     let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
@@ -76,16 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Done> {
         alignment: prepared.alignment,
         rows,
     };
-    let text = match (arguments.format, file) {
-        (Format::Json, Some(file)) => return Ok(measure::save_json(&costs, file).map(|()| Done::Whole)?),
-        (Format::Json, None) => serde_json::to_string(&costs)? + "\n",
-        (Format::Text, _) => text(&costs, output::width()),
-    };
-    match file {
-        Some(file) => std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?,
-        None => output::print(&text)?,
-    }
-    Ok(Done::Whole)
+    arguments.output.write(&costs, |width| text(&costs, width))
 }
 
 /// Those that were named, or the first two. One that works for both sides would measure its scheduler.
