@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let size = if size.is_empty() { "24 cols 80".to_owned() } else { size };
     let shell = format!(
         "stty -F /dev/ttyS1 sane rows {size}; export TERM=vt100 PS1='nested:\\w# '; cd /; \
-         exec setsid cttyhack busybox sh -i </dev/ttyS1 >/dev/ttyS1 2>&1"
+         exec setsid -c busybox sh -i </dev/ttyS1 >/dev/ttyS1 2>&1"
     );
     let session = machine.begin(&shell, MONTH)?;
     let before = stty(&["-g"]);
