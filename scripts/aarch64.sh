@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tests `memory` and `virtqueue` under user-mode emulation of aarch64, and reads the code that the compiler
-# makes for it: load-acquire and store-release on the hot path, no full barrier outside notification
-# suppression. scripts/cross.sh says with which compiler.
+# Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code that
+# the compiler makes for the queues: load-acquire and store-release on the hot path, no full barrier outside
+# notification suppression. scripts/cross.sh says with which compiler.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ ARCH=aarch64
 
 echo "aarch64: tests under emulation"
 # Fewer cases than natively: emulation costs a factor of ten and more.
-PROPTEST_CASES=${PROPTEST_CASES:-150} "$cargo" test --locked --target "$target" -p memory -p virtqueue
+PROPTEST_CASES=${PROPTEST_CASES:-150} "$cargo" test --locked --target "$target" -p memory -p virtqueue -p kvm
 
 echo "aarch64: reading the generated code"
 "$cargo" build --locked --release --target "$target" -p virtqueue --example hot

@@ -10,6 +10,7 @@ set -eu
 purpose=${1:-compare}
 oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
+nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
@@ -23,6 +24,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 case $machine in
 x86_64)
     qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual'
+    generic_packages='linux-image-amd64 linux-image-generic'
     foreign=aarch64 foreign_debian=arm64
     ;;
 aarch64)
@@ -131,7 +133,13 @@ if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
 fi
 
-if [ -z "$packages$rust$foreign_rust$kernel$root_tar${dpdk:-}${ovs:-}${mlr:-}${crate_tools:-}" ]; then
+# The nested machine, in which KVM is real, runs a generic kernel on an emulated x86 CPU.
+generic=
+if [ "$purpose" = test ] && [ "$machine" = x86_64 ]; then
+    ls "$nested_cache"/vmlinuz-* >/dev/null 2>&1 || generic=missing
+fi
+
+if [ -z "$packages$rust$foreign_rust$kernel$generic$root_tar${dpdk:-}${ovs:-}${mlr:-}${crate_tools:-}" ]; then
     exit 0
 fi
 
@@ -146,6 +154,7 @@ plan() { # nothing has been done yet when this is printed
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
+    [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION"
 }
 if ! has apt-get; then
     say 'this distribution has no apt-get; please install, by its own names:'
@@ -297,43 +306,56 @@ if [ -n "$root_tar" ]; then
     fi
 fi
 
-# --- the guest's kernel: a stock one, unpacked, never installed -------------------------------------------
-if [ -n "$kernel" ]; then
-    refresh
+# --- kernels: stock ones, unpacked, never installed ---------------------------------------------------------
+fetch_kernel() { # fetch_kernel FOLDER METAPACKAGES MODULES: those below kernel/ that the tests use
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT INT TERM
-    for meta in $kernel_packages; do
+    # apt drops its privileges where it can, so the folder must be open to it.
+    chmod 755 "$folder"
+    for meta in $2; do
         image=$(apt-cache depends --no-recommends --no-suggests "$meta" 2>/dev/null |
             sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
         [ -n "$image" ] || continue
-        say "fetching $image into $cache (it is not installed)"
-        # apt drops its privileges where it can, so the folder must be open to it.
-        chmod 755 "$folder"
-        (cd "$folder" && apt-get download -qq "$image" 2>/dev/null && dpkg -x ./*.deb unpacked) || continue
-        mkdir -p "$cache/modules"
+        say "fetching $image into $1 (it is not installed)"
+        # Ubuntu has the modules in packages of their own.
+        modules=$(apt-cache depends --no-recommends --no-suggests "$image" 2>/dev/null |
+            sed -n 's/^ *Depends: \(linux-modules-[^ ]*\)$/\1/p')
+        (cd "$folder" && apt-get download -qq "$image" $modules 2>/dev/null &&
+            for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done) || continue
+        mkdir -p "$1/modules"
         # Before the image, whose presence says that all is there. A kernel that has them built in has no files.
         for file in "$folder"/unpacked/boot/vmlinuz-*; do
             version=${file##*/vmlinuz-}
-            rm -rf "$cache/modules/.new"
-            mkdir "$cache/modules/.new"
-            for part in drivers/char drivers/net drivers/virtio net/802 net/8021q net/core net/llc net/packet; do
+            rm -rf "$1/modules/.new"
+            mkdir "$1/modules/.new"
+            for part in $3; do
                 [ -d "$folder/unpacked/lib/modules/$version/kernel/$part" ] || continue
-                mkdir -p "$cache/modules/.new/$part"
-                cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$cache/modules/.new/$part"
+                mkdir -p "$1/modules/.new/$part"
+                cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$1/modules/.new/$part"
             done
-            rm -rf "$cache/modules/$version"
-            mv "$cache/modules/.new" "$cache/modules/$version"
+            rm -rf "$1/modules/$version"
+            mv "$1/modules/.new" "$1/modules/$version"
         done
         for file in "$folder"/unpacked/boot/vmlinuz-*; do
             # A whole file or none, should this be interrupted.
-            cp "$file" "$cache/.new" && mv "$cache/.new" "$cache/$(basename "$file")"
+            cp "$file" "$1/.new" && mv "$1/.new" "$1/$(basename "$file")"
         done
-        kernel=
-        break
+        rm -rf "$folder"
+        return 0
     done
-    if [ -n "$kernel" ]; then
-        say "no stock kernel could be fetched ($kernel_packages); copy a vmlinuz-* to $cache/"
-        missing=yes
-    fi
+    rm -rf "$folder"
+    say "no stock kernel could be fetched ($2); copy a vmlinuz-* to $1/"
+    return 1
+}
+if [ -n "$kernel" ]; then
+    refresh
+    fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q net/core
+        net/llc net/packet' || missing=yes
+fi
+if [ -n "$generic" ]; then
+    refresh
+    fetch_kernel "$nested_cache" "$generic_packages" 'arch/x86 crypto drivers/block drivers/char drivers/crypto/ccp
+        drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost drivers/virtio
+        lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
 fi
 [ -z "${missing:-}" ]

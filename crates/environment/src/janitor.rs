@@ -35,6 +35,8 @@ pub enum Leftover {
         /// The container's name.
         id: String,
     },
+    /// An instance of the kernel's tracing: a folder of tracefs, which goes as a whole.
+    TracingInstance(PathBuf),
     /// A cgroup, named by what its path ends with, in whatever hierarchy.
     Cgroup(String),
 }
@@ -129,6 +131,7 @@ fn remove(leftover: &Leftover) {
                     .status();
             }
         }
+        Leftover::TracingInstance(path) => repeat(|| is_gone(fs::remove_dir(path))),
         Leftover::Cgroup(name) => {
             for path in cgroups_named(name) {
                 repeat(|| is_gone(remove_cgroup(&path)));

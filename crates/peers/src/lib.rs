@@ -4,7 +4,7 @@
 //! [`Guest`] is a stock Linux kernel in QEMU with vhost-user network ports; [`Testpmd`] is DPDK's test
 //! program, as driver (`net_virtio_user`) or device (`net_vhost`); [`OvsDpdk`] is Open vSwitch with DPDK;
 //! [`Netns`] is a network namespace, made by root or by an ordinary user, and [`Bridge`] one with the
-//! kernel's bridge in it. What a peer needs and does not find is listed, all of it, in [`Error::Missing`].
+//! kernel's bridge in it. [`nested`] is a machine in which KVM is real. What a peer needs and does not find is listed, all of it, in [`Error::Missing`].
 //!
 //! A peer's processes also end when the thread that started them ends, so a peer that several tests share
 //! must be started by a thread that outlives them.
@@ -16,6 +16,7 @@ mod cpus;
 mod error;
 pub mod guest;
 mod iperf3;
+pub mod nested;
 pub mod netns;
 pub mod ovs;
 pub mod pages;

@@ -8,6 +8,11 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+#[path = "cli/kvm.rs"]
+mod kvm;
+
+pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
+
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_help = EXIT_CODES)]
@@ -76,6 +81,8 @@ pub enum Command {
     Switch(Switch),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
     Rfc2544(Rfc2544),
+    /// What exits, interrupts and faults of a virtual machine cost on this machine.
+    Kvm(Kvm),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
     /// Print the completions of a shell.

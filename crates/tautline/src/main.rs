@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod gate;
+mod kvm_command;
 mod output;
 mod packaging;
 mod report_command;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
+        cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
         cli::Command::Report(arguments) => report_command::run(&arguments),
         cli::Command::Completions(arguments) => packaging::completions(&arguments),
         cli::Command::Man(arguments) => packaging::man(&arguments),

@@ -1,5 +1,6 @@
 //! docs/cli.md holds for every command: one meaning of each option, durations with units, exit codes that are told.
 
+#[allow(unused_imports, reason = "the program's own uses are elsewhere")]
 #[path = "../src/cli.rs"]
 mod cli;
 #[allow(dead_code, reason = "each test program uses a part of it")]
@@ -17,7 +18,8 @@ use common::{Run, nothing_left, wait_until};
 use serde_json::Value;
 
 /// Commands that print results.
-const PRINT_RESULTS: [&str; 5] = ["doctor", "compare", "switch", "rfc2544", "report"];
+const PRINT_RESULTS: [&str; 7] =
+    ["doctor", "compare", "switch", "rfc2544", "report", "kvm costs", "kvm trace"];
 /// Commands that print none: what they write is for a shell or for packagers.
 const PRINT_NONE: [&str; 2] = ["completions", "man"];
 
@@ -287,7 +289,7 @@ fn an_interrupt_is_130_everywhere_and_leaves_nothing() {
         let pid = run.pid();
         let is_ready = || catches_sigint(pid) && (arguments[0] != "switch" || is_there("a"));
         assert!(wait_until(is_ready), "{arguments:?}");
-        common::signal(pid, nix::sys::signal::Signal::SIGINT);
+        common::signal(pid, rustix::process::Signal::INT);
         let run = run.finish();
         assert_eq!(run.code, Some(130), "{arguments:?}: {run}");
         nothing_left(run.pid);

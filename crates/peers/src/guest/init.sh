@@ -14,6 +14,8 @@ for module in $(cat /modules/order); do
     insmod "/modules/$module" || echo "init: $module does not load"
 done
 ip link set lo up
+# What a guest of another kind does besides.
+[ -e /start.sh ] && . /start.sh
 
 port=
 while [ -z "$port" ]; do

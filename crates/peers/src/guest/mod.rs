@@ -4,12 +4,12 @@
 //! `ip`, `ping`, `iperf3` and `ethtool`. Two ports of one guest are two ends of a path, where the second is
 //! moved to a network namespace of the guest.
 
-mod archive;
-mod control;
+pub(crate) mod archive;
+pub(crate) mod control;
 mod elsewhere;
-mod modules;
+pub(crate) mod modules;
 mod port;
-mod userland;
+pub(crate) mod userland;
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -119,8 +119,6 @@ impl Guest {
         let mut bytes = userland.archive()?;
         bytes.extend(brought(&settings.files)?);
         std::fs::write(&initramfs, bytes).map_err(Error::system("writing the guest's file system"))?;
-        let socket = folder.path().join("control");
-        let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
 
         let memory = settings.memory_mib;
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
@@ -129,13 +127,7 @@ impl Guest {
         command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
         command.arg("-kernel").arg(&kernel).arg("-initrd").arg(&initramfs);
         command.args(["-append", "console=ttyS0 quiet panic=-1", "-serial", "stdio"]);
-        command.args(["-chardev", &format!("socket,id=control,path={}", socket.display())]);
-        command.args([
-            "-device",
-            "virtio-serial-pci",
-            "-device",
-            "virtserialport,chardev=control,name=control",
-        ]);
+        command.args(["-device", "virtio-serial-pci"]);
         // Locally administered; the fifth byte tells this process's guests apart.
         static GUESTS: AtomicU8 = AtomicU8::new(1);
         let number = GUESTS.fetch_add(1, Ordering::Relaxed);
@@ -147,12 +139,23 @@ impl Guest {
             command.args(port.arguments(index, &mac));
         }
         command.args(&settings.arguments);
+        let guest = Self::launch(command, folder)?;
+        // The kernel has unpacked it.
+        let _ = std::fs::remove_file(&initramfs);
+        Ok(guest)
+    }
+
+    /// Starts QEMU with the control channel beside what the command names, on its virtio-serial bus; waits until
+    /// the guest takes commands.
+    pub(crate) fn launch(mut command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
+        let socket = folder.path().join("control");
+        let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
+        command.args(["-chardev", &format!("socket,id=control,path={}", socket.display())]);
+        command.args(["-device", "virtserialport,chardev=control,name=control"]);
         let mut qemu = Process::start("a guest", &mut command)?;
         let control = accept(&listener, &mut qemu)?;
         let guest = Self { control, qemu, folder };
         guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;
-        // The kernel has unpacked it.
-        let _ = std::fs::remove_file(&initramfs);
         Ok(guest)
     }
 

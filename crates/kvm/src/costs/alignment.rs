@@ -1,0 +1,81 @@
+//! Whether the guest's clock is the host's, and how well that is known.
+//!
+//! In an exchange the host stamps, the guest stamps on seeing that, and the host stamps on seeing that. The guest's
+//! stamp was taken between the host's two, so their offset lies between its distances to both. What all exchanges
+//! allow is the error bound. The same holds for every sample of a row: no effect may precede its cause.
+
+use serde::{Deserialize, Serialize};
+
+/// What is known of the guest's TSC minus the host's, ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alignment {
+    /// It is no less.
+    pub low: i64,
+    /// It is no more.
+    pub high: i64,
+    /// From how many exchanges.
+    pub exchanges: usize,
+}
+
+/// Three stamps: the host's first, the guest's, the host's second.
+pub type Exchange = [u64; 3];
+
+impl Alignment {
+    /// What all exchanges allow. None where there are none, or where they contradict each other: then the clocks
+    /// drift, and no offset aligns them.
+    pub fn of(exchanges: &[Exchange]) -> Option<Self> {
+        let difference = |a: u64, b: u64| a.wrapping_sub(b) as i64;
+        let low = exchanges.iter().map(|[_, guest, after]| difference(*guest, *after)).max()?;
+        let high = exchanges.iter().map(|[before, guest, _]| difference(*guest, *before)).min()?;
+        (low <= high).then_some(Self { low, high, exchanges: exchanges.len() })
+    }
+
+    /// What is taken off the guest's stamps: nothing where the clocks may be the same, else the middle of what is
+    /// allowed.
+    pub fn correction(&self) -> i64 {
+        if self.low <= 0 && 0 <= self.high { 0 } else { self.low + (self.high - self.low) / 2 }
+    }
+
+    /// How far off corrected stamps can be at most, ticks.
+    pub fn error_bound(&self) -> u64 {
+        let correction = self.correction();
+        (correction - self.low).unsigned_abs().max((self.high - correction).unsigned_abs())
+    }
+}
+
+/// The durations from causes to effects, ticks; or how many effects came before their causes.
+pub fn durations(causes: &[u64], effects: &[u64]) -> Result<Vec<u64>, usize> {
+    let pairs = || causes.iter().zip(effects);
+    match pairs().filter(|(cause, effect)| effect < cause).count() {
+        0 => Ok(pairs().map(|(cause, effect)| effect - cause).collect()),
+        early => Err(early),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tightest_exchanges_bound_the_offset() {
+        let same = Alignment::of(&[[100, 150, 200], [300, 310, 400]]).unwrap();
+        assert_eq!((same.low, same.high), (-50, 10));
+        assert_eq!((same.correction(), same.error_bound()), (0, 50));
+        // The guest's clock is 1000 ahead.
+        let ahead = Alignment::of(&[[100, 1110, 120], [300, 1310, 330]]).unwrap();
+        assert_eq!((ahead.low, ahead.high), (990, 1010));
+        assert_eq!((ahead.correction(), ahead.error_bound()), (1000, 10));
+    }
+
+    #[test]
+    fn clocks_that_drift_are_not_aligned() {
+        assert_eq!(Alignment::of(&[[100, 105, 110], [200, 305, 210]]), None);
+        assert_eq!(Alignment::of(&[]), None);
+    }
+
+    #[test]
+    fn an_effect_before_its_cause_is_found() {
+        assert_eq!(durations(&[10, 20], &[15, 20]), Ok(vec![5, 0]));
+        assert_eq!(durations(&[10, 20, 30], &[15, 19, 29]), Err(2));
+    }
+}

@@ -1,0 +1,78 @@
+//! The rows of the table, with the names that others use for them, so that tables can be laid side by side.
+
+/// One unit cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name in files.
+    pub id: &'static str,
+    /// From when to when.
+    pub title: &'static str,
+    /// The test of kvm-unit-tests' `x86/vmexit.c` that times the same.
+    pub vmexit: Option<&'static str>,
+    /// The row of tables II and III in Dall et al., "ARM Virtualization: Performance and Architectural
+    /// Implications" (ISCA 2016), that comes closest.
+    pub arm: Option<&'static str>,
+}
+
+const fn row(
+    id: &'static str,
+    title: &'static str,
+    vmexit: Option<&'static str>,
+    arm: Option<&'static str>,
+) -> Row {
+    Row { id, title, vmexit, arm }
+}
+
+/// All rows, in the order in which they are measured.
+#[rustfmt::skip]
+pub const ROWS: &[Row] = &[
+    row("stamps", "two time stamps and nothing between; part of every row", None, None),
+    row("cpuid", "CPUID, handled in the kernel", Some("cpuid"), None),
+    row("hypercall", "hypercall that does nothing", Some("vmcall"), Some("Hypercall")),
+    row("interrupt-controller", "MMIO read of the I/O APIC, handled in the kernel", None, Some("Interrupt Controller Trap")),
+    row("port-read-user", "port read, handled in user space", Some("inl_from_qemu"), None),
+    row("port-write-user", "port write, handled in user space", Some("portio-no-eventfd:pci-io"), None),
+    row("mmio-write-user", "MMIO write, handled in user space", Some("mmio-no-eventfd:pci-mem"), None),
+    row("port-write-ioeventfd", "port write to an ioeventfd", Some("portio-wildcard-eventfd:pci-io"), None),
+    row("mmio-write-ioeventfd", "MMIO write to an ioeventfd", Some("mmio-wildcard-eventfd:pci-mem"), None),
+    row("ioeventfd-to-thread", "port write to the thread that waits for the ioeventfd", None, Some("I/O Latency Out")),
+    row("inject-ioctl-spinning", "KVM_SIGNAL_MSI to the handler, guest spinning", None, None),
+    row("inject-ioctl-halted", "KVM_SIGNAL_MSI to the handler, guest halted", None, None),
+    row("inject-irqfd-spinning", "irqfd to the handler, guest spinning", None, Some("I/O Latency In")),
+    row("inject-irqfd-halted", "irqfd to the handler, guest halted", None, None),
+    row("self-ipi", "x2APIC self-IPI to the handler", Some("x2apic_self_ipi_sti_nop"), None),
+    row("eoi", "end of interrupt", None, Some("Virtual IRQ Completion")),
+    row("ipi-spinning", "IPI to the handler on another virtual CPU, spinning", Some("ipi"), Some("Virtual IPI")),
+    row("ipi-halted", "IPI to the handler on another virtual CPU, halted", Some("ipi_halt"), None),
+    row("timer-spinning", "TSC deadline to the handler, guest spinning", None, None),
+    row("timer-halted", "TSC deadline to the handler, guest halted", None, None),
+    row("wake-up-polling", "irqfd to the handler, guest halted, the kernel polls", None, None),
+    row("wake-up-sleeping", "irqfd to the handler, guest halted, the kernel does not poll", None, None),
+    row("page-fault-4k", "store to a fresh page of 4 KiB", None, None),
+    row("page-fault-2m", "store to a fresh page of 2 MiB", None, None),
+    row("dirty-log-fault", "first store to a page of 4 KiB since the dirty log was read", None, None),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut ids: Vec<_> = ROWS.iter().map(|row| row.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), ROWS.len());
+    }
+
+    #[test]
+    fn the_page_has_all_rows() {
+        let page = include_str!("../../../../docs/kvm.md");
+        for row in ROWS {
+            let name = |name: Option<&str>| name.map(|name| format!(" {name}")).unwrap_or_default();
+            let (vmexit, arm) = (name(row.vmexit), name(row.arm));
+            let line = format!("| `{}` | {} |{vmexit} |{arm} |", row.id, row.title);
+            assert!(page.contains(&line), "{line}");
+        }
+    }
+}

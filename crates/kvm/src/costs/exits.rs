@@ -1,0 +1,34 @@
+//! Exits that the guest times by itself: from before the instruction to after it.
+
+use measure::Failure;
+
+use super::run::{Bench, pin};
+use crate::micro_vm::layout::{IO_APIC, MMIO_EVENT, MMIO_USER, SAMPLES};
+use crate::micro_vm::{Arguments, Program, tsc};
+
+/// The program of a row and its first parameter; none where it is no row of exits.
+pub fn program(row: &str) -> Option<(Program, u64)> {
+    Some(match row {
+        "stamps" => (Program::Stamps, 0),
+        "cpuid" => (Program::Cpuid, 0),
+        "hypercall" if tsc::is_amd() => (Program::Vmmcall, 0),
+        "hypercall" => (Program::Vmcall, 0),
+        "interrupt-controller" => (Program::Read, IO_APIC),
+        "port-read-user" => (Program::InUser, 0),
+        "port-write-user" => (Program::OutUser, 0),
+        "mmio-write-user" => (Program::Write, MMIO_USER),
+        "port-write-ioeventfd" => (Program::OutEvent, 0),
+        "mmio-write-ioeventfd" => (Program::Write, MMIO_EVENT),
+        _ => return None,
+    })
+}
+
+/// The durations of a row, ticks.
+pub fn exit(bench: &mut Bench, row: &str, samples: usize) -> Result<Vec<u64>, Failure> {
+    let (program, first) = program(row).unwrap_or_else(|| unreachable!("{row} is no row of exits"));
+    pin(bench.settings.cpus[0])?;
+    bench.vcpus[0].run(program, Arguments { samples, first, ..Default::default() })?;
+    // Nobody waited for it.
+    bench.vm.drain_ioeventfd();
+    Ok(bench.vm.memory.words(SAMPLES[0], samples))
+}

@@ -1,0 +1,67 @@
+//! Faults on memory that the guest has not touched, or not since the dirty log was read.
+
+use kvm_bindings::KVM_MEM_LOG_DIRTY_PAGES;
+use measure::Failure;
+
+use super::run::{Bench, pin};
+use crate::micro_vm::layout::{FRESH, SAMPLES};
+use crate::micro_vm::{Arguments, HUGE, Memory, Pages, Program};
+
+/// What pages a row is about: size, kind, and how many at most, so that a small machine has them too.
+#[derive(Clone, Copy)]
+pub struct Size {
+    bytes: usize,
+    pages: Pages,
+    most: usize,
+}
+
+pub const SMALL: Size = Size { bytes: 4096, pages: Pages::Small, most: 16384 };
+pub const LARGE: Size = Size { bytes: HUGE, pages: Pages::Huge, most: 64 };
+
+/// The first store to each page.
+pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
+    pin(bench.settings.cpus[0])?;
+    let samples = bench.settings.samples.min(size.most);
+    let memory = Memory::new(FRESH, samples * size.bytes, size.pages)?;
+    bench.vm.plug(&memory, 0)?;
+    let touched = touch(bench, samples, size.bytes);
+    let huge = memory.huge_bytes();
+    bench.vm.unplug(memory)?;
+    if size.pages == Pages::Huge && huge < samples * size.bytes {
+        return Err(Failure::new(
+            format!("touching {samples} fresh pages of 2 MiB"),
+            format!("the kernel gave {} of them", huge / HUGE),
+            "set /sys/kernel/mm/transparent_hugepage/enabled to madvise, and free memory",
+        ));
+    }
+    touched
+}
+
+/// The first store to each page, all of which are there, since the log was read.
+pub fn dirty_log(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
+    pin(bench.settings.cpus[0])?;
+    let samples = bench.settings.samples.min(SMALL.most);
+    let memory = Memory::new(FRESH, samples * SMALL.bytes, Pages::Small)?;
+    bench.vm.plug(&memory, KVM_MEM_LOG_DIRTY_PAGES)?;
+    let result = (|| {
+        touch(bench, samples, SMALL.bytes)?;
+        bench.vm.dirty_log(&memory)?;
+        let touched = touch(bench, samples, SMALL.bytes)?;
+        let dirty: u32 = bench.vm.dirty_log(&memory)?.iter().map(|word| word.count_ones()).sum();
+        if (dirty as usize) < samples {
+            return Err(Failure::new(
+                format!("reading the dirty log after stores to {samples} pages"),
+                format!("it tells of {dirty}"),
+                "see whether this KVM logs by hardware",
+            ));
+        }
+        Ok(touched)
+    })();
+    bench.vm.unplug(memory)?;
+    result
+}
+
+fn touch(bench: &mut Bench, samples: usize, stride: usize) -> Result<Vec<u64>, Failure> {
+    bench.vcpus[0].run(Program::Touch, Arguments { samples, first: FRESH, second: stride as u64 })?;
+    Ok(bench.vm.memory.words(SAMPLES[0], samples))
+}

@@ -1,0 +1,293 @@
+//! Interrupts and wake-ups: one side causes them, the other stamps its handler's first instruction.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use measure::Failure;
+
+use super::alignment::{Alignment, durations};
+use super::run::{Bench, pin};
+use crate::micro_vm::layout::{ANSWER, READY, READY_STAMP, SAMPLES, SECOND};
+use crate::micro_vm::{Arguments, MicroVm, Program, tsc};
+
+/// How an interrupt is signalled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    Ioctl,
+    Irqfd,
+}
+
+/// What the guest does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Guest {
+    Spinning,
+    /// Whatever the kernel then does.
+    Halted,
+    /// Halted, and the kernel's thread seen to sleep.
+    Asleep,
+}
+
+/// Exchanges of stamps for the alignment.
+const EXCHANGES: usize = 1000;
+/// From the guest's word that it waits to the event: so long the way into the kernel may take.
+const SETTLE: Duration = Duration::from_micros(200);
+/// As long, where nothing is to settle.
+const SPACING: Duration = Duration::from_micros(20);
+/// Patience with the other side.
+const LIMIT: Duration = Duration::from_secs(10);
+
+impl Guest {
+    fn program(self) -> Program {
+        if self == Guest::Spinning { Program::WaitSpinning } else { Program::WaitHalted }
+    }
+
+    fn delay(self) -> Duration {
+        if self == Guest::Spinning { SPACING } else { SETTLE }
+    }
+}
+
+/// How well the guest's clock is known; none where it drifts against the host's.
+pub fn align(bench: &mut Bench) -> Result<Option<Alignment>, Failure> {
+    let Bench { vm, vcpus: [vcpu, _], settings, .. } = bench;
+    let vm = &*vm;
+    reset(vm);
+    let cpus = settings.cpus;
+    let exchanges = std::thread::scope(|scope| {
+        let guest = scope.spawn(move || {
+            pin(cpus[0])?;
+            vcpu.run(Program::Exchange, Arguments { samples: EXCHANGES, ..Default::default() })
+        });
+        pin(cpus[1])?;
+        let mut exchanges = Vec::with_capacity(EXCHANGES);
+        for number in 1..=EXCHANGES as u64 {
+            let before = tsc::stamp();
+            vm.memory.store(ANSWER, number);
+            wait_ready(vm, number, &guest)?;
+            let after = tsc::stamp();
+            exchanges.push([before, vm.memory.load(READY_STAMP), after]);
+        }
+        join(guest)?;
+        Ok(exchanges)
+    })?;
+    Ok(Alignment::of(&exchanges))
+}
+
+/// From the signal to the handler.
+pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64>, Failure> {
+    let samples = bench.samples();
+    let delay = ticks(bench, guest.delay())?;
+    let cpus = bench.settings.cpus;
+    let Bench { vm, vcpus: [vcpu, _], alignment, .. } = bench;
+    let vm = &*vm;
+    reset(vm);
+    let thread = AtomicI32::new(0);
+    let signalled = std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            pin(cpus[0])?;
+            thread.store(nix::unistd::gettid().as_raw(), Ordering::Release);
+            vcpu.run(guest.program(), Arguments { samples, ..Default::default() })
+        });
+        pin(cpus[1])?;
+        let mut signalled = Vec::with_capacity(samples);
+        for number in 1..=samples as u64 {
+            wait_ready(vm, number, &running)?;
+            let seen = tsc::stamp();
+            check_order(vm, *alignment, seen)?;
+            if guest == Guest::Asleep {
+                wait_asleep(thread.load(Ordering::Acquire))?;
+            }
+            // Not always at the same distance from whatever the guest does regularly.
+            tsc::spin_until(tsc::stamp() + delay + number % 16 * (delay / 64));
+            signalled.push(tsc::stamp());
+            match signal {
+                Signal::Ioctl => vm.signal_msi()?,
+                Signal::Irqfd => vm.signal_irqfd()?,
+            }
+        }
+        join(running)?;
+        Ok(signalled)
+    })?;
+    between(*alignment, &signalled, &vm.memory.words(SAMPLES[0], samples), Side::Host, Side::Guest)
+}
+
+/// From the write to a port to the thread that waits for it.
+pub fn signal_out(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
+    let samples = bench.samples();
+    let delay = ticks(bench, SETTLE)?;
+    let cpus = bench.settings.cpus;
+    let Bench { vm, vcpus: [vcpu, _], alignment, .. } = bench;
+    let vm = &*vm;
+    reset(vm);
+    vm.drain_ioeventfd();
+    let heard = std::thread::scope(|scope| {
+        let running = scope.spawn(move || {
+            pin(cpus[0])?;
+            vcpu.run(Program::SignalOut, Arguments { samples, first: delay, second: 0 })
+        });
+        pin(cpus[1])?;
+        let mut heard = Vec::with_capacity(samples);
+        for number in 1..=samples as u64 {
+            vm.wait_ioeventfd()?;
+            heard.push(tsc::stamp());
+            vm.memory.store(ANSWER, number);
+        }
+        join(running)?;
+        Ok(heard)
+    })?;
+    between(*alignment, &vm.memory.words(SAMPLES[0], samples), &heard, Side::Guest, Side::Host)
+}
+
+/// From the write of the register to the handler, and of the end of interrupt.
+pub fn self_ipi(bench: &mut Bench) -> Result<(Vec<u64>, Vec<u64>), Failure> {
+    pin(bench.settings.cpus[0])?;
+    let samples = bench.samples();
+    bench.vcpus[0].run(Program::SelfIpi, Arguments { samples, ..Default::default() })?;
+    let words = |at| bench.vm.memory.words(at, samples);
+    Ok((words(SAMPLES[0]), words(SAMPLES[0] + SECOND)))
+}
+
+/// From the write of the register on the second CPU to the handler on the first.
+pub fn ipi(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
+    let samples = bench.samples();
+    let delay = ticks(bench, guest.delay())?;
+    let cpus = bench.settings.cpus;
+    let Bench { vm, vcpus: [target, sender], alignment, .. } = bench;
+    let vm = &*vm;
+    reset(vm);
+    std::thread::scope(|scope| {
+        let target = scope.spawn(move || {
+            pin(cpus[0])?;
+            target.run(guest.program(), Arguments { samples, ..Default::default() })
+        });
+        let sender = scope.spawn(move || {
+            pin(cpus[1])?;
+            // The target's APIC has the number 0.
+            sender.run(Program::SendIpi, Arguments { samples, first: delay, second: 0 })
+        });
+        join(sender)?;
+        join(target)
+    })?;
+    let [handled, sent] = SAMPLES.map(|at| vm.memory.words(at, samples));
+    between(*alignment, &sent, &handled, Side::Guest, Side::Guest)
+}
+
+/// From a deadline to the handler.
+pub fn timer(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
+    let tried = "setting the guest's timer by TSC deadline";
+    if !bench.vm.has_tsc_deadline {
+        return Err(Failure::new(tried, "this KVM does not offer it", "use Linux 3.3 or later"));
+    }
+    pin(bench.settings.cpus[0])?;
+    let samples = bench.samples();
+    let program = if guest == Guest::Spinning { Program::TimerSpinning } else { Program::TimerHalted };
+    let first = ticks(bench, SETTLE)?;
+    bench.vcpus[0].run(program, Arguments { samples, first, second: 0 })?;
+    let found = bench.vm.memory.words(SAMPLES[0], samples);
+    // A handler before the deadline leaves a difference below zero.
+    let early = found.iter().filter(|ticks| (**ticks as i64) < 0).count();
+    if early > 0 {
+        let answer = format!("{early} of {samples} handlers ran before their deadlines");
+        return Err(Failure::new(tried, answer, "see kvm's parameter lapic_timer_advance_ns"));
+    }
+    Ok(found)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Host,
+    Guest,
+}
+
+/// The durations from causes to effects, with the guest's stamps on the host's clock.
+fn between(
+    alignment: Option<Alignment>,
+    causes: &[u64],
+    effects: &[u64],
+    cause: Side,
+    effect: Side,
+) -> Result<Vec<u64>, Failure> {
+    let tried = "laying stamps of host and guest on one clock";
+    let remedy = "use Linux 5.16 or later on the host, with a TSC that it finds stable";
+    if cause == effect {
+        return durations(causes, effects).map_err(|early| {
+            Failure::new(tried, format!("{early} effects came before their causes"), remedy)
+        });
+    }
+    let Some(alignment) = alignment else {
+        return Err(Failure::new(tried, "the guest's time-stamp counter drifts against the host's", remedy));
+    };
+    let on_one_clock = |stamps: &[u64], side: Side| -> Vec<u64> {
+        let off = if side == Side::Guest { alignment.correction() } else { 0 };
+        stamps.iter().map(|stamp| stamp.wrapping_sub_signed(off)).collect()
+    };
+    durations(&on_one_clock(causes, cause), &on_one_clock(effects, effect)).map_err(|early| {
+        let answer = format!(
+            "{early} of {} effects came before their causes; the clocks may be off by {} ticks",
+            causes.len(),
+            alignment.error_bound()
+        );
+        Failure::new(tried, answer, remedy)
+    })
+}
+
+/// The guest said that it waits before that was seen: the other direction of the check.
+fn check_order(vm: &MicroVm, alignment: Option<Alignment>, seen: u64) -> Result<(), Failure> {
+    let said = vm.memory.load(READY_STAMP);
+    between(alignment, &[said], &[seen], Side::Guest, Side::Host).map(drop)
+}
+
+/// What programs and host count with each other begins at zero.
+fn reset(vm: &MicroVm) {
+    vm.memory.store(READY, 0);
+    vm.memory.store(ANSWER, 0);
+}
+
+fn ticks(bench: &Bench, duration: Duration) -> Result<u64, Failure> {
+    Ok(duration.as_micros() as u64 * u64::from(bench.vcpus[0].tsc_khz()?) / 1000)
+}
+
+type Running<'scope> = ScopedJoinHandle<'scope, Result<(), Failure>>;
+
+fn join(running: Running<'_>) -> Result<(), Failure> {
+    running
+        .join()
+        .unwrap_or_else(|_| Err(Failure::new("running the guest", "its thread panicked", "report this")))
+}
+
+/// Until the guest waits for this event.
+fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Failure> {
+    let mut deadline = None;
+    for turn in 1u64.. {
+        if vm.memory.load(READY) >= number {
+            break;
+        }
+        // Not at each turn: the clock is slower than what is waited for.
+        if turn % 4096 == 0 {
+            let now = Instant::now();
+            if running.is_finished() || now > *deadline.get_or_insert(now + LIMIT) {
+                let answer = format!("it has not come to event {number}");
+                return Err(Failure::new("waiting for the guest", answer, "see the kernel's log (`dmesg`)"));
+            }
+        }
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+/// Until a thread of this process sleeps, by its state in proc(5).
+fn wait_asleep(thread: i32) -> Result<(), Failure> {
+    let path = format!("/proc/self/task/{thread}/stat");
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        let stat = std::fs::read_to_string(&path).unwrap_or_default();
+        if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')) {
+            return Ok(());
+        }
+    }
+    Err(Failure::new(
+        "waiting until the halted CPU's thread sleeps",
+        "it runs on",
+        "see kvm's parameter halt_poll_ns",
+    ))
+}

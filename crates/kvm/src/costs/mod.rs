@@ -1,0 +1,76 @@
+//! Unit costs of a virtual machine on this machine, as distributions.
+
+pub mod alignment;
+pub mod catalogue;
+#[cfg(target_arch = "x86_64")]
+mod exits;
+#[cfg(target_arch = "x86_64")]
+mod faults;
+#[cfg(target_arch = "x86_64")]
+mod interrupts;
+pub mod results;
+#[cfg(target_arch = "x86_64")]
+mod run;
+
+pub use catalogue::{ROWS, Row};
+pub use results::{Cost, Costs, SCHEMA};
+#[cfg(target_arch = "x86_64")]
+pub use run::measure;
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Samples for each row, at most [`MOST_SAMPLES`].
+    pub samples: usize,
+    /// Two CPUs: the first virtual CPU's, and that of the other virtual CPU or of who signals.
+    pub cpus: [usize; 2],
+}
+
+/// What a row takes at most.
+pub const MOST_SAMPLES: usize = 50_000;
+
+/// What a run tells while it goes on.
+pub struct Prepared {
+    /// Whether the CPU is emulated.
+    pub emulated: bool,
+    /// Frequency of the time-stamp counter.
+    pub tsc_khz: u32,
+    /// How well the clocks are aligned.
+    pub alignment: Option<alignment::Alignment>,
+}
+
+/// Measures all rows, telling of each before it begins.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn measure(
+    _settings: &Settings,
+    _began: impl FnMut(&'static Row),
+) -> Result<(Prepared, Vec<Cost>), measure::Failure> {
+    Err(measure::Failure::new(
+        "measuring the costs of KVM",
+        "the guest's programs are for x86-64",
+        "use such a machine",
+    ))
+}
+
+/// Settings of the kernel's KVM that matter for the rows; those that there are.
+pub fn kvm_settings() -> Vec<(String, String)> {
+    const NAMES: &[&str] = &[
+        "kvm/halt_poll_ns",
+        "kvm/tdp_mmu",
+        "kvm/enable_vmware_backdoor",
+        "kvm_amd/avic",
+        "kvm_amd/npt",
+        "kvm_amd/vgif",
+        "kvm_intel/enable_apicv",
+        "kvm_intel/ept",
+        "kvm_intel/pml",
+        "kvm_intel/ple_gap",
+        "kvm_intel/unrestricted_guest",
+    ];
+    let read = |name: &&str| {
+        let (module, parameter) = name.split_once('/')?;
+        let value = std::fs::read_to_string(format!("/sys/module/{module}/parameters/{parameter}")).ok()?;
+        Some((name.replace('/', "."), value.trim().to_owned()))
+    };
+    NAMES.iter().filter_map(read).collect()
+}

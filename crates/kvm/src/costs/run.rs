@@ -1,0 +1,147 @@
+//! The order of things: on a thread of its own, since a guest may hang in KVM_RUN.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use measure::Failure;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::alignment::Alignment;
+use super::{Cost, MOST_SAMPLES, Prepared, ROWS, Row, Settings, exits, faults, interrupts};
+use crate::micro_vm::{MicroVm, Vcpu, layout, tsc};
+
+/// Samples before those that count: caches warm, halt polling grows to its longest.
+pub const WARM_UP: usize = 32;
+/// How long each of the steps before the first row may take: making the machine, and a trial of its exits. A
+/// `/dev/kvm` that cannot run such a guest may hang in either.
+const START: Duration = Duration::from_secs(4);
+/// How long a row may take, with all its samples.
+const ROW: Duration = Duration::from_secs(120);
+
+const _: () = assert!(MOST_SAMPLES + WARM_UP <= layout::MOST_SAMPLES);
+
+/// A machine with a thread for each of its CPUs.
+pub struct Bench {
+    pub vm: MicroVm,
+    pub vcpus: [Vcpu; 2],
+    pub settings: Settings,
+    /// How well the guest's clock is known, where it is.
+    pub alignment: Option<Alignment>,
+}
+
+impl Bench {
+    pub fn new(settings: &Settings, halt_poll_ns: Option<u64>) -> Result<Self, Failure> {
+        let (vm, vcpus) = MicroVm::new(halt_poll_ns)?;
+        let mut bench = Self { vm, vcpus, settings: settings.clone(), alignment: None };
+        bench.alignment = interrupts::align(&mut bench)?;
+        Ok(bench)
+    }
+
+    /// Samples with those before that do not count.
+    pub fn samples(&self) -> usize {
+        self.settings.samples + WARM_UP
+    }
+}
+
+/// Moves the calling thread to a CPU.
+pub fn pin(cpu: usize) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    let moved = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    moved.map_err(|error| {
+        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
+    })
+}
+
+enum Event {
+    Trying(&'static str),
+    Prepared(Prepared),
+    Began(&'static Row),
+    Measured(Box<Cost>),
+}
+
+/// Measures all rows, telling of each before it begins. Rows that cannot be measured hold the reason.
+///
+/// Where a guest hangs, this returns and leaves its thread behind: the process should end soon.
+pub fn measure(
+    settings: &Settings,
+    mut began: impl FnMut(&'static Row),
+) -> Result<(Prepared, Vec<Cost>), Failure> {
+    let (sender, receiver) = mpsc::channel();
+    let theirs = settings.clone();
+    let thread = std::thread::spawn(move || rows(&theirs, &sender));
+    let mut prepared = None;
+    let mut costs = Vec::new();
+    let mut doing = "making a virtual machine";
+    let mut limit = START;
+    loop {
+        match receiver.recv_timeout(limit) {
+            Ok(Event::Trying(what)) => doing = what,
+            Ok(Event::Prepared(found)) => prepared = Some(found),
+            Ok(Event::Began(row)) => {
+                (doing, limit) = (row.title, ROW);
+                began(row);
+            }
+            Ok(Event::Measured(cost)) => costs.push(*cost),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                return Err(Failure::new(
+                    format!("running an unmodified guest: {doing}"),
+                    format!("no end within {} s", limit.as_secs()),
+                    "measure on a machine whose KVM runs such guests (VMX or SVM)",
+                ));
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    thread.join().map_err(|_| Failure::new(doing, "the measuring thread panicked", "report this"))??;
+    Ok((prepared.expect("told before any row"), costs))
+}
+
+fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure> {
+    let mut bench = Bench::new(settings, None)?;
+    for row in ROWS.iter().filter(|row| exits::program(row.id).is_some()) {
+        // One sample: a trial that hangs tells what this KVM cannot do.
+        let _ = sender.send(Event::Trying(row.title));
+        exits::exit(&mut bench, row.id, 1)?;
+    }
+    let tsc_khz = bench.vcpus[0].tsc_khz()?;
+    let prepared = Prepared { emulated: tsc::is_emulated(), tsc_khz, alignment: bench.alignment };
+    // Nobody listens any more: the caller has given up.
+    let _ = sender.send(Event::Prepared(prepared));
+    for row in ROWS {
+        let _ = sender.send(Event::Began(row));
+        let samples = samples(row, &mut bench, settings);
+        let _ = sender.send(Event::Measured(Box::new(Cost::new(row, samples, tsc_khz))));
+    }
+    Ok(())
+}
+
+fn samples(row: &Row, bench: &mut Bench, settings: &Settings) -> Result<Vec<u64>, Failure> {
+    use interrupts::{Guest, Signal};
+    /// Longer than any guest is halted here.
+    const POLL_NS: u64 = 50_000_000;
+    let mut found = match row.id {
+        "self-ipi" => interrupts::self_ipi(bench)?.0,
+        "eoi" => interrupts::self_ipi(bench)?.1,
+        "ioeventfd-to-thread" => interrupts::signal_out(bench)?,
+        "inject-ioctl-spinning" => interrupts::inject(bench, Signal::Ioctl, Guest::Spinning)?,
+        "inject-ioctl-halted" => interrupts::inject(bench, Signal::Ioctl, Guest::Halted)?,
+        "inject-irqfd-spinning" => interrupts::inject(bench, Signal::Irqfd, Guest::Spinning)?,
+        "inject-irqfd-halted" => interrupts::inject(bench, Signal::Irqfd, Guest::Halted)?,
+        "ipi-spinning" => interrupts::ipi(bench, Guest::Spinning)?,
+        "ipi-halted" => interrupts::ipi(bench, Guest::Halted)?,
+        "timer-spinning" => interrupts::timer(bench, Guest::Spinning)?,
+        "timer-halted" => interrupts::timer(bench, Guest::Halted)?,
+        "wake-up-polling" => {
+            interrupts::inject(&mut Bench::new(settings, Some(POLL_NS))?, Signal::Irqfd, Guest::Halted)?
+        }
+        "wake-up-sleeping" => {
+            interrupts::inject(&mut Bench::new(settings, Some(0))?, Signal::Irqfd, Guest::Asleep)?
+        }
+        "page-fault-4k" => return faults::fresh(bench, faults::SMALL),
+        "page-fault-2m" => return faults::fresh(bench, faults::LARGE),
+        "dirty-log-fault" => return faults::dirty_log(bench),
+        exit => exits::exit(bench, exit, bench.samples())?,
+    };
+    Ok(found.split_off(WARM_UP))
+}

@@ -1,0 +1,194 @@
+//! Memory of the guest.
+
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kvm_bindings::kvm_userspace_memory_region;
+use kvm_ioctls::VmFd;
+use measure::Failure;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Size of the large pages of x86.
+pub const HUGE: usize = 2 << 20;
+
+/// Which pages a mapping is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// 4 KiB.
+    Small,
+    /// Transparent huge pages, where the kernel has them.
+    Huge,
+}
+
+/// Anonymous memory at a guest-physical address, untouched. Unmapped when dropped.
+pub struct Memory {
+    mapping: NonNull<u8>,
+    mapped: usize,
+    /// The first byte that is aligned to [`HUGE`].
+    start: NonNull<u8>,
+    size: usize,
+    guest: u64,
+}
+
+// SAFETY: it owns its mapping, which no thread is bound to.
+unsafe impl Send for Memory {}
+// SAFETY: through a shared reference the mapping is only read and written by atomics of eight bytes.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps memory.
+    pub fn new(guest: u64, size: usize, pages: Pages) -> Result<Self, Failure> {
+        let failed = |error: nix::Error| {
+            Failure::new(
+                format!("mapping {size} bytes of guest memory"),
+                error,
+                "free memory, or lift limits",
+            )
+        };
+        let mapped = size.next_multiple_of(HUGE) + HUGE;
+        let length = NonZeroUsize::new(mapped).expect("more than nothing");
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let mapping =
+            unsafe { mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) };
+        let mapping = mapping.map_err(failed)?.cast::<u8>();
+        let offset = mapping.align_offset(HUGE);
+        // SAFETY: the mapping is longer than the size by HUGE, and the offset is less.
+        let start = unsafe { mapping.add(offset) };
+        let memory = Self { mapping, mapped, start, size, guest };
+        memory.advise(match pages {
+            Pages::Small => MmapAdvise::MADV_NOHUGEPAGE,
+            Pages::Huge => MmapAdvise::MADV_HUGEPAGE,
+        });
+        Ok(memory)
+    }
+
+    /// A kernel without huge pages refuses, and has small ones only.
+    fn advise(&self, advice: MmapAdvise) {
+        // SAFETY: its own mapping; none of these advices changes content that anybody relies on.
+        let _ = unsafe { madvise(self.start.cast(), self.size, advice) };
+    }
+
+    /// Gives it to a virtual machine, under this slot's number: until [`Self::unplug`], or until no CPU of the
+    /// machine can run any more, it must not be dropped.
+    pub fn plug(&self, vm: &VmFd, slot: u32, flags: u32) -> Result<(), Failure> {
+        self.set(vm, slot, flags, self.size)
+    }
+
+    /// Takes it away from a virtual machine, and unmaps it.
+    pub fn unplug(self, vm: &VmFd, slot: u32) -> Result<(), Failure> {
+        let result = self.set(vm, slot, 0, 0);
+        if result.is_err() {
+            // The guest may still reach it: it stays mapped for good.
+            std::mem::forget(self);
+        }
+        result
+    }
+
+    fn set(&self, vm: &VmFd, slot: u32, flags: u32, size: usize) -> Result<(), Failure> {
+        let region = kvm_userspace_memory_region {
+            slot,
+            flags,
+            guest_phys_addr: self.guest,
+            memory_size: size as u64,
+            userspace_addr: self.start.as_ptr() as u64,
+        };
+        // SAFETY: the region is this mapping, which stays mapped while a guest can reach it, as `plug` demands.
+        unsafe { vm.set_user_memory_region(region) }
+            .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, super::SEE_LOG))
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// How many of its bytes are in huge pages, as the kernel tells.
+    pub fn huge_bytes(&self) -> usize {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let start = self.start.as_ptr() as usize;
+        huge_bytes_within(&smaps, start, start + self.size)
+    }
+
+    /// The word at a guest-physical address, which is a multiple of eight.
+    fn word(&self, address: u64) -> &AtomicU64 {
+        let offset = address.checked_sub(self.guest).and_then(|offset| usize::try_from(offset).ok());
+        let offset = offset.filter(|offset| offset + 8 <= self.size && offset % 8 == 0);
+        let offset = offset.unwrap_or_else(|| panic!("no word of the guest's memory at {address:#x}"));
+        // SAFETY: within the mapping and aligned, as was just checked; it lives as long as self.
+        unsafe { AtomicU64::from_ptr(self.start.add(offset).cast().as_ptr()) }
+    }
+
+    /// Reads a word; what the guest wrote before it is seen too.
+    pub fn load(&self, address: u64) -> u64 {
+        self.word(address).load(Ordering::Acquire)
+    }
+
+    /// Writes a word after all that was written before.
+    pub fn store(&self, address: u64, value: u64) {
+        self.word(address).store(value, Ordering::Release);
+    }
+
+    /// Words from an address on.
+    pub fn words(&self, address: u64, count: usize) -> Vec<u64> {
+        (0..count as u64).map(|index| self.load(address + index * 8)).collect()
+    }
+
+    /// Writes bytes, padded to words with zeros.
+    pub fn write(&self, address: u64, bytes: &[u8]) {
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.store(address + index as u64 * 8, u64::from_le_bytes(word));
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: its own mapping, which nobody uses any more.
+        let _ = unsafe { munmap(self.mapping.cast(), self.mapped) };
+    }
+}
+
+/// The sum of `AnonHugePages` over the mappings of an address range, which the kernel may have split.
+fn huge_bytes_within(smaps: &str, start: usize, end: usize) -> usize {
+    let mut inside = false;
+    let mut sum = 0;
+    for line in smaps.lines() {
+        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        let range = range.and_then(|(from, to)| {
+            Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+        });
+        if let Some((from, to)) = range {
+            inside = from < end && start < to;
+        } else if let Some(rest) = line.strip_prefix("AnonHugePages:").filter(|_| inside) {
+            sum += rest.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0) * 1024;
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_where_they_were_written() {
+        let memory = Memory::new(0x1000, 0x2000, Pages::Small).unwrap();
+        memory.write(0x1ff8, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(memory.words(0x1ff8, 2), [0x0807_0605_0403_0201, 9]);
+        for outside in [0xff8, 0x3000, 0x1004] {
+            assert!(std::panic::catch_unwind(|| memory.load(outside)).is_err());
+        }
+    }
+
+    #[test]
+    fn huge_pages_of_other_mappings_do_not_count() {
+        let smaps = "1000-3000 rw-p 0 00:00 0\nSize: 8 kB\nAnonHugePages:      2048 kB\n\
+                     3000-5000 rw-p 0 00:00 0\nAnonHugePages:      4096 kB\n";
+        assert_eq!(huge_bytes_within(smaps, 0x3000, 0x5000), 4 << 20);
+        assert_eq!(huge_bytes_within(smaps, 0x2000, 0x4000), 6 << 20);
+    }
+}

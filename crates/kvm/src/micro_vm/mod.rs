@@ -1,0 +1,164 @@
+//! A virtual machine for measuring: two CPUs in 64-bit mode, the kernel's interrupt controllers, no devices and no
+//! operating system. The guest runs one [`Program`] at a time on each CPU.
+
+pub mod layout;
+mod memory;
+mod program;
+pub mod tsc;
+mod tsc_offset;
+mod vcpu;
+
+use std::sync::Arc;
+
+use kvm_bindings::{
+    CpuId, KVM_CAP_HALT_POLL, KVM_IRQ_ROUTING_MSI, KVM_MAX_CPUID_ENTRIES, KvmIrqRouting, kvm_enable_cap,
+    kvm_irq_routing_entry, kvm_msi,
+};
+use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VmFd};
+use measure::Failure;
+use vmm_sys_util::eventfd::EventFd;
+
+pub use memory::{HUGE, Memory, Pages};
+pub use program::Program;
+pub use vcpu::{Arguments, Vcpu};
+
+/// What to do where an ioctl fails that a working KVM has.
+const SEE_LOG: &str = "see the kernel's log (`dmesg`)";
+
+/// The interrupt number behind the irqfd: the first that is no pin of an I/O APIC.
+const GSI: u32 = 24;
+
+/// The machine without its CPUs.
+pub struct MicroVm {
+    vm: VmFd,
+    /// The memory that holds tables, programs and samples; each CPU keeps it too.
+    pub memory: Arc<Memory>,
+    /// Signals the interrupt [`layout::VECTOR`] to the first CPU.
+    irqfd: EventFd,
+    /// Signalled by writes to [`layout::PORT_EVENT`] and [`layout::MMIO_EVENT`].
+    ioeventfd: EventFd,
+    /// Whether the guest's timer can be set to a TSC value.
+    pub has_tsc_deadline: bool,
+}
+
+/// For `map_err`.
+fn failed(tried: &'static str) -> impl Fn(kvm_ioctls::Error) -> Failure {
+    move |error| Failure::new(tried, error, SEE_LOG)
+}
+
+impl MicroVm {
+    /// Makes the machine with its two CPUs. Halt polling lasts so long at most, ns; otherwise as the system is set.
+    pub fn new(halt_poll_ns: Option<u64>) -> Result<(Self, [Vcpu; 2]), Failure> {
+        let kvm = Kvm::new().map_err(|error| {
+            let remedy = "enable virtualization in the firmware or the outer hypervisor, load kvm_intel or kvm_amd, \
+                          and join the group that owns /dev/kvm";
+            Failure::new("opening /dev/kvm", error, remedy)
+        })?;
+        let vm = kvm.create_vm().map_err(failed("KVM_CREATE_VM"))?;
+        // Below the firmware, as Intel CPUs without unrestricted guests need it.
+        vm.set_tss_address(0xFFFB_D000).map_err(failed("KVM_SET_TSS_ADDR"))?;
+        vm.create_irq_chip().map_err(failed("KVM_CREATE_IRQCHIP"))?;
+        if let Some(ns) = halt_poll_ns {
+            let mut capability = kvm_enable_cap { cap: KVM_CAP_HALT_POLL, ..Default::default() };
+            capability.args[0] = ns;
+            vm.enable_cap(&capability).map_err(failed("KVM_ENABLE_CAP with KVM_CAP_HALT_POLL"))?;
+        }
+        let memory = Arc::new(Memory::new(0, layout::MEMORY, Pages::Small)?);
+        memory.plug(&vm, 0, 0)?;
+        memory.write(layout::CODE, program::code());
+        for (address, bytes) in
+            layout::tables(program::entry(Program::Fault), program::entry(Program::Interrupt))
+        {
+            memory.write(address, &bytes);
+        }
+
+        let event =
+            || EventFd::new(0).map_err(|error| Failure::new("making an eventfd", error, "close open files"));
+        let (irqfd, ioeventfd) = (event()?, event()?);
+        vm.set_gsi_routing(&routing()).map_err(failed("KVM_SET_GSI_ROUTING"))?;
+        vm.register_irqfd(&irqfd, GSI).map_err(failed("KVM_IRQFD"))?;
+        for address in
+            [IoEventAddress::Pio(layout::PORT_EVENT.into()), IoEventAddress::Mmio(layout::MMIO_EVENT)]
+        {
+            vm.register_ioevent(&ioeventfd, &address, NoDatamatch).map_err(failed("KVM_IOEVENTFD"))?;
+        }
+
+        let has_tsc_deadline = kvm.check_extension(Cap::TscDeadlineTimer);
+        let cpuid =
+            kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("KVM_GET_SUPPORTED_CPUID"))?;
+        let vcpu = |number: usize| {
+            Vcpu::new(&vm, memory.clone(), number, &cpuid_of(&cpuid, number, has_tsc_deadline))
+        };
+        let vcpus = [vcpu(0)?, vcpu(1)?];
+        Ok((Self { vm, memory, irqfd, ioeventfd, has_tsc_deadline }, vcpus))
+    }
+
+    /// Sends the interrupt to the first CPU by ioctl.
+    pub fn signal_msi(&self) -> Result<(), Failure> {
+        let (address_lo, data) = msi();
+        let msi = kvm_msi { address_lo, data, ..Default::default() };
+        self.vm.signal_msi(msi).map(drop).map_err(failed("KVM_SIGNAL_MSI"))
+    }
+
+    /// Sends the interrupt to the first CPU by irqfd.
+    pub fn signal_irqfd(&self) -> Result<(), Failure> {
+        self.irqfd.write(1).map_err(|error| Failure::new("writing to an irqfd", error, SEE_LOG))
+    }
+
+    /// Waits until the guest has written to the ioeventfd.
+    pub fn wait_ioeventfd(&self) -> Result<(), Failure> {
+        self.ioeventfd.read().map(drop).map_err(|error| Failure::new("reading an ioeventfd", error, SEE_LOG))
+    }
+
+    /// Forgets what the guest wrote to the ioeventfd while nobody waited.
+    pub fn drain_ioeventfd(&self) {
+        // A write of its own, so that the read does not wait.
+        let _ = self.ioeventfd.write(1).and_then(|()| self.ioeventfd.read());
+    }
+
+    /// Adds memory at [`layout::FRESH`], until [`Self::unplug`].
+    pub fn plug(&self, memory: &Memory, flags: u32) -> Result<(), Failure> {
+        memory.plug(&self.vm, 1, flags)
+    }
+
+    /// Takes that memory away again.
+    pub fn unplug(&self, memory: Memory) -> Result<(), Failure> {
+        memory.unplug(&self.vm, 1)
+    }
+
+    /// The pages of that memory that were written since it was last asked: a bit for each. They are protected anew.
+    pub fn dirty_log(&self, memory: &Memory) -> Result<Vec<u64>, Failure> {
+        self.vm.get_dirty_log(1, memory.size()).map_err(failed("KVM_GET_DIRTY_LOG"))
+    }
+}
+
+/// Address and data of a message that interrupts the CPU whose APIC has the number 0 (Intel SDM volume 3, 11.11).
+fn msi() -> (u32, u32) {
+    (0xFEE0_0000, layout::VECTOR.into())
+}
+
+fn routing() -> KvmIrqRouting {
+    let (address_lo, data) = msi();
+    let mut entry = kvm_irq_routing_entry { gsi: GSI, type_: KVM_IRQ_ROUTING_MSI, ..Default::default() };
+    entry.u.msi.address_lo = address_lo;
+    entry.u.msi.data = data;
+    KvmIrqRouting::from_entries(&[entry]).expect("one entry is not too many")
+}
+
+/// What the host's CPU and KVM have, with an x2APIC of this number.
+fn cpuid_of(supported: &CpuId, number: usize, has_tsc_deadline: bool) -> CpuId {
+    const X2APIC: u32 = 1 << 21;
+    const TSC_DEADLINE: u32 = 1 << 24;
+    let mut cpuid = supported.clone();
+    for entry in cpuid.as_mut_slice() {
+        match entry.function {
+            1 => {
+                entry.ebx = entry.ebx & 0x00FF_FFFF | (number as u32) << 24;
+                entry.ecx |= X2APIC | if has_tsc_deadline { TSC_DEADLINE } else { 0 };
+            }
+            0xB | 0x1F => entry.edx = number as u32,
+            _ => {}
+        }
+    }
+    cpuid
+}

@@ -1,0 +1,143 @@
+//! One virtual CPU.
+
+use std::sync::Arc;
+
+use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_mp_state, kvm_regs, kvm_segment, kvm_sregs};
+use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
+use measure::Failure;
+
+use super::program::{self, Program};
+use super::{Memory, failed, layout, tsc_offset};
+
+/// What a program is given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arguments {
+    /// How many samples to take.
+    pub samples: usize,
+    /// Its first parameter.
+    pub first: u64,
+    /// Its second parameter.
+    pub second: u64,
+}
+
+/// A virtual CPU that is ready for a program.
+pub struct Vcpu {
+    number: usize,
+    vcpu: VcpuFd,
+    /// What the guest runs in is there for as long as it can run.
+    _memory: Arc<Memory>,
+}
+
+impl Vcpu {
+    pub(super) fn new(vm: &VmFd, memory: Arc<Memory>, number: usize, cpuid: &CpuId) -> Result<Self, Failure> {
+        let vcpu = vm.create_vcpu(number as u64).map_err(failed("KVM_CREATE_VCPU"))?;
+        vcpu.set_cpuid2(cpuid).map_err(failed("KVM_SET_CPUID2"))?;
+        let mut registers = vcpu.get_sregs().map_err(failed("KVM_GET_SREGS"))?;
+        enter_long_mode(&mut registers, number);
+        vcpu.set_sregs(&registers).map_err(failed("KVM_SET_SREGS"))?;
+        // All but the first would wait for a start-up interrupt.
+        let state = kvm_mp_state { mp_state: KVM_MP_STATE_RUNNABLE };
+        vcpu.set_mp_state(state).map_err(failed("KVM_SET_MP_STATE"))?;
+        // Where the kernel is too old for it, the exchanges of stamps find the offset.
+        let _ = tsc_offset::remove(&vcpu);
+        let mut vcpu = Self { number, vcpu, _memory: memory };
+        vcpu.run(Program::Initialize, Arguments::default())?;
+        Ok(vcpu)
+    }
+
+    /// The frequency of the guest's TSC.
+    pub fn tsc_khz(&self) -> Result<u32, Failure> {
+        self.vcpu.get_tsc_khz().map_err(failed("KVM_GET_TSC_KHZ"))
+    }
+
+    /// Runs a program to its end.
+    pub fn run(&mut self, program: Program, arguments: Arguments) -> Result<(), Failure> {
+        let registers = kvm_regs {
+            rip: program::entry(program),
+            rsp: layout::stack(self.number),
+            rflags: 2,
+            rdi: arguments.samples as u64,
+            rsi: layout::SAMPLES[self.number],
+            r8: arguments.first,
+            r9: arguments.second,
+            ..Default::default()
+        };
+        self.vcpu.set_regs(&registers).map_err(failed("KVM_SET_REGS"))?;
+        let refused = |answer: String| {
+            let remedy = "measure on a machine whose KVM runs unmodified guests (VMX or SVM)";
+            Failure::new(format!("running {program:?} of the guest with KVM_RUN"), answer, remedy)
+        };
+        loop {
+            match self.vcpu.run() {
+                Ok(VcpuExit::IoOut(layout::PORT_DONE, _)) => return self.complete(),
+                Ok(VcpuExit::IoOut(layout::PORT_USER, _) | VcpuExit::IoIn(layout::PORT_USER, _)) => {}
+                Ok(VcpuExit::MmioWrite(layout::MMIO_USER, _)) => {}
+                Ok(VcpuExit::IoOut(layout::PORT_FAULT, _)) => {
+                    return Err(refused(format!("an exception in the guest{}", self.place())));
+                }
+                Ok(exit) => {
+                    let exit = format!("{exit:?}");
+                    return Err(refused(format!("it ended with the exit {exit}{}", self.place())));
+                }
+                Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) => {}
+                Err(error) => return Err(refused(error.to_string())),
+            }
+        }
+    }
+
+    /// Lets the kernel finish the port write of the last exit: the registers are only then those after it
+    /// (Documentation/virt/kvm/api.rst, KVM_EXIT_IO).
+    fn complete(&mut self) -> Result<(), Failure> {
+        self.vcpu.set_kvm_immediate_exit(1);
+        let result = self.vcpu.run().map(|exit| format!("{exit:?}"));
+        self.vcpu.set_kvm_immediate_exit(0);
+        match result {
+            Err(error) if error.errno() == libc::EINTR => Ok(()),
+            answer => Err(Failure::new(
+                "finishing a port write with KVM_RUN",
+                format!("{answer:?}"),
+                super::SEE_LOG,
+            )),
+        }
+    }
+
+    /// Where the guest was, for an error's text.
+    fn place(&self) -> String {
+        self.vcpu.get_regs().map(|registers| format!(" at {:#x}", registers.rip)).unwrap_or_default()
+    }
+}
+
+/// Paging, 64-bit segments, the interrupt table, an x2APIC: as an operating system would leave them.
+fn enter_long_mode(registers: &mut kvm_sregs, number: usize) {
+    // Protection, extension type, numeric errors, write protection, paging.
+    const CR0: u64 = 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 31;
+    const CR4_PHYSICAL_ADDRESS_EXTENSION: u64 = 1 << 5;
+    // Long mode enabled and active.
+    const EFER: u64 = 1 << 8 | 1 << 10;
+    const APIC_ON_X2APIC: u64 = 1 << 11 | 1 << 10;
+    const FIRST_CPU: u64 = 1 << 8;
+    let code = kvm_segment {
+        limit: u32::MAX,
+        selector: layout::CODE_SELECTOR,
+        type_: 11,
+        present: 1,
+        s: 1,
+        l: 1,
+        g: 1,
+        ..Default::default()
+    };
+    let data = kvm_segment { selector: layout::DATA_SELECTOR, type_: 3, l: 0, db: 1, ..code };
+    registers.cs = code;
+    for segment in
+        [&mut registers.ds, &mut registers.es, &mut registers.fs, &mut registers.gs, &mut registers.ss]
+    {
+        *segment = data;
+    }
+    (registers.gdt.base, registers.gdt.limit) = layout::gdt();
+    (registers.idt.base, registers.idt.limit) = layout::idt();
+    registers.cr0 = CR0;
+    registers.cr3 = layout::page_table();
+    registers.cr4 = CR4_PHYSICAL_ADDRESS_EXTENSION;
+    registers.efer = EFER;
+    registers.apic_base = 0xFEE0_0000 | APIC_ON_X2APIC | if number == 0 { FIRST_CPU } else { 0 };
+}

@@ -1,0 +1,22 @@
+use measure::Failure;
+
+use crate::micro_vm::{Arguments, MicroVm, Program, Vcpu};
+
+/// A guest that makes a known number of exits: traces are checked against it.
+pub struct PortWrites {
+    _vm: MicroVm,
+    vcpus: [Vcpu; 2],
+}
+
+impl PortWrites {
+    /// Makes the machine.
+    pub fn prepare() -> Result<Self, Failure> {
+        let (vm, vcpus) = MicroVm::new(None)?;
+        Ok(Self { _vm: vm, vcpus })
+    }
+
+    /// Lets the first CPU write so often to a port that this process handles, and once more to end.
+    pub fn make(&mut self, count: usize) -> Result<(), Failure> {
+        self.vcpus[0].run(Program::OutUser, Arguments { samples: count, ..Default::default() })
+    }
+}

@@ -1,0 +1,57 @@
+//! A shell in a nested machine, for developers: `make nested`. Programs that are named are copied into it.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use peers::nested::Settings;
+
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    eprintln!("booting; half a minute");
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("shell");
+    let chardev = format!("socket,id=shell,path={},server=on,wait=off", socket.display());
+    let settings = std::env::args().skip(1).fold(Settings::default(), |s, file| s.program(Path::new(&file)));
+    let machine = settings.arguments(["-chardev", &chardev, "-serial", "chardev:shell"]).start()?;
+    let line = UnixStream::connect(&socket)?;
+    eprintln!("`exit` leaves; a kernel and an initramfs for a guest are in /guest; more in docs/nested.md");
+    let size = stty(&["size"]).unwrap_or_default().trim().replace(' ', " cols ");
+    let size = if size.is_empty() { "24 cols 80".to_owned() } else { size };
+    let shell = format!(
+        "stty -F /dev/ttyS1 sane rows {size}; export TERM=vt100 PS1='nested:\\w# '; cd /; \
+         exec setsid -c busybox sh -i </dev/ttyS1 >/dev/ttyS1 2>&1"
+    );
+    let session = machine.begin(&shell, MONTH)?;
+    let before = stty(&["-g"]);
+    let _ = stty(&["raw", "-echo"]);
+    let (input, mut output) = (line.try_clone()?, line);
+    std::thread::spawn(move || copy(io::stdin(), input));
+    std::thread::spawn(move || copy(&mut output, io::stdout()));
+    let ended = session.wait();
+    if let Some(before) = before {
+        let _ = stty(&[before.trim()]);
+    }
+    eprintln!();
+    ended?;
+    Ok(())
+}
+
+/// What `stty` says about the terminal, if the input is one.
+fn stty(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("stty").args(arguments).stdin(Stdio::inherit()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Each byte as it comes.
+fn copy(mut from: impl Read, mut to: impl Write) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..count]).and_then(|()| to.flush()).is_err() {
+            return;
+        }
+    }
+}

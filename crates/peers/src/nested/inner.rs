@@ -1,0 +1,172 @@
+//! A guest within the machine, under real KVM: the kernel of set-up's cache with the file system of a
+//! [`crate::Guest`]. Its control channel goes through a serial port of the machine.
+
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::Machine;
+use crate::guest::LIMIT;
+use crate::guest::control::{Control, Silence};
+use crate::process::tail;
+use crate::{Error, Output};
+
+/// Its kernel, in the machine.
+pub const KERNEL: &str = "/guest/kernel";
+/// Its file system, in the machine.
+pub const INITRAMFS: &str = "/guest/initramfs";
+/// Where the host finds its control channel, in the machine's folder.
+pub(super) const SOCKET: &str = "guest";
+
+const BOOT: Duration = Duration::from_secs(120);
+/// How often it is asked whether QEMU runs still, while it boots.
+const LOOK: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(20);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const CONSOLE: &str = "/run/guest.console";
+const PID: &str = "/run/guest.pid";
+
+/// What the guest within is to be.
+#[derive(Clone, Debug)]
+pub struct InnerSettings {
+    machine: String,
+    cpus: u16,
+    memory_mib: u32,
+    parameters: String,
+    arguments: String,
+}
+
+impl Default for InnerSettings {
+    fn default() -> Self {
+        Self {
+            machine: "q35,accel=kvm".into(),
+            cpus: 1,
+            memory_mib: 256,
+            parameters: String::new(),
+            arguments: String::new(),
+        }
+    }
+}
+
+impl InnerSettings {
+    /// The value of QEMU's `-machine`; `q35,accel=kvm` otherwise.
+    pub fn machine(mut self, value: &str) -> Self {
+        value.clone_into(&mut self.machine);
+        self
+    }
+
+    /// Virtual CPUs; one otherwise.
+    pub fn cpus(mut self, count: u16) -> Self {
+        self.cpus = count;
+        self
+    }
+
+    /// Memory, MiB; 256 otherwise.
+    pub fn memory_mib(mut self, size: u32) -> Self {
+        self.memory_mib = size;
+        self
+    }
+
+    /// Further words on the kernel's command line.
+    pub fn parameters(mut self, words: &str) -> Self {
+        words.clone_into(&mut self.parameters);
+        self
+    }
+
+    /// Further arguments for QEMU, as a shell of the machine reads them: redirections, which open a descriptor
+    /// such as a macvtap's, included.
+    pub fn arguments(mut self, words: &str) -> Self {
+        self.arguments = self.arguments + " " + words;
+        self
+    }
+}
+
+/// A running guest within a machine. Killed when dropped.
+pub struct Inner<'a> {
+    machine: &'a Machine,
+    control: Control,
+    stream: UnixStream,
+}
+
+impl Machine {
+    /// Boots a guest in the machine, and waits until it takes commands. One at a time.
+    pub fn guest(&self, settings: &InnerSettings) -> Result<Inner<'_>, Error> {
+        let doing = "making the control channel of the guest within";
+        let socket = self.folder().join(SOCKET);
+        let stream = UnixStream::connect(socket).map_err(Error::system(doing))?;
+        let control = Control::new(stream.try_clone().map_err(Error::system(doing))?);
+        let inner = Inner { machine: self, control: control.map_err(Error::system(doing))?, stream };
+        let InnerSettings { machine, cpus, memory_mib, parameters, arguments } = settings;
+        let line = format!(
+            "echo $$ >{PID}; exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
+             -machine {machine} -cpu host -smp {cpus} -m {memory_mib}M \
+             -kernel {KERNEL} -initrd {INITRAMFS} -append 'console=ttyS0 quiet panic=-1 {parameters}' \
+             -serial file:{CONSOLE} -device virtio-serial-pci \
+             -chardev pipe,id=control,path=/dev/virtio-ports/guest \
+             -device virtserialport,chardev=control,name=control {arguments}"
+        );
+        let qemu = self.begin(&line, DAY)?;
+        let doing = "booting a guest in the nested machine";
+        let deadline = Instant::now() + BOOT;
+        loop {
+            let silence = match inner.control.ready(LOOK) {
+                Ok(()) => return Ok(inner),
+                Err(silence) => silence,
+            };
+            let runs = self.run(&format!("kill -0 $(cat {PID})"))?.success();
+            if silence == Silence::TimedOut && runs && Instant::now() < deadline {
+                continue;
+            }
+            let console = inner.console();
+            let _ = self.run(&format!("kill -KILL $(cat {PID})"));
+            let said = tail(&(console + &qemu.wait()?.stderr));
+            return Err(match runs {
+                false => Error::refused(doing, said),
+                true => Error::TimedOut { doing: doing.into(), limit: BOOT, said },
+            });
+        }
+    }
+}
+
+impl Inner<'_> {
+    /// Runs a shell's command line in it, for at most [`LIMIT`].
+    pub fn run(&self, line: &str) -> Result<Output, Error> {
+        let doing = || format!("running `{line}` in the guest within");
+        let id = self.control.send(line, LIMIT).map_err(Error::system(doing()))?;
+        self.control.output(id, LIMIT + GRACE).map_err(|silence| match silence {
+            Silence::Ended => Error::refused(doing(), format!("it has ended: {}", tail(&self.console()))),
+            Silence::TimedOut => {
+                Error::TimedOut { doing: doing(), limit: LIMIT, said: tail(&self.console()) }
+            }
+        })
+    }
+
+    /// Runs a command line that must not fail, and gives what it wrote.
+    ///
+    /// # Panics
+    /// With all that was said, where it does fail.
+    #[track_caller]
+    pub fn must(&self, line: &str) -> String {
+        self.run(line).unwrap_or_else(|error| panic!("{error}")).expect_success()
+    }
+
+    /// The id of its QEMU, in the machine.
+    pub fn id(&self) -> Result<u32, Error> {
+        let said = self.machine.run(&format!("cat {PID}"))?;
+        said.stdout.trim().parse().map_err(|_| Error::refused("reading QEMU's process id", said.stderr))
+    }
+
+    /// What its kernel has written on the console.
+    pub fn console(&self) -> String {
+        self.machine.run(&format!("cat {CONSOLE}")).map(|output| output.stdout).unwrap_or_default()
+    }
+}
+
+impl Drop for Inner<'_> {
+    fn drop(&mut self) {
+        let end =
+            format!("pid=$(cat {PID}) && kill -KILL $pid && while [ -e /proc/$pid ]; do sleep 0.05; done");
+        let _ = self.machine.run_within(&end, Duration::from_secs(10));
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}

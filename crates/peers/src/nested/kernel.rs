@@ -1,0 +1,85 @@
+//! The machine's kernel, and those of its modules that paths into a guest need.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::guest::archive::Archive;
+use crate::guest::modules::{self, Modules};
+use crate::requirements::Requirements;
+use crate::{Error, process};
+
+/// What `modprobe` finds in the machine; what they depend on comes along.
+const MODULES: &[&str] = &[
+    "kvm_amd",
+    "kvm_intel",
+    "vhost_net",
+    "macvtap",
+    "tun",
+    "bridge",
+    "veth",
+    "vfio_pci",
+    "vfio_iommu_type1",
+    "virtio_pci",
+    "virtio_net",
+    "virtio_blk",
+    "virtio_console",
+    "e1000",
+    "e1000e",
+    "igb",
+    "null_blk",
+    "af_packet",
+    "8021q",
+];
+
+/// The folder of the cache for all that is of the nested machine.
+pub fn cache() -> PathBuf {
+    let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
+    folder.unwrap_or_else(home).join("tautline/nested")
+}
+
+/// The newest generic kernel that set-up has unpacked.
+pub fn find(needs: &mut Requirements) -> PathBuf {
+    let folder = cache().join("kernel");
+    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_image =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
+    files.filter(is_image).max().unwrap_or_else(|| {
+        needs.missing(format!(
+            "a distribution's generic kernel in {} (scripts/setup.sh test fetches one)",
+            folder.display()
+        ));
+        PathBuf::new()
+    })
+}
+
+/// Adds the modules, with the lists that `modprobe` reads.
+pub fn add_modules(archive: &mut Archive, image: &Path, busybox: &Path) -> Result<(), Error> {
+    let doing = "packing the kernel's modules";
+    let failed = || Error::system(doing);
+    let mut needs = Requirements::new();
+    let folder = modules::folder(image, &mut needs);
+    needs.met()?;
+    let version = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let staging = tempfile::tempdir().map_err(failed())?;
+    let inside = Path::new("lib/modules").join(&version);
+    let base = staging.path().join(&inside);
+    std::fs::create_dir_all(base.join("kernel")).map_err(failed())?;
+    for (name, content) in Modules::below(&folder)?.with_dependencies(MODULES)? {
+        let file = Path::new("kernel").join(format!("{name}.ko"));
+        std::fs::write(base.join(&file), &content).map_err(failed())?;
+        archive.file(&inside.join(&file), &content).map_err(failed())?;
+    }
+    let mut depmod = Command::new(busybox);
+    depmod.args(["depmod", "-b"]).arg(staging.path()).arg(&version);
+    let output = process::run(&mut depmod, Duration::from_secs(60))?;
+    if !output.success() {
+        return Err(Error::refused(doing, output.stderr));
+    }
+    for list in ["modules.dep", "modules.alias", "modules.symbols"] {
+        let content = std::fs::read(base.join(list)).map_err(failed())?;
+        archive.file(&inside.join(list), &content).map_err(failed())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Files to and from the machine, through a serial port of their own: bytes as they are, of any length.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Machine, PROGRAMS};
+use crate::Error;
+use crate::guest::userland::{needed_libraries, read};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl Machine {
+    /// Writes a file in the machine, executable, with the folders above it.
+    pub fn push(&self, content: &[u8], to: &Path) -> Result<(), Error> {
+        let doing = || format!("copying {} bytes to {} of the nested machine", content.len(), to.display());
+        let mut data = self.data.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (folder, to) = (quoted(to.parent().unwrap_or(Path::new("/"))), quoted(to));
+        // Through another name: a program that runs is not written to.
+        let line = format!(
+            "mkdir -p {folder} && head -c {} <{PORT} >{to}.new && chmod 755 {to}.new && mv {to}.new {to}",
+            content.len()
+        );
+        let job = self.begin(&line, LIMIT)?;
+        data.write_all(content).map_err(Error::system(doing()))?;
+        let output = job.wait()?;
+        if output.success() { Ok(()) } else { Err(Error::refused(doing(), output.stderr)) }
+    }
+
+    /// Reads a file of the machine.
+    pub fn pull(&self, from: &Path) -> Result<Vec<u8>, Error> {
+        let doing = || format!("copying {} from the nested machine", from.display());
+        let mut data = self.data.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let from = quoted(from);
+        let size = self.run(&format!("stat -L -c %s {from}"))?;
+        let size: usize =
+            size.stdout.trim().parse().map_err(|_| Error::refused(doing(), size.stderr.trim().to_owned()))?;
+        let job = self.begin(&format!("head -c {size} {from} >{PORT}"), LIMIT)?;
+        let mut content = vec![0; size];
+        data.set_read_timeout(Some(LIMIT)).map_err(Error::system(doing()))?;
+        data.read_exact(&mut content).map_err(Error::system(doing()))?;
+        let output = job.wait()?;
+        if output.success() { Ok(content) } else { Err(Error::refused(doing(), output.stderr)) }
+    }
+
+    /// A program of the host with its libraries.
+    pub(super) fn bring(&self, program: &Path) -> Result<(), Error> {
+        let name = program.file_name().unwrap_or_default();
+        self.push(&read(program)?, &Path::new(PROGRAMS).join(name))?;
+        for library in needed_libraries(program)? {
+            if !self.run(&format!("test -e {}", quoted(&library)))?.success() {
+                self.push(&read(&library)?, &library)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The machine's end of the channel for files.
+const PORT: &str = "/dev/virtio-ports/data";
+
+/// As one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}

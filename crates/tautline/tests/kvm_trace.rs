@@ -1,0 +1,66 @@
+//! `tautline kvm trace` counts the exits of a guest that makes a known number.
+#![cfg(target_arch = "x86_64")] // as the nested machine's CPU
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use peers::nested::{Machine, Settings};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
+const WRITES: usize = 5000;
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Not a test: this very file as the traced process, in the machine.
+#[test]
+#[ignore = "runs in the nested machine"]
+fn make_port_writes() {
+    let mut guest = kvm::PortWrites::prepare().unwrap();
+    println!("ready");
+    while !Path::new("/go").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    guest.make(WRITES).unwrap();
+    // Its threads are looked at now and then.
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+fn wait_until(machine: &Machine, condition: &str) {
+    let deadline = Instant::now() + LIMIT;
+    while !machine.run(condition).unwrap().success() {
+        assert!(Instant::now() < deadline, "never true: {condition}: {}", machine.must("cat /*.out /*.err"));
+    }
+}
+
+#[test]
+fn a_known_number_of_port_writes_is_found() {
+    let own = std::env::current_exe().unwrap();
+    let machine = Settings::default().program(Path::new(BINARY)).program(&own).start().unwrap();
+    let guest = format!(
+        "{} --ignored --exact --nocapture make_port_writes >/guest.out 2>&1 & echo $! >/guest.pid; wait $!",
+        own.file_name().unwrap().to_string_lossy()
+    );
+    let guest = machine.begin(&guest, LIMIT).unwrap();
+    wait_until(&machine, "grep -q ready /guest.out");
+    let trace = "tautline kvm trace --pid $(cat /guest.pid) --time 60s --format json --output /trace.json 2>/trace.err";
+    let trace = machine.begin(trace, 2 * LIMIT).unwrap();
+    wait_until(&machine, "grep -q active /sys/kernel/tracing/instances/*/events/kvm/kvm_exit/trigger");
+    machine.must("touch /go");
+    guest.wait().unwrap().expect_success();
+    // The end of the traced process ends it.
+    trace.wait().unwrap().expect_success();
+    let found: serde_json::Value =
+        serde_json::from_slice(&machine.pull(Path::new("/trace.json")).unwrap()).unwrap();
+    println!("{}", found["counts"]);
+    let counts = found["counts"].as_array().unwrap();
+    let port_writes = counts.iter().find(|count| count["vcpu"] == 0 && count["reason"] == "io").unwrap();
+    let count = port_writes["count"].as_u64().unwrap() as f64;
+    assert!((count / WRITES as f64 - 1.0).abs() < 0.05, "{count} port writes counted, {WRITES} made");
+    assert_eq!(found["dropped"], 0);
+    let left = machine.must("ls /sys/kernel/tracing/instances");
+    assert!(left.is_empty(), "{left}");
+
+    let output = machine.run("tautline kvm trace --pid 999999 --time 1s").unwrap();
+    assert_eq!(output.status, 1);
+    assert!(output.stderr.contains("999999"), "{}", output.stderr);
+    assert!(machine.must("ls /sys/kernel/tracing/instances").is_empty());
+}
