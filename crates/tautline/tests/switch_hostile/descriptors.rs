@@ -121,10 +121,13 @@ fn a_port_with_too_many_of_them_is_ended() {
     wait_for("the port's end", || {
         if !ended(&scene) && listens(&scene.path()) {
             let mut one = Lingering::new();
-            if let Some(mut guest) = Guest::try_connect_bare(&scene.path()) {
-                scene.switch.paused(|| guest.send_raw(Request::SetLogFd, vec![one.take()]));
-                lingering.push(one);
-            }
+            let (end, path) = (one.take(), scene.path());
+            // Not while the switch stands still: a signal ends the wait of those that it has. So the last reference
+            // may be this thread's, which waits then.
+            std::thread::spawn(move || {
+                Guest::try_connect_bare(&path).map(|mut guest| guest.send_raw(Request::SetLogFd, vec![end]))
+            });
+            lingering.push(one);
             std::thread::sleep(Duration::from_millis(100));
         }
         ended(&scene).then_some(())
