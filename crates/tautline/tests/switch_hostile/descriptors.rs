@@ -67,6 +67,7 @@ fn sockets_that_linger() {
             guest.share_memory();
             guest.start_ring(TRANSMIT);
             scene.switch.paused(|| guest.send_raw(request, vec![lingering.take()]));
+            serves_a_neighbour(scene);
             guest.wait_until_closed();
             scene.bystanders.assert_undisturbed("a socket that lingers");
         });
@@ -82,6 +83,8 @@ fn a_socket_that_lingers_with_half_a_message() {
     scene.attacked(plain(), None, |scene, guest| {
         let half = &Request::SetLogFd.to_message(vec![]).to_bytes()[..5];
         scene.switch.paused(|| send_beside(&guest, half, lingering.take()));
+        drop(guest);
+        serves_a_neighbour(scene);
     });
     scene.end();
 }
@@ -97,8 +100,15 @@ fn a_socket_that_lingers_in_a_message_that_is_never_read() {
             rustix::net::send(&guest.connection, &[0xff; 12], SendFlags::empty()).unwrap();
             send_beside(&guest, &[0], lingering.take());
         });
+        serves_a_neighbour(scene);
     });
     scene.end();
+}
+
+/// The control thread is there for others. Nobody asks it by a signal: that would end its wait for the socket.
+fn serves_a_neighbour(scene: &mut Scene) {
+    scene.friend.hang_up();
+    scene.friend = Guest::running(&scene.path_of("friend"), plain());
 }
 
 /// To be called while the switch stands still: its reference is then the last one, and not this test's.
