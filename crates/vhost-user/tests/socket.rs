@@ -144,6 +144,8 @@ fn a_lock_that_somebody_keeps_stops_nobody() {
     let lock = std::fs::File::open(folder.path()).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let path = folder.path().join("locked.sock");
+    // A server that is gone has left it: only then is there a turn to take.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let (bound, binding) = std::sync::mpsc::channel();
     let thread = thread::spawn(move || bound.send(Listener::bind(&path)));
     let listener = binding.recv_timeout(Duration::from_secs(10)).expect("bind waits for the lock").unwrap();

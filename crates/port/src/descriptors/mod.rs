@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use memory::Backing;
-use vhost_user::socket::DescriptorFilter;
+use vhost_user::socket::{Connection, DescriptorFilter};
 
 use crate::PortError;
 use closer::{CLOSE_LIMIT, Closer, MAX_THREADS};
@@ -28,11 +28,13 @@ impl DescriptorGuard {
         Arc::new(DescriptorGuard { closer: Closer::default(), files })
     }
 
-    /// For whoever is about to close a connection: descriptors that were sent over it and not read are closed with
-    /// it, so the last reference is not to be the caller's.
-    pub fn close_later(&self, connection: impl AsFd) {
-        // Out of descriptors the connection is closed here and now, as it would be without this.
-        if let Ok(last) = connection.as_fd().try_clone_to_owned() {
+    /// Closes a connection elsewhere: descriptors that were sent over it and not read are closed with it. Its peer
+    /// hears of the end at once.
+    pub fn close(&self, connection: Connection) {
+        let last = connection.as_fd().try_clone_to_owned();
+        // In this order: the reference that is closed last is the other thread's. (Out of descriptors it is this one.)
+        drop(connection);
+        if let Ok(last) = last {
             self.closer.close(last);
         }
     }

@@ -168,7 +168,7 @@ impl VhostUser {
         if let Err(error) = watched.map_err(SocketError::watch).and_then(|()| connection.limit_unread()) {
             // This front-end has to come again.
             context.unwatch(PEER);
-            self.shared.guard.close_later(&connection);
+            self.shared.guard.close(connection);
             return self.retry(error, context);
         }
         self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
@@ -219,7 +219,7 @@ impl VhostUser {
     fn disconnect(&mut self, context: &mut dyn PortContext) {
         if let Some(mut peer) = self.peer.take() {
             peer.device.rings.clear(context);
-            peer.close_later();
+            peer.close();
             context.unwatch(PEER);
             context.unwatch(CHANNEL);
         }
@@ -231,7 +231,7 @@ impl VhostUser {
 fn accept(listener: &Listener, shared: &Shared) -> Result<Option<Connection>, SocketError> {
     for _ in 0..ACCEPTED_AT_ONCE {
         match listener.try_accept()? {
-            Some(connection) if connection.has_gone() => shared.guard.close_later(&connection),
+            Some(connection) if connection.has_gone() => shared.guard.close(connection),
             other => return Ok(other),
         }
     }

@@ -114,22 +114,22 @@ impl Peer {
 
     fn open_channel(&mut self, socket: OwnedFd, context: &mut dyn PortContext) -> Result<(), End> {
         context.unwatch(CHANNEL);
-        self.close_channel_later();
+        self.close_channel();
         let channel = self.channel.insert(socket.into());
         channel.set_filter(Arc::clone(&self.shared.guard) as _);
         Ok(context.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
     }
 
-    fn close_channel_later(&self) {
-        if let Some(channel) = &self.channel {
-            self.shared.guard.close_later(channel);
+    fn close_channel(&mut self) {
+        if let Some(channel) = self.channel.take() {
+            self.shared.guard.close(channel);
         }
     }
 
-    /// To be called before it is dropped.
-    pub fn close_later(&self) {
-        self.shared.guard.close_later(&self.connection);
-        self.close_channel_later();
+    /// Ends the connection.
+    pub fn close(mut self) {
+        self.close_channel();
+        self.shared.guard.close(self.connection);
     }
 
     /// The back-end's own socket is readable. Its end is not the connection's.
@@ -147,8 +147,7 @@ impl Peer {
                 }
                 Err(error) => {
                     context.unwatch(CHANNEL);
-                    self.close_channel_later();
-                    self.channel = None;
+                    self.close_channel();
                     if !matches!(error, SocketError::Closed) {
                         let what = "socket of the back-end's requests";
                         self.shared.warn(context, format_args!("{what}: {error}"));

@@ -277,13 +277,13 @@ impl VirtioUser {
             context.detach_source(pair);
             context.detach_sink(pair);
         }
-        if let State::Handshaking(connection, _) | State::Running { connection, .. } = &self.state {
-            self.guard.close_later(connection);
-        }
         context.unwatch(CONNECTION);
         context.unwatch(RING_ERROR);
         context.unwatch(MEMORY);
-        self.state = State::Disconnected;
+        let state = std::mem::replace(&mut self.state, State::Disconnected);
+        if let State::Handshaking(connection, _) | State::Running { connection, .. } = state {
+            self.guard.close(connection);
+        }
     }
 }
 

@@ -66,7 +66,8 @@ fn sockets_that_linger() {
         scene.attacked(plain(), Some(TOLD), |scene, mut guest| {
             guest.share_memory();
             guest.start_ring(TRANSMIT);
-            guest.send_raw(request, vec![lingering.take()]);
+            scene.switch.paused(|| guest.send_raw(request, vec![lingering.take()]));
+            serves_a_neighbour(scene);
             guest.wait_until_closed();
             scene.bystanders.assert_undisturbed("a socket that lingers");
         });
@@ -79,8 +80,11 @@ fn sockets_that_linger() {
 fn a_socket_that_lingers_with_half_a_message() {
     let mut lingering = Lingering::new();
     let mut scene = Scene::new();
-    scene.attacked(plain(), None, |_, guest| {
-        send_beside(&guest, &Request::SetLogFd.to_message(vec![]).to_bytes()[..5], lingering.take());
+    scene.attacked(plain(), None, |scene, guest| {
+        let half = &Request::SetLogFd.to_message(vec![]).to_bytes()[..5];
+        scene.switch.paused(|| send_beside(&guest, half, lingering.take()));
+        drop(guest);
+        serves_a_neighbour(scene);
     });
     scene.end();
 }
@@ -90,21 +94,30 @@ fn a_socket_that_lingers_with_half_a_message() {
 fn a_socket_that_lingers_in_a_message_that_is_never_read() {
     let mut lingering = Lingering::new();
     let mut scene = Scene::new();
-    scene.attacked(plain(), None, |_, guest| {
-        // A header of no version ends the connection; what comes behind it is not read.
-        rustix::net::send(&guest.connection, &[0xff; 12], SendFlags::empty()).unwrap();
-        send_beside(&guest, &[0], lingering.take());
+    scene.attacked(plain(), None, |scene, guest| {
+        scene.switch.paused(|| {
+            // A header of no version ends the connection; what comes behind it is not read.
+            rustix::net::send(&guest.connection, &[0xff; 12], SendFlags::empty()).unwrap();
+            send_beside(&guest, &[0], lingering.take());
+        });
+        serves_a_neighbour(scene);
     });
     scene.end();
 }
 
+/// The control thread is there for others. Nobody asks it by a signal: that would end its wait for the socket.
+fn serves_a_neighbour(scene: &mut Scene) {
+    scene.friend.hang_up();
+    scene.friend = Guest::running(&scene.path_of("friend"), plain());
+}
+
+/// To be called while the switch stands still: its reference is then the last one, and not this test's.
 fn send_beside(guest: &Guest, bytes: &[u8], fd: OwnedFd) {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let fds = [fd.as_fd()];
     assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-    // The switch may have closed the connection already.
-    let _ = sendmsg(&guest.connection, &[std::io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+    sendmsg(&guest.connection, &[std::io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
 }
 
 /// A port whose front-ends do it again and again is ended, and nothing else is.
@@ -118,10 +131,13 @@ fn a_port_with_too_many_of_them_is_ended() {
     wait_for("the port's end", || {
         if !ended(&scene) && listens(&scene.path()) {
             let mut one = Lingering::new();
-            if let Some(mut guest) = Guest::try_connect_bare(&scene.path()) {
-                guest.send_raw(Request::SetLogFd, vec![one.take()]);
-                lingering.push(one);
-            }
+            let (end, path) = (one.take(), scene.path());
+            // Not while the switch stands still: a signal ends the wait of those that it has. So the last reference
+            // may be this thread's, which waits then.
+            std::thread::spawn(move || {
+                Guest::try_connect_bare(&path).map(|mut guest| guest.send_raw(Request::SetLogFd, vec![end]))
+            });
+            lingering.push(one);
             std::thread::sleep(Duration::from_millis(100));
         }
         ended(&scene).then_some(())

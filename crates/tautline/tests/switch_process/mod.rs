@@ -90,6 +90,19 @@ impl SwitchProcess {
         self.child.try_wait().unwrap()
     }
 
+    /// Does something while all threads of the switch stand still.
+    pub fn paused<T>(&self, what: impl FnOnce() -> T) -> T {
+        let pid = Pid::from_raw(self.id() as i32);
+        kill(pid, Signal::SIGSTOP).unwrap();
+        wait_for("the switch's standstill", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.rsplit_once(") ").unwrap().1.starts_with('T').then_some(())
+        });
+        let result = what();
+        kill(pid, Signal::SIGCONT).unwrap();
+        result
+    }
+
     /// Its counters, asked for with SIGUSR1.
     #[track_caller]
     pub fn snapshot(&self) -> Value {
