@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::host_command::HostCommand;
+
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
@@ -24,6 +26,9 @@ pub enum Command {
     Switch(Switch),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
     Rfc2544(Rfc2544),
+    /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
 }

@@ -8,6 +8,7 @@ mod cpu_list;
 mod doctor;
 mod exit;
 mod gate;
+mod host_command;
 mod output;
 mod progress;
 mod report_command;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
+        cli::Command::Host(command) => host_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),
     };
     exit::code(result)
