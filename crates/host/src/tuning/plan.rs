@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::boot_line::{self, BootLine};
 use super::command_line::split;
 use super::cpu_list::CpuList;
-use super::rules::{self, Change, State};
+use super::rules::{self, Change, State, Takes};
 use super::survey::{Profile, Survey};
 use super::tuned;
 
@@ -73,7 +73,9 @@ impl Plan {
                     hazard: verdict.hazard,
                     changes: verdict.changes,
                 }),
-                State::Unknown => unknown.push((rule.id.to_owned(), verdict.found)),
+                State::Unknown if rule.takes != Takes::Nothing => {
+                    unknown.push((rule.id.to_owned(), verdict.found))
+                }
                 _ => {}
             }
         }

@@ -9,7 +9,7 @@ use super::command_line::CommandLine;
 use super::counters::Watched;
 use super::cpu_list::CpuList;
 use super::threads::{self, Thread};
-use super::tree::HostTree;
+use super::tree::{HostTree, Unread};
 
 /// What the host is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,8 +94,8 @@ pub struct Survey<'a> {
     pub nodes: Vec<Node>,
     /// The kernel's command line, where it could be read.
     pub command_line: Option<CommandLine>,
-    /// Processes, and threads of virtual machines.
-    pub threads: Vec<Thread>,
+    /// Processes, and threads of virtual machines; or why they are not known.
+    pub threads: Result<Vec<Thread>, String>,
     /// Counters that were watched, where they were.
     pub watched: Option<Watched>,
 }
@@ -134,8 +134,8 @@ impl<'a> Survey<'a> {
         Ok(Survey {
             tree,
             wishes,
-            processor: processor(tree),
-            nodes: nodes(tree, &online),
+            processor: processor(tree)?,
+            nodes: nodes(tree, &online)?,
             command_line: tree.read("/proc/cmdline").ok().map(|line| CommandLine::parse(&line)),
             threads: threads::all(tree),
             watched,
@@ -154,14 +154,22 @@ impl<'a> Survey<'a> {
         if self.isolated.is_empty() { &self.online } else { &self.isolated }
     }
 
+    /// All threads, if they could be read.
+    pub fn threads(&self) -> Result<&[Thread], &str> {
+        self.threads.as_deref().map_err(String::as_str)
+    }
+
     /// Whether the processor is an x86.
     pub fn is_x86(&self) -> bool {
         matches!(self.processor, Processor::Intel | Processor::Amd)
     }
 
     /// Whether the kernel is a real-time one.
-    pub fn is_real_time(&self) -> bool {
-        self.tree.read("/sys/kernel/realtime").is_ok_and(|text| text == "1")
+    pub fn is_real_time(&self) -> Result<bool, Unread> {
+        match self.tree.read("/sys/kernel/realtime") {
+            Err(unread) if unread.is_absent() && self.tree.has("/sys/kernel") => Ok(false),
+            read => read.map(|text| text == "1"),
+        }
     }
 }
 
@@ -172,9 +180,9 @@ fn found(tree: &HostTree) -> CpuList {
     boot.or(&super::cgroups::isolated(tree))
 }
 
-fn processor(tree: &HostTree) -> Processor {
-    let text = tree.read("/proc/cpuinfo").unwrap_or_default();
-    if text.contains("GenuineIntel") {
+fn processor(tree: &HostTree) -> Result<Processor, Failure> {
+    let text = tree.read("/proc/cpuinfo").map_err(|unread| unread.failure())?;
+    Ok(if text.contains("GenuineIntel") {
         Processor::Intel
     } else if text.contains("AuthenticAMD") || text.contains("HygonGenuine") {
         Processor::Amd
@@ -182,16 +190,19 @@ fn processor(tree: &HostTree) -> Processor {
         Processor::Arm
     } else {
         Processor::Other
-    }
+    })
 }
 
-fn nodes(tree: &HostTree, online: &CpuList) -> Vec<Node> {
+fn nodes(tree: &HostTree, online: &CpuList) -> Result<Vec<Node>, Failure> {
     const FOLDER: &str = "/sys/devices/system/node";
-    let node = |name: &String| {
-        let number = name.strip_prefix("node")?.parse().ok()?;
-        let cpus: CpuList = tree.read(&format!("{FOLDER}/{name}/cpulist")).ok()?.parse().ok()?;
-        Some(Node { number, cpus: cpus.and(online) })
-    };
-    let found: Vec<Node> = tree.names(FOLDER).iter().filter_map(node).collect();
-    if found.is_empty() { vec![Node { number: 0, cpus: online.clone() }] } else { found }
+    let mut found = Vec::new();
+    for name in tree.names(FOLDER) {
+        let Some(number) = name.strip_prefix("node").and_then(|number| number.parse().ok()) else { continue };
+        let path = format!("{FOLDER}/{name}/cpulist");
+        let cpus = tree.read(&path).map_err(|unread| unread.failure())?.parse::<CpuList>();
+        let cpus =
+            cpus.map_err(|error| Failure::new(format!("reading {path}"), error, "see what is in it"))?;
+        found.push(Node { number, cpus: cpus.and(online) });
+    }
+    Ok(if found.is_empty() { vec![Node { number: 0, cpus: online.clone() }] } else { found })
 }

@@ -70,38 +70,49 @@ impl std::fmt::Display for Scheduling {
     }
 }
 
-/// All processes, and every thread of those that run virtual machines.
-pub fn all(tree: &HostTree) -> Vec<Thread> {
+/// All processes, and every thread of those that run virtual machines. Fails where one may not be looked at, or
+/// where there is none: not even this one.
+pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     let mut found = Vec::new();
     for process in numbers(tree, "/proc") {
         let folder = format!("/proc/{process}");
-        let Some(main) = read(tree, &folder, process) else { continue };
+        let Some(main) = read(tree, &folder, process)? else { continue };
         let runs_guests = main.id.name.starts_with("qemu") || main.id.name.starts_with("kvm");
         if runs_guests && !main.kernel {
-            let tasks = numbers(tree, &format!("{folder}/task"));
-            let tasks = tasks.into_iter().filter(|task| *task != process);
-            found.extend(tasks.filter_map(|task| read(tree, &format!("{folder}/task/{task}"), process)));
+            for task in numbers(tree, &format!("{folder}/task")).into_iter().filter(|task| *task != process) {
+                found.extend(read(tree, &format!("{folder}/task/{task}"), process)?);
+            }
         }
         found.push(main);
     }
-    found
+    if found.is_empty() { Err("reading /proc: no process in it".into()) } else { Ok(found) }
 }
 
 /// The thread as it is now, if it still is.
 pub fn now(tree: &HostTree, id: &ThreadId) -> Option<Thread> {
     // A thread's own folder can be read although listing /proc shows processes alone.
-    read(tree, &format!("/proc/{}", id.id), id.id).filter(|thread| thread.id == *id)
+    read(tree, &format!("/proc/{}", id.id), id.id).ok().flatten().filter(|thread| thread.id == *id)
 }
 
 fn numbers(tree: &HostTree, folder: &str) -> Vec<i32> {
     tree.names(folder).iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// proc(5), /proc/PID/stat and /proc/PID/status.
-fn read(tree: &HostTree, folder: &str, process: i32) -> Option<Thread> {
+/// proc(5), /proc/PID/stat and /proc/PID/status; none where it has ended.
+fn read(tree: &HostTree, folder: &str, process: i32) -> Result<Option<Thread>, String> {
+    let text = |name: &str| match tree.read(&format!("{folder}/{name}")) {
+        Ok(text) => Ok(Some(text)),
+        Err(unread) if unread.is_absent() || unread.is_of_an_ended_process() => Ok(None),
+        Err(unread) => Err(unread.to_string()),
+    };
+    let (Some(stat), Some(status)) = (text("stat")?, text("status")?) else { return Ok(None) };
+    parse(&stat, &status, process)
+        .map(Some)
+        .ok_or_else(|| format!("reading {folder}/stat: not as in proc(5)"))
+}
+
+fn parse(stat: &str, status: &str, process: i32) -> Option<Thread> {
     const PF_KTHREAD: u64 = 0x0020_0000;
-    let stat = tree.read(&format!("{folder}/stat")).ok()?;
-    let status = tree.read(&format!("{folder}/status")).ok()?;
     let (head, rest) = stat.rsplit_once(')')?;
     let (id, name) = head.split_once(" (")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();

@@ -28,6 +28,11 @@ impl Unread {
         self.error.kind() == ErrorKind::NotFound
     }
 
+    /// Whether it belonged to a process that ended while it was read.
+    pub fn is_of_an_ended_process(&self) -> bool {
+        self.error.raw_os_error() == Some(nix::libc::ESRCH)
+    }
+
     /// The parts of an error for the user.
     pub fn failure(&self) -> Failure {
         Failure::new(

@@ -47,18 +47,26 @@ pub const RULES: &[Rule] = &[
 ];
 
 fn irqbalance(survey: &Survey) -> Verdict {
-    let wanted = format!("not running, or IRQBALANCE_BANNED_CPULIST={}", survey.isolated);
-    if survey.threads.is_empty() {
-        return Verdict::unknown("no process could be read from /proc", wanted);
+    if survey.isolated.is_empty() {
+        return nothing_isolated();
     }
-    if !survey.threads.iter().any(|thread| thread.id.name == "irqbalance") {
+    let wanted = format!("not running, or IRQBALANCE_BANNED_CPULIST={}", survey.isolated);
+    let threads = match survey.threads() {
+        Ok(threads) => threads,
+        Err(reason) => return Verdict::unknown(reason, wanted),
+    };
+    if !threads.iter().any(|thread| thread.id.name == "irqbalance") {
         return Verdict::pass("not running", wanted);
     }
     let line = survey.command_line.clone().unwrap_or_default();
     // Without a list of its own it leaves alone what boot isolated.
     let by_itself = line.isolated().1.or(&line.cpus("nohz_full"));
     const FILE: &str = "/etc/default/irqbalance";
-    let banned = survey.tree.read(FILE).ok().and_then(|text| {
+    let file = match survey.tree.read(FILE) {
+        Err(unread) if !unread.is_absent() => return Verdict::unknown(unread, wanted),
+        read => read.ok(),
+    };
+    let banned = file.and_then(|text| {
         let lines = text.lines().filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="));
         lines.last()?.trim_matches('"').parse::<CpuList>().ok()
     });

@@ -190,12 +190,19 @@ fn rcu(survey: &Survey) -> Verdict {
     };
     // nohz_full implies it.
     let offloaded = line.cpus("rcu_nocbs").or(&line.cpus("nohz_full"));
-    let parameter = |module: &str, name: &str| {
-        let loaded = survey.tree.read(&format!("/sys/module/{module}/parameters/{name}")).ok();
-        loaded.or_else(|| line.value(&format!("{module}.{name}")).map(str::to_owned))
+    let parameter = |module: &str, name: &str| match survey
+        .tree
+        .read(&format!("/sys/module/{module}/parameters/{name}"))
+    {
+        Err(unread) if unread.is_absent() => Ok(line.value(&format!("{module}.{name}")).map(str::to_owned)),
+        read => read.map(Some),
     };
     let normal = parameter("rcupdate", "rcu_normal_after_boot");
     let patience = parameter("rcutree", "nohz_full_patience_delay");
+    let (normal, patience) = match (normal, patience) {
+        (Ok(normal), Ok(patience)) => (normal, patience),
+        (Err(unread), _) | (_, Err(unread)) => return Verdict::unknown(unread, wanted),
+    };
     let mut changes = Vec::new();
     if !survey.isolated.within(&offloaded) {
         changes.push(Change::boot(format!("rcu_nocbs={}", survey.isolated)));

@@ -100,8 +100,12 @@ fn option(survey: &Survey, module: &str, name: &str, wanted: &str, value: &str) 
     }
 }
 
-fn parameter(survey: &Survey, module: &str, name: &str) -> Option<String> {
-    survey.tree.read(&format!("/sys/module/{module}/parameters/{name}")).ok()
+/// A parameter of a module; none where there is no such parameter or module.
+fn parameter(survey: &Survey, module: &str, name: &str) -> Result<Option<String>, Unread> {
+    match survey.tree.read(&format!("/sys/module/{module}/parameters/{name}")) {
+        Err(unread) if unread.is_absent() => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 fn is_on(value: &str) -> bool {
@@ -117,18 +121,15 @@ fn timer_advance(survey: &Survey) -> Verdict {
     if !survey.is_x86() {
         return Verdict::not_applicable("not an x86");
     }
-    if let Some(found) = parameter(survey, "kvm", "lapic_timer_advance") {
-        return Verdict::judge(is_on(&found), found, wanted)
-            .with([Change::module("kvm", "lapic_timer_advance=1")]);
+    let switch = parameter(survey, "kvm", "lapic_timer_advance");
+    match (switch, parameter(survey, "kvm", "lapic_timer_advance_ns")) {
+        (Ok(Some(found)), _) => Verdict::judge(is_on(&found), found, wanted)
+            .with([Change::module("kvm", "lapic_timer_advance=1")]),
+        (Ok(None), Ok(Some(found))) => Verdict::judge(found != "0", found, wanted)
+            .with([Change::module("kvm", "lapic_timer_advance_ns=-1")]),
+        (Ok(None), Ok(None)) => no_parameter(survey, wanted),
+        (Err(unread), _) | (_, Err(unread)) => Verdict::unknown(unread, wanted),
     }
-    if let Some(found) = parameter(survey, "kvm", "lapic_timer_advance_ns") {
-        return Verdict::judge(found != "0", found, wanted)
-            .with([Change::module("kvm", "lapic_timer_advance_ns=-1")]);
-    }
-    if survey.tree.has("/sys/module/kvm") {
-        return Verdict::not_applicable("this KVM has no such parameter");
-    }
-    not_loaded(wanted)
 }
 
 fn posted_timers(survey: &Survey) -> Verdict {
@@ -137,27 +138,33 @@ fn posted_timers(survey: &Survey) -> Verdict {
         return Verdict::not_applicable("not an x86");
     }
     match parameter(survey, "kvm", "pi_inject_timer") {
-        Some(found) => {
-            let housekeeping = survey.housekeeping().len();
+        Ok(Some(found)) => {
             let verdict = Verdict::judge(is_on(&found), found, wanted)
                 .with([Change::file("/sys/module/kvm/parameters/pi_inject_timer", "1")]);
-            if housekeeping < 2 {
+            if survey.housekeeping().len() < 2 {
                 verdict.hazard("one housekeeping CPU would run all guests' timers")
             } else {
                 verdict
             }
         }
-        None if survey.tree.has("/sys/module/kvm") => {
-            Verdict::not_applicable("this KVM has no such parameter")
-        }
-        None => not_loaded(wanted),
+        Ok(None) => no_parameter(survey, wanted),
+        Err(unread) => Verdict::unknown(unread, wanted),
     }
 }
 
 fn halt_polling(survey: &Survey) -> Verdict {
     match parameter(survey, "kvm", "halt_poll_ns") {
-        Some(found) => Verdict::information(format!("{found} ns at most")),
-        None => not_loaded("any; measured"),
+        Ok(Some(found)) => Verdict::information(format!("{found} ns at most")),
+        Ok(None) => no_parameter(survey, "any; measured"),
+        Err(unread) => Verdict::unknown(unread, "any; measured"),
+    }
+}
+
+fn no_parameter(survey: &Survey, wanted: &str) -> Verdict {
+    if survey.tree.has("/sys/module/kvm") {
+        Verdict::not_applicable("this KVM has no such parameter")
+    } else {
+        not_loaded(wanted)
     }
 }
 
@@ -168,9 +175,15 @@ fn posted_interrupts(survey: &Survey) -> Verdict {
         _ => return Verdict::not_applicable("not an x86; see gicv4 for Arm"),
     };
     let wanted = format!("{module} {flag}=Y, and an IOMMU that posts");
-    let Some(found) = parameter(survey, module, flag) else { return not_loaded(&wanted) };
-    let ipi = also.and_then(|name| parameter(survey, module, name));
-    let ipi = ipi.map_or(String::new(), |value| format!(", IPI virtualization {value}"));
+    let found = match parameter(survey, module, flag) {
+        Ok(Some(found)) => found,
+        Ok(None) => return not_loaded(&wanted),
+        Err(unread) => return Verdict::unknown(unread, wanted),
+    };
+    let ipi = match also.map_or(Ok(None), |name| parameter(survey, module, name)) {
+        Ok(value) => value.map_or(String::new(), |value| format!(", IPI virtualization {value}")),
+        Err(unread) => return Verdict::unknown(unread, wanted),
+    };
     let iommu = iommu_posts(survey);
     let words = match iommu {
         Some(true) => "the IOMMU posts",
@@ -198,22 +211,21 @@ fn iommu_posts(survey: &Survey) -> Option<bool> {
         let text = survey.tree.read(&path).ok()?;
         u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok().map(|value| value >> bit & 1 == 1)
     };
-    let units = survey.tree.names(FOLDER);
-    let answers = units.iter().filter_map(|unit| {
+    // One that does not say leaves the question open.
+    let of = |unit: &String| {
         bit(format!("{FOLDER}/{unit}/intel-iommu/cap"), 59)
             .or_else(|| bit(format!("{FOLDER}/{unit}/amd-iommu/features"), 7))
-    });
-    answers.reduce(|one, other| one && other)
+    };
+    let answers: Option<Vec<bool>> = survey.tree.names(FOLDER).iter().map(of).collect();
+    answers.filter(|answers| !answers.is_empty()).map(|answers| answers.iter().all(|posts| *posts))
 }
 
 fn nx_huge_pages(survey: &Survey) -> Verdict {
     match parameter(survey, "kvm", "nx_huge_pages") {
-        Some(found) => {
+        Ok(Some(found)) => {
             Verdict::information(format!("{found}; the vulnerability is the processor's: see lscpu"))
         }
-        None if survey.tree.has("/sys/module/kvm") => {
-            Verdict::not_applicable("this KVM has no such parameter")
-        }
-        None => not_loaded("information"),
+        Ok(None) => no_parameter(survey, "information"),
+        Err(unread) => Verdict::unknown(unread, "information"),
     }
 }

@@ -151,8 +151,11 @@ fn locked(survey: &Survey) -> Verdict {
             .find_map(|line| line.strip_prefix("Max locked memory"))
             .and_then(|line| line.split_whitespace().next().map(str::to_owned))
     };
-    let guests: Vec<i32> = survey
-        .threads
+    let threads = match survey.threads() {
+        Ok(threads) => threads,
+        Err(reason) => return Verdict::unknown(reason, wanted),
+    };
+    let guests: Vec<i32> = threads
         .iter()
         .filter(|thread| thread.id.id == thread.process && thread.id.name.starts_with("qemu"))
         .map(|thread| thread.process)

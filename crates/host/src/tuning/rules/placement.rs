@@ -51,7 +51,12 @@ fn nodes(survey: &Survey) -> Verdict {
             // Other NICs may serve the host; that alone is no fault.
         }
     }
-    for thread in &survey.threads {
+    let wanted = "one node for a guest's CPUs, memory, workers and NIC";
+    let threads = match survey.threads() {
+        Ok(threads) => threads,
+        Err(reason) => return Verdict::unknown(reason, wanted),
+    };
+    for thread in threads {
         let name = &thread.id.name;
         let part = name.starts_with("CPU ") || name.starts_with("vhost-") || name.starts_with("IO ");
         let on = of(&thread.cpus);
@@ -60,21 +65,24 @@ fn nodes(survey: &Survey) -> Verdict {
             found.push(format!("{name} of {} on node {}", thread.process, list(&on)));
         }
         if name.starts_with("qemu") && thread.id.id == thread.process {
-            let memory = memory_nodes(survey, thread.process);
+            let memory = match memory_nodes(survey, thread.process) {
+                Ok(memory) => memory,
+                Err(unread) => return Verdict::unknown(unread, wanted),
+            };
             if !memory.is_empty() && !memory.is_subset(&targets) {
                 holds = false;
                 found.push(format!("memory of {name} {} on node {}", thread.process, list(&memory)));
             }
         }
     }
-    Verdict::judge(holds, found.join("; "), "one node for a guest's CPUs, memory, workers and NIC").with([
-        Change::by_hand("give each guest CPUs, huge pages (numatune strict) and workers of one node, the NIC's if it can be"),
-    ])
+    Verdict::judge(holds, found.join("; "), wanted).with([Change::by_hand(
+        "give each guest CPUs, huge pages (numatune strict) and workers of one node, the NIC's if it can be",
+    )])
 }
 
 /// The nodes that hold at least a tenth of a process's memory: numa(7), numa_maps.
-fn memory_nodes(survey: &Survey, process: i32) -> BTreeSet<usize> {
-    let text = survey.tree.read(&format!("/proc/{process}/numa_maps")).unwrap_or_default();
+fn memory_nodes(survey: &Survey, process: i32) -> Result<BTreeSet<usize>, Unread> {
+    let text = survey.tree.read(&format!("/proc/{process}/numa_maps"))?;
     let mut pages = std::collections::BTreeMap::<usize, u64>::new();
     for line in text.lines() {
         let size_kib =
@@ -90,7 +98,7 @@ fn memory_nodes(survey: &Survey, process: i32) -> BTreeSet<usize> {
         }
     }
     let all: u64 = pages.values().sum();
-    pages.into_iter().filter(|(_, kib)| *kib * 10 >= all && all > 0).map(|(node, _)| node).collect()
+    Ok(pages.into_iter().filter(|(_, kib)| *kib * 10 >= all && all > 0).map(|(node, _)| node).collect())
 }
 
 fn cache(survey: &Survey) -> Verdict {

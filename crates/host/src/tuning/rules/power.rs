@@ -123,7 +123,7 @@ fn idle_states(survey: &Survey) -> Verdict {
         deep.push(format!("CPU {cpu}: {longest} µs"));
     }
     if !any {
-        return if survey.tree.has(&format!("{CPU}/cpuidle")) || survey.tree.has(CPU) {
+        return if survey.tree.has(CPU) {
             Verdict::not_applicable("no idle states to choose from (a guest, or a kernel without cpuidle)")
         } else {
             Verdict::unknown(format!("reading {CPU}: no such folder"), wanted)
@@ -138,6 +138,7 @@ fn frequency(survey: &Survey) -> Verdict {
     let mut others = Vec::new();
     let mut changes = Vec::new();
     let mut any = false;
+    let mut without = CpuList::default();
     for cpu in survey.targets().iter() {
         let path = format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor");
         match survey.tree.read(&path) {
@@ -148,7 +149,9 @@ fn frequency(survey: &Survey) -> Verdict {
                     changes.push(Change::file(path, "performance"));
                 }
             }
-            Err(unread) if unread.is_absent() && survey.tree.has(&format!("{CPU}/cpu{cpu}")) => {}
+            Err(unread) if unread.is_absent() && survey.tree.has(&format!("{CPU}/cpu{cpu}")) => {
+                without = without.or(&CpuList::from_iter([cpu]));
+            }
             Err(unread) => return Verdict::unknown(unread, wanted),
         }
     }
@@ -156,6 +159,9 @@ fn frequency(survey: &Survey) -> Verdict {
         return Verdict::not_applicable(
             "the kernel does not set frequencies here (firmware, a guest, or no driver)",
         );
+    }
+    if !without.is_empty() {
+        return Verdict::unknown(format!("CPUs {without} have no governor, unlike others"), wanted);
     }
     let found = if others.is_empty() { "performance".into() } else { some_of(&others) };
     Verdict::judge(others.is_empty(), found, wanted).with(changes)

@@ -45,19 +45,21 @@ fn fifo_order(survey: &Survey) -> Verdict {
         return nothing_isolated();
     }
     let wanted = "vCPUs 1 < ksoftirqd, ktimers 2 < rcuc, rcub 4";
-    if !survey.is_real_time() {
-        return if survey.tree.has("/sys/kernel") {
-            Verdict::not_applicable("a stock kernel runs soft interrupts in no thread that could be ordered")
-        } else {
-            Verdict::unknown("reading /sys/kernel: no such folder", wanted)
-        };
+    match survey.is_real_time() {
+        Ok(true) => {}
+        Ok(false) => {
+            let reason = "a stock kernel runs soft interrupts in no thread that could be ordered";
+            return Verdict::not_applicable(reason);
+        }
+        Err(unread) => return Verdict::unknown(unread, wanted),
     }
-    if survey.threads.is_empty() {
-        return Verdict::unknown("no thread could be read from /proc", wanted);
-    }
+    let threads = match survey.threads() {
+        Ok(threads) => threads,
+        Err(reason) => return Verdict::unknown(reason, wanted),
+    };
     let mut wrong = Vec::new();
     let mut changes = Vec::new();
-    for thread in survey.threads.iter().filter(|thread| !thread.cpus.and(&survey.isolated).is_empty()) {
+    for thread in threads.iter().filter(|thread| !thread.cpus.and(&survey.isolated).is_empty()) {
         let priority = match wanted_priority(&thread.id.name) {
             Some(priority) if thread.kernel && thread.cpus.within(&survey.isolated) => priority,
             // rcub serves all CPUs of a group.
@@ -83,13 +85,14 @@ fn helpers(survey: &Survey) -> Verdict {
         return nothing_isolated();
     }
     let wanted = format!("on {}", survey.housekeeping());
-    if survey.threads.is_empty() {
-        return Verdict::unknown("no thread could be read from /proc", wanted);
-    }
+    let threads = match survey.threads() {
+        Ok(threads) => threads,
+        Err(reason) => return Verdict::unknown(reason, wanted),
+    };
     let is_helper = |thread: &&Thread| {
         ["kvm-pit/", "vhost-", "kvm-nx-lpage-"].iter().any(|start| thread.id.name.starts_with(start))
     };
-    let all: Vec<&Thread> = survey.threads.iter().filter(is_helper).collect();
+    let all: Vec<&Thread> = threads.iter().filter(is_helper).collect();
     let astray: Vec<&&Thread> =
         all.iter().filter(|thread| !thread.cpus.and(&survey.isolated).is_empty()).collect();
     let names: Vec<String> =
