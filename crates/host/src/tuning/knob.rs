@@ -57,6 +57,7 @@ pub enum Knob {
     },
 }
 
+const WATCHDOGS: [&str; 2] = ["/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/nmi_watchdog"];
 const PRESENT: &str = "present";
 
 impl Knob {
@@ -84,7 +85,19 @@ impl Knob {
         let failed =
             |answer: String| Failure::new(format!("setting {self} to {value:?}"), answer, self.remedy(tree));
         match self {
+            Knob::Choice { path } if !tree.is_live() => {
+                // A recorded file has no kernel that moves the brackets.
+                let now = text(tree, path)?.unwrap_or_default().replace(['[', ']'], "");
+                let bracket = |word: &str| if word == value { format!("[{word}]") } else { word.to_owned() };
+                let words: Vec<String> = now.split(' ').map(bracket).collect();
+                tree.write(path, &words.join(" ")).map_err(|error| failed(error.to_string()))
+            }
             Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } => {
+                if WATCHDOGS.contains(&path.as_str()) && value == "1" && tree.is_live() {
+                    // Whoever has read kernel.watchdog (`sysctl -a`) while both of these were off has thereby
+                    // switched it off (kernel/watchdog.c, proc_watchdog_common); they do nothing then.
+                    let _ = tree.write("/proc/sys/kernel/watchdog", "1");
+                }
                 tree.write(path, value).map_err(|error| failed(error.to_string()))
             }
             Knob::Controller { path, controller } => {

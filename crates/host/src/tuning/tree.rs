@@ -127,9 +127,12 @@ impl HostTree {
 
     /// Writes a file in one call, as the kernel wants it.
     pub fn write(&self, path: &str, value: &str) -> io::Result<()> {
-        // A recorded tree has no kernel that fills a new cgroup with files.
-        let create = !self.is_live();
-        let mut file = OpenOptions::new().write(true).truncate(true).create(create).open(self.place(path))?;
-        file.write_all(format!("{value}\n").as_bytes())
+        let value = format!("{value}\n");
+        // A recorded tree has no kernel that fills a new cgroup with files, or that takes a value as a whole.
+        let recorded = !self.is_live();
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).truncate(false).create(recorded).open(self.place(path))?;
+        file.write_all(value.as_bytes())?;
+        if recorded { file.set_len(value.len() as u64) } else { Ok(()) }
     }
 }

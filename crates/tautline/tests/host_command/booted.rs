@@ -11,7 +11,8 @@ use super::BINARY;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Everything that `apply` may touch, with its content.
+/// Everything that `apply` may touch, with its content. Left out is what the kernel counts, and `min_free_kbytes`,
+/// which it calculates anew whenever transparent huge pages are switched (the rule says so).
 const SNAPSHOT: &str = "for f in /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity \
     /sys/devices/virtual/workqueue/cpumask /sys/devices/virtual/workqueue/*/cpumask /proc/sys/kernel/* \
     /proc/sys/vm/* /sys/kernel/mm/*/* /sys/kernel/mm/hugepages/*/* /sys/devices/system/node/node*/hugepages/*/* \
@@ -19,8 +20,8 @@ const SNAPSHOT: &str = "for f in /proc/irq/*/smp_affinity_list /proc/irq/default
     /sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us /sys/devices/system/cpu/smt/control \
     /sys/devices/system/cpu/online /sys/fs/cgroup/cgroup.subtree_control /sys/fs/cgroup/*/cpuset.cpus*; do \
     [ -f \"$f\" ] && [ -r \"$f\" ] && echo \"$f: $(cat \"$f\" 2>/dev/null)\"; done | \
-    grep -vE 'kernel/(random|ns_last_pid|pty|perf_event_max|ostype)|full_scans|pages_(sharing|volatile|scanned)|khugepaged|fs/cgroup/[^:]*effective'; \
-    ls -d /sys/fs/cgroup/*/";
+    grep -vE 'vm/min_free_kbytes|kernel/(random|ns_last_pid|pty|perf_event_max|ostype)|full_scans|pages_(sharing|volatile|scanned)|khugepaged|fs/cgroup/[^:]*effective'; \
+    find /sys/fs/cgroup -type d";
 
 const ACCEPT: &str = "--accept domain-isolation --accept workqueues --accept rt-throttling --accept smt";
 

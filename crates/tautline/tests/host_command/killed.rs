@@ -43,19 +43,22 @@ fn killed_at_twenty_points_everything_can_be_put_back() {
     // Once to the end, to see which calls there are between the journal's first and the last.
     apply(root, journal, &log, None);
     let whole = snapshot(folder.path());
-    assert_ne!(whole, before);
-    let calls: Vec<String> = text(&std::fs::read(&log).unwrap()).lines().map(str::to_owned).collect();
+    assert!(whole != before);
+    let calls = text(&std::fs::read(&log).unwrap());
+    // Only the thread that changes the host: strace counts each by itself.
+    let thread = calls.split(' ').next().unwrap();
+    let calls: Vec<&str> = calls.lines().filter(|call| call.starts_with(thread)).collect();
     let first = 1 + calls.iter().position(|call| call.contains(journal)).expect("opening the journal");
     let last = calls.len();
     assert!(last - first > 2 * POINTS, "{first} to {last}");
     assert_eq!(host(&["undo", "--root", root, "--journal", journal]).status.code(), Some(0));
-    assert_eq!(snapshot(folder.path()), before);
+    assert!(snapshot(folder.path()) == before);
 
     let mut seen = std::collections::BTreeSet::new();
     for point in 0..POINTS {
         let number = first + point * (last - first) / (POINTS - 1);
         // strace counts each kind of call by itself.
-        let kind_here = kind(&calls[number - 1]);
+        let kind_here = kind(calls[number - 1]);
         let nth = calls[..number].iter().filter(|call| kind(call) == kind_here).count();
         apply(root, journal, &log, Some((kind_here, nth)));
         let said = text(&std::fs::read(&log).unwrap());

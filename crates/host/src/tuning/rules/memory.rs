@@ -9,7 +9,8 @@ pub const RULES: &[Rule] = &[
         title: "No transparent huge pages",
         why: "khugepaged and compaction move pages under a running guest",
         source: "tuned realtime-virtual-host, network-latency",
-        risk: "programs without huge pages of their own miss the TLB more often",
+        risk: "programs without huge pages of their own miss the TLB more often; the kernel calculates \
+               vm.min_free_kbytes anew, also when it is put back",
         takes: Takes::RunTime,
         profiles: QUICK_ALL,
         look: transparent,
