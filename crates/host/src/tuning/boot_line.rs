@@ -77,7 +77,7 @@ fn grub(survey: &Survey, parameters: &[String]) -> Loader {
     let now = text.as_deref().ok().and_then(|text| {
         text.lines()
             .filter_map(|line| line.trim().strip_prefix(KEY))
-            .last()
+            .next_back()
             .map(|value| value.trim_matches('"'))
     });
     let line = CommandLine::parse(now.unwrap_or_default()).with(parameters);

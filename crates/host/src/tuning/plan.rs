@@ -101,12 +101,13 @@ impl Plan {
 
     /// Options of modules, with their modules, in the order of the rules.
     pub fn module_options(&self) -> Vec<(&str, &str)> {
-        let changes = self.rules.iter().flat_map(|rule| &rule.changes);
-        let option = |change| match change {
-            &Change::Module { ref module, ref option } => Some((module.as_str(), option.as_str())),
-            _ => None,
-        };
-        changes.filter_map(option).collect()
+        let mut options = Vec::new();
+        for change in self.rules.iter().flat_map(|rule| &rule.changes) {
+            if let Change::Module { module, option } = change {
+                options.push((module.as_str(), option.as_str()));
+            }
+        }
+        options
     }
 }
 

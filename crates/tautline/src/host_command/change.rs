@@ -45,7 +45,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
         count += 1;
         let found = entry.found.as_deref().unwrap_or("not there");
         let line = match outcome {
-            PutBack::Restored { meanwhile: None } => format!("{found}"),
+            PutBack::Restored { meanwhile: None } => found.to_owned(),
             PutBack::Restored { meanwhile: Some(other) } => {
                 format!("{found} (somebody had changed it to {other} meanwhile)")
             }

@@ -67,8 +67,9 @@ fn irqbalance(survey: &Survey) -> Verdict {
         read => read.ok(),
     };
     let banned = file.and_then(|text| {
-        let lines = text.lines().filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="));
-        lines.last()?.trim_matches('"').parse::<CpuList>().ok()
+        let mut lines =
+            text.lines().filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="));
+        lines.next_back()?.trim_matches('"').parse::<CpuList>().ok()
     });
     let left_alone = banned.unwrap_or(by_itself);
     let found = format!(
