@@ -108,6 +108,10 @@ if [ "$purpose" = test ]; then
     dpdk=
     has dpdk-testpmd || dpdk=missing
     need setpriv util-linux
+    need strace strace
+    # Judges exported libvirt domains.
+    need virt-xml-validate libvirt-clients
+    need xmllint libxml2-utils
     need ip iproute2
     # What the peers' guest brings along.
     need busybox busybox-static

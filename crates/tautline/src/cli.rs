@@ -8,9 +8,12 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+#[path = "cli/host.rs"]
+pub mod host;
 #[path = "cli/kvm.rs"]
 mod kvm;
 
+pub use host::HostCommand;
 pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
 
 /// Virtual I/O with no slack, and the proof.
@@ -83,6 +86,9 @@ pub enum Command {
     Rfc2544(Rfc2544),
     /// What exits, interrupts and faults of a virtual machine cost on this machine.
     Kvm(Kvm),
+    /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
     /// Print the completions of a shell.

@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod gate;
+mod host_command;
 mod kvm_command;
 mod output;
 mod packaging;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
+        cli::Command::Host(command) => host_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),
         cli::Command::Completions(arguments) => packaging::completions(&arguments),
         cli::Command::Man(arguments) => packaging::man(&arguments),

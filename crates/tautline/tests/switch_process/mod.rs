@@ -92,14 +92,13 @@ impl SwitchProcess {
 
     /// Does something while all threads of the switch stand still.
     pub fn paused<T>(&self, what: impl FnOnce() -> T) -> T {
-        let pid = Pid::from_raw(self.id() as i32);
-        kill(pid, Signal::SIGSTOP).unwrap();
+        self.child.signal(Signal::STOP).unwrap();
         wait_for("the switch's standstill", || {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
             stat.rsplit_once(") ").unwrap().1.starts_with('T').then_some(())
         });
         let result = what();
-        kill(pid, Signal::SIGCONT).unwrap();
+        self.child.signal(Signal::CONT).unwrap();
         result
     }
 

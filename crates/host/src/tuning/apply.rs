@@ -1,0 +1,151 @@
+//! Makes the changes of a plan that can be made at run time, and that the user picked.
+
+use std::path::Path;
+
+use measure::Failure;
+
+use super::journal::{Entry, Journal};
+use super::knob::Knob;
+use super::plan::{Plan, PlannedRule};
+use super::rules::Change;
+use super::tree::HostTree;
+
+/// What the user picked.
+#[derive(Clone, Debug, Default)]
+pub struct Picked {
+    /// Rules by name; all of the plan where there is none.
+    pub rules: Option<Vec<String>>,
+    /// Rules whose hazard the user accepts.
+    pub accepted: Vec<String>,
+}
+
+/// How one change went.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    /// Written, and read back.
+    Written {
+        /// For which rule.
+        rule: &'a str,
+        /// What.
+        knob: &'a Knob,
+        /// The value before.
+        found: Option<&'a str>,
+        /// The value now.
+        value: &'a str,
+    },
+    /// Not made.
+    Refused {
+        /// For which rule.
+        rule: &'a str,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// How it all went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Changes made.
+    pub written: usize,
+    /// Changes that could not be made.
+    pub refused: usize,
+}
+
+/// Makes the changes. A refused one does not end the others, and nothing is put back by itself: when to, is for
+/// the user to say. Fails before the first write where a name is wrong or a hazard was not accepted.
+pub fn apply(
+    tree: &HostTree,
+    plan: &Plan,
+    picked: &Picked,
+    journal: &Path,
+    mut say: impl FnMut(&Outcome),
+) -> Result<Summary, Failure> {
+    let chosen = choose(plan, picked)?;
+    let mut summary = Summary::default();
+    if chosen.iter().all(|rule| rule.at_run_time().next().is_none()) {
+        return Ok(summary);
+    }
+    let mut journal = Journal::begin(journal, tree)?;
+    for rule in chosen {
+        for change in rule.at_run_time() {
+            let Change::Set { knob, value } = change else { continue };
+            match set(tree, &mut journal, &rule.rule, knob, value)? {
+                Ok(None) => {}
+                Ok(Some(found)) => {
+                    summary.written += 1;
+                    let found = found.as_deref();
+                    say(&Outcome::Written { rule: &rule.rule, knob, found, value });
+                }
+                Err(failure) => {
+                    summary.refused += 1;
+                    say(&Outcome::Refused { rule: &rule.rule, failure });
+                }
+            }
+        }
+    }
+    Ok(summary)
+}
+
+type Before = Option<String>;
+
+/// One write behind its line in the journal. The outer error is the journal's: without it nothing goes on.
+fn set(
+    tree: &HostTree,
+    journal: &mut Journal,
+    rule: &str,
+    knob: &Knob,
+    value: &str,
+) -> Result<Result<Option<Before>, Failure>, Failure> {
+    let found = match knob.read(tree) {
+        Ok(found) => found,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    if found.as_deref().is_some_and(|found| knob.same(found, value)) {
+        return Ok(Ok(None));
+    }
+    if found.is_none() && knob.is_of_a_thread() {
+        return Ok(Ok(None)); // it has ended since the plan was made
+    }
+    let entry = Entry { rule: rule.into(), knob: knob.clone(), found: found.clone(), writing: value.into() };
+    journal.record(entry)?;
+    let written = knob.write(tree, value).and_then(|()| match knob.read(tree)? {
+        Some(now) if knob.same(&now, value) => Ok(Some(found)),
+        now => Err(Failure::new(
+            format!("setting {knob} to {value:?}"),
+            format!("the kernel took it, and says {:?} now", now.unwrap_or_default()),
+            "this host cannot have it; `tautline host undo` puts the value found back",
+        )),
+    });
+    Ok(written)
+}
+
+fn choose<'a>(plan: &'a Plan, picked: &Picked) -> Result<Vec<&'a PlannedRule>, Failure> {
+    let known = |name: &String| super::rules::find(name).is_some();
+    let named = picked.rules.iter().flatten().chain(&picked.accepted);
+    if let Some(wrong) = named.clone().find(|name| !known(name)) {
+        return Err(Failure::new(
+            format!("picking the rule {wrong}"),
+            "there is no such rule",
+            "`tautline host plan` names them",
+        ));
+    }
+    let wanted = |rule: &&PlannedRule| picked.rules.as_ref().is_none_or(|rules| rules.contains(&rule.rule));
+    let chosen: Vec<&PlannedRule> = plan.rules.iter().filter(wanted).collect();
+    let hazards: Vec<String> = chosen
+        .iter()
+        .filter(|rule| rule.at_run_time().next().is_some() && !picked.accepted.contains(&rule.rule))
+        .filter_map(|rule| Some(format!("{}: {}", rule.rule, rule.hazard.as_ref()?)))
+        .collect();
+    if !hazards.is_empty() {
+        let options: Vec<String> = hazards
+            .iter()
+            .filter_map(|hazard| Some(format!("--accept {}", hazard.split_once(':')?.0)))
+            .collect();
+        return Err(Failure::new(
+            "applying what can cut a connection or stall a CPU",
+            hazards.join("; "),
+            format!("nothing was changed; leave these rules out (--rules), or say {}", options.join(" ")),
+        ));
+    }
+    Ok(chosen)
+}

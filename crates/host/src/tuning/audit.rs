@@ -1,0 +1,86 @@
+//! What all rules say of a host.
+
+use serde::{Deserialize, Serialize};
+
+use super::cpu_list::CpuList;
+use super::rules::{self, State, Takes};
+use super::survey::{Profile, Survey};
+
+/// What one rule says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule's name.
+    pub rule: String,
+    /// What it is about.
+    pub title: String,
+    /// How the host stands.
+    pub state: State,
+    /// What was found, or why it could not be.
+    pub found: String,
+    /// What is wanted.
+    pub wanted: String,
+    /// Why, in one line.
+    pub why: String,
+    /// Who says so.
+    pub source: String,
+    /// What a change may break.
+    pub risk: String,
+    /// What a change takes.
+    pub takes: Takes,
+}
+
+/// What all rules of a profile say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// The form of this record.
+    pub schema: String,
+    /// For which use of the host.
+    pub profile: Profile,
+    /// Its CPUs.
+    pub online: CpuList,
+    /// Those set aside, or to be.
+    pub isolated: CpuList,
+    /// Those for everything else.
+    pub housekeeping: CpuList,
+    /// In the rules' order.
+    pub findings: Vec<Finding>,
+}
+
+impl Audit {
+    /// Asks every rule of the profile.
+    pub fn of(survey: &Survey) -> Self {
+        let profile = survey.wishes.profile;
+        let findings = rules::all().filter(|rule| rule.profiles.contains(&profile)).map(|rule| {
+            let verdict = rule.look(survey);
+            Finding {
+                rule: rule.id.into(),
+                title: rule.title.into(),
+                state: verdict.state,
+                found: verdict.found,
+                wanted: verdict.wanted,
+                why: rule.why.into(),
+                source: rule.source.into(),
+                risk: rule.risk.into(),
+                takes: rule.takes,
+            }
+        });
+        Audit {
+            schema: "tautline-host-audit/1".into(),
+            profile,
+            online: survey.online.clone(),
+            isolated: survey.isolated.clone(),
+            housekeeping: survey.housekeeping(),
+            findings: findings.collect(),
+        }
+    }
+
+    /// How many rules came out so.
+    pub fn count(&self, state: State) -> usize {
+        self.findings.iter().filter(|finding| finding.state == state).count()
+    }
+
+    /// Whether the host is as wanted, as far as anybody can tell: what is unknown has not passed.
+    pub fn passed(&self) -> bool {
+        self.count(State::Fail) == 0 && self.count(State::Unknown) == 0
+    }
+}

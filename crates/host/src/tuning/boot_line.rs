@@ -1,0 +1,131 @@
+//! The kernel's command line as each boot loader keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use super::command_line::CommandLine;
+use super::survey::{Processor, Survey};
+
+/// How the command line is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootLine {
+    /// Parameters to add, or to put in place of those with the same name.
+    pub parameters: Vec<String>,
+    /// The whole line, without what the boot loader puts there itself.
+    pub line: String,
+    /// What is too long, where something is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// What to write where, for each boot loader.
+    pub loaders: Vec<Loader>,
+}
+
+/// One boot loader's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loader {
+    /// Its name.
+    pub name: String,
+    /// Whether its files are on this host.
+    pub found: bool,
+    /// The file to change.
+    pub file: String,
+    /// The line to have in it.
+    pub line: String,
+    /// What to call then.
+    pub then: String,
+}
+
+/// GRUB's environment block holds 1024 bytes: an expanded list of 112 CPUs has overflowed it.
+const GRUB_ENVIRONMENT: usize = 1024;
+
+/// How the command line gets these parameters; nothing where there are none.
+pub fn of(survey: &Survey, parameters: &[String]) -> Option<BootLine> {
+    if parameters.is_empty() {
+        return None;
+    }
+    let now = survey.command_line.clone().unwrap_or_default().without_boot_loaders();
+    let line = now.with(parameters).to_string();
+    Some(BootLine {
+        parameters: parameters.to_vec(),
+        warning: warning(survey, &line),
+        loaders: vec![grub(survey, parameters), systemd_boot(survey, &line), extlinux(survey, parameters)],
+        line,
+    })
+}
+
+fn warning(survey: &Survey, line: &str) -> Option<String> {
+    // arch/*/include/uapi/asm/setup.h: COMMAND_LINE_SIZE.
+    let most = if survey.processor == Processor::Other { 1024 } else { 2048 };
+    if line.len() >= most {
+        return Some(format!(
+            "the line has {} bytes; this kernel reads {most}: drop what is not needed",
+            line.len()
+        ));
+    }
+    (line.len() >= GRUB_ENVIRONMENT).then(|| {
+        format!(
+            "the line has {} bytes; where GRUB keeps it in grubenv (Fedora, RHEL), that block holds {GRUB_ENVIRONMENT}: \
+             use `grubby --update-kernel=ALL --args=…`, which writes the boot entries",
+            line.len()
+        )
+    })
+}
+
+fn grub(survey: &Survey, parameters: &[String]) -> Loader {
+    const FILE: &str = "/etc/default/grub";
+    const KEY: &str = "GRUB_CMDLINE_LINUX=";
+    let text = survey.tree.read(FILE);
+    let now = text.as_deref().ok().and_then(|text| {
+        text.lines()
+            .filter_map(|line| line.trim().strip_prefix(KEY))
+            .next_back()
+            .map(|value| value.trim_matches('"'))
+    });
+    let line = CommandLine::parse(now.unwrap_or_default()).with(parameters);
+    Loader {
+        name: "GRUB".into(),
+        found: text.is_ok(),
+        file: FILE.into(),
+        line: format!("{KEY}\"{line}\""),
+        then: if survey.tree.has("/etc/redhat-release") {
+            format!("grubby --update-kernel=ALL --args=\"{}\"", parameters.join(" "))
+        } else {
+            "update-grub   (SUSE: grub2-mkconfig -o /boot/grub2/grub.cfg)".into()
+        },
+    }
+}
+
+fn systemd_boot(survey: &Survey, line: &str) -> Loader {
+    Loader {
+        name: "systemd-boot".into(),
+        found: ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"]
+            .iter()
+            .any(|path| survey.tree.has(path)),
+        file: "/etc/kernel/cmdline".into(),
+        line: line.into(),
+        then: "kernel-install add \"$(uname -r)\" \"/lib/modules/$(uname -r)/vmlinuz\"".into(),
+    }
+}
+
+fn extlinux(survey: &Survey, parameters: &[String]) -> Loader {
+    const FILE: &str = "/boot/extlinux/extlinux.conf";
+    let text = survey.tree.read(FILE);
+    let now = text.as_deref().ok().and_then(|text| {
+        text.lines().find_map(|line| {
+            let (key, value) = line.trim().split_once(char::is_whitespace)?;
+            key.eq_ignore_ascii_case("append").then(|| value.trim())
+        })
+    });
+    let base = match now {
+        Some(line) => CommandLine::parse(line),
+        None => survey.command_line.clone().unwrap_or_default().without_boot_loaders(),
+    };
+    Loader {
+        name: "extlinux".into(),
+        found: text.is_ok(),
+        file: FILE.into(),
+        line: format!("append {}", base.with(parameters)),
+        then: "nothing; where u-boot-menu writes the file, put the parameters into U_BOOT_PARAMETERS of \
+               /etc/default/u-boot and call u-boot-update"
+            .into(),
+    }
+}

@@ -1,0 +1,223 @@
+//! One thing that can be set at run time: how it is read, written and compared.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use measure::Failure;
+use serde::{Deserialize, Serialize};
+
+use super::cpu_list::CpuList;
+use super::scheduler;
+use super::threads::{self, Scheduling, ThreadId};
+use super::tree::HostTree;
+
+/// What is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "knob")]
+pub enum Knob {
+    /// A file that holds the value.
+    File {
+        /// Where.
+        path: String,
+    },
+    /// A file that holds a mask of CPUs.
+    Mask {
+        /// Where.
+        path: String,
+    },
+    /// A file that lists the choices, the one in force in brackets.
+    Choice {
+        /// Where.
+        path: String,
+    },
+    /// A controller of a cgroup's children: `on` or `off`.
+    Controller {
+        /// The cgroup's `cgroup.subtree_control`.
+        path: String,
+        /// Such as `cpuset`.
+        controller: String,
+    },
+    /// A cgroup: `present` or not there.
+    Cgroup {
+        /// Its folder.
+        path: String,
+    },
+    /// The CPUs that a thread may use.
+    Affinity {
+        /// Which one.
+        thread: ThreadId,
+    },
+    /// A thread's policy and priority.
+    Scheduling {
+        /// Which one.
+        thread: ThreadId,
+    },
+}
+
+const WATCHDOGS: [&str; 2] = ["/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/nmi_watchdog"];
+const PRESENT: &str = "present";
+
+impl Knob {
+    /// The value in force; none where there is no such file, folder or thread.
+    pub fn read(&self, tree: &HostTree) -> Result<Option<String>, Failure> {
+        match self {
+            Knob::File { path } | Knob::Mask { path } => text(tree, path),
+            Knob::Choice { path } => {
+                Ok(text(tree, path)?.map(|text| chosen(&text).unwrap_or(&text).to_owned()))
+            }
+            Knob::Controller { path, controller } => Ok(text(tree, path)?.map(|text| {
+                let on = text.split_whitespace().any(|word| word.trim_start_matches('+') == controller);
+                if on { "on" } else { "off" }.to_owned()
+            })),
+            Knob::Cgroup { path } => Ok(tree.has(path).then(|| PRESENT.to_owned())),
+            Knob::Affinity { thread } => Ok(threads::now(tree, thread).map(|now| now.cpus.to_string())),
+            Knob::Scheduling { thread } => {
+                Ok(threads::now(tree, thread).map(|now| now.scheduling.to_string()))
+            }
+        }
+    }
+
+    /// Makes a value the one in force.
+    pub fn write(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
+        let failed =
+            |answer: String| Failure::new(format!("setting {self} to {value:?}"), answer, self.remedy(tree));
+        match self {
+            Knob::Choice { path } if !tree.is_live() => {
+                // A recorded file has no kernel that moves the brackets.
+                let now = text(tree, path)?.unwrap_or_default().replace(['[', ']'], "");
+                let bracket = |word: &str| if word == value { format!("[{word}]") } else { word.to_owned() };
+                let words: Vec<String> = now.split(' ').map(bracket).collect();
+                tree.write(path, &words.join(" ")).map_err(|error| failed(error.to_string()))
+            }
+            Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } => {
+                if WATCHDOGS.contains(&path.as_str()) && value == "1" && tree.is_live() {
+                    // Whoever has read kernel.watchdog (`sysctl -a`) while both of these were off has thereby
+                    // switched it off (kernel/watchdog.c, proc_watchdog_common); they do nothing then.
+                    let _ = tree.write("/proc/sys/kernel/watchdog", "1");
+                }
+                tree.write(path, value).map_err(|error| failed(error.to_string()))
+            }
+            Knob::Controller { path, controller } => {
+                let sign = if value == "on" { '+' } else { '-' };
+                if tree.is_live() {
+                    return tree
+                        .write(path, &format!("{sign}{controller}"))
+                        .map_err(|error| failed(error.to_string()));
+                }
+                // A recorded file has no kernel that edits the list.
+                let now = text(tree, path)?.unwrap_or_default();
+                let mut words: Vec<&str> = now.split_whitespace().filter(|word| word != controller).collect();
+                if value == "on" {
+                    words.push(controller);
+                }
+                tree.write(path, &words.join(" ")).map_err(|error| failed(error.to_string()))
+            }
+            Knob::Cgroup { path } => match fs::create_dir(tree.place(path)) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(failed(error.to_string())),
+                _ => Ok(()),
+            },
+            Knob::Affinity { thread } => {
+                let cpus: CpuList = value.parse().map_err(|error| failed(format!("{error}")))?;
+                let cpus: Vec<usize> = cpus.iter().collect();
+                self.of_live_thread(tree, thread)?;
+                linux::cpus::bind_thread(thread.id as u32, &cpus).map_err(|error| failed(error.to_string()))
+            }
+            Knob::Scheduling { thread } => {
+                let wanted = Scheduling::parse(value).ok_or_else(|| failed("no such policy".into()))?;
+                self.of_live_thread(tree, thread)?;
+                scheduler::set(thread.id, wanted).map_err(|error| failed(error.to_string()))
+            }
+        }
+    }
+
+    /// Takes away what was not there before.
+    pub fn remove(&self, tree: &HostTree) -> Result<(), Failure> {
+        let removed = match self {
+            Knob::Cgroup { path } => fs::remove_dir(tree.place(path)),
+            Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } if !tree.is_live() => {
+                fs::remove_file(tree.place(path))
+            }
+            // Files of the kernel go with what they belong to.
+            _ => Ok(()),
+        };
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::new(
+                format!("removing {self}"),
+                error,
+                "see which processes are in it (cgroup.procs), move them, and call undo again",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether two texts mean the same value.
+    pub fn same(&self, one: &str, other: &str) -> bool {
+        let as_mask = |text: &str| CpuList::from_mask(text).ok();
+        let as_list = |text: &str| text.parse::<CpuList>().ok();
+        one == other
+            || match self {
+                Knob::Mask { .. } => as_mask(one).is_some() && as_mask(one) == as_mask(other),
+                Knob::File { path } if path.ends_with("_list") || path.ends_with("cpuset.cpus") => {
+                    as_list(one).is_some() && as_list(one) == as_list(other)
+                }
+                Knob::Affinity { .. } => as_list(one).is_some() && as_list(one) == as_list(other),
+                _ => false,
+            }
+    }
+
+    /// Whether it stands for a thread, which may end at any time.
+    pub fn is_of_a_thread(&self) -> bool {
+        matches!(self, Knob::Affinity { .. } | Knob::Scheduling { .. })
+    }
+
+    fn of_live_thread(&self, tree: &HostTree, thread: &ThreadId) -> Result<(), Failure> {
+        let failed =
+            |answer: &str, remedy: &str| Err(Failure::new(format!("setting {self}"), answer, remedy));
+        if !tree.is_live() {
+            return failed("a recorded host has no threads", "run on the host itself");
+        }
+        match threads::now(tree, thread) {
+            Some(_) => Ok(()),
+            None => failed("the thread has ended", "nothing to do; make a new plan for those that run now"),
+        }
+    }
+
+    fn remedy(&self, tree: &HostTree) -> String {
+        match self {
+            Knob::Affinity { .. } | Knob::Scheduling { .. } => {
+                "run as root (CAP_SYS_NICE); some threads of the kernel are bound to their CPU for good".into()
+            }
+            _ if tree.is_live() => {
+                "run as root; in a container, run on the host itself: its /sys and /proc/sys are read-only there"
+                    .into()
+            }
+            _ => format!("see whether {} may be written", tree.root().display()),
+        }
+    }
+}
+
+impl std::fmt::Display for Knob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } | Knob::Cgroup { path } => {
+                f.write_str(path)
+            }
+            Knob::Controller { path, controller } => write!(f, "controller {controller} in {path}"),
+            Knob::Affinity { thread } => write!(f, "CPUs of thread {} ({})", thread.id, thread.name),
+            Knob::Scheduling { thread } => write!(f, "scheduling of thread {} ({})", thread.id, thread.name),
+        }
+    }
+}
+
+/// The word in brackets.
+pub fn chosen(text: &str) -> Option<&str> {
+    Some(text.split_once('[')?.1.split_once(']')?.0)
+}
+
+fn text(tree: &HostTree, path: &str) -> Result<Option<String>, Failure> {
+    match tree.read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(unread) if unread.is_absent() => Ok(None),
+        Err(unread) => Err(unread.failure()),
+    }
+}

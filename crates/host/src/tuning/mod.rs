@@ -1,0 +1,36 @@
+//! A host made ready for real-time guests: what is amiss, what to change, changing it, and changing it back.
+//!
+//! [`rules`] say what a host should be like. [`Audit`] is what they say of one; [`Plan`] is what would make it so;
+//! [`apply`] does the part of a plan that can be done at run time, behind a [`journal`] from which [`undo`] puts
+//! everything back. Everything is read through a [`HostTree`], so that recorded hosts can be judged too.
+
+mod apply;
+mod audit;
+pub mod boot_line;
+mod cgroups;
+mod command_line;
+mod counters;
+mod cpu_list;
+pub mod export;
+pub mod journal;
+mod knob;
+mod plan;
+pub mod recorded;
+mod render;
+pub mod rules;
+#[expect(unsafe_code, reason = "a system call that no library wraps")]
+mod scheduler;
+mod survey;
+mod threads;
+mod tree;
+mod tuned;
+mod undo;
+
+pub use apply::{Outcome, Picked, Summary, apply};
+pub use audit::{Audit, Finding};
+pub use cpu_list::{BadCpuList, CpuList};
+pub use knob::Knob;
+pub use plan::{Plan, PlannedRule};
+pub use survey::{Profile, Survey, Wishes};
+pub use tree::HostTree;
+pub use undo::{PutBack, reboot_only, undo};

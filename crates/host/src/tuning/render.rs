@@ -1,0 +1,174 @@
+//! Audit and plan for the terminal.
+
+use std::fmt::Write;
+
+use textwrap::{Options, WordSplitter};
+
+use super::audit::{Audit, Finding};
+use super::plan::Plan;
+use super::rules::{Change, State};
+
+/// Below this width lines would hold a word or two.
+const NARROWEST: usize = 40;
+
+/// The groups, what needs the eye last.
+const GROUPS: [(State, &str, char); 5] = [
+    (State::NotApplicable, "Not applicable", '-'),
+    (State::Information, "Information", 'i'),
+    (State::Pass, "As wanted", '✓'),
+    (State::Unknown, "Unknown: not passed", '?'),
+    (State::Fail, "Not as wanted", '✗'),
+];
+
+impl Audit {
+    /// The audit as text of at most `width` columns.
+    pub fn render(&self, width: usize) -> String {
+        let width = width.max(NARROWEST);
+        let mut text = String::new();
+        let isolated = if self.isolated.is_empty() { "none".to_owned() } else { self.isolated.to_string() };
+        let _ = writeln!(
+            text,
+            "{}: CPUs {}, set aside {isolated}, for the host {}\n",
+            self.profile.name(),
+            self.online,
+            self.housekeeping
+        );
+        for (state, heading, symbol) in GROUPS {
+            let group: Vec<&Finding> =
+                self.findings.iter().filter(|finding| finding.state == state).collect();
+            if group.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "{heading}");
+            for finding in group {
+                self.one(&mut text, finding, symbol, width);
+            }
+            text.push('\n');
+        }
+        let count = |state| self.count(state);
+        let _ = writeln!(
+            text,
+            "{} as wanted, {} not as wanted, {} unknown, {} not applicable",
+            count(State::Pass),
+            count(State::Fail),
+            count(State::Unknown),
+            count(State::NotApplicable)
+        );
+        text
+    }
+
+    fn one(&self, text: &mut String, finding: &Finding, symbol: char, width: usize) {
+        let brief = matches!(finding.state, State::Pass | State::NotApplicable | State::Information);
+        if brief {
+            let line = format!("{} ({}): {}", finding.title, finding.rule, finding.found);
+            paragraph(text, &format!("  {symbol} "), &line, width);
+            return;
+        }
+        let _ = writeln!(text, "  {symbol} {} ({})", finding.title, finding.rule);
+        paragraph(text, "    found:  ", &finding.found, width);
+        paragraph(text, "    wanted: ", &finding.wanted, width);
+        paragraph(text, "    why:    ", &format!("{} [{}]", finding.why, finding.source), width);
+        paragraph(text, "    risk:   ", &finding.risk, width);
+        paragraph(text, "    change: ", finding.takes.words(), width);
+    }
+}
+
+impl Plan {
+    /// The plan as text of at most `width` columns. Lines to copy are not wrapped.
+    pub fn render(&self, width: usize) -> String {
+        let width = width.max(NARROWEST);
+        let mut text = String::new();
+        let isolated = if self.isolated.is_empty() { "none".to_owned() } else { self.isolated.to_string() };
+        let _ = writeln!(
+            text,
+            "{}: CPUs set aside {isolated}, for the host {}. Nothing was changed.",
+            self.profile.name(),
+            self.housekeeping
+        );
+        self.at_run_time(&mut text, width);
+        self.by_boot(&mut text, width);
+        let options = self.module_options();
+        if !options.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nModule options, in /etc/modprobe.d/tautline.conf (modules loaded again, VMs down)"
+            );
+            for (module, option) in options {
+                let _ = writeln!(text, "  options {module} {option}");
+            }
+        }
+        let by_hand =
+            self.rules.iter().flat_map(|rule| rule.changes.iter().map(move |change| (rule, change)));
+        let by_hand: Vec<_> = by_hand
+            .filter_map(|(rule, change)| match change {
+                Change::ByHand { action } => Some((rule, action)),
+                _ => None,
+            })
+            .collect();
+        if !by_hand.is_empty() {
+            let _ = writeln!(text, "\nBy hand");
+            for (rule, action) in by_hand {
+                paragraph(&mut text, "  ", &format!("{}: {action}", rule.rule), width);
+            }
+        }
+        if !self.unknown.is_empty() {
+            let _ = writeln!(text, "\nNot planned, because it could not be read");
+            for (rule, reason) in &self.unknown {
+                paragraph(&mut text, "  ", &format!("{rule}: {reason}"), width);
+            }
+        }
+        if self.rules.is_empty() {
+            let _ = writeln!(text, "\nNothing to change.");
+        }
+        text
+    }
+
+    fn at_run_time(&self, text: &mut String, width: usize) {
+        let rules: Vec<_> = self.rules.iter().filter(|rule| rule.at_run_time().next().is_some()).collect();
+        if rules.is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\nAt run time, by `tautline host apply` in this order; `tautline host undo` puts it back"
+        );
+        for rule in rules {
+            let _ = writeln!(text, "  {} ({}): {}", rule.title, rule.rule, rule.found);
+            paragraph(text, "    risk: ", &rule.risk, width);
+            if let Some(hazard) = &rule.hazard {
+                paragraph(text, "    needs ", &format!("--accept {}: {hazard}", rule.rule), width);
+            }
+            for change in rule.at_run_time() {
+                let Change::Set { knob, value } = change else { continue };
+                let _ = writeln!(text, "    {knob} = {value}");
+            }
+        }
+    }
+
+    fn by_boot(&self, text: &mut String, width: usize) {
+        let Some(boot) = &self.boot else { return };
+        let _ = writeln!(text, "\nOn the kernel's command line (a reboot)");
+        let _ = writeln!(text, "  {}", boot.parameters.join(" "));
+        if let Some(warning) = &boot.warning {
+            paragraph(text, "  warning: ", warning, width);
+        }
+        let any = boot.loaders.iter().any(|loader| loader.found);
+        for loader in boot.loaders.iter().filter(|loader| loader.found || !any) {
+            let _ = writeln!(text, "  {}: in {}", loader.name, loader.file);
+            let _ = writeln!(text, "    {}", loader.line);
+            let _ = writeln!(text, "    then: {}", loader.then);
+        }
+    }
+}
+
+/// A wrapped paragraph whose further lines stand under the first one's text.
+fn paragraph(text: &mut String, label: &str, words: &str, width: usize) {
+    let further = " ".repeat(label.chars().count());
+    let options = Options::new(width)
+        .initial_indent(label)
+        .subsequent_indent(&further)
+        .word_splitter(WordSplitter::NoHyphenation); // names and options are to be copied
+    for line in textwrap::wrap(words, options) {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}

@@ -1,0 +1,208 @@
+//! What rules look at: the host's files, its CPUs, and what the user wants of it.
+
+use std::time::Duration;
+
+use measure::Failure;
+use serde::{Deserialize, Serialize};
+
+use super::command_line::CommandLine;
+use super::counters::Watched;
+use super::cpu_list::CpuList;
+use super::threads::{self, Thread};
+use super::tree::{HostTree, Unread};
+
+/// What the host is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Quick answers, without CPUs set aside.
+    Latency,
+    /// CPUs set aside for real-time guests.
+    RealtimeHost,
+    /// A guest whose own CPUs are set aside for real-time work.
+    RealtimeGuest,
+    /// As much work as can be done.
+    Throughput,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Profile; 4] =
+        [Profile::Latency, Profile::RealtimeHost, Profile::RealtimeGuest, Profile::Throughput];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Latency => "latency",
+            Profile::RealtimeHost => "realtime-host",
+            Profile::RealtimeGuest => "realtime-guest",
+            Profile::Throughput => "throughput",
+        }
+    }
+}
+
+/// What the user asks for.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// What the host is for.
+    pub profile: Profile,
+    /// The CPUs to set aside; those that already are, where none are named.
+    pub isolate: Option<CpuList>,
+    /// Memory that guests take from huge pages, MiB.
+    pub guest_memory_mib: Option<u64>,
+    /// Whether timers may migrate: 0 where CPUs are set aside for good, 1 where pods come and go.
+    pub timer_migration: u8,
+    /// How long counters are watched; not at all where it is zero.
+    pub watch: Duration,
+}
+
+/// Whose processor it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// x86 by Intel.
+    Intel,
+    /// x86 by AMD (or Hygon).
+    Amd,
+    /// 64-bit Arm.
+    Arm,
+    /// Any other, or not to be read.
+    Other,
+}
+
+/// A memory node with its CPUs.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its number.
+    pub number: usize,
+    /// Its CPUs.
+    pub cpus: CpuList,
+}
+
+/// All that rules need.
+pub struct Survey<'a> {
+    /// The host's files.
+    pub tree: &'a HostTree,
+    /// What the user asks for.
+    pub wishes: &'a Wishes,
+    /// CPUs that run.
+    pub online: CpuList,
+    /// CPUs that are set aside, or to be.
+    pub isolated: CpuList,
+    /// Whose processor it is.
+    pub processor: Processor,
+    /// Memory nodes; one of all CPUs where the kernel knows none.
+    pub nodes: Vec<Node>,
+    /// The kernel's command line, where it could be read.
+    pub command_line: Option<CommandLine>,
+    /// Processes, and threads of virtual machines; or why they are not known.
+    pub threads: Result<Vec<Thread>, String>,
+    /// Counters that were watched, where they were.
+    pub watched: Option<Watched>,
+}
+
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// CPUs that were set aside at boot.
+pub const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+
+impl<'a> Survey<'a> {
+    /// Looks at a host. Fails where not even its CPUs can be told, or where none would be left for it.
+    pub fn of(tree: &'a HostTree, wishes: &'a Wishes) -> Result<Self, Failure> {
+        let online: CpuList =
+            tree.read(ONLINE).map_err(|unread| unread.failure())?.parse().map_err(|error| {
+                Failure::new(format!("reading {ONLINE}"), error, "give --root a recorded host")
+            })?;
+        let isolated = match &wishes.isolate {
+            Some(cpus) => cpus.clone(),
+            None => found(tree),
+        };
+        let lacking = isolated.without(&online);
+        if !lacking.is_empty() {
+            return Err(Failure::new(
+                format!("setting CPUs {isolated} aside"),
+                format!("CPUs {lacking} are not online; {online} are"),
+                "name CPUs that are online",
+            ));
+        }
+        if online.without(&isolated).is_empty() {
+            return Err(Failure::new(
+                format!("setting CPUs {isolated} aside"),
+                format!("the host has no others ({online})"),
+                "leave at least one CPU for the host's own work: interrupts, kernel threads, QEMU's own threads",
+            ));
+        }
+        let watched = Watched::over(tree, &isolated, wishes.watch);
+        Ok(Survey {
+            tree,
+            wishes,
+            processor: processor(tree)?,
+            nodes: nodes(tree, &online)?,
+            command_line: tree.read("/proc/cmdline").ok().map(|line| CommandLine::parse(&line)),
+            threads: threads::all(tree),
+            watched,
+            online,
+            isolated,
+        })
+    }
+
+    /// CPUs for all other work.
+    pub fn housekeeping(&self) -> CpuList {
+        self.online.without(&self.isolated)
+    }
+
+    /// The CPUs that a rule about single CPUs is for: those set aside, or all.
+    pub fn targets(&self) -> &CpuList {
+        if self.isolated.is_empty() { &self.online } else { &self.isolated }
+    }
+
+    /// All threads, if they could be read.
+    pub fn threads(&self) -> Result<&[Thread], &str> {
+        self.threads.as_deref().map_err(String::as_str)
+    }
+
+    /// Whether the processor is an x86.
+    pub fn is_x86(&self) -> bool {
+        matches!(self.processor, Processor::Intel | Processor::Amd)
+    }
+
+    /// Whether the kernel is a real-time one.
+    pub fn is_real_time(&self) -> Result<bool, Unread> {
+        match self.tree.read("/sys/kernel/realtime") {
+            Err(unread) if unread.is_absent() && self.tree.has("/sys/kernel") => Ok(false),
+            read => read.map(|text| text == "1"),
+        }
+    }
+}
+
+/// CPUs that are set aside already, at boot or by cgroups.
+fn found(tree: &HostTree) -> CpuList {
+    let list = |path: &str| tree.read(path).ok().and_then(|text| text.parse::<CpuList>().ok());
+    let boot = list(ISOLATED).unwrap_or_default();
+    boot.or(&super::cgroups::isolated(tree))
+}
+
+fn processor(tree: &HostTree) -> Result<Processor, Failure> {
+    let text = tree.read("/proc/cpuinfo").map_err(|unread| unread.failure())?;
+    Ok(if text.contains("GenuineIntel") {
+        Processor::Intel
+    } else if text.contains("AuthenticAMD") || text.contains("HygonGenuine") {
+        Processor::Amd
+    } else if text.contains("CPU implementer") {
+        Processor::Arm
+    } else {
+        Processor::Other
+    })
+}
+
+fn nodes(tree: &HostTree, online: &CpuList) -> Result<Vec<Node>, Failure> {
+    const FOLDER: &str = "/sys/devices/system/node";
+    let mut found = Vec::new();
+    for name in tree.names(FOLDER) {
+        let Some(number) = name.strip_prefix("node").and_then(|number| number.parse().ok()) else { continue };
+        let path = format!("{FOLDER}/{name}/cpulist");
+        let cpus = tree.read(&path).map_err(|unread| unread.failure())?.parse::<CpuList>();
+        let cpus =
+            cpus.map_err(|error| Failure::new(format!("reading {path}"), error, "see what is in it"))?;
+        found.push(Node { number, cpus: cpus.and(online) });
+    }
+    Ok(if found.is_empty() { vec![Node { number: 0, cpus: online.clone() }] } else { found })
+}

@@ -1,0 +1,129 @@
+//! Threads of the kernel and of virtual machines, as `/proc` shows them.
+
+use serde::{Deserialize, Serialize};
+
+use super::cpu_list::CpuList;
+use super::tree::HostTree;
+
+/// One thread. The time it started at tells it from a later one with the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadId {
+    /// Its id.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+/// A thread with where and how it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Which one.
+    pub id: ThreadId,
+    /// Whether the kernel started it.
+    pub kernel: bool,
+    /// Its process.
+    pub process: i32,
+    /// The CPUs it may use.
+    pub cpus: CpuList,
+    /// How it is scheduled.
+    pub scheduling: Scheduling,
+}
+
+/// A scheduling policy with its priority: `fifo 2`, `other 0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// The kernel's number of the policy.
+    pub policy: i32,
+    /// 1 to 99 for real-time policies, else 0.
+    pub priority: i32,
+}
+
+const POLICIES: [(i32, &str); 5] = [(0, "other"), (1, "fifo"), (2, "rr"), (3, "batch"), (5, "idle")];
+
+impl Scheduling {
+    /// First in, first out.
+    pub fn fifo(priority: i32) -> Self {
+        Scheduling { policy: 1, priority }
+    }
+
+    /// Whether it is before all ordinary threads.
+    pub fn is_real_time(self) -> bool {
+        matches!(self.policy, 1 | 2)
+    }
+
+    /// From its text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (policy, priority) = text.split_once(' ')?;
+        let policy = POLICIES.iter().find(|(_, name)| *name == policy)?.0;
+        Some(Scheduling { policy, priority: priority.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match POLICIES.iter().find(|(number, _)| *number == self.policy) {
+            Some((_, name)) => write!(f, "{name} {}", self.priority),
+            None => write!(f, "policy-{} {}", self.policy, self.priority),
+        }
+    }
+}
+
+/// All processes, and every thread of those that run virtual machines. Fails where one may not be looked at, or
+/// where there is none: not even this one.
+pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
+    let mut found = Vec::new();
+    for process in numbers(tree, "/proc") {
+        let folder = format!("/proc/{process}");
+        let Some(main) = read(tree, &folder, process)? else { continue };
+        let runs_guests = main.id.name.starts_with("qemu") || main.id.name.starts_with("kvm");
+        if runs_guests && !main.kernel {
+            for task in numbers(tree, &format!("{folder}/task")).into_iter().filter(|task| *task != process) {
+                found.extend(read(tree, &format!("{folder}/task/{task}"), process)?);
+            }
+        }
+        found.push(main);
+    }
+    if found.is_empty() { Err("reading /proc: no process in it".into()) } else { Ok(found) }
+}
+
+/// The thread as it is now, if it still is.
+pub fn now(tree: &HostTree, id: &ThreadId) -> Option<Thread> {
+    // A thread's own folder can be read although listing /proc shows processes alone.
+    read(tree, &format!("/proc/{}", id.id), id.id).ok().flatten().filter(|thread| thread.id == *id)
+}
+
+fn numbers(tree: &HostTree, folder: &str) -> Vec<i32> {
+    tree.names(folder).iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// proc(5), /proc/PID/stat and /proc/PID/status; none where it has ended.
+fn read(tree: &HostTree, folder: &str, process: i32) -> Result<Option<Thread>, String> {
+    let text = |name: &str| match tree.read(&format!("{folder}/{name}")) {
+        Ok(text) => Ok(Some(text)),
+        Err(unread) if unread.is_absent() || unread.is_of_an_ended_process() => Ok(None),
+        Err(unread) => Err(unread.to_string()),
+    };
+    let (Some(stat), Some(status)) = (text("stat")?, text("status")?) else { return Ok(None) };
+    parse(&stat, &status, process)
+        .map(Some)
+        .ok_or_else(|| format!("reading {folder}/stat: not as in proc(5)"))
+}
+
+fn parse(stat: &str, status: &str, process: i32) -> Option<Thread> {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let (head, rest) = stat.rsplit_once(')')?;
+    let (id, name) = head.split_once(" (")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // The first of these is field 3.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.parse().ok()?;
+    Some(Thread {
+        id: ThreadId { id: id.parse().ok()?, name: name.to_owned(), started: field(22)? },
+        kernel: field(9)? & PF_KTHREAD != 0,
+        process,
+        cpus,
+        scheduling: Scheduling { policy: field(41)? as i32, priority: field(40)? as i32 },
+    })
+}

@@ -1,0 +1,138 @@
+//! `/proc`, `/sys`, `/dev` and `/etc` below a root: of this machine, or of one that was recorded.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use measure::Failure;
+
+/// Where a host's files are.
+#[derive(Clone, Debug)]
+pub struct HostTree {
+    root: PathBuf,
+}
+
+/// A file that could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("reading {path}: {error}")]
+pub struct Unread {
+    path: String,
+    error: io::Error,
+}
+
+impl Unread {
+    /// Whether there is no such file, as against one that may not be read.
+    pub fn is_absent(&self) -> bool {
+        // ENODEV, EOPNOTSUPP and EIO are how drivers say that a file has nothing behind it; those are not absence.
+        self.error.kind() == ErrorKind::NotFound
+    }
+
+    /// Whether it belonged to a process that ended while it was read.
+    pub fn is_of_an_ended_process(&self) -> bool {
+        self.error.raw_os_error() == Some(libc::ESRCH)
+    }
+
+    /// The parts of an error for the user.
+    pub fn failure(&self) -> Failure {
+        Failure::new(
+            format!("reading {}", self.path),
+            &self.error,
+            "run as root on the host itself, with /proc and /sys mounted",
+        )
+    }
+}
+
+impl HostTree {
+    /// This machine.
+    pub fn live() -> Self {
+        HostTree { root: PathBuf::from("/") }
+    }
+
+    /// A machine whose files lie below `root`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        HostTree { root: root.into() }
+    }
+
+    /// Whether it is this machine: threads can be changed, and counters count.
+    pub fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Where the files lie.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the file of a path (`/proc/cmdline`) lies.
+    pub fn place(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// A file's text without trailing white space.
+    pub fn read(&self, path: &str) -> Result<String, Unread> {
+        match fs::read(self.place(path)) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
+            Err(error) => Err(Unread { path: path.to_owned(), error }),
+        }
+    }
+
+    /// Whether there is such a file or folder.
+    pub fn has(&self, path: &str) -> bool {
+        self.place(path).exists()
+    }
+
+    /// The names in a folder, numbers by value; none where there is no such folder.
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.place(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_by_cached_key(|name| {
+            let digits: String = name.chars().filter(char::is_ascii_digit).collect();
+            (digits.parse::<u64>().unwrap_or(0), name.clone())
+        });
+        names
+    }
+
+    /// The kernel's messages.
+    pub fn kernel_log(&self) -> Result<String, Unread> {
+        const PATH: &str = "/dev/kmsg";
+        let failed = |error| Unread { path: PATH.into(), error };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(self.place(PATH))
+            .map_err(failed)?;
+        let mut text = String::new();
+        let mut record = [0; 8192];
+        loop {
+            match file.read(&mut record) {
+                Ok(0) => return Ok(text),
+                Ok(size) => text.push_str(&String::from_utf8_lossy(&record[..size])),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(text),
+                // Messages were overwritten meanwhile; the next read goes on with the oldest left.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// A model-specific register of a CPU (module `msr`).
+    pub fn register(&self, cpu: usize, number: u64) -> Result<u64, Unread> {
+        let path = format!("/dev/cpu/{cpu}/msr");
+        let mut value = [0; 8];
+        let read = File::open(self.place(&path)).and_then(|file| file.read_exact_at(&mut value, number));
+        read.map(|()| u64::from_le_bytes(value)).map_err(|error| Unread { path, error })
+    }
+
+    /// Writes a file in one call, as the kernel wants it.
+    pub fn write(&self, path: &str, value: &str) -> io::Result<()> {
+        let value = format!("{value}\n");
+        // A recorded tree has no kernel that fills a new cgroup with files, or that takes a value as a whole.
+        let recorded = !self.is_live();
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).truncate(false).create(recorded).open(self.place(path))?;
+        file.write_all(value.as_bytes())?;
+        if recorded { file.set_len(value.len() as u64) } else { Ok(()) }
+    }
+}

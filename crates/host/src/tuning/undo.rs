@@ -1,0 +1,96 @@
+//! Puts back what the journal says, the last first.
+
+use std::path::Path;
+
+use measure::Failure;
+
+use super::command_line::{CommandLine, split};
+use super::journal::{Entry, Journal};
+use super::tree::HostTree;
+
+/// How one value went back.
+#[derive(Debug)]
+pub enum PutBack {
+    /// It is as it was found.
+    Restored {
+        /// What it was between, where that was not what had been written: somebody else changed it.
+        meanwhile: Option<String>,
+    },
+    /// The thread has ended, the device is gone: there is nothing left to put back.
+    Gone,
+    /// The host was booted anew, and values of the running kernel with it.
+    Rebooted,
+    /// It did not go.
+    Failed(Failure),
+}
+
+/// Puts everything back, and takes the journal away once all is. Gives how many could not be put back. May be
+/// called any number of times, also after a crash of itself.
+pub fn undo(
+    tree: &HostTree,
+    journal: &Path,
+    mut say: impl FnMut(&Entry, &PutBack),
+) -> Result<usize, Failure> {
+    let Some(mut journal) = Journal::open(journal)? else { return Ok(0) };
+    let story = journal.story(tree)?;
+    let mut failures = 0;
+    for entry in story.entries.iter().rev() {
+        let outcome = if story.rebooted { PutBack::Rebooted } else { put_back(tree, entry) };
+        failures += usize::from(matches!(outcome, PutBack::Failed(_)));
+        say(entry, &outcome);
+    }
+    if failures == 0 {
+        journal.remove()?;
+    }
+    Ok(failures)
+}
+
+fn put_back(tree: &HostTree, entry: &Entry) -> PutBack {
+    let Entry { knob, found, writing, .. } = entry;
+    let now = match knob.read(tree) {
+        Ok(now) => now,
+        Err(failure) => return PutBack::Failed(failure),
+    };
+    let (Some(found), Some(now)) = (found, &now) else {
+        return match (found, &now) {
+            (None, Some(_)) => match knob.remove(tree) {
+                Ok(()) => PutBack::Restored { meanwhile: None },
+                Err(failure) => PutBack::Failed(failure),
+            },
+            (Some(_), _) => PutBack::Gone,
+            (None, None) => PutBack::Restored { meanwhile: None },
+        };
+    };
+    let meanwhile = (!knob.same(now, writing) && !knob.same(now, found)).then(|| now.clone());
+    if now == found {
+        return PutBack::Restored { meanwhile };
+    }
+    let restored = knob.write(tree, found).and_then(|()| match knob.read(tree)? {
+        Some(now) if knob.same(&now, found) => Ok(()),
+        now => Err(Failure::new(
+            format!("putting {knob} back to {found:?}"),
+            format!("the kernel took it, and says {:?} now", now.unwrap_or_default()),
+            "write it by hand; the journal is kept",
+        )),
+    });
+    match restored {
+        Ok(()) => PutBack::Restored { meanwhile },
+        Err(failure) => PutBack::Failed(failure),
+    }
+}
+
+/// Parameters on the running kernel's command line that only another boot takes away.
+pub fn reboot_only(tree: &HostTree) -> Vec<String> {
+    const KEYS: [&str; 8] = [
+        "isolcpus",
+        "nohz_full",
+        "rcu_nocbs",
+        "rcutree.nohz_full_patience_delay",
+        "rcupdate.rcu_normal_after_boot",
+        "skew_tick",
+        "nosoftlockup",
+        "kvm-arm.vgic_v4_enable",
+    ];
+    let line = CommandLine::parse(&tree.read("/proc/cmdline").unwrap_or_default());
+    line.kernels_own().filter(|parameter| KEYS.contains(&split(parameter).0)).map(str::to_owned).collect()
+}

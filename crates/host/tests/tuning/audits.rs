@@ -1,0 +1,232 @@
+//! What the rules say of unlike hosts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use host::tuning::rules::{self, State};
+use host::tuning::{Audit, Survey};
+
+use super::{Host, found, state, wishes};
+
+use State::{Fail, Information, NotApplicable, Pass, Unknown};
+
+fn expect(host: &str, expected: &[(&str, State, &str)]) {
+    let audit = Host::of(host).audit();
+    for (rule, wanted, words) in expected {
+        assert_eq!(state(&audit, rule), *wanted, "{host}: {rule}: {}", found(&audit, rule));
+        assert!(found(&audit, rule).contains(words), "{host}: {rule}: {}", found(&audit, rule));
+    }
+}
+
+#[test]
+fn an_intel_server_out_of_the_box() {
+    expect(
+        "intel",
+        &[
+            ("housekeeping", Pass, "0,1,4,5"),
+            ("realtime-kernel", Fail, "stock kernel"),
+            ("domain-isolation", Fail, "none"),
+            ("smt", Pass, "siblings of isolated CPUs are isolated"),
+            ("c-states", Fail, "CPU 2: 133 µs"),
+            ("frequency", Fail, "powersave"),
+            ("irqbalance", Fail, "leaves alone: none"),
+            ("interrupts", Fail, "24 on 2"),
+            ("interrupt-counts", Unknown, "not watched"),
+            ("workqueues", Fail, "all unbound ones, writeback"),
+            ("fifo-order", NotApplicable, "stock kernel"),
+            ("kvm-threads", Fail, "vhost-900 on 2,3"),
+            ("rt-throttling", Fail, "950000"),
+            ("transparent-huge-pages", Fail, "madvise"),
+            ("locked-memory", Pass, "QEMU 900: unlimited"),
+            ("clocksource", Pass, "tsc"),
+            ("kvmclock-sync", Fail, "Y"),
+            ("posted-interrupts", Pass, "the IOMMU posts"),
+            ("nx-huge-pages", Information, "Y"),
+            ("gicv4", NotApplicable, "not an Arm"),
+            ("numa-placement", Pass, "one node"),
+            ("cache", Information, "resctrl"),
+        ],
+    );
+}
+
+#[test]
+fn an_amd_workstation() {
+    expect(
+        "amd",
+        &[
+            ("smt", Pass, "one thread"),
+            ("c-states", Fail, "400 µs"),
+            ("kvmclock-sync", Pass, "N"),
+            ("pause-loop-exits", Fail, "3000"),
+            ("posted-interrupts", Fail, "avic N"),
+            ("firmware-interrupts", Unknown, "only Intel"),
+        ],
+    );
+}
+
+#[test]
+fn an_arm_board() {
+    expect(
+        "arm",
+        &[
+            ("gicv4", Fail, "disabled"),
+            ("vhe", Information, "EL2"),
+            ("clocksource", Pass, "arch_sys_counter"),
+            ("pause-loop-exits", NotApplicable, "x86"),
+            ("posted-interrupts", NotApplicable, "gicv4"),
+            ("kvmclock-sync", NotApplicable, "no kvmclock_periodic_sync"),
+            ("smt", NotApplicable, "no threads"),
+        ],
+    );
+}
+
+#[test]
+fn a_tuned_realtime_host_passes_all_but_what_must_be_watched() {
+    let audit = Host::of("realtime").audit();
+    let open: Vec<&str> = audit
+        .findings
+        .iter()
+        .filter(|finding| matches!(finding.state, Fail | Unknown))
+        .map(|finding| finding.rule.as_str())
+        .collect();
+    assert_eq!(open, ["interrupt-counts", "firmware-interrupts"]);
+    assert!(!audit.passed(), "what could not be counted has not passed");
+    assert_eq!(state(&audit, "fifo-order"), Pass);
+}
+
+#[test]
+fn one_cpu_can_be_audited_but_not_set_aside() {
+    let host = Host::of("one-cpu");
+    let audit = host.audit();
+    assert_eq!(state(&audit, "domain-isolation"), Unknown);
+    let wishes = wishes("0".parse().unwrap());
+    let failure = Survey::of(&host.tree, &wishes).err().unwrap().to_string();
+    assert!(failure.contains("no others"), "{failure}");
+    let wishes = super::wishes("7".parse().unwrap());
+    let failure = Survey::of(&host.tree, &wishes).err().unwrap().to_string();
+    assert!(failure.contains("not online"), "{failure}");
+}
+
+#[test]
+fn a_container_sees_little_and_nothing_of_that_passes() {
+    expect(
+        "container",
+        &[
+            ("interrupts", Unknown, "/proc/irq"),
+            ("workqueues", Unknown, "workqueue"),
+            ("kvmclock-sync", Unknown, "/sys/module"),
+            ("posted-interrupts", Unknown, "KVM is not loaded"),
+            ("rt-throttling", Fail, "950000"),
+        ],
+    );
+}
+
+#[test]
+fn two_nodes_say_who_is_on_the_wrong_one() {
+    expect(
+        "two-nodes",
+        &[
+            ("housekeeping", Pass, "0-4"),
+            ("numa-placement", Fail, "memory of qemu-system-x86 900 on node 0"),
+            ("numa-placement", Fail, "vhost-900 of 900 on node 0"),
+            ("huge-pages", Fail, "none"),
+        ],
+    );
+    let host = Host::of("two-nodes");
+    let bare = wishes("4-7".parse().unwrap());
+    let audit = Audit::of(&Survey::of(&host.tree, &bare).unwrap());
+    assert_eq!(state(&audit, "housekeeping"), Fail, "{}", found(&audit, "housekeeping"));
+}
+
+#[test]
+fn a_hundred_and_twelve_cpus_are_found_one_by_one() {
+    expect(
+        "112-cpus",
+        &[
+            ("interrupts", Fail, "300 on 77"),
+            ("c-states", Fail, "and 44 more"),
+            ("smt", Pass, "siblings"),
+            ("numa-placement", Pass, "ens1f0 on node 1"),
+        ],
+    );
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() { files(&entry.path(), found) } else { found.push(entry.path()) }
+    }
+}
+
+/// Every file in turn becomes one that cannot be read: a folder, which also root cannot read.
+#[test]
+fn what_cannot_be_read_never_passes() {
+    for (name, host) in Host::all().filter(|(name, _)| *name != "112-cpus") {
+        let before = host.audit();
+        let mut all = Vec::new();
+        files(host.folder.path(), &mut all);
+        assert!(all.len() > 20, "{name}: {}", all.len());
+        for file in all {
+            let content = fs::read(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            fs::create_dir(&file).unwrap();
+            // Without its CPUs or processor there is no audit at all.
+            if let Ok(survey) = Survey::of(&host.tree, &host.wishes) {
+                for finding in Audit::of(&survey).findings {
+                    let was = state(&before, &finding.rule);
+                    let hidden = was == Fail || was == Unknown;
+                    let better = matches!(finding.state, Pass | NotApplicable | Information);
+                    assert!(!(hidden && better), "{name}: {} unreadable: {finding:?}", file.display());
+                }
+            }
+            fs::remove_dir(&file).unwrap();
+            fs::write(&file, content).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_empty_host_passes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let least = "/sys/devices/system/cpu/online: 0-3\n/proc/cpuinfo: vendor_id : GenuineIntel\n";
+    host::tuning::recorded::unpack(least, folder.path()).unwrap();
+    let tree = host::tuning::HostTree::at(folder.path());
+    let wishes = wishes("2-3".parse().unwrap());
+    let audit = Audit::of(&Survey::of(&tree, &wishes).unwrap());
+    let passed: Vec<&str> = audit
+        .findings
+        .iter()
+        .filter(|finding| finding.state == Pass)
+        .map(|finding| finding.rule.as_str())
+        .collect();
+    // Both follow from the list of CPUs: there are others, and there is one node.
+    assert_eq!(passed, ["housekeeping", "numa-placement"]);
+}
+
+#[test]
+fn every_rule_says_why_and_who_says_so() {
+    let mut names = std::collections::BTreeSet::new();
+    for rule in rules::all() {
+        assert!(names.insert(rule.id), "{} is there twice", rule.id);
+        for text in [rule.title, rule.why, rule.source, rule.risk] {
+            assert!(text.len() > 3 && !text.contains('\n'), "{}: {text}", rule.id);
+        }
+        assert!(!rule.profiles.is_empty(), "{} is of no profile", rule.id);
+    }
+    assert!(names.len() > 35, "{}", names.len());
+}
+
+#[test]
+fn an_audit_reads_back_from_its_json_and_prints() {
+    for (name, host) in Host::all() {
+        let audit = host.audit();
+        let json = serde_json::to_string(&audit).unwrap();
+        assert_eq!(serde_json::from_str::<Audit>(&json).unwrap(), audit, "{name}");
+        let text = audit.render(80);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+        for finding in &audit.findings {
+            assert!(text.contains(&finding.rule), "{name}: {}", finding.rule);
+        }
+    }
+}

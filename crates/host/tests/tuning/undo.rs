@@ -1,0 +1,156 @@
+//! Apply and undo on copies of recorded hosts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use host::tuning::{self, Outcome, Picked, PutBack};
+
+use super::Host;
+
+/// Every folder and file below, with its content.
+pub fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() {
+            all.insert(entry.path(), None);
+            all.extend(snapshot(&entry.path()));
+        } else {
+            all.insert(entry.path(), Some(fs::read(entry.path()).unwrap()));
+        }
+    }
+    all
+}
+
+/// Everything in the plan, with every hazard accepted.
+fn all_of(host: &Host) -> Picked {
+    Picked { rules: None, accepted: host.plan().rules.iter().map(|rule| rule.rule.clone()).collect() }
+}
+
+#[test]
+fn everything_is_written_and_everything_is_put_back() {
+    for (name, host) in Host::all() {
+        let place = tempfile::tempdir().unwrap();
+        let journal = place.path().join("journal");
+        let before = snapshot(host.folder.path());
+        let mut written = 0;
+        let summary =
+            tuning::apply(&host.tree, &host.plan(), &all_of(&host), &journal, |outcome| match outcome {
+                Outcome::Written { .. } => written += 1,
+                // A recorded host has no threads that could be moved.
+                Outcome::Refused { rule, failure } => assert_eq!(*rule, "kvm-threads", "{name}: {failure}"),
+            })
+            .unwrap();
+        assert_eq!(summary.written, written, "{name}");
+        let after = host.plan();
+        for rule in &after.rules {
+            let left: Vec<_> = rule.at_run_time().collect();
+            // No kernel is there to move threads and interrupts, or to find free pages.
+            let needs_a_kernel = matches!(rule.rule.as_str(), "kvm-threads" | "interrupts" | "huge-pages");
+            assert!(left.is_empty() || needs_a_kernel, "{name}: {}: {left:?}", rule.rule);
+        }
+        if name != "realtime" && name != "one-cpu" {
+            assert!(written > 5 && snapshot(host.folder.path()) != before, "{name}: {written}");
+        }
+        let failures = tuning::undo(&host.tree, &journal, |_, _| {}).unwrap();
+        assert_eq!(failures, 0, "{name}");
+        assert_eq!(snapshot(host.folder.path()), before, "{name}");
+        assert!(!journal.exists(), "{name}: the journal goes when all is back");
+    }
+}
+
+#[test]
+fn a_hazard_stops_everything_before_the_first_write() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let before = snapshot(host.folder.path());
+    let failure =
+        tuning::apply(&host.tree, &host.plan(), &Picked::default(), &journal, |_| panic!()).unwrap_err();
+    assert!(failure.remedy.contains("--accept workqueues"), "{failure}");
+    assert!(failure.remedy.contains("--accept domain-isolation"), "{failure}");
+    let picked = Picked { rules: Some(vec!["no-such-rule".into()]), accepted: vec![] };
+    let failure = tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| panic!()).unwrap_err();
+    assert!(failure.tried.contains("no-such-rule"), "{failure}");
+    assert_eq!(snapshot(host.folder.path()), before);
+    assert!(!journal.exists());
+}
+
+#[test]
+fn only_the_picked_rule_is_touched() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let before = snapshot(host.folder.path());
+    let picked = Picked { rules: Some(vec!["vm-statistics".into()]), accepted: vec![] };
+    let summary = tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| {}).unwrap();
+    assert_eq!((summary.written, summary.refused), (1, 0));
+    let after = snapshot(host.folder.path());
+    let changed: Vec<_> = after.iter().filter(|(path, content)| before[*path] != **content).collect();
+    assert_eq!(changed.len(), 1);
+    assert!(changed[0].0.ends_with("proc/sys/vm/stat_interval"));
+}
+
+#[test]
+fn undo_tells_of_what_others_changed_and_of_what_has_gone() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let rules = ["vm-statistics", "rt-throttling"].map(str::to_owned);
+    let picked = Picked { rules: Some(rules.into()), accepted: vec![] };
+    tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| {}).unwrap();
+    fs::write(host.folder.path().join("proc/sys/vm/stat_interval"), "77\n").unwrap();
+    fs::remove_file(host.folder.path().join("proc/sys/kernel/sched_rt_runtime_us")).unwrap();
+    let mut said = Vec::new();
+    tuning::undo(&host.tree, &journal, |entry, outcome| said.push(format!("{}: {outcome:?}", entry.rule)))
+        .unwrap();
+    assert_eq!(said, ["vm-statistics: Restored { meanwhile: Some(\"77\") }", "rt-throttling: Gone"]);
+    assert_eq!(host.tree.read("/proc/sys/vm/stat_interval").unwrap(), "1");
+}
+
+#[test]
+fn after_a_reboot_there_is_nothing_to_write() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let id = host.folder.path().join("proc/sys/kernel/random/boot_id");
+    fs::create_dir_all(id.parent().unwrap()).unwrap();
+    fs::write(&id, "one\n").unwrap();
+    let picked = Picked { rules: Some(vec!["vm-statistics".into()]), accepted: vec![] };
+    tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| {}).unwrap();
+    fs::write(&id, "two\n").unwrap();
+    let failure = tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| {});
+    // The value is as wanted, so that nothing would be written; another rule shows the journal's age.
+    assert!(failure.is_ok_and(|summary| summary.written == 0));
+    let picked = Picked { rules: Some(vec!["timer-migration".into()]), accepted: vec![] };
+    let failure = tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| panic!()).unwrap_err();
+    assert!(failure.answer.contains("earlier boot"), "{failure}");
+    tuning::undo(&host.tree, &journal, |_, outcome| assert!(matches!(outcome, PutBack::Rebooted))).unwrap();
+    assert_eq!(host.tree.read("/proc/sys/vm/stat_interval").unwrap(), "10");
+    assert!(!journal.exists());
+}
+
+#[test]
+fn a_torn_last_line_stands_for_a_write_that_never_began() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let before = snapshot(host.folder.path());
+    let picked = Picked { rules: Some(vec!["vm-statistics".into()]), accepted: vec![] };
+    tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| {}).unwrap();
+    let mut text = fs::read(&journal).unwrap();
+    text.extend(br#"{"line":"change","rule":"timer-mi"#);
+    fs::write(&journal, text).unwrap();
+    assert_eq!(tuning::undo(&host.tree, &journal, |_, _| {}).unwrap(), 0);
+    assert_eq!(snapshot(host.folder.path()), before);
+}
+
+#[test]
+fn two_at_once_are_kept_apart() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let _held = tuning::journal::Journal::begin(&journal, &host.tree).unwrap();
+    let failure = tuning::undo(&host.tree, &journal, |_, _| {}).unwrap_err();
+    assert!(failure.answer.contains("another tautline"), "{failure}");
+}

@@ -1,0 +1,77 @@
+//! `apply` and `undo`.
+
+use anyhow::bail;
+use host::tuning::{self, Outcome, Picked, PutBack};
+
+use crate::cli::host::{Apply, Undo};
+use crate::exit::Done;
+use crate::output;
+
+/// Makes the changes that the user picked, and says each.
+pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
+    let tree = super::tree(&arguments.subject.root)?;
+    let plan = super::made(&tree, &arguments.subject)?;
+    let picked = Picked {
+        rules: (!arguments.all).then(|| arguments.rules.clone()),
+        accepted: arguments.accept.clone(),
+    };
+    let summary = tuning::apply(&tree, &plan, &picked, &arguments.journal, |outcome| {
+        let line = match outcome {
+            Outcome::Written { rule, knob, found, value } => {
+                format!("{rule}: {knob}: {} -> {value}\n", found.unwrap_or("not there"))
+            }
+            Outcome::Refused { rule, failure } => format!("{rule}: not done: {failure}\n"),
+        };
+        let _ = output::print(&line);
+    })?;
+    output::print(&format!("{} changed, {} refused\n", summary.written, summary.refused))?;
+    if summary.written > 0 {
+        output::print(&format!(
+            "`tautline host undo --journal {}` puts it back\n",
+            arguments.journal.display()
+        ))?;
+    }
+    if summary.refused > 0 {
+        bail!("{} changes were refused; the reasons are above, the others stay", summary.refused);
+    }
+    Ok(Done::Whole)
+}
+
+/// Puts everything back, and says what only a reboot brings back.
+pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
+    let tree = super::tree(&arguments.root)?;
+    let mut count = 0;
+    let failures = tuning::undo(&tree, &arguments.journal, |entry, outcome| {
+        count += 1;
+        let found = entry.found.as_deref().unwrap_or("not there");
+        let line = match outcome {
+            PutBack::Restored { meanwhile: None } => found.to_owned(),
+            PutBack::Restored { meanwhile: Some(other) } => {
+                format!("{found} (somebody had changed it to {other} meanwhile)")
+            }
+            PutBack::Gone => "gone; nothing to put back".into(),
+            PutBack::Rebooted => "as the boot has set it; the host was booted since".into(),
+            PutBack::Failed(failure) => format!("not put back: {failure}"),
+        };
+        let _ = output::print(&format!("{}: {}: {line}\n", entry.rule, entry.knob));
+    })?;
+    if count == 0 {
+        output::print(&format!(
+            "{}: no journal, or nothing in it: nothing to put back\n",
+            arguments.journal.display()
+        ))?;
+    }
+    let stays = tuning::reboot_only(&tree);
+    if !stays.is_empty() {
+        output::print(&format!(
+            "only a boot without them takes away, from the kernel's command line: {}\n",
+            stays.join(" ")
+        ))?;
+    }
+    if failures > 0 {
+        bail!(
+            "{failures} values were not put back; the journal is kept, mend the reasons above and call undo again"
+        );
+    }
+    Ok(Done::Whole)
+}

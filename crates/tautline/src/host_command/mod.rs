@@ -1,0 +1,76 @@
+//! `tautline host`: what a host lacks for real-time guests, and having it so.
+
+mod change;
+mod export;
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use host::tuning::{self, HostTree, Survey};
+use serde::Serialize;
+
+use crate::cli::host::{self as arguments, HostCommand, Subject};
+use crate::exit::{Done, Usage};
+use crate::output::{self, Sink};
+
+/// Runs the command.
+pub fn run(command: &HostCommand) -> anyhow::Result<Done> {
+    match command {
+        HostCommand::Audit(arguments) => audit(arguments),
+        HostCommand::Plan(arguments) => plan(arguments),
+        HostCommand::Apply(arguments) => change::apply(arguments),
+        HostCommand::Undo(arguments) => change::undo(arguments),
+        HostCommand::Export(arguments) => export::run(arguments),
+    }
+}
+
+fn audit(arguments: &arguments::Audit) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    let tree = tree(&arguments.subject.root)?;
+    let wishes = arguments.subject.wishes(arguments.watch);
+    let audit = tuning::Audit::of(&Survey::of(&tree, &wishes)?);
+    show(&sink, &audit, |width| audit.render(width))?;
+    Ok(if arguments.gate && !audit.passed() { Done::ThresholdExceeded } else { Done::Whole })
+}
+
+fn plan(arguments: &arguments::Plan) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    let tree = tree(&arguments.subject.root)?;
+    let plan = made(&tree, &arguments.subject)?;
+    if arguments.tuned {
+        write(&arguments.results_to.output, &plan.tuned)?;
+    } else {
+        show(&sink, &plan, |width| plan.render(width))?;
+    }
+    Ok(Done::Whole)
+}
+
+fn made(tree: &HostTree, subject: &Subject) -> anyhow::Result<tuning::Plan> {
+    let wishes = subject.wishes(Duration::ZERO);
+    Ok(tuning::Plan::of(&Survey::of(tree, &wishes)?))
+}
+
+fn tree(root: &Path) -> anyhow::Result<HostTree> {
+    if root == Path::new("/") {
+        return Ok(HostTree::live());
+    }
+    let root = root.canonicalize().map_err(|error| {
+        Usage(format!("--root {}: {error}; name the folder of a recorded host", root.display()))
+    })?;
+    Ok(HostTree::at(root))
+}
+
+fn show<T: Serialize>(sink: &Sink, value: &T, text: impl Fn(usize) -> String) -> anyhow::Result<()> {
+    sink.put(|width, _| text(width), || Ok(serde_json::to_string_pretty(value)?))
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    if file == Path::new("-") {
+        return output::print(text);
+    }
+    std::fs::File::create(file)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("writing {}; name a file in a folder that may be written", file.display()))
+}

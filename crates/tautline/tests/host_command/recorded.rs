@@ -1,0 +1,82 @@
+//! Options, forms and exit codes, on recorded hosts.
+
+use super::{host, text, unpack};
+
+#[test]
+fn the_gate_counts_what_is_wrong_and_what_is_unknown() {
+    let folder = unpack("intel");
+    let root = folder.path().to_str().unwrap();
+    let output = host(&["audit", "--root", root, "--isolate", "2-3,6-7"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("Unknown: not passed"));
+    let output = host(&["audit", "--root", root, "--isolate", "2-3,6-7", "--gate", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let audit: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(audit["schema"], "tautline-host-audit/1");
+    assert_eq!(audit["isolated"], "2,3,6,7");
+}
+
+#[test]
+fn results_go_where_they_are_told_to() {
+    let folder = unpack("intel");
+    let root = folder.path().to_str().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("plan.json");
+    let file = file.to_str().unwrap();
+    let output = host(&["plan", "--root", root, "--isolate", "2-3", "--format", "json", "--output", file]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!(plan["schema"], "tautline-host-plan/1");
+    let output = host(&["plan", "--root", root, "--isolate", "2-3", "--tuned"]);
+    assert!(text(&output.stdout).contains("[bootloader]"));
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let folder = unpack("one-cpu");
+    let root = folder.path().to_str().unwrap();
+    for (arguments, code, words) in [
+        (&["audit", "--root", "/no/such/folder"][..], 2, "name the folder of a recorded host"),
+        (&["audit", "--isolate", "x"], 2, "no list of CPUs"),
+        (&["audit", "--watch", "long"], 2, "write for example 1s"),
+        (&["apply", "--root", root], 2, "--rules"),
+        (&["apply", "--root", root, "--isolate", "0", "--all"], 1, "leave at least one CPU"),
+        (&["apply", "--root", root, "--rules", "nonsense"], 1, "there is no such rule"),
+        (&["export", "--to", "qemu", "--isolate", "0", "--housekeeping", "0"], 1, "--housekeeping"),
+    ] {
+        let output = host(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(words), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+/// A container's /sys and /proc/sys: they can be read, and not be written.
+#[test]
+fn a_host_that_is_mounted_read_only_refuses_and_says_where_to_run() {
+    let folder = unpack("container");
+    let root = folder.path().to_str().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let journal = place.path().join("journal");
+    let journal = journal.to_str().unwrap();
+    let line = format!(
+        "mount --bind {root} {root} && mount -o remount,ro,bind {root} && exec {} host apply --root {root} \
+         --isolate 2-3 --rules vm-statistics --journal {journal}",
+        super::BINARY
+    );
+    let output = std::process::Command::new("unshare").args(["-rm", "sh", "-c", &line]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("Read-only file system") && said.contains("0 changed, 1 refused"), "{said}");
+    assert_eq!(host(&["undo", "--root", root, "--journal", journal]).status.code(), Some(0));
+}
+
+#[test]
+fn undo_without_a_journal_says_so() {
+    let folder = unpack("realtime");
+    let root = folder.path().to_str().unwrap();
+    let output = host(&["undo", "--root", root, "--journal", "/no/such/journal"]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stdout);
+    assert!(said.contains("nothing to put back"), "{said}");
+    assert!(said.contains("only a boot without them takes away") && said.contains("nohz_full=2-3"), "{said}");
+}
