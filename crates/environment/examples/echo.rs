@@ -23,7 +23,7 @@ fn serve(arguments: &[String], input: impl BufRead, mut output: impl Write) {
         eprintln!("mute as told");
         hang();
     }
-    writeln!(output, "ready, process {} of user {}", std::process::id(), nix::unistd::getuid())
+    writeln!(output, "ready, process {} of user {}", std::process::id(), rustix::process::getuid().as_raw())
         .expect("a channel");
     for line in input.lines().map_while(Result::ok) {
         match line.as_str() {

@@ -3,20 +3,17 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-/// Set by a signal handler: every wait on a channel ends soon after with [`ChannelError::Interrupted`].
-pub static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+use linux::interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 /// A line longer than this is not an agent's.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// How long a wait may stay blind to [`INTERRUPTED`].
+/// How long a wait may stay blind to an interrupt.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Why no line came, or none could be sent.
@@ -53,9 +50,7 @@ impl Channel {
     /// A channel over what the agent writes and what it reads.
     pub fn new(from_agent: OwnedFd, to_agent: OwnedFd) -> io::Result<Self> {
         for fd in [&from_agent, &to_agent] {
-            let flags = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_GETFL)?;
-            let flags = nix::fcntl::OFlag::from_bits_retain(flags) | nix::fcntl::OFlag::O_NONBLOCK;
-            nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_SETFL(flags))?;
+            fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
         }
         Ok(Channel {
             from_agent: from_agent.into(),
@@ -75,7 +70,7 @@ impl Channel {
                 Ok(0) => return Err(ChannelError::Closed),
                 Ok(n) => rest = &rest[n..],
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    wait(&self.to_agent, PollFlags::POLLOUT, deadline, limit)?;
+                    wait(&self.to_agent, PollFlags::OUT, deadline, limit)?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Err(ChannelError::Closed),
@@ -97,7 +92,7 @@ impl Channel {
                 Ok(0) => return Err(ChannelError::Closed),
                 Ok(n) => self.pending.extend(&buffer[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    wait(&self.from_agent, PollFlags::POLLIN, deadline, limit)?;
+                    wait(&self.from_agent, PollFlags::IN, deadline, limit)?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(ChannelError::Closed),
@@ -129,16 +124,14 @@ impl Channel {
 
 fn wait(fd: &impl AsFd, events: PollFlags, deadline: Instant, limit: Duration) -> Result<(), ChannelError> {
     loop {
-        if INTERRUPTED.load(Ordering::Relaxed) {
-            return Err(ChannelError::Interrupted);
-        }
+        interrupt::check().map_err(|_| ChannelError::Interrupted)?;
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ChannelError::Late(limit));
         }
-        let slice = left.min(SLICE).as_millis().max(1) as u16;
-        match poll(&mut [PollFd::new(fd.as_fd(), events)], PollTimeout::from(slice)) {
-            Ok(0) | Err(Errno::EINTR) => {}
+        let slice = Timespec::try_from(left.min(SLICE)).ok();
+        match poll(&mut [PollFd::new(fd, events)], slice.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),
             Err(e) => return Err(io::Error::from(e).into()),
         }

@@ -3,11 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 
-use nix::mount::{MsFlags, mount};
-use nix::sys::reboot::{RebootMode, reboot};
-use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
-
 use measure::Failure;
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, reboot};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 /// The word on the kernel's command line that tells a guest of ours. The kernel hands it to `/init` as an
 /// environment variable.
@@ -21,12 +20,8 @@ pub fn is_init() -> bool {
 /// Mounts what programs expect, and opens the line to the host. `/tmp` stays a folder of the initramfs, which
 /// is in memory and writable as it is: a mount would hide files that a workload brought there.
 pub fn enter() -> Result<File, Failure> {
-    for (kind, target, flags) in [
-        ("proc", "/proc", MsFlags::MS_NOSUID),
-        ("sysfs", "/sys", MsFlags::MS_NOSUID),
-        ("devtmpfs", "/dev", MsFlags::MS_NOSUID),
-    ] {
-        mount(Some(kind), target, Some(kind), flags, None::<&str>).map_err(|error| {
+    for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        mount(kind, target, kind, MountFlags::NOSUID, None).map_err(|error| {
             Failure::new(format!("mounting {kind} on {target}"), error, "use a kernel that has it built in")
         })?;
     }
@@ -35,8 +30,8 @@ pub fn enter() -> Result<File, Failure> {
     let open = || -> io::Result<File> {
         let line = OpenOptions::new().read(true).write(true).open(path)?;
         let mut settings = tcgetattr(&line)?;
-        cfmakeraw(&mut settings);
-        tcsetattr(&line, SetArg::TCSANOW, &settings)?;
+        settings.make_raw();
+        tcsetattr(&line, OptionalActions::Now, &settings)?;
         Ok(line)
     };
     open().map_err(|error| {
@@ -45,9 +40,9 @@ pub fn enter() -> Result<File, Failure> {
 }
 
 /// Ends the guest. Returns only where the kernel refuses.
-pub fn leave() -> nix::Error {
-    match reboot(RebootMode::RB_AUTOBOOT) {
-        Err(error) => error,
-        Ok(never) => match never {},
+pub fn leave() -> io::Error {
+    match reboot(RebootCommand::Restart) {
+        Err(error) => error.into(),
+        Ok(()) => io::Error::other("the kernel did not end the guest"),
     }
 }

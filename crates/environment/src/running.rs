@@ -1,9 +1,7 @@
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::process::{Child, ExitStatus};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use linux::output_file::last_lines;
+use linux::{Child, OutputFile};
 use measure::Failure;
 use measure::quota::CpuCgroup;
 
@@ -20,8 +18,8 @@ pub type CleanUp = Box<dyn FnOnce() + Send>;
 pub struct Running {
     channel: Option<Channel>,
     child: Child,
-    /// Where the process, or the guest's kernel, leaves its last words.
-    words: File,
+    /// What the process, or the guest's kernel, prints.
+    output: OutputFile,
     /// Whether closing the channel makes the process end (an agent does, a VM does not).
     ends_with_channel: bool,
     clean_up: Option<CleanUp>,
@@ -32,9 +30,9 @@ pub struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(what: String, channel: Channel, child: Child, words: File) -> Self {
+    pub(crate) fn new(what: String, channel: Channel, child: Child, output: OutputFile) -> Self {
         let (channel, clean_up, cgroup) = (Some(channel), None, None);
-        Running { channel, child, words, ends_with_channel: true, clean_up, what, cgroup }
+        Running { channel, child, output, ends_with_channel: true, clean_up, what, cgroup }
     }
 
     pub(crate) fn killed_at_end(mut self) -> Self {
@@ -73,59 +71,35 @@ impl Running {
     pub fn explain(&mut self, doing: &str, error: &ChannelError, remedy: &str) -> Failure {
         if matches!(error, ChannelError::Closed) {
             // It may need a moment from closing its end to having ended.
-            self.wait(Duration::from_millis(500));
+            let _ = self.child.wait_within(Duration::from_millis(500));
         }
         let ended = match self.child.try_wait() {
             Ok(Some(status)) => format!("{error}; {} ended with {status}", self.what),
             Ok(None) => format!("{error}; {} still runs", self.what),
             Err(e) => format!("{error}; waiting for {}: {e}", self.what),
         };
-        let words = self.last_words();
-        let answer = if words.is_empty() { ended } else { format!("{ended}; its last words: {words}") };
+        let output = self.last_output();
+        let answer = if output.is_empty() { ended } else { format!("{ended}; its last output: {output}") };
         Failure::new(doing, answer, remedy)
     }
 
     /// The last lines of what the process, or the guest's console, printed.
-    pub fn last_words(&mut self) -> String {
+    pub fn last_output(&self) -> String {
         const TAIL_BYTES: u64 = 16 << 10;
-        let mut text = Vec::new();
-        let length = self.words.seek(SeekFrom::End(0)).unwrap_or(0);
-        let read = self
-            .words
-            .seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
-            .and_then(|_| self.words.read_to_end(&mut text));
-        if read.is_err() {
-            return String::new();
-        }
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let text = self.output.tail(TAIL_BYTES).unwrap_or_default();
         // What follows a kernel's panic is its call trace; what led to it stands before.
-        let end =
-            lines.iter().position(|line| line.contains("Kernel panic")).map_or(lines.len(), |line| line + 1);
-        lines[end.saturating_sub(3)..end].join(" | ")
-    }
-
-    fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + limit;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => sleep(Duration::from_millis(2)),
-                _ => return None,
-            }
-        }
+        let panic = text.find("Kernel panic").map(|at| at + text[at..].find('\n').unwrap_or(text.len() - at));
+        last_lines(&text[..panic.unwrap_or(text.len())], 3).join(" | ")
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.channel.take());
-        let ended = self.ends_with_channel && self.wait(GRACE).is_some();
-        if !ended {
-            // Fails only where the process has ended already.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if self.ends_with_channel {
+            let _ = self.child.wait_within(GRACE);
         }
+        let _ = self.child.kill();
         if let Some(clean_up) = self.clean_up.take() {
             clean_up();
         }

@@ -225,7 +225,7 @@ fn three_containers_of_one_run_live_side_by_side() {
         assert!(
             greeting.as_ref().is_ok_and(|line| line.starts_with("ready")),
             "{greeting:?}: {}",
-            running.last_words()
+            running.last_output()
         );
     }
 }

@@ -40,14 +40,11 @@ pub struct HostFacts {
 impl HostFacts {
     /// Reads them from this machine. Never fails: what cannot be read stays empty, and outputs say so.
     pub fn gather() -> Self {
-        let uname = nix::sys::utsname::uname().ok();
-        let text = |part: &std::ffi::OsStr| part.to_string_lossy().into_owned();
+        let uname = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
         HostFacts {
-            architecture: uname.as_ref().map(|u| text(u.machine())).unwrap_or_default(),
-            kernel: uname
-                .as_ref()
-                .map(|u| format!("{} {}", text(u.release()), text(u.version())))
-                .unwrap_or_default(),
+            architecture: text(uname.machine()),
+            kernel: format!("{} {}", text(uname.release()), text(uname.version())),
             ..Self::from_files(Path::new("/"))
         }
     }

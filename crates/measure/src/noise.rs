@@ -1,8 +1,7 @@
 //! Noise is measured, not assumed (rule 9).
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
-use nix::time::{ClockId, clock_gettime};
+use linux::usage::{Of, usage};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// What disturbed a stretch of time. Counts that a place cannot see are 0.
@@ -69,27 +68,23 @@ struct Reading {
     own_ns: u64,
     involuntary_switches: u64,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
-    offset_ns: Option<i128>,
+    offset_ns: i128,
 }
 
 impl Reading {
     fn now(preemption: Preemption) -> Self {
-        let used = |who| getrusage(who).ok();
-        let cpu_ns = |usage: &Usage| {
-            let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-            micros as u64 * 1_000
-        };
-        let (own, children) = (used(UsageWho::RUSAGE_SELF), used(UsageWho::RUSAGE_CHILDREN));
+        let used = |of| usage(of).ok();
+        let (own, children) = (used(Of::Process), used(Of::Children));
         let switching = match preemption {
             Preemption::OfProcess => own,
-            Preemption::OfThread => used(UsageWho::RUSAGE_THREAD),
+            Preemption::OfThread => used(Of::Thread),
             Preemption::NotCounted => None,
         };
         Reading {
             // With a great many CPUs the file is long; the line wanted is the first.
             cpu: std::fs::read_to_string("/proc/stat").ok().and_then(|text| CpuTime::parse(&text)),
-            own_ns: [own, children].iter().flatten().map(cpu_ns).sum(),
-            involuntary_switches: switching.map_or(0, |usage| usage.involuntary_context_switches() as u64),
+            own_ns: [own, children].iter().flatten().map(|used| used.cpu_time.as_nanos() as u64).sum(),
+            involuntary_switches: switching.map_or(0, |used| used.involuntary_switches),
             offset_ns: clock_offset_ns(),
         }
     }
@@ -100,15 +95,12 @@ impl Reading {
             _ => 0,
         };
         let own_ns = after.own_ns.saturating_sub(self.own_ns);
-        let jump_ns = match (self.offset_ns, after.offset_ns) {
-            (Some(before), Some(after)) => u64::try_from((after - before).unsigned_abs()).unwrap_or(u64::MAX),
-            _ => 0,
-        };
+        let jump_ns = (after.offset_ns - self.offset_ns).unsigned_abs();
         Noise {
             steal_ns: cpu(|time| time.steal_ns),
             involuntary_switches: after.involuntary_switches.saturating_sub(self.involuntary_switches),
             other_load_ns: cpu(|time| time.busy_ns).saturating_sub(own_ns),
-            clock_jump_ns: jump_ns,
+            clock_jump_ns: u64::try_from(jump_ns).unwrap_or(u64::MAX),
             ..Noise::default()
         }
     }
@@ -140,18 +132,17 @@ impl CpuTime {
 /// USER_HZ is 100 on every architecture that this project supports.
 const TICK_NS: u64 = 10_000_000;
 
-fn clock_offset_ns() -> Option<i128> {
+fn clock_offset_ns() -> i128 {
     let ns = |clock| {
-        let time = clock_gettime(clock).ok()?;
-        Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+        i128::from(tv_sec) * 1_000_000_000 + i128::from(tv_nsec)
     };
     // The reading with the least delay between the two clocks, so that a preemption is not taken for a jump.
     let read = || {
-        let (before, real, after) =
-            (ns(ClockId::CLOCK_MONOTONIC)?, ns(ClockId::CLOCK_REALTIME)?, ns(ClockId::CLOCK_MONOTONIC)?);
-        Some((after - before, real - (before + after) / 2))
+        let (before, real, after) = (ns(ClockId::Monotonic), ns(ClockId::Realtime), ns(ClockId::Monotonic));
+        (after - before, real - (before + after) / 2)
     };
-    (0..3).filter_map(|_| read()).min().map(|(_, offset)| offset)
+    (0..3).map(|_| read()).min().map_or(0, |(_, offset)| offset)
 }
 
 #[cfg(test)]
@@ -175,13 +166,13 @@ mod tests {
             cpu: Some(CpuTime { busy_ns: 100, steal_ns: 10 }),
             own_ns: 40,
             involuntary_switches: 3,
-            offset_ns: Some(1_000),
+            offset_ns: 1_000,
         };
         let after = Reading {
             cpu: Some(CpuTime { busy_ns: 180, steal_ns: 12 }),
             own_ns: 70,
             involuntary_switches: 5,
-            offset_ns: Some(400),
+            offset_ns: 400,
         };
         let noise = before.until(&after);
         let expected = Noise {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_getres};
+use rustix::time::{ClockId, clock_getres};
 use serde::{Deserialize, Serialize};
 
 /// What a cgroup may use.
@@ -47,7 +47,7 @@ pub fn short_period(tick: Duration) -> Duration {
 
 /// The kernel's tick: the resolution of its coarse clock, 1/HZ.
 pub fn tick() -> Duration {
-    clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::from_millis(10), Duration::from)
+    Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).unwrap_or(Duration::from_millis(10))
 }
 
 /// How often processes were throttled.

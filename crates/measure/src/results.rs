@@ -1,6 +1,5 @@
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -158,22 +157,11 @@ pub struct SaveError {
 
 /// Writes any results as JSON, the file whole or not at all: what was there before stays if this fails.
 pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError> {
-    let write = || -> io::Result<()> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // As an ordinary new file: the user's umask decides who may read it.
-        let mode = std::fs::Permissions::from_mode(0o666);
-        let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
-        {
-            let mut buffered = io::BufWriter::new(file.as_file_mut());
-            serde_json::to_writer(&mut buffered, results)?;
-            buffered.write_all(b"\n")?;
-            buffered.flush()?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|source| SaveError { path: path.into(), source })
+    let written = linux::save::save(path, |file| {
+        serde_json::to_writer(&mut *file, results)?;
+        file.write_all(b"\n")
+    });
+    written.map_err(|source| SaveError { path: path.into(), source })
 }
 
 impl Results {

@@ -6,8 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use linux::cpus;
 
 use crate::statistics::quantile;
 
@@ -29,7 +28,7 @@ pub const DISTURBED: f64 = 1.08;
 pub fn arithmetic_ns(cpus: &[usize]) -> io::Result<Vec<f64>> {
     let (begun, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let times = |cpu: usize| {
-        let pinned = pin(cpu);
+        let bound = cpus::bind(&[cpu]);
         begun.fetch_add(1, Ordering::Relaxed);
         while begun.load(Ordering::Relaxed) < cpus.len() {
             std::hint::spin_loop();
@@ -40,7 +39,7 @@ pub fn arithmetic_ns(cpus: &[usize]) -> io::Result<Vec<f64>> {
         while done.load(Ordering::Relaxed) < cpus.len() {
             turn_ns();
         }
-        pinned.map(|()| quantile(&times, 0.75).unwrap_or_default())
+        bound.map(|()| quantile(&times, 0.75).unwrap_or_default())
     };
     let times = &times;
     std::thread::scope(|scope| {
@@ -48,12 +47,6 @@ pub fn arithmetic_ns(cpus: &[usize]) -> io::Result<Vec<f64>> {
         let failed = || Err(io::Error::other("a thread of the measurement failed"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
     })
-}
-
-fn pin(cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// More sums than one thread's units can add up at a time, none of which waits for another.
@@ -110,14 +103,9 @@ impl Baseline {
 mod tests {
     use super::*;
 
-    fn usable_cpus() -> Vec<usize> {
-        let set = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
-        (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap()).collect()
-    }
-
     #[test]
     fn every_cpu_is_measured_and_others_are_an_error() {
-        let cpus = usable_cpus();
+        let cpus = cpus::usable().unwrap();
         for cpus in [&cpus[..1], &cpus[..]] {
             let times = arithmetic_ns(cpus).unwrap();
             assert!(times.len() == cpus.len() && times.iter().all(|ns| *ns > 0.0), "{times:?}");

@@ -245,7 +245,7 @@ impl Process {
 
     /// How it ended, waited for a moment: for an error's text.
     pub(crate) fn ending(&self) -> String {
-        // The child cannot be waited for through a shared reference; its last words can.
+        // The child cannot be waited for through a shared reference; its last output can.
         let _ = self.wait_for("the end", 0, Duration::from_secs(5), |_| None::<()>);
         tail(&self.said())
     }

@@ -7,24 +7,11 @@ use crate::output;
 pub fn read(option: &str, list: Option<&str>) -> anyhow::Result<Vec<usize>> {
     let allowed = output::usable_cpus()?;
     let Some(list) = list else { return Ok(allowed) };
-    let wrong =
-        |part: &str| Usage(format!("{option} {list}: {part:?} is no CPU or range; write for example 0,2-5"));
-    let mut chosen = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) else {
-            return Err(wrong(part).into());
-        };
-        if first > last || last >= nix::sched::CpuSet::count() {
-            return Err(wrong(part).into());
-        }
-        chosen.extend(first..=last);
-    }
-    chosen.sort_unstable();
-    chosen.dedup();
+    let chosen = linux::cpus::parse(list).map_err(|error| Usage(format!("{option} {list}: {error}")))?;
     if let Some(cpu) = chosen.iter().find(|cpu| !allowed.contains(cpu)) {
         return Err(Usage(format!(
-            "{option} {list}: this process may not use CPU {cpu}; it may use {allowed:?}"
+            "{option} {list}: this process may not use CPU {cpu}; it may use {}",
+            linux::cpus::list(&allowed)
         ))
         .into());
     }

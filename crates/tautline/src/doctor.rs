@@ -4,19 +4,18 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
-use environment::channel::INTERRUPTED;
 use environment::container::Settings as ContainerSettings;
 use environment::vm::{Accelerator, Settings as VmSettings};
 use environment::{Agent, Environment, Janitor, Spec, Start};
 use host::capability::{self, Capability};
+use linux::interrupt;
+use linux::progress::Progress;
 use measure::Failure;
 
 use crate::exit::Done;
-use crate::progress::Progress;
 use crate::{agent, cli, output};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
@@ -29,14 +28,14 @@ pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
     let progress = Progress::new();
     let mut found = started(&binary, &progress)?;
     for name in capability::NAMES {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::is_set() {
             break;
         }
-        progress.preparing(name);
+        progress.doing(name);
         found.push(capability::run_one(&binary, name, PROBE_LIMIT));
     }
     progress.finish();
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if interrupt::is_set() {
         anyhow::bail!("interrupted; what was started for a look is removed");
     }
     if arguments.json {
@@ -81,10 +80,10 @@ fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>
     let start = Start { agent: &agent, cpus: &cpus, limit: START_LIMIT, janitor: &janitor };
     let mut found = Vec::new();
     for line in lines() {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::is_set() {
             break;
         }
-        progress.preparing(line.title);
+        progress.doing(line.title);
         for spec in &line.specs {
             let proof = spec.prove(&start).map(|environment| detail(&*environment));
             found.push(match proof {

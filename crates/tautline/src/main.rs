@@ -9,7 +9,6 @@ mod doctor;
 mod exit;
 mod gate;
 mod output;
-mod progress;
 mod report_command;
 mod rfc2544;
 mod switch_command;

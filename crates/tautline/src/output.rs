@@ -4,11 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use environment::channel::INTERRUPTED;
+use linux::interrupt;
 use measure::Results;
 use measure::compare::analyse;
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
 use report::gate::{Gate, GateOutcome};
 
 use crate::exit::Usage;
@@ -16,20 +14,16 @@ use crate::exit::Usage;
 /// Lines end here where the output is no terminal.
 const DEFAULT_WIDTH: usize = 120;
 
-/// Sets [`INTERRUPTED`] on SIGINT, SIGTERM and SIGHUP.
+/// From now on SIGINT, SIGTERM and SIGHUP are found by [`interrupt::is_set`].
 pub fn catch_interrupts() -> anyhow::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, INTERRUPTED.clone()).context("catching signals")?;
-    }
-    Ok(())
+    interrupt::catch().context("catching signals")
 }
 
 /// Finds out before a long run that a file could not be written after it.
 pub fn require_writable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let usable = folder.is_dir() && nix::unistd::access(folder, nix::unistd::AccessFlags::W_OK).is_ok();
+    let usable = folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
     if usable && !path.is_dir() {
         return Ok(());
     }
@@ -86,6 +80,5 @@ pub fn width() -> usize {
 
 /// The CPUs that this process may use.
 pub fn usable_cpus() -> anyhow::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).context("asking for the CPUs this process may use")?;
-    Ok((0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect())
+    linux::cpus::usable().context("asking for the CPUs this process may use")
 }

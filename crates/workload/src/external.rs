@@ -1,22 +1,16 @@
 //! Programs that the user brought: run as they are, the figure found in what they print.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
 
+use linux::output_file::last_lines;
+use linux::{Child, OutputFile};
 use measure::{Failure, NoiseProbe, Outcome, Preemption};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use regex_lite::Regex;
 
 use crate::clock::now_ns;
 use crate::pin::pin_to_all;
 use crate::protocol::ExternalJob;
-use crate::sys;
 use crate::trial::Trial;
 
 /// Only the end of what a program prints is searched.
@@ -24,9 +18,6 @@ const SEARCHED_BYTES: u64 = 1 << 20;
 
 /// Lines of a program's output that an error shows.
 const SHOWN_LINES: usize = 5;
-
-/// How often a running program is looked at. It only delays the end, not the figure.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs a program to its end and finds the figure.
 pub(crate) fn run(job: &ExternalJob) -> Result<Outcome, Failure> {
@@ -40,16 +31,15 @@ pub(crate) fn run(job: &ExternalJob) -> Result<Outcome, Failure> {
             "give a command that exists in this environment, by its full path",
         )
     };
-    let output =
-        memfd_create(c"tautline-output", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?;
-    let mut output = File::from(output);
+    let output = OutputFile::new().map_err(failed)?;
     let probe = NoiseProbe::start(Preemption::NotCounted);
     let start_ns = now_ns();
-    let child = Group(spawn(job, &output).map_err(failed)?);
-    let status = child.wait(start_ns + trial.budget.as_nanos() as u64).map_err(failed)?;
+    let mut child = spawn(job, &output).map_err(failed)?;
+    let status = child.wait_within(trial.budget).map_err(failed)?;
+    drop(child);
     let elapsed_ns = now_ns() - start_ns;
     let noise = probe.finish();
-    let text = tail(&mut output).map_err(failed)?;
+    let text = output.tail(SEARCHED_BYTES).map_err(failed)?;
     let value = judge(job, &pattern, status, &text)?;
     Ok(Outcome {
         value,
@@ -72,56 +62,19 @@ fn pattern(text: &str) -> Result<Regex, Failure> {
     }
 }
 
-fn spawn(job: &ExternalJob, output: &File) -> std::io::Result<Child> {
+fn spawn(job: &ExternalJob, output: &OutputFile) -> std::io::Result<Child> {
     let [program, arguments @ ..] = job.command.as_slice() else {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the command is empty"));
     };
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
-    // A group of its own, so that what it starts can be ended with it.
-    command.process_group(0);
-    sys::kill_with_parent(&mut command);
-    command.spawn()
-}
-
-/// A program with all it started; killed on drop.
-struct Group(Child);
-
-impl Group {
-    /// Waits for the program's end; none where it had not ended by then.
-    fn wait(mut self, until_ns: u64) -> std::io::Result<Option<ExitStatus>> {
-        loop {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(Some(status));
-            }
-            if now_ns() >= until_ns {
-                return Ok(None);
-            }
-            thread::sleep(LOOK);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Fails where nothing of the group is left.
-        let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
-        let _ = self.0.wait();
-    }
-}
-
-fn tail(output: &mut File) -> std::io::Result<String> {
-    let length = output.seek(SeekFrom::End(0))?;
-    output.seek(SeekFrom::Start(length.saturating_sub(SEARCHED_BYTES)))?;
-    let mut bytes = Vec::new();
-    output.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    command.args(arguments).stdin(Stdio::null()).stdout(output.stdio()?).stderr(output.stdio()?);
+    // A group of its own, so that what it starts ends with it.
+    Child::spawn_group(&mut command)
 }
 
 fn judge(job: &ExternalJob, pattern: &Regex, status: Option<ExitStatus>, text: &str) -> Result<f64, Failure> {
     let command = job.command.join(" ");
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let said = match lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" | ") {
+    let said = match last_lines(text, SHOWN_LINES).join(" | ") {
         said if said.is_empty() => "it printed nothing".into(),
         said => format!("it last printed: {said}"),
     };

@@ -2,23 +2,24 @@
 
 use std::fs;
 
-use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
-use nix::unistd::{SysconfVar, getpid, getuid, sysconf};
+use linux::cpus;
+use linux::scheduler::{self, Policy};
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
+use rustix::process::getuid;
+use rustix::system::uname;
 
+use crate::pin;
 use crate::protocol::AgentFacts;
-use crate::{pin, sys};
 
 /// Gathers the facts. Called before anything is bound or mapped.
 pub(crate) fn gather() -> AgentFacts {
-    let number = |variable| sysconf(variable).ok().flatten().and_then(|value| u64::try_from(value).ok());
+    let name = uname();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     AgentFacts {
-        kernel: nix::sys::utsname::uname()
-            .map(|name| format!("{} {}", name.release().display(), name.version().display()))
-            .unwrap_or_default(),
+        kernel: format!("{} {}", name.release().to_string_lossy(), name.version().to_string_lossy()),
         cpu_model: field(&cpuinfo, "model name").unwrap_or_default(),
         command_line: text("/proc/cmdline"),
-        cpus_online: number(SysconfVar::_NPROCESSORS_ONLN).unwrap_or(0) as usize,
+        cpus_online: cpus::parse(&text("/sys/devices/system/cpu/online")).map_or(0, |online| online.len()),
         cpus_usable: pin::usable_cpus(),
         clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         memory_bytes: meminfo_bytes("MemTotal").unwrap_or(0),
@@ -27,15 +28,15 @@ pub(crate) fn gather() -> AgentFacts {
         huge_page_bytes: huge_page_bytes().unwrap_or(0) as u64,
         transparent_huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled"),
         uid: getuid().as_raw(),
-        pid: getpid().as_raw(),
-        can_fifo: sys::set_fifo(1).is_ok() && sys::set_normal().is_ok(),
-        can_lock_memory: mlockall(MlockAllFlags::MCL_CURRENT).is_ok() && munlockall().is_ok(),
+        pid: std::process::id().cast_signed(),
+        can_fifo: scheduler::set(Policy::Fifo(1)).is_ok() && scheduler::set(Policy::Normal).is_ok(),
+        can_lock_memory: mlockall(MlockAllFlags::CURRENT).is_ok() && munlockall().is_ok(),
     }
 }
 
 /// Size of a small page.
 pub(crate) fn page_bytes() -> usize {
-    sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |bytes| bytes as usize)
+    rustix::param::page_size()
 }
 
 /// Size of a transparent huge page; none where the kernel has none.

@@ -130,7 +130,7 @@ pub(crate) fn find_command(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(name))
-        .find(|file| nix::unistd::access(file, nix::unistd::AccessFlags::X_OK).is_ok())
+        .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
 }
 
 fn version(path: &std::path::Path) -> String {

@@ -16,7 +16,7 @@ use crate::{Running, Start, host};
 pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> Result<Running, Failure> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let id = format!("tautline-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let rootless = !nix::unistd::geteuid().is_root();
+    let rootless = !rustix::process::geteuid().is_root();
     if rootless && settings.cpu_quota.is_some() {
         return Err(Failure::new(
             "a CPU quota for a container without root",

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nix::sys::resource::{Resource, getrlimit};
+use rustix::process::{Resource, getegid, geteuid, getrlimit};
 use serde_json::{Value, json};
 
 use super::{AGENT, Settings, cpu_quota};
@@ -10,7 +10,7 @@ use crate::{Start, spawn};
 
 pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {
     let capabilities = capabilities(rootless);
-    let cpus = start.cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let cpus = linux::cpus::list(start.cpus);
     let mut arguments = vec![AGENT.to_owned()];
     arguments.extend(start.agent.arguments.iter().cloned());
 
@@ -19,7 +19,7 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
     let mut linux = json!({});
     if rootless {
         namespaces.push(json!({"type": "user"}));
-        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         linux["uidMappings"] = json!([{"containerID": 0, "hostID": uid, "size": 1}]);
         linux["gidMappings"] = json!([{"containerID": 0, "hostID": gid, "size": 1}]);
     } else {
@@ -96,13 +96,13 @@ fn capabilities(rootless: bool) -> Value {
 /// may not have the right to give.
 fn rlimits() -> Value {
     let limits = [
-        ("RLIMIT_NOFILE", Resource::RLIMIT_NOFILE),
-        ("RLIMIT_MEMLOCK", Resource::RLIMIT_MEMLOCK),
-        ("RLIMIT_RTPRIO", Resource::RLIMIT_RTPRIO),
+        ("RLIMIT_NOFILE", Resource::Nofile),
+        ("RLIMIT_MEMLOCK", Resource::Memlock),
+        ("RLIMIT_RTPRIO", Resource::Rtprio),
     ];
-    let raised = limits.into_iter().filter_map(|(name, resource)| {
-        let (_, hard) = getrlimit(resource).ok()?;
-        Some(json!({"type": name, "hard": hard, "soft": hard}))
+    let raised = limits.into_iter().map(|(name, resource)| {
+        let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX); // RLIM_INFINITY
+        json!({"type": name, "hard": hard, "soft": hard})
     });
     raised.collect()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cpio::NewcBuilder;
 use measure::Failure;
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::Agent;
 
@@ -16,7 +16,7 @@ const CONSOLE: u32 = 0o020_600;
 
 /// Writes the initramfs into memory: no file to clean up, no disk to fill.
 pub fn build(agent: &Agent) -> io::Result<File> {
-    let mut archive = File::from(memfd_create(c"tautline-initramfs", MFdFlags::MFD_CLOEXEC)?);
+    let mut archive = File::from(memfd_create("tautline-initramfs", MemfdFlags::CLOEXEC)?);
     let mut buffered = io::BufWriter::new(&mut archive);
     let mut inode = 0;
     let mut add = |name: &str, mode: u32, content: &[u8]| -> io::Result<()> {

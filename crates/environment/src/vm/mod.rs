@@ -95,7 +95,7 @@ impl Vm {
                 running.explain(
                     &format!("booting a stock kernel with -accel {}", vm.accelerator),
                     &error,
-                    "see the guest's last words; `--environments vm:accel=tcg` emulates the CPU",
+                    "see the guest's last output; `--environments vm:accel=tcg` emulates the CPU",
                 )
             })
         };

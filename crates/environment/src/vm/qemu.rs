@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
+use linux::OutputFile;
+use linux::child::inherit;
 use measure::Failure;
-use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{Accelerator, Machine, Vm, initramfs, qmp};
 use crate::channel::Channel;
@@ -28,20 +29,19 @@ pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
         Failure::new("preparing a guest", error, "see what the system said; check free memory and open files")
     };
     let initramfs = initramfs::build(start.agent).map_err(fail)?;
-    // The console's text: where a guest that does not come up has left its last words.
-    let console =
-        File::from(memfd_create(c"tautline-console", MFdFlags::MFD_CLOEXEC).map_err(|e| fail(e.into()))?);
+    // The console's text: the last output of a guest that does not come up.
+    let console = OutputFile::new().map_err(fail)?;
     let (agent, agent_qemu) = UnixStream::pair().map_err(fail)?;
     let (control, control_qemu) = UnixStream::pair().map_err(fail)?;
 
-    let mut command = command(vm, start, &initramfs, &console, agent_qemu.as_fd(), control_qemu.as_fd());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.try_clone().map_err(fail)?);
-    spawn::tie_to_parent(&mut command);
-    spawn::inherit(
+    let mut command =
+        command(vm, start, &initramfs, console.file(), agent_qemu.as_fd(), control_qemu.as_fd());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.stdio().map_err(fail)?);
+    inherit(
         &mut command,
-        &[initramfs.as_fd(), console.as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()],
+        &[initramfs.as_fd(), console.file().as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()],
     );
-    let child = command.spawn().map_err(|error| {
+    let child = spawn::spawn(&mut command).map_err(|error| {
         Failure::new(format!("starting {}", vm.qemu.display()), error, "check that QEMU is installed whole")
     })?;
     drop((agent_qemu, control_qemu));
@@ -54,7 +54,7 @@ pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
     let control = Channel::new(control.into(), control_writer.into()).map_err(fail)?;
     qmp::pin_vcpus(control, start.cpus, start.limit).map_err(|error| {
         let doing = format!("starting {} with -accel {}", vm.qemu.display(), vm.accelerator);
-        running.explain(&doing, &error, "see QEMU's last words")
+        running.explain(&doing, &error, "see QEMU's last output")
     })?;
     Ok(running)
 }

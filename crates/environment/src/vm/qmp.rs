@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::channel::{Channel, ChannelError};
@@ -20,9 +18,7 @@ pub fn pin_vcpus(mut control: Channel, cpus: &[usize], limit: Duration) -> Resul
             ));
         };
         if let Some(&cpu) = cpus.get(index as usize) {
-            let mut set = CpuSet::new();
-            set.set(cpu).map_err(std::io::Error::from)?;
-            sched_setaffinity(Pid::from_raw(thread as i32), &set).map_err(std::io::Error::from)?;
+            linux::cpus::bind_thread(thread as u32, &[cpu])?;
         }
     }
     Ok(())

@@ -2,10 +2,9 @@
 //! looked at (`measure::siblings`), and while there is time it waits until they are undisturbed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use environment::channel::INTERRUPTED;
+use linux::interrupt;
 use measure::siblings::{Baseline, DISTURBED, arithmetic_ns};
 
 /// The part of the time so far that may go into waiting and into trials that are repeated for that.
@@ -47,7 +46,7 @@ impl Cores {
     pub fn wait(&mut self, used: usize) -> Vec<usize> {
         let disturbed = loop {
             let disturbed = self.look(used);
-            if disturbed.is_empty() || !self.may_wait() || INTERRUPTED.load(Ordering::Relaxed) {
+            if disturbed.is_empty() || !self.may_wait() || interrupt::is_set() {
                 break disturbed;
             }
             std::thread::sleep(PAUSE);

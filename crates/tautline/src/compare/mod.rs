@@ -11,17 +11,16 @@ mod selection;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use environment::channel::INTERRUPTED;
 use environment::{Agent, Janitor};
+use linux::interrupt;
+use linux::progress::Progress;
 use measure::{Failure, Results, SCHEMA};
 
 use crate::cli;
 use crate::exit::Done;
-use crate::progress::Progress;
 use crate::{agent, gate, output};
 use layout::Layout;
 use places::Places;
@@ -69,7 +68,7 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     });
     drop(places);
     drop(janitor);
-    let interrupted = INTERRUPTED.load(Ordering::Relaxed);
+    let interrupted = interrupt::is_set();
     results.complete = !interrupted;
     results.elapsed_s = began.elapsed().as_secs_f64();
     let saved = saver.save(&results);

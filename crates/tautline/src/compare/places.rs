@@ -1,18 +1,18 @@
 //! The environments of a run: proven, started for each block, lost and started again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use environment::channel::{ChannelError, INTERRUPTED};
+use environment::channel::ChannelError;
 use environment::{Agent, Environment, Janitor, Running, Start};
+use linux::interrupt;
+use linux::progress::Progress;
 use measure::quota::{CpuCgroup, Throttling, tick};
 use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord, Results};
 use workload::protocol::{AgentFacts, Reply, Request};
 
 use super::layout::Layout;
 use super::{START_LIMIT, lost};
-use crate::progress::Progress;
 
 /// How often an environment may be lost before it is given up.
 const LIVES: u32 = 3;
@@ -66,10 +66,10 @@ impl<'a> Places<'a> {
         let cpus = layout.plan.cpus.clone();
         let mut places = Vec::new();
         for (name, text, spec) in &layout.places {
-            if INTERRUPTED.load(Ordering::Relaxed) {
+            if interrupt::is_set() {
                 break;
             }
-            progress.preparing(&format!("starting {name} for the first time"));
+            progress.doing(format!("starting {name} for the first time"));
             let start = Start { agent, cpus: &cpus, limit: START_LIMIT, janitor };
             let mut record = EnvironmentRecord {
                 name: name.clone(),
@@ -127,10 +127,10 @@ impl<'a> Places<'a> {
     /// Starts one environment, if it has a life left. Returns whether it runs.
     pub fn start(&mut self, index: usize, results: &mut Results, progress: &Progress) -> bool {
         let place = &mut self.places[index];
-        if place.lives == 0 || INTERRUPTED.load(Ordering::Relaxed) {
+        if place.lives == 0 || interrupt::is_set() {
             return false;
         }
-        progress.preparing(&format!("starting {}", place.name));
+        progress.doing(format!("starting {}", place.name));
         let start = Start { agent: self.agent, cpus: &self.cpus, limit: START_LIMIT, janitor: self.janitor };
         match place.start(&start) {
             Ok((running, facts)) => {
@@ -164,7 +164,7 @@ impl Place {
     fn start(&self, start: &Start<'_>) -> Result<(Running, Vec<(String, String)>), Failure> {
         let mut running = self.environment.start(start)?;
         let doing = format!("starting the agent in {}", self.name);
-        let remedy = "see its last words; the other environments go on";
+        let remedy = "see its last output; the other environments go on";
         let greeting = running
             .channel()
             .receive(start.limit)
@@ -200,7 +200,7 @@ impl Place {
         let line = request.to_line();
         let sent = running.channel().send(line.trim_end(), limit);
         let answer = sent.and_then(|()| running.channel().receive(limit));
-        let remedy = "see its last words; repeat with --only to find what it died of";
+        let remedy = "see its last output; repeat with --only to find what it died of";
         let lost = |failure| Answer::Lost(failure);
         match answer {
             Ok(line) => match Reply::parse(&line) {

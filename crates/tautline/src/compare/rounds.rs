@@ -1,9 +1,8 @@
 //! The measuring itself: blocks, rounds, and within a round every metric in every environment in turn
 //! (rule 8), the order turned round each time (A B C, then C B A); noisy trials repeated (rule 9).
 
-use std::sync::atomic::Ordering;
-
-use environment::channel::INTERRUPTED;
+use linux::interrupt;
+use linux::progress::Progress;
 use measure::noise::{NoiseProbe, Preemption};
 use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
 
@@ -11,7 +10,6 @@ use super::cores::Cores;
 use super::cross_check;
 use super::layout::{How, Job, Layout};
 use super::places::{Answer, Places};
-use crate::progress::Progress;
 
 /// Tries of a trial before a noisy one is kept.
 const ATTEMPTS: u32 = 3;
@@ -44,7 +42,7 @@ pub fn measure(
                     order.reverse();
                 }
                 for index in order {
-                    if INTERRUPTED.load(Ordering::Relaxed) {
+                    if interrupt::is_set() {
                         return;
                     }
                     let at = At { block, round, index };
@@ -81,7 +79,7 @@ fn trial(
         return;
     }
     let blocks = layout.plan.blocks;
-    progress.measuring(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
+    progress.doing(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
     for attempt in 0..ATTEMPTS {
         let disturbed_before = cores.wait(job.cpus_used);
         let throttling = places.places[at.index].throttling();

@@ -1,11 +1,11 @@
 //! One size: generator alone, maximum, search, latency at shares of the throughput, then what else was asked for.
 use std::num::NonZeroU32;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::measure::Histogram;
 use anyhow::{anyhow, bail};
-use environment::channel::INTERRUPTED;
+use linux::interrupt;
+use linux::progress::Progress;
 use traffic::frames::SizeMix;
 use traffic::path::{Loaded, Path, loopback_frames_per_second};
 use traffic::results::{Latency, Maximum, MaximumTrial, SizeResult};
@@ -14,7 +14,6 @@ use traffic::trial::{LaneOutcome, TrialOutcome, is_late};
 
 use super::job::{Job, MAXIMUM_TRIALS};
 use super::{back_to_back, frame_loss, search};
-use crate::progress::Progress;
 
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
@@ -51,7 +50,7 @@ impl Bench<'_, '_> {
 }
 
 pub(super) fn unless_interrupted() -> anyhow::Result<()> {
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if interrupt::is_set() {
         bail!("interrupted");
     }
     Ok(())
@@ -65,7 +64,7 @@ pub fn size(
     patience: Duration,
     progress: &Progress,
 ) -> anyhow::Result<SizeResult> {
-    let say = |what: &str| progress.measuring(format!("{mix} bytes: {what}"));
+    let say = |what: &str| progress.doing(format!("{mix} bytes: {what}"));
     say("the generator alone");
     let loopback_fps = loopback_frames_per_second(job.profile, mix, job.latency_trial() / 4)?;
     let directions = path.directions();

@@ -12,6 +12,7 @@ mod tables;
 use std::time::Duration;
 
 use anyhow::Context;
+use linux::progress::Progress;
 use traffic::path::{Path, Topology};
 use traffic::results::{Run, SCHEMA};
 use traffic::rig::TestRig;
@@ -19,7 +20,6 @@ use traffic::rig::TestRig;
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output;
-use crate::progress::Progress;
 use gate::Gate;
 use job::Job;
 
@@ -36,7 +36,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     }
 
     let progress = Progress::new();
-    progress.preparing("plugging in");
+    progress.doing("plugging in");
     let mut rig = TestRig::new();
     let topology = match &job.to {
         None => Topology::Loop,

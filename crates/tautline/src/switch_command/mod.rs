@@ -52,11 +52,8 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
 
 /// Guests bring descriptors along, and the usual soft limit of 1024 is for programs that use `select`.
 fn raise_open_files() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-    {
-        // Refused or not, the switch goes on with what there is.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Refused or not, the switch goes on with what there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,10 +1,7 @@
 //! Single system calls, page faults and signals.
 
-use std::num::NonZeroUsize;
-
 use measure::Failure;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::getpid;
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
@@ -56,10 +53,10 @@ impl Call {
             }
             Call::PageFault => page_faults(trial, pace),
             Call::MapUnmap => {
-                let bytes = const { NonZeroUsize::new(64 << 10).unwrap() };
+                const BYTES: usize = 64 << 10;
                 batch::measure(trial.budget, per_call, pace, |units| {
                     timed(|| {
-                        (0..units).try_for_each(|_| sys::map_touch_unmap(bytes)).map_err(call_failed("mmap"))
+                        (0..units).try_for_each(|_| sys::map_touch_unmap(BYTES)).map_err(call_failed("mmap"))
                     })
                 })
             }
@@ -68,7 +65,7 @@ impl Call {
 }
 
 fn install() -> Result<(), Failure> {
-    sys::install_counter(Signal::SIGUSR1).map_err(call_failed("installing a signal handler"))
+    sys::install_counter(Signal::USR1).map_err(call_failed("installing a signal handler"))
 }
 
 /// Sends itself signals. Each is delivered on the way back from the call that sent it.
@@ -76,7 +73,7 @@ fn deliver(units: u64) -> Result<u64, Failure> {
     let (this, before) = (getpid(), sys::signals_counted());
     let elapsed_ns = timed(|| {
         (0..units)
-            .try_for_each(|_| kill(this, Signal::SIGUSR1))
+            .try_for_each(|_| kill_process(this, Signal::USR1))
             .map_err(call_failed("sending itself a signal"))
     })?;
     let counted = sys::signals_counted() - before;

@@ -3,9 +3,9 @@
 use std::os::fd::OwnedFd;
 
 use measure::Failure;
-use nix::fcntl::OFlag;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use nix::unistd::{pipe2, read, write};
+use rustix::io::{self, fcntl_dupfd_cloexec, read, write};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
@@ -38,19 +38,19 @@ struct End {
 }
 
 impl Channel {
-    fn open(self) -> nix::Result<(End, End)> {
+    fn open(self) -> io::Result<(End, End)> {
         match self {
             Channel::Pipe => {
-                let (there, back) = (pipe2(OFlag::O_CLOEXEC)?, pipe2(OFlag::O_CLOEXEC)?);
+                let (there, back) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
                 Ok((End { from: back.0, to: there.1 }, End { from: there.0, to: back.1 }))
             }
             Channel::UnixStream => {
-                let end = |fd: OwnedFd| -> nix::Result<End> {
-                    let copy = crate::sys::duplicate_from(&fd, 0)?;
+                let end = |fd: OwnedFd| -> io::Result<End> {
+                    let copy = fcntl_dupfd_cloexec(&fd, 0)?;
                     Ok(End { from: fd, to: copy })
                 };
                 let (ours, theirs) =
-                    socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+                    socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
                 Ok((end(ours)?, end(theirs)?))
             }
         }

@@ -15,8 +15,12 @@ pub(crate) use ring::{Ring, measure as context_switch};
 pub(crate) use sockets::{Poll, Sockets, measure as poll};
 
 /// The failure of a system call that has no remedy but to look at the environment.
-fn call_failed(tried: impl Into<String>) -> impl FnOnce(nix::Error) -> Failure {
+fn call_failed<E: Into<std::io::Error>>(tried: impl Into<String>) -> impl FnOnce(E) -> Failure {
     move |error| {
-        Failure::new(tried, error, "allow the agent this call in this environment (seccomp, limits, memory)")
+        Failure::new(
+            tried,
+            error.into(),
+            "allow the agent this call in this environment (seccomp, limits, memory)",
+        )
     }
 }

@@ -1,7 +1,8 @@
 //! Making processes.
 
 use measure::Failure;
-use nix::sys::wait::WaitStatus;
+use rustix::io;
+use rustix::process::WaitStatus;
 
 use super::call_failed;
 use crate::agent::NOOP;
@@ -45,12 +46,13 @@ impl Birth {
     }
 }
 
-fn ended_well(tried: &str, status: nix::Result<WaitStatus>) -> Result<(), Failure> {
-    match status.map_err(call_failed(tried))? {
-        WaitStatus::Exited(_, 0) => Ok(()),
-        other => Err(Failure::new(
+fn ended_well(tried: &str, status: io::Result<WaitStatus>) -> Result<(), Failure> {
+    let status = status.map_err(call_failed(tried))?;
+    match status.exit_status() {
+        Some(0) => Ok(()),
+        _ => Err(Failure::new(
             tried,
-            format!("the child ended with {other:?}"),
+            format!("the child ended with {status:?}"),
             "mount /proc in this environment and let the agent's file be executed",
         )),
     }

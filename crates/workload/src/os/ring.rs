@@ -5,8 +5,8 @@
 use std::os::fd::OwnedFd;
 
 use measure::Failure;
-use nix::fcntl::OFlag;
-use nix::unistd::{pipe2, read, write};
+use rustix::io::{self, read, write};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::call_failed;
 use super::channel::helper_ended;
@@ -24,14 +24,14 @@ pub(crate) struct Ring {
     pub(crate) working_set_bytes: usize,
 }
 
-/// One process's place: where the token comes from and goes to, and its working set.
-struct Place {
+/// One process of the ring: where the token comes from and goes to, and its working set.
+struct Member {
     from: OwnedFd,
     to: OwnedFd,
     working_set: Vec<u64>,
 }
 
-impl Place {
+impl Member {
     /// Keeps of all pipes the ends of one process and closes the others, so that the death of any process
     /// ends the whole ring.
     fn take(process: usize, pipes: Vec<(OwnedFd, OwnedFd)>, ring: Ring) -> Option<Self> {
@@ -46,7 +46,7 @@ impl Place {
         }
         // Filled with other than zeros, so that each process has pages of its own.
         let working_set = vec![process as u64 + 1; ring.working_set_bytes / size_of::<u64>()];
-        Some(Place { from: from?, to: to?, working_set })
+        Some(Member { from: from?, to: to?, working_set })
     }
 
     fn work(&self) {
@@ -68,22 +68,22 @@ impl Place {
 /// Measures the ring's switches.
 pub(crate) fn measure(ring: Ring, trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
     let mut pipes = (0..ring.processes)
-        .map(|_| pipe2(OFlag::O_CLOEXEC))
-        .collect::<nix::Result<Vec<_>>>()
+        .map(|_| pipe_with(PipeFlags::CLOEXEC))
+        .collect::<io::Result<Vec<_>>>()
         .map_err(call_failed("opening the ring's pipes"))?;
     let mut children = Vec::with_capacity(ring.processes - 1);
     for process in 1..ring.processes {
         let child = Child::fork(|| {
             // The child's copy of the list: the parent keeps its own.
-            let place = Place::take(process, std::mem::take(&mut pipes), ring);
-            place.map_or(1, |place| {
-                place.serve();
+            let member = Member::take(process, std::mem::take(&mut pipes), ring);
+            member.map_or(1, |member| {
+                member.serve();
                 0
             })
         });
         children.push(child.map_err(call_failed("fork"))?);
     }
-    let own = Place::take(0, pipes, ring).ok_or_else(helper_ended)?;
+    let own = Member::take(0, pipes, ring).ok_or_else(helper_ended)?;
     let measured = batch::measure(trial.budget, Scale::nanos(ring.processes as f64), pace, |units| {
         timed(|| (0..units).try_for_each(|_| once_round(&own)))
     });
@@ -91,7 +91,7 @@ pub(crate) fn measure(ring: Ring, trial: &Trial, pace: &mut Pace) -> Result<Meas
     measured
 }
 
-fn once_round(own: &Place) -> Result<(), Failure> {
+fn once_round(own: &Member) -> Result<(), Failure> {
     let mut token = [1u8];
     own.work();
     match write(&own.to, &token).and_then(|_| read(&own.from, &mut token)) {

@@ -1,19 +1,19 @@
 //! select and epoll on TCP sockets over loopback, each of which has a byte to be read: a call reports all.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
+use linux::interface::Interface;
 use measure::Failure;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::select::{FD_SETSIZE, FdSet, select};
-use nix::sys::socket::{setsockopt, sockopt};
-use nix::sys::time::TimeVal;
-use nix::unistd::write;
+use rustix::event::{Timespec, epoll};
+use rustix::io::{fcntl_dupfd_cloexec, write};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
-use crate::sys;
+use crate::sys::{MOST_DESCRIPTORS, ReadSet};
 use crate::trial::Trial;
 
 /// How sockets are asked.
@@ -26,20 +26,20 @@ pub(crate) enum Poll {
 /// Connected pairs, kept between trials.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    /// The near ends have low numbers, as select needs (select(2), FD_SETSIZE), and the far ends high ones.
-    near: Vec<TcpStream>,
-    far: Vec<OwnedFd>,
+    /// The ends that are asked have low numbers, as select needs, and the ends that send high ones.
+    receivers: Vec<TcpStream>,
+    senders: Vec<OwnedFd>,
 }
 
 /// Descriptors that the pairs of the largest trial need.
-const DESCRIPTORS: u64 = FD_SETSIZE as u64 * 2;
+const DESCRIPTORS: u64 = MOST_DESCRIPTORS as u64 * 2;
 
 impl Sockets {
-    /// So many near ends, each with a byte waiting.
+    /// So many receivers, each with a byte waiting.
     fn ready(&mut self, count: usize) -> Result<&[TcpStream], Failure> {
-        if self.near.len() < count {
+        if self.receivers.len() < count {
             allow_descriptors()?;
-            sys::bring_loopback_up().map_err(|error| {
+            Interface::named("lo").and_then(|lo| lo.set_up()).map_err(|error| {
                 Failure::new(
                     "bringing the loopback interface up",
                     error,
@@ -47,27 +47,27 @@ impl Sockets {
                 )
             })?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(over_loopback)?;
-            while self.near.len() < count {
+            while self.receivers.len() < count {
                 self.connect(&listener)?;
             }
         }
-        Ok(&self.near[..count])
+        Ok(&self.receivers[..count])
     }
 
     fn connect(&mut self, listener: &TcpListener) -> Result<(), Failure> {
-        let near =
+        let receiver =
             TcpStream::connect(listener.local_addr().map_err(over_loopback)?).map_err(over_loopback)?;
         let (accepted, _) = listener.accept().map_err(over_loopback)?;
-        let far = sys::duplicate_from(&accepted, FD_SETSIZE as i32).map_err(call_failed("fcntl(F_DUPFD)"))?;
+        let sender = fcntl_dupfd_cloexec(&accepted, MOST_DESCRIPTORS as i32);
+        let sender = sender.map_err(call_failed("fcntl(F_DUPFD)"))?;
         drop(accepted);
         // Closing resets the connection at once: no port is left behind in TIME_WAIT.
-        let at_once = nix::libc::linger { l_onoff: 1, l_linger: 0 };
-        for socket in [near.as_fd(), far.as_fd()] {
-            setsockopt(&socket, sockopt::Linger, &at_once).map_err(call_failed("setsockopt(SO_LINGER)"))?;
+        for socket in [receiver.as_fd(), sender.as_fd()] {
+            set_socket_linger(socket, Some(Duration::ZERO)).map_err(call_failed("setsockopt(SO_LINGER)"))?;
         }
-        write(&far, &[1]).map_err(call_failed("sending over loopback"))?;
-        self.near.push(near);
-        self.far.push(far);
+        write(&sender, &[1]).map_err(call_failed("sending over loopback"))?;
+        self.receivers.push(receiver);
+        self.senders.push(sender);
         Ok(())
     }
 }
@@ -82,13 +82,12 @@ fn over_loopback(error: std::io::Error) -> Failure {
 
 /// Raises the limit of open files where it is too low.
 fn allow_descriptors() -> Result<(), Failure> {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
-        if soft >= DESCRIPTORS {
-            return Ok(());
-        }
-        setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, hard.max(DESCRIPTORS))
-    });
-    raised.map_err(|error| {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= DESCRIPTORS) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|maximum| maximum.max(DESCRIPTORS));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), maximum }).map_err(|error| {
         let tried = format!("raising the limit of open files to {DESCRIPTORS}");
         Failure::new(tried, error, format!("run `ulimit -n {DESCRIPTORS}` before"))
     })
@@ -101,48 +100,46 @@ pub(crate) fn measure(
     pace: &mut Pace,
     sockets: &mut Sockets,
 ) -> Result<Measured, Failure> {
-    let near = sockets.ready(count)?;
+    let receivers = sockets.ready(count)?;
     match poll {
-        Poll::Select => measure_select(near, trial, pace),
-        Poll::Epoll => measure_epoll(near, trial, pace),
+        Poll::Select => measure_select(receivers, trial, pace),
+        Poll::Epoll => measure_epoll(receivers, trial, pace),
     }
 }
 
-fn measure_select(near: &[TcpStream], trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
-    let mut all = FdSet::new();
-    for socket in near {
-        if socket.as_raw_fd() >= FD_SETSIZE as i32 {
-            return Err(Failure::new(
-                format!("select on {} sockets", near.len()),
-                format!("their descriptors go beyond {FD_SETSIZE}"),
-                "start the agent with fewer open files",
-            ));
-        }
-        all.insert(socket.as_fd());
-    }
-    let end = near.iter().map(|socket| socket.as_raw_fd() + 1).max().unwrap_or(0);
+fn measure_select(receivers: &[TcpStream], trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
+    let Some(set) = ReadSet::new(receivers) else {
+        return Err(Failure::new(
+            format!("select on {} sockets", receivers.len()),
+            format!("their descriptors go beyond {MOST_DESCRIPTORS}"),
+            "start the agent with fewer open files",
+        ));
+    };
     batch::measure(trial.budget, Scale::nanos(1.0), pace, |units| {
         timed(|| {
             (0..units).try_for_each(|_| {
-                let (mut set, mut at_once) = (all, TimeVal::new(0, 0));
-                let ready = select(end, &mut set, None, None, &mut at_once).map_err(call_failed("select"))?;
-                all_ready(ready as usize, near.len())
+                let ready = set.ready().map_err(call_failed("select"))?;
+                all_ready(ready, receivers.len())
             })
         })
     })
 }
 
-fn measure_epoll(near: &[TcpStream], trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(call_failed("epoll_create1"))?;
-    for socket in near {
-        epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(call_failed("epoll_ctl"))?;
+fn measure_epoll(receivers: &[TcpStream], trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(call_failed("epoll_create1"))?;
+    for socket in receivers {
+        let added = epoll::add(&epoll, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN);
+        added.map_err(call_failed("epoll_ctl"))?;
     }
-    let mut events = vec![EpollEvent::empty(); near.len()];
+    let mut events = Vec::with_capacity(receivers.len());
+    let at_once = Timespec::default();
     batch::measure(trial.budget, Scale::nanos(1.0), pace, |units| {
         timed(|| {
             (0..units).try_for_each(|_| {
-                let ready = epoll.wait(&mut events, EpollTimeout::ZERO).map_err(call_failed("epoll_wait"))?;
-                all_ready(ready, near.len())
+                events.clear();
+                let free = rustix::buffer::spare_capacity(&mut events);
+                let ready = epoll::wait(&epoll, free, Some(&at_once)).map_err(call_failed("epoll_wait"))?;
+                all_ready(ready, receivers.len())
             })
         })
     })

@@ -1,11 +1,10 @@
 //! Memory mapped from the kernel.
 
 use std::ffi::c_void;
-use std::num::NonZeroUsize;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
-use nix::errno::Errno;
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::io::{self, Errno};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Which pages an area of memory is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,47 +26,48 @@ pub(crate) struct Area {
 
 impl Area {
     /// Maps an area; a whole number of pages of its kind.
-    pub(crate) fn map(bytes: usize, pages: Pages) -> nix::Result<Self> {
+    pub(crate) fn map(bytes: usize, pages: Pages) -> io::Result<Self> {
         let align = match pages {
             Pages::Small => 4096,
             Pages::Huge(bytes) => bytes,
         };
-        let mapped_bytes = bytes.checked_add(align).and_then(NonZeroUsize::new).ok_or(Errno::ENOMEM)?;
+        let mapped_bytes = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
         // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
         let mapping = unsafe {
             mmap_anonymous(
-                None,
+                null_mut(),
                 mapped_bytes,
-                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?
         };
+        let mapping = NonNull::new(mapping).ok_or(Errno::NOMEM)?;
         let offset = mapping.as_ptr().align_offset(align);
         // SAFETY: `offset` is below `align`, and `align` bytes beyond `bytes` are mapped.
         let start = unsafe { mapping.byte_add(offset) }.cast();
-        let area = Area { mapping, mapped_bytes: mapped_bytes.get(), start, words: bytes / size_of::<u64>() };
-        area.advise(MmapAdvise::MADV_DONTFORK)?;
+        let area = Area { mapping, mapped_bytes, start, words: bytes / size_of::<u64>() };
+        area.advise(Advice::LinuxDontFork)?;
         match pages {
-            Pages::Huge(_) => area.advise(MmapAdvise::MADV_HUGEPAGE)?,
+            Pages::Huge(_) => area.advise(Advice::LinuxHugepage)?,
             // A kernel without huge pages does not know the advice (madvise(2), EINVAL), nor need it.
-            Pages::Small => match area.advise(MmapAdvise::MADV_NOHUGEPAGE) {
-                Err(Errno::EINVAL) => {}
+            Pages::Small => match area.advise(Advice::LinuxNoHugepage) {
+                Err(Errno::INVAL) => {}
                 other => other?,
             },
         }
         Ok(area)
     }
 
-    fn advise(&self, advice: MmapAdvise) -> nix::Result<()> {
+    fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: the range is this value's own mapping; the advices used change no content.
-        unsafe { madvise(self.mapping, self.mapped_bytes, advice) }
+        unsafe { madvise(self.mapping.as_ptr(), self.mapped_bytes, advice) }
     }
 
     /// Gives all pages back: the next touch faults again.
-    pub(crate) fn discard(&mut self) -> nix::Result<()> {
+    pub(crate) fn discard(&mut self) -> io::Result<()> {
         // SAFETY: the range is this value's own, exclusively borrowed; it reads as zeros afterwards, which
         // is a valid content of a slice of integers.
-        unsafe { madvise(self.mapping, self.mapped_bytes, MmapAdvise::MADV_DONTNEED) }
+        unsafe { madvise(self.mapping.as_ptr(), self.mapped_bytes, Advice::LinuxDontNeed) }
     }
 
     /// The content.
@@ -99,19 +99,18 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own and no reference outlives it.
-        let unmapped = unsafe { munmap(self.mapping, self.mapped_bytes) };
+        let unmapped = unsafe { munmap(self.mapping.as_ptr(), self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping an own mapping: {unmapped:?}");
     }
 }
 
 /// Maps memory, touches its first page and gives it back.
-pub(crate) fn map_touch_unmap(bytes: NonZeroUsize) -> nix::Result<()> {
+pub(crate) fn map_touch_unmap(bytes: usize) -> io::Result<()> {
     // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
-    let mapping = unsafe {
-        mmap_anonymous(None, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)?
-    };
+    let mapping =
+        unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)? };
     // SAFETY: the first byte of a mapping that was just made, writable and used by nobody else.
     unsafe { mapping.cast::<u8>().write_volatile(1) };
     // SAFETY: the mapping is unmapped once and no reference to it exists.
-    unsafe { munmap(mapping, bytes.get()) }
+    unsafe { munmap(mapping, bytes) }
 }

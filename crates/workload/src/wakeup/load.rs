@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use measure::Failure;
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::opaque::hide_u64;
 use crate::pin::pin_to;
@@ -77,7 +77,7 @@ impl Load {
                 }))
             }
             Load::Io => {
-                let mut file = File::from(memfd_create(c"tautline-load", MFdFlags::MFD_CLOEXEC)?);
+                let mut file = File::from(memfd_create("tautline-load", MemfdFlags::CLOEXEC)?);
                 let mut block = vec![7u8; BLOCK_BYTES];
                 // What fails later would fail the load silently: the first turn shows whether it works.
                 io_turn(&mut file, &mut block)?;

@@ -7,22 +7,22 @@ mod load;
 mod timer;
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
 use std::time::Duration;
 
+use linux::scheduler::{self, Policy};
 use measure::{Failure, NoiseProbe, Outcome, Preemption};
-use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::mman::{MlockAllFlags, mlockall};
-use nix::sys::prctl::set_timerslack;
-use nix::unistd::pipe2;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::thread::set_current_timer_slack;
 
 pub(crate) use load::Load;
 
 use crate::clock::now_ns;
 use crate::protocol::Reply;
-use crate::sys::{self, Child};
+use crate::sys::Child;
 use crate::trial::Trial;
 
 /// What runs beside the timer.
@@ -57,7 +57,7 @@ pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure>
     };
     let failed =
         |error| Failure::new("starting a process for a wake-up trial", error, "allow the agent to fork");
-    let (from_child, to_parent) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
+    let (from_child, to_parent) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let mut to_parent = File::from(to_parent);
     let child = Child::fork(|| {
         let reply = in_child(load, trial).map_or_else(Reply::Failed, Reply::Done);
@@ -84,9 +84,8 @@ fn read_within(mut pipe: File, limit: Duration) -> Result<Option<String>, Failur
     let mut text = Vec::new();
     let mut block = [0u8; 64 << 10];
     loop {
-        let left_ms = until_ns.saturating_sub(now_ns()) / 1_000_000;
-        let timeout = PollTimeout::try_from(left_ms.min(i32::MAX as u64) as i32).unwrap_or(PollTimeout::MAX);
-        let ready = poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], timeout);
+        let left = Timespec::try_from(Duration::from_nanos(until_ns.saturating_sub(now_ns()))).ok();
+        let ready = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], left.as_ref());
         if ready == Ok(0) {
             return Err(Failure::new(
                 "waiting for a wake-up trial",
@@ -110,24 +109,25 @@ fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failu
     }
     let mut run = timer::Run::new(PERIOD, trial.budget);
     let mut remarks = Vec::new();
-    let mut want = |what: &str, result: nix::Result<()>| {
+    let mut want = |what: &str, result: io::Result<()>| {
         if let Err(error) = result {
-            remarks.push(format!("no {what}: {error:?}"));
+            remarks.push(format!("no {what}: {error}"));
         }
     };
-    want("locked memory", mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE));
+    want("locked memory", mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from));
     // Only matters where SCHED_FIFO is refused: its timers have no slack anyway.
-    want("timer slack of 1 ns", set_timerslack(1));
+    want("timer slack of 1 ns", set_current_timer_slack(NonZeroU64::new(1)).map_err(io::Error::from));
     let awake = stay_awake();
-    want(
-        "hold on deep idle states (/dev/cpu_dma_latency)",
-        awake.as_ref().map(|_| ()).map_err(|error| *error),
-    );
-    want("SCHED_FIFO", sys::set_fifo(PRIORITY));
+    let (awake, held) = match awake {
+        Ok(file) => (Some(file), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    want("hold on deep idle states (/dev/cpu_dma_latency)", held);
+    want("SCHED_FIFO", scheduler::set(Policy::Fifo(PRIORITY)));
     let probe = NoiseProbe::start(Preemption::OfThread);
     let result = run.go();
     // Reporting is no real-time work.
-    let _ = sys::set_normal();
+    let _ = scheduler::set(Policy::Normal);
     result.map_err(|error| Failure::new("sleeping until an instant", error, "allow clock_nanosleep"))?;
     drop(awake);
     run.into_outcome(remarks, probe.finish())
@@ -135,10 +135,8 @@ fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failu
 
 /// Asks the kernel for no wake-up latency from idle states while the file is open (Linux, PM QoS), as
 /// cyclictest does.
-fn stay_awake() -> nix::Result<File> {
-    let file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").and_then(|mut file| {
-        file.write_all(&0i32.to_ne_bytes())?;
-        Ok(file)
-    });
-    file.map_err(|error| nix::Error::from_raw(error.raw_os_error().unwrap_or(0)))
+fn stay_awake() -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
+    file.write_all(&0i32.to_ne_bytes())?;
+    Ok(file)
 }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use measure::statistics::median;
 use measure::{Failure, Histogram, Noise, Outcome};
-use nix::errno::Errno;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+use rustix::io::{self, Errno};
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
 use crate::clock::now_ns;
 
@@ -42,7 +41,7 @@ impl Run {
     }
 
     /// Sleeps to absolute instants, one a period, and counts from each instant to being back (rule 7).
-    pub(super) fn go(&mut self) -> nix::Result<()> {
+    pub(super) fn go(&mut self) -> io::Result<()> {
         let start_ns = now_ns();
         let mut due_ns = start_ns + self.period_ns;
         let end_ns = start_ns + self.length_ns.max(self.period_ns);
@@ -95,12 +94,13 @@ fn next_due(due_ns: u64, woken_ns: u64, period_ns: u64) -> (u64, u64) {
     (next_ns + missed * period_ns, missed)
 }
 
-fn sleep_until(instant_ns: u64) -> nix::Result<()> {
-    let instant = TimeSpec::new((instant_ns / 1_000_000_000) as i64, (instant_ns % 1_000_000_000) as i64);
+fn sleep_until(instant_ns: u64) -> io::Result<()> {
+    let (tv_sec, tv_nsec) = ((instant_ns / 1_000_000_000) as i64, (instant_ns % 1_000_000_000) as i64);
+    let instant = Timespec { tv_sec, tv_nsec };
     loop {
-        match clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &instant) {
-            Err(Errno::EINTR) => {}
-            other => return other.map(drop),
+        match clock_nanosleep_absolute(ClockId::Monotonic, &instant) {
+            Err(Errno::INTR) => {}
+            other => return other,
         }
     }
 }

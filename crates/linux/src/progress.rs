@@ -6,21 +6,23 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line of progress on the error output.
+#[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A line that says what is prepared.
+    /// A line that says what is done; no steps are counted yet.
+    #[allow(clippy::new_without_default, reason = "it draws")]
     pub fn new() -> Self {
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
         Progress { bar }
     }
 
-    /// What is being prepared.
-    pub fn preparing(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
+    /// What is being done.
+    pub fn doing(&self, what: impl Into<String>) {
+        self.bar.set_message(what.into());
     }
 
     /// From now on `steps` steps are counted, with an estimate of the time left.
@@ -29,11 +31,6 @@ impl Progress {
         self.bar.set_style(ProgressStyle::with_template(style).expect("a constant template"));
         self.bar.set_length(steps);
         self.bar.reset_eta();
-    }
-
-    /// What is being measured.
-    pub fn measuring(&self, what: String) {
-        self.bar.set_message(what);
     }
 
     /// One step is done.

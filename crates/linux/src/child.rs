@@ -1,0 +1,280 @@
+//! Child processes that end with the value that stands for them, and with the thread that started them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{self, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getppid, kill_process_group, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal,
+};
+
+/// How long a killed process may take to end. One that is stuck in a driver does not end at all: nobody waits
+/// for it without a limit.
+const DEATH_LIMIT: Duration = Duration::from_secs(10);
+
+/// A child process. Killed and waited for when this is dropped.
+#[derive(Debug)]
+pub struct Child {
+    process: process::Child,
+    /// Becomes readable at its end.
+    end: OwnedFd,
+    scope: Scope,
+    status: Option<ExitStatus>,
+}
+
+/// What ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Process,
+    Group,
+}
+
+impl Child {
+    /// Starts a process. The kernel kills it when the calling thread ends.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        Self::start(command, Scope::Process)
+    }
+
+    /// The same in a process group of its own: Ctrl-C at the terminal does not reach it, and what it starts ends
+    /// with it.
+    pub fn spawn_group(command: &mut Command) -> io::Result<Self> {
+        Self::start(command.process_group(0), Scope::Group)
+    }
+
+    fn start(command: &mut Command, scope: Scope) -> io::Result<Self> {
+        end_with_parent(command);
+        let mut process = command.spawn()?;
+        match pidfd_open(pid(&process), PidfdFlags::empty()) {
+            Ok(end) => Ok(Child { process, end, scope, status: None }),
+            Err(error) => {
+                let _ = process.kill();
+                let _ = process.wait();
+                Err(io::Error::other(format!("pidfd_open (Linux 5.3): {error}")))
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its standard input, where that is a pipe; once.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.process.stdin.take()
+    }
+
+    /// Its standard output, where that is a pipe; once.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.process.stdout.take()
+    }
+
+    /// Its standard error, where that is a pipe; once.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.process.stderr.take()
+    }
+
+    /// Sends it a signal; an error where it has ended.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.end, signal)?)
+    }
+
+    /// How it ended, if it has.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.wait_within(Duration::ZERO)
+    }
+
+    /// Waits for its end; none where it still runs after the limit. Sleeps meanwhile: looking again and again
+    /// would disturb who measures.
+    pub fn wait_within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() && ended_by(&self.end, Instant::now() + limit)? {
+            // Not reaped yet, so that its group's number cannot be another's.
+            self.kill_group();
+            self.status = self.process.try_wait()?;
+        }
+        Ok(self.status)
+    }
+
+    /// Kills it, with its group where it has one of its own, and waits for its end.
+    pub fn kill(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            match self.scope {
+                Scope::Process => self.process.kill()?,
+                Scope::Group => self.kill_group(),
+            }
+        }
+        self.wait_within(DEATH_LIMIT)
+    }
+
+    fn kill_group(&self) {
+        if self.scope == Scope::Group {
+            // Fails only where nobody of the group is left.
+            let _ = kill_process_group(pid(&self.process), Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+fn pid(process: &process::Child) -> Pid {
+    Pid::from_child(process)
+}
+
+fn ended_by(end: &OwnedFd, deadline: Instant) -> io::Result<bool> {
+    let mut ended = [PollFd::new(end, PollFlags::IN)];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match poll(&mut ended, Some(&Timespec::try_from(left).unwrap_or(FOR_EVER))) {
+            Ok(0) if left.is_zero() => return Ok(false),
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What is longer than any limit that the kernel takes.
+const FOR_EVER: Timespec = Timespec { tv_sec: 1 << 40, tv_nsec: 0 };
+
+/// Lets the kernel kill the command's process when the thread that starts it ends.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: the closure runs between fork and exec and makes only async-signal-safe calls (prctl, getppid); it
+    // allocates nothing and takes no lock.
+    unsafe { command.pre_exec(move || Ok(end_with(parent, Signal::KILL)?)) };
+}
+
+/// Lets the kernel send this process a signal when its parent ends; an error where that has ended already. To be
+/// called again after every change of credentials, which clears the request: prctl(2), PR_SET_PDEATHSIG.
+pub fn end_with(parent: Pid, signal: Signal) -> Result<(), Errno> {
+    set_parent_process_death_signal(Some(signal))?;
+    // It may have ended before the request.
+    if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH) }
+}
+
+/// Lets the command's process inherit these descriptors under their own numbers. The caller keeps them open until
+/// it is started.
+pub fn inherit(command: &mut Command, fds: &[BorrowedFd<'_>]) {
+    let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: the closure runs between fork and exec, makes only the async-signal-safe call fcntl on descriptors
+    // that the caller keeps open, and reads a vector that was allocated before the fork.
+    unsafe {
+        command.pre_exec(move || {
+            for &fd in &fds {
+                fcntl_setfd(BorrowedFd::borrow_raw(fd), FdFlags::empty())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+impl AsFd for Child {
+    /// Readable once the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Stdio;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    fn shell(line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    }
+
+    /// Ended, or waiting to be reaped by whoever adopted it.
+    fn is_gone(id: &str) -> bool {
+        fs::read_to_string(format!("/proc/{id}/stat"))
+            .map_or(true, |stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))
+    }
+
+    fn first_line(child: &mut Child) -> String {
+        use std::io::BufRead;
+        let mut line = String::new();
+        io::BufReader::new(child.take_stdout().unwrap()).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn soon(mut condition: impl FnMut() -> bool) -> bool {
+        let deadline = Instant::now() + SOON;
+        while !condition() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        condition()
+    }
+
+    #[test]
+    fn the_exit_status_is_had_and_a_limit_is_kept() {
+        let mut child = Child::spawn(&mut shell("exit 3")).unwrap();
+        assert_eq!(child.wait_within(SOON).unwrap().unwrap().code(), Some(3));
+        assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(3), "also a second time");
+        let mut child = Child::spawn(&mut shell("exec sleep 1000")).unwrap();
+        assert_eq!(child.wait_within(Duration::from_millis(5)).unwrap(), None);
+        child.signal(Signal::TERM).unwrap();
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(child.wait_within(SOON).unwrap().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    }
+
+    #[test]
+    fn a_dropped_child_ends_and_a_group_with_all_of_it() {
+        let child = Child::spawn(&mut shell("exec sleep 1000")).unwrap();
+        let id = child.id().to_string();
+        drop(child);
+        assert!(is_gone(&id));
+        for line in ["sleep 1000 & echo $!; wait", "sleep 1000 & echo $!"] {
+            let mut child = Child::spawn_group(&mut shell(line)).unwrap();
+            let grandchild = first_line(&mut child);
+            drop(child);
+            assert!(soon(|| is_gone(&grandchild)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_group_ends_when_its_first_process_does() {
+        let mut child = Child::spawn_group(&mut shell("sleep 1000 & echo $!")).unwrap();
+        let grandchild = first_line(&mut child);
+        assert!(child.wait_within(SOON).unwrap().unwrap().success());
+        assert!(soon(|| is_gone(&grandchild)));
+    }
+
+    #[test]
+    fn a_child_ends_with_the_thread_that_started_it() {
+        let start = || {
+            let child = Child::spawn(&mut shell("exec sleep 1000")).unwrap();
+            let id = child.id().to_string();
+            std::mem::forget(child);
+            id
+        };
+        let id = std::thread::spawn(start).join().unwrap();
+        assert!(soon(|| is_gone(&id)));
+    }
+
+    #[test]
+    fn only_named_descriptors_are_inherited() {
+        let (kept, closed) = (fs::File::open("/dev/null").unwrap(), fs::File::open("/dev/null").unwrap());
+        let mut command = shell(&format!(
+            "[ -e /proc/self/fd/{} ] && [ ! -e /proc/self/fd/{} ]",
+            kept.as_raw_fd(),
+            closed.as_raw_fd()
+        ));
+        inherit(&mut command, &[kept.as_fd()]);
+        assert!(Child::spawn(&mut command).unwrap().wait_within(SOON).unwrap().unwrap().success());
+    }
+}

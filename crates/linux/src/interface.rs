@@ -1,0 +1,180 @@
+//! A network interface's settings, by the calls of netdevice(7): what else `ip` would be needed for.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsFd;
+
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
+
+/// An interface of the calling thread's network namespace.
+#[derive(Debug)]
+pub struct Interface {
+    name: [libc::c_char; libc::IFNAMSIZ],
+    /// To ask through: any socket of the namespace will do.
+    socket: UdpSocket,
+}
+
+impl Interface {
+    /// By its name. Touches nothing yet.
+    pub fn named(name: &str) -> io::Result<Self> {
+        let mut bytes = [0; libc::IFNAMSIZ];
+        // The last byte stays zero.
+        if name.is_empty() || name.len() >= bytes.len() || name.contains('\0') {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{name:?} is no interface's name"),
+            ));
+        }
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char; // signed or not, as the architecture has it
+        }
+        Ok(Interface { name: bytes, socket: UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))? })
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: all zeros is a valid `ifreq`: integers, bytes and a union of such.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_name = self.name;
+        request
+    }
+
+    /// Asks for something about the interface.
+    ///
+    /// # Safety
+    /// `CALL` must be one of netdevice(7) that reads or writes one `ifreq` and nothing else.
+    unsafe fn ask<const CALL: Opcode>(&self, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: the request is live, and the caller promises that the call takes no more.
+        Ok(unsafe { ioctl(&self.socket, Updater::<CALL, _>::new(request)) }?)
+    }
+
+    /// Its number.
+    pub fn index(&self) -> io::Result<u32> {
+        let mut request = self.request();
+        // SAFETY: SIOCGIFINDEX fills in one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCGIFINDEX as Opcode }>(&mut request) }?;
+        // SAFETY: the call filled in this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex }.cast_unsigned())
+    }
+
+    /// Sets the longest IP packet in bytes.
+    pub fn set_mtu(&self, bytes: u32) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = bytes as libc::c_int;
+        // SAFETY: SIOCSIFMTU reads one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCSIFMTU as Opcode }>(&mut request) }
+    }
+
+    /// Sets its Ethernet address.
+    pub fn set_mac(&self, address: [u8; 6]) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_hwaddr =
+            libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: socket_address(0, &address) };
+        // SAFETY: SIOCSIFHWADDR reads one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCSIFHWADDR as Opcode }>(&mut request) }
+    }
+
+    /// Takes it up. Where it is up already, no right is needed for that.
+    pub fn set_up(&self) -> io::Result<()> {
+        let mut request = self.request();
+        // SAFETY: SIOCGIFFLAGS fills in one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCGIFFLAGS as Opcode }>(&mut request) }?;
+        // SAFETY: the call filled in this member of the union.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        let up = libc::IFF_UP as libc::c_short;
+        if flags & up == up {
+            return Ok(());
+        }
+        request.ifr_ifru.ifru_flags = flags | up;
+        // SAFETY: SIOCSIFFLAGS reads one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCSIFFLAGS as Opcode }>(&mut request) }
+    }
+
+    /// Gives it an IP address with so many bits of network.
+    pub fn set_address(&self, address: IpAddr, prefix_bits: u8) -> io::Result<()> {
+        match address {
+            IpAddr::V4(address) => self.set_v4(address, prefix_bits),
+            IpAddr::V6(address) => self.set_v6(address, prefix_bits),
+        }
+    }
+
+    fn set_v4(&self, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
+        let with = |address: Ipv4Addr| {
+            let mut request = self.request();
+            // `sockaddr_in` behind its family: the port, then the address.
+            let bytes = socket_address(2, &address.octets());
+            request.ifr_ifru.ifru_addr =
+                libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: bytes };
+            request
+        };
+        let mask = u32::MAX.checked_shl(32u32.saturating_sub(u32::from(prefix_bits))).unwrap_or(0);
+        // SAFETY: SIOCSIFADDR reads one `ifreq` on an IPv4 socket.
+        unsafe { self.ask::<{ libc::SIOCSIFADDR as Opcode }>(&mut with(address)) }?;
+        // SAFETY: SIOCSIFNETMASK reads one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCSIFNETMASK as Opcode }>(&mut with(mask.into())) }
+    }
+
+    fn set_v6(&self, address: Ipv6Addr, prefix_bits: u8) -> io::Result<()> {
+        let request = libc::in6_ifreq {
+            ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
+            ifr6_prefixlen: u32::from(prefix_bits),
+            ifr6_ifindex: self.index()?.cast_signed(),
+        };
+        let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
+        // SAFETY: on an IPv6 socket SIOCSIFADDR reads one `in6_ifreq` (ipv6(7)), which is live.
+        let set = unsafe { Setter::<{ libc::SIOCSIFADDR as Opcode }, _>::new(request) };
+        // SAFETY: as above.
+        Ok(unsafe { ioctl(socket.as_fd(), set) }?)
+    }
+}
+
+/// The bytes of a socket's address behind its family.
+fn socket_address(offset: usize, address: &[u8]) -> [libc::c_char; 14] {
+    let mut bytes = [0; 14];
+    for (to, from) in bytes[offset..].iter_mut().zip(address) {
+        *to = *from as libc::c_char;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_checked_and_an_interface_that_is_not_there_is_an_error() {
+        for bad in ["", "a\0b", "an-interface-with-a-long-name"] {
+            assert_eq!(Interface::named(bad).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bad:?}");
+        }
+        assert!(Interface::named("none-such").unwrap().index().is_err());
+        assert!(Interface::named("none-such").unwrap().set_up().is_err());
+    }
+
+    #[test]
+    fn a_new_namespace_s_loopback_comes_up_and_takes_settings() {
+        // In a thread of its own, which keeps the namespace to itself.
+        let settle = || -> Option<io::Result<()>> {
+            use rustix::thread::UnshareFlags;
+            // An ordinary user needs a user namespace for it, which a thread of several cannot enter.
+            crate::namespace::unshare(UnshareFlags::NEWNET).ok()?;
+            let set = || {
+                let lo = Interface::named("lo")?;
+                assert_eq!(lo.index()?, 1);
+                assert!(UdpSocket::bind("127.0.0.1:0").is_err(), "not up yet");
+                lo.set_up()?;
+                lo.set_up()?;
+                UdpSocket::bind("127.0.0.1:0")?;
+                lo.set_mtu(1400)?;
+                lo.set_address("10.1.2.3".parse().unwrap(), 24)?;
+                lo.set_address("fd00::1".parse().unwrap(), 64)?;
+                UdpSocket::bind("10.1.2.3:0")?;
+                UdpSocket::bind("[fd00::1]:0")?;
+                Ok(())
+            };
+            Some(set())
+        };
+        match std::thread::spawn(settle).join().unwrap() {
+            Some(set) => set.unwrap(),
+            None => assert!(!rustix::process::geteuid().is_root(), "root may make a network namespace"),
+        }
+    }
+}

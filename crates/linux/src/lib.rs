@@ -1,0 +1,19 @@
+//! What several crates need of Linux and no kept library gives. One module each; none uses another crate of
+//! this workspace.
+
+pub mod child;
+pub mod cpus;
+pub mod interface;
+pub mod interrupt;
+pub mod namespace;
+pub mod output_file;
+pub mod output_reader;
+#[cfg(feature = "progress")]
+pub mod progress;
+pub mod save;
+pub mod scheduler;
+pub mod usage;
+
+pub use child::Child;
+pub use output_file::OutputFile;
+pub use output_reader::OutputReader;

@@ -1,0 +1,69 @@
+//! How the kernel schedules the calling thread: sched(7). `rustix` has no call for it, and musl only stubs.
+
+use std::io;
+
+/// A scheduling policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// SCHED_OTHER, the ordinary one.
+    Normal,
+    /// SCHED_FIFO, at a priority from 1 to 99.
+    Fifo(i32),
+    /// Another, by the kernel's number and its priority.
+    Other(i32, i32),
+}
+
+/// Sets the calling thread's policy.
+pub fn set(policy: Policy) -> io::Result<()> {
+    let (policy, priority) = match policy {
+        Policy::Normal => (libc::SCHED_OTHER, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Policy::Other(policy, priority) => (policy, priority),
+    };
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the kernel only reads the structure, which lives through the call; 0 is the caller.
+    result(unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) }).map(drop)
+}
+
+/// The calling thread's policy, as the kernel has it.
+pub fn current() -> io::Result<Policy> {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: no memory is involved.
+    let policy = result(unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) })?;
+    // SAFETY: the kernel writes the one structure, which lives through the call.
+    result(unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut parameters) })?;
+    Ok(match (policy as i32 & !libc::SCHED_RESET_ON_FORK, parameters.sched_priority) {
+        (libc::SCHED_OTHER, _) => Policy::Normal,
+        (libc::SCHED_FIFO, priority) => Policy::Fifo(priority),
+        (policy, priority) => Policy::Other(policy, priority),
+    })
+}
+
+fn result(returned: libc::c_long) -> io::Result<libc::c_long> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_is_what_was_set() {
+        let set_and_read = || {
+            for policy in [Policy::Fifo(3), Policy::Other(libc::SCHED_BATCH, 0), Policy::Normal] {
+                match set(policy) {
+                    Ok(()) => assert_eq!(current().unwrap(), policy),
+                    // Real time needs a right.
+                    Err(error) => {
+                        assert_eq!(
+                            (policy, error.kind()),
+                            (Policy::Fifo(3), io::ErrorKind::PermissionDenied)
+                        );
+                    }
+                }
+            }
+            assert_eq!(set(Policy::Fifo(100)).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        };
+        std::thread::spawn(set_and_read).join().unwrap();
+    }
+}

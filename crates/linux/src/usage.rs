@@ -1,0 +1,59 @@
+//! What threads and processes have used: getrusage(2). `rustix` has no call for it.
+
+use std::io;
+use std::time::Duration;
+
+/// Of whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The calling thread.
+    Thread,
+    /// All threads of this process.
+    Process,
+    /// The child processes that were waited for, and theirs.
+    Children,
+}
+
+/// What was used since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user space and in the kernel.
+    pub cpu_time: Duration,
+    /// How often it was preempted.
+    pub involuntary_switches: u64,
+}
+
+/// What has been used so far.
+pub fn usage(of: Of) -> io::Result<Usage> {
+    let who = match of {
+        Of::Thread => libc::RUSAGE_THREAD,
+        Of::Process => libc::RUSAGE_SELF,
+        Of::Children => libc::RUSAGE_CHILDREN,
+    };
+    // SAFETY: all zeros is a valid `rusage`: integers.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes the one structure, which lives through the call.
+    if unsafe { libc::getrusage(who, &raw mut used) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    Ok(Usage {
+        cpu_time: time(used.ru_utime) + time(used.ru_stime),
+        involuntary_switches: used.ru_nivcsw as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_uses_time() {
+        let before = usage(Of::Thread).unwrap();
+        while usage(Of::Thread).unwrap().cpu_time < before.cpu_time + Duration::from_millis(2) {}
+        assert!(usage(Of::Process).unwrap().cpu_time >= usage(Of::Thread).unwrap().cpu_time);
+        let children = usage(Of::Children).unwrap();
+        std::process::Command::new("true").status().unwrap();
+        assert!(usage(Of::Children).unwrap().cpu_time >= children.cpu_time);
+    }
+}
