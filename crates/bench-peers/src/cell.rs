@@ -162,7 +162,7 @@ impl Topology {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// `tautline switch --connect`.
+    /// `tautline switch --wire`.
     TautlineWire,
     /// `tautline switch`, addresses learned.
     TautlineLearning,

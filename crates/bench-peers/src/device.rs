@@ -211,12 +211,12 @@ fn stop(id: u32, signal: Signal) -> anyhow::Result<()> {
 
 /// `tautline switch` as a user starts it.
 fn switch(system: System, sockets: &[PathBuf], program: &Path, cpu: usize) -> anyhow::Result<LineChild> {
-    let mut arguments = vec!["switch".to_owned(), "--json".into(), "--workers".into(), cpu.to_string()];
+    let mut arguments = vec!["switch".to_owned(), "--json".into(), "--cpus".into(), cpu.to_string()];
     for (name, socket) in ["a", "b"].iter().zip(sockets) {
         arguments.extend(["--port".into(), format!("{name}=vhost-user:{}", socket.display())]);
     }
     if system == System::TautlineWire {
-        arguments.extend(["--connect".into(), "a=b".into()]);
+        arguments.extend(["--wire".into(), "a=b".into()]);
     }
     LineChild::start(system.name(), program, &arguments)
 }

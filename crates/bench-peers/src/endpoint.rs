@@ -149,8 +149,8 @@ fn turn(rig: &mut TestRig, role: &mut Role) -> Result<usize, Failure> {
 
 #[inline(always)]
 fn drain(source: &mut dyn Source) -> Result<usize, Failure> {
-    let frames = source.lend(BURST).map_err(|why| (Side::FromGuest, why))?.len();
-    if source.lent() {
+    let frames = source.rx_burst(BURST).map_err(|why| (Side::FromGuest, why))?.len();
+    if source.needs_release() {
         source.release();
     }
     Ok(frames)
@@ -160,8 +160,8 @@ fn drain(source: &mut dyn Source) -> Result<usize, Failure> {
 fn send(sink: &mut dyn Sink, stream: &Stream) -> Result<usize, Failure> {
     let room = sink.room().min(BURST);
     if room > 0 {
-        let (lending, which) = stream.again(room);
-        sink.accept(lending, which).map_err(|why| (Side::ToGuest, why))?;
+        let (batch, which) = stream.again(room);
+        sink.accept(batch, which).map_err(|why| (Side::ToGuest, why))?;
     }
     Ok(room)
 }
@@ -181,17 +181,17 @@ fn reflect(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize, Failur
         }
         which
     };
-    let frames = source.lend(BURST).map_err(|why| (Side::FromGuest, why))?.len();
+    let frames = source.rx_burst(BURST).map_err(|why| (Side::FromGuest, why))?.len();
     let mut accepted = Ok(());
-    if let Some(lending) = source.lending_mut() {
+    if let Some(batch) = source.batch_mut() {
         for i in 0..frames {
-            let head = lending.head_mut(i);
+            let head = batch.snapshot_mut(i);
             head[..6].copy_from_slice(&TO);
             head[6..12].copy_from_slice(&FROM);
         }
-        accepted = sink.accept(lending, &WHICH[..frames]);
+        accepted = sink.accept(batch, &WHICH[..frames]);
     }
-    if source.lent() {
+    if source.needs_release() {
         source.release();
     }
     accepted.map_err(|why| (Side::ToGuest, why))?;

@@ -1,7 +1,9 @@
 //! The smallest agent, for this crate's own tests: greets, then answers every line with itself. `die` kills
-//! it, `hang` silences it, a guest that is started with `mute` never greets.
+//! it, `hang` silences it, `work` keeps its CPU busy for 20 ms before it answers; a guest that is started with
+//! `mute` never greets.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::time::{Duration, Instant};
 
 use environment::{guest, janitor};
 
@@ -32,8 +34,19 @@ fn serve(arguments: &[String], input: impl BufRead, mut output: impl Write) {
                 std::process::abort();
             }
             "hang" => hang(),
+            "work" => {
+                work();
+                writeln!(output, "{line}").expect("a channel");
+            }
             _ => writeln!(output, "{line}").expect("a channel"),
         }
+    }
+}
+
+fn work() {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,13 @@ fn echo() -> PathBuf {
     let binary = test.parent().unwrap().parent().unwrap().join("examples/echo");
     assert!(binary.exists(), "{} is missing: run `cargo test -p environment`", binary.display());
     binary
+}
+
+/// Each test looks for what the others would leave, so that one runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Setting {
@@ -138,9 +145,9 @@ fn hangs(spec: &str) {
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{spec}: process {pid} lives on");
 }
 
-// One test a spec, run one after the other: they look for what each other would leave.
 #[test]
 fn every_environment_echoes_dies_hangs_and_leaves_nothing() {
+    let _alone = alone();
     for spec in ["host", "container:runtime=runc", "container:runtime=lxc", "vm:accel=tcg"] {
         eprintln!("{spec}");
         echoes(spec);
@@ -189,6 +196,7 @@ fn killed_parent_leaves_nothing() {
 #[test]
 #[ignore = "the child process of another test, which starts it by name"]
 fn parent_to_be_killed() {
+    let _alone = alone();
     let setting = Setting::new(&[]);
     let mut running = Vec::new();
     for spec in ["host", "container:runtime=runc", "container:runtime=lxc", "vm:accel=tcg"] {
@@ -203,6 +211,7 @@ fn parent_to_be_killed() {
 
 #[test]
 fn a_missing_agent_a_missing_kernel_and_a_file_that_is_no_program_are_said() {
+    let _alone = alone();
     let mut setting = Setting::new(&[]);
     let spec: Spec = "vm:accel=tcg,kernel=/nonexistent/vmlinuz".parse().unwrap();
     let failure = spec.prove(&setting.start()).err().expect("no kernel");
@@ -232,6 +241,7 @@ fn three_containers_of_one_run_live_side_by_side() {
 
 #[test]
 fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
+    let _alone = alone();
     let setting = Setting::new(&[]);
     let start = |spec: &str| {
         let mut running = setting.prove(spec).start(&setting.start()).unwrap();
@@ -244,7 +254,7 @@ fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
         assert_eq!(cgroup.quota().map(|quota| quota.cpus()), Some(0.05), "{runtime}");
         let before = cgroup.throttling();
         let throttled = wait_until(|| {
-            running.channel().send("hello", LIMIT).unwrap();
+            running.channel().send("work", LIMIT).unwrap();
             running.channel().receive(LIMIT).unwrap();
             cgroup.throttling().since(before).periods > 0
         });

@@ -159,16 +159,22 @@ mod tests {
             let set = || {
                 let lo = Interface::named("lo")?;
                 assert_eq!(lo.index()?, 1);
-                assert!(UdpSocket::bind("127.0.0.1:0").is_err(), "not up yet");
+                let reaches =
+                    || UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
+                assert!(reaches().is_err(), "not up yet");
                 lo.set_up()?;
                 lo.set_up()?;
-                UdpSocket::bind("127.0.0.1:0")?;
+                reaches()?;
                 lo.set_mtu(1400)?;
                 lo.set_address("10.1.2.3".parse().unwrap(), 24)?;
                 lo.set_address("fd00::1".parse().unwrap(), 64)?;
                 UdpSocket::bind("10.1.2.3:0")?;
-                UdpSocket::bind("[fd00::1]:0")?;
-                Ok(())
+                // It is usable when the kernel has seen that nobody else has it.
+                let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+                while UdpSocket::bind("[fd00::1]:0").is_err() && std::time::Instant::now() < until {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                UdpSocket::bind("[fd00::1]:0").map(drop)
             };
             Some(set())
         };

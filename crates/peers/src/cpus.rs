@@ -1,28 +1,15 @@
-//! The CPUs that this process may use.
+//! CPUs as DPDK takes them.
 
 use std::fmt::Write;
 
-/// As the kernel lists them: "0-3,7".
-pub(crate) fn allowed_list() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.map_or_else(|| "0".into(), |list| list.trim().to_owned())
+use crate::Error;
+
+/// The CPUs that this process may use, in order.
+pub(crate) fn usable() -> Result<Vec<usize>, Error> {
+    linux::cpus::usable().map_err(Error::system("asking for the CPUs that this process may use"))
 }
 
-/// Their numbers, in order.
-pub(crate) fn allowed() -> Vec<usize> {
-    numbers(&allowed_list())
-}
-
-fn numbers(list: &str) -> Vec<usize> {
-    let ranges = list.split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
-}
-
-/// A mask of this CPU alone, as DPDK takes it.
+/// A mask of this CPU alone.
 pub(crate) fn mask(cpu: usize) -> String {
     let mut mask = format!("0x{:x}", 1u8 << (cpu % 4));
     for _ in 0..cpu / 4 {
@@ -36,8 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_masks() {
-        assert_eq!(numbers("0-2,7"), [0, 1, 2, 7]);
+    fn masks_have_one_bit() {
         assert_eq!([mask(0), mask(1), mask(5), mask(63)], ["0x1", "0x2", "0x20", "0x8000000000000000"]);
     }
 }

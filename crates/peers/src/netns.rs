@@ -87,7 +87,7 @@ impl Netns {
     fn hold(mut command: Command, owner: Owner, tools: Tools) -> Result<Self, Error> {
         // `cat` ends when its standard input does, which is when this process ends, however it ends.
         command.args(["--", "sh", "-c", "echo held; exec cat"]);
-        let holder = Process::start("a network namespace", &mut command)?;
+        let holder = Process::start_with_input("a network namespace", &mut command)?;
         holder.wait_for("the start", 0, LIMIT, |said| said.contains("held").then_some(())).map_err(
             |error| Error::refused(format!("making a network namespace ({owner:?})"), error.to_string()),
         )?;
@@ -122,7 +122,8 @@ impl Netns {
         command
     }
 
-    /// The same, for a process that dies with the thread that starts it.
+    /// The same, for a process that dies with the thread that starts it: an ordinary user's namespace is entered
+    /// with other rights, which clears the request that was made for it.
     pub(crate) fn tied(&self, program: &Path) -> Command {
         let mut command = self.command(&self.tools.setpriv);
         command.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -141,7 +142,8 @@ impl Netns {
 
     /// Starts a shell's command line inside, which is killed when the value is dropped.
     pub fn start(&self, line: &str) -> Result<Background, Error> {
-        Process::start(line, self.command("sh").args(["-c", &format!("exec {line}")])).map(Background)
+        Process::start_with_input(line, self.command("sh").args(["-c", &format!("exec {line}")]))
+            .map(Background)
     }
 
     /// Runs `ip` with these words inside.

@@ -155,14 +155,12 @@ impl OvsDpdk {
         let mut needs = Requirements::new();
         needs.root();
         let tools = Tools::find(settings.folder.as_deref(), &mut needs);
-        let setpriv = needs.program("setpriv", "util-linux");
         settings.pages.require(MEMORY_MIB, &mut needs);
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for Open vSwitch"))?;
         let namespace = Netns::new()?;
         let inside = |program: &Path| {
-            let mut command = namespace.command(&setpriv);
-            command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+            let mut command = namespace.command(program);
             in_folder(&mut command, folder.path());
             command
         };
@@ -177,13 +175,13 @@ impl OvsDpdk {
         let mut server = inside(&tools.database);
         server.arg(at("conf.db")).arg(format!("--remote=punix:{}", at("db.sock")));
         server.args([format!("--unixctl={}", at("db.ctl")), "--no-chdir".into(), "-vsyslog:off".into()]);
-        let database = Process::start("Open vSwitch's database", &mut server)?;
+        let database = Process::start_with_input("Open vSwitch's database", &mut server)?;
 
         let mut vswitchd = inside(&tools.vswitchd);
         vswitchd.arg(format!("unix:{}", at("db.sock"))).arg(format!("--unixctl={}", at("ctl")));
         vswitchd.args(["--no-chdir", "-vsyslog:off", "-vconsole:info"]);
 
-        let cpus = cpus::allowed();
+        let cpus = cpus::usable()?;
         let (first, last) = (cpus.first().copied().unwrap_or(0), cpus.last().copied().unwrap_or(0));
         let memory = match settings.pages {
             Pages::Small => "--no-huge --legacy-mem",
@@ -207,7 +205,7 @@ impl OvsDpdk {
         // The database answers as soon as it is up: `ovs-vsctl` asks again until then.
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         vsctl(&tools, folder.path(), &words)?;
-        let vswitchd = Process::start("Open vSwitch", &mut vswitchd)?;
+        let vswitchd = Process::start_with_input("Open vSwitch", &mut vswitchd)?;
         let peer = Self { vswitchd, _database: database, _namespace: namespace, tools, folder };
         peer.vsctl(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])?;
         if peer.vsctl(&["get", "Open_vSwitch", ".", "dpdk_initialized"])?.trim() != "true" {

@@ -1,13 +1,12 @@
 //! Processes that end with the value that stands for them.
 
-use std::io::Read;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use linux::output_reader::NotPrinted;
+use linux::{Child, OutputReader};
+
 use crate::Error;
-use crate::requirements::Requirements;
 
 /// Between two looks at something that does not announce itself.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
@@ -60,56 +59,28 @@ pub(crate) fn look_until<T: std::fmt::Debug>(
     }
 }
 
+/// How long after its end what a process printed may take to arrive.
+const DRAIN: Duration = Duration::from_secs(10);
+
 /// Runs a command to its end, which is its killing when the limit has passed.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output, Error> {
     let doing = format!("running {command:?}");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(Error::system(&doing))?;
-    let stdout = drain(child.stdout.take().expect("piped"));
-    let stderr = drain(child.stderr.take().expect("piped"));
-    let deadline = Instant::now() + limit;
-    let status = loop {
-        match child.try_wait().map_err(Error::system(&doing))? {
-            Some(status) => break Some(status),
-            None if Instant::now() > deadline => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break None;
-            }
-            None => std::thread::sleep(PAUSE),
-        }
-    };
+    let mut process = Process::start(&doing, command.stdin(Stdio::null()))?;
+    let status = process.child.wait_within(limit).map_err(Error::system(&doing))?;
     let Some(status) = status else {
-        // Not joined: a grandchild may hold the pipes open.
-        return Err(Error::TimedOut { doing, limit, said: String::new() });
+        return Err(Error::TimedOut { doing, limit, said: tail(&process.said()) });
     };
-    let text = |thread: JoinHandle<Vec<u8>>| {
-        String::from_utf8_lossy(&thread.join().unwrap_or_default()).into_owned()
-    };
-    Ok(Output { status: exit_code(status), stdout: text(stdout), stderr: text(stderr) })
+    // A grandchild may hold the pipes open.
+    let text = |reader: &OutputReader| reader.until_closed(DRAIN).unwrap_or_else(|_| reader.text());
+    Ok(Output { status: exit_code(status), stdout: text(&process.stdout), stderr: text(&process.stderr) })
 }
 
-fn exit_code(status: std::process::ExitStatus) -> i32 {
+fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = from.read_to_end(&mut bytes);
-        bytes
-    })
-}
-
-/// The command that makes a process die with the thread that starts it, should this one be killed.
-pub(crate) fn tied(program: &std::path::Path, needs: &mut Requirements) -> Command {
-    let mut command = Command::new(needs.program("setpriv", "util-linux"));
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-    command
-}
-
-/// A process and all that it has said. Killed when dropped.
+/// A process and all that it has said. Killed when dropped, or when the thread that started it ends.
 ///
 /// What is waited for comes on standard output; the other stream is kept apart, so that it cannot come
 /// between two characters of a prompt.
@@ -117,66 +88,23 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     stdin: Option<ChildStdin>,
-    log: Arc<Log>,
-}
-
-#[derive(Default)]
-struct Log {
-    text: Mutex<Said>,
-    more: Condvar,
-}
-
-#[derive(Default)]
-struct Said {
-    text: [String; 2],
-    /// Which pipes are still open.
-    open: [bool; 2],
-}
-
-const OUT: usize = 0;
-const ERR: usize = 1;
-
-impl Said {
-    fn all(&self) -> String {
-        self.text.concat()
-    }
-}
-
-impl Log {
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        self.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn follow(self: Arc<Self>, stream: usize, mut from: impl Read + Send + 'static) {
-        self.lock().open[stream] = true;
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            loop {
-                let count = from.read(&mut buffer).unwrap_or(0);
-                let mut said = self.lock();
-                match count {
-                    0 => said.open[stream] = false,
-                    _ => said.text[stream].push_str(&String::from_utf8_lossy(&buffer[..count])),
-                }
-                self.more.notify_all();
-                if count == 0 {
-                    return;
-                }
-            }
-        });
-    }
+    stdout: OutputReader,
+    stderr: OutputReader,
 }
 
 impl Process {
     /// Starts it with pipes to and from it.
+    pub(crate) fn start_with_input(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
+        Self::start(name, command.stdin(Stdio::piped()))
+    }
+
+    /// Starts it with pipes from it.
     pub(crate) fn start(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
-        let name = name.into();
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(Error::system(format!("starting {command:?}")))?;
-        let log = Arc::new(Log::default());
-        log.clone().follow(OUT, child.stdout.take().expect("piped"));
-        log.clone().follow(ERR, child.stderr.take().expect("piped"));
-        Ok(Self { name, stdin: child.stdin.take(), child, log })
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Child::spawn(command).map_err(Error::system(format!("starting {command:?}")))?;
+        let stdout = OutputReader::start(child.take_stdout().expect("piped"));
+        let stderr = OutputReader::start(child.take_stderr().expect("piped"));
+        Ok(Self { name: name.into(), stdin: child.take_stdin(), child, stdout, stderr })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -185,12 +113,12 @@ impl Process {
 
     /// Everything said so far: standard output, then standard error.
     pub(crate) fn said(&self) -> String {
-        self.log.lock().all()
+        self.stdout.text() + &self.stderr.text()
     }
 
     /// The length of the standard output so far, bytes: where to look from for what comes next.
     pub(crate) fn mark(&self) -> usize {
-        self.log.lock().text[OUT].len()
+        self.stdout.len()
     }
 
     pub(crate) fn write(&mut self, text: &str) -> Result<(), Error> {
@@ -207,7 +135,7 @@ impl Process {
         limit: Duration,
         mut found: impl FnMut(&str) -> Option<T>,
     ) -> Result<T, Error> {
-        self.wait(what, limit, |said| found(&said[OUT][mark..]))
+        self.wait(what, &self.stdout, limit, |said| found(&said[mark..]))
     }
 
     /// Waits until standard error ends the wait with a value.
@@ -215,38 +143,32 @@ impl Process {
         &self,
         what: &str,
         limit: Duration,
-        mut found: impl FnMut(&str) -> Option<T>,
+        found: impl FnMut(&str) -> Option<T>,
     ) -> Result<T, Error> {
-        self.wait(what, limit, |said| found(&said[ERR]))
+        self.wait(what, &self.stderr, limit, found)
     }
 
     fn wait<T>(
         &self,
         what: &str,
+        reader: &OutputReader,
         limit: Duration,
-        mut found: impl FnMut(&[String; 2]) -> Option<T>,
+        found: impl FnMut(&str) -> Option<T>,
     ) -> Result<T, Error> {
-        let deadline = Instant::now() + limit;
-        let mut said = self.log.lock();
-        loop {
-            if let Some(value) = found(&said.text) {
-                return Ok(value);
+        reader.wait_for(limit, found).map_err(|why| {
+            let doing = format!("waiting for {what} of {}", self.name);
+            match why {
+                NotPrinted::Closed => Error::refused(doing, format!("it has ended: {}", self.ending())),
+                NotPrinted::TimedOut(limit) => Error::TimedOut { doing, limit, said: tail(&self.said()) },
             }
-            let doing = || format!("waiting for {what} of {}", self.name);
-            if said.open == [false; 2] {
-                return Err(Error::refused(doing(), format!("it has ended: {}", tail(&said.all()))));
-            }
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                return Err(Error::TimedOut { doing: doing(), limit, said: tail(&said.all()) });
-            };
-            said = self.log.more.wait_timeout(said, left).unwrap_or_else(|p| p.into_inner()).0;
-        }
+        })
     }
 
-    /// How it ended, waited for a moment: for an error's text.
+    /// All it said until its end, which is waited for a moment: for an error's text.
     pub(crate) fn ending(&self) -> String {
-        // The child cannot be waited for through a shared reference; its last output can.
-        let _ = self.wait_for("the end", 0, Duration::from_secs(5), |_| None::<()>);
+        for reader in [&self.stdout, &self.stderr] {
+            let _ = reader.until_closed(Duration::from_secs(5));
+        }
         tail(&self.said())
     }
 
@@ -258,24 +180,11 @@ impl Process {
     /// Lets it end by itself within the limit; its exit status. Killed otherwise, which is an error.
     pub(crate) fn end(&mut self, limit: Duration) -> Result<i32, Error> {
         self.stdin = None;
-        let deadline = Instant::now() + limit;
-        loop {
-            let doing = format!("ending {}", self.name);
-            match self.child.try_wait().map_err(Error::system(&doing))? {
-                Some(status) => return Ok(exit_code(status)),
-                None if Instant::now() > deadline => {
-                    return Err(Error::TimedOut { doing, limit, said: tail(&self.said()) });
-                }
-                None => std::thread::sleep(PAUSE),
-            }
+        let doing = format!("ending {}", self.name);
+        match self.child.wait_within(limit).map_err(Error::system(&doing))? {
+            Some(status) => Ok(exit_code(status)),
+            None => Err(Error::TimedOut { doing, limit, said: tail(&self.said()) }),
         }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -53,9 +53,7 @@ impl Requirements {
 
 /// Whether this process has the effective user 0.
 pub fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    user.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+    rustix::process::geteuid().is_root()
 }
 
 #[cfg(test)]

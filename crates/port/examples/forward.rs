@@ -101,15 +101,15 @@ impl Guests {
         }
     }
 
-    /// One burst; what the drivers, lending, accepting and releasing took.
+    /// One burst; what the drivers, batch, accepting and releasing took.
     fn pass(&mut self, round: usize) -> [Duration; 4] {
         let begin = Instant::now();
         assert_eq!(self.receiver.add(&self.room[round], Direction::FromDevice), BURST);
         assert_eq!(self.sender.add(&self.sent[round], Direction::ToDevice), BURST);
         let added = Instant::now();
-        let lending = self.source.lend(BURST).expect("a sound ring");
+        let batch = self.source.rx_burst(BURST).expect("a sound ring");
         let lent = Instant::now();
-        self.sink.accept(lending, &self.all).expect("a sound ring");
+        self.sink.accept(batch, &self.all).expect("a sound ring");
         let accepted = Instant::now();
         self.source.release();
         let released = Instant::now();

@@ -2,8 +2,8 @@
 use memory::{Lent, SharedSlice};
 use virtio::net::{MacAddress, Offload};
 
-/// Bytes at a frame's start that are copied when it is lent: what decisions are made on.
-pub const HEAD_BYTES: usize = 64;
+/// Bytes at a frame's start that are copied when it is received: what decisions are made on.
+pub const SNAPSHOT_BYTES: usize = 64;
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3 §3.2.7). Guests may send shorter ones.
 pub(crate) const SHORTEST_FRAME_BYTES: usize = 60;
@@ -23,27 +23,27 @@ const LARGEST_PACKET_BYTES: usize = 65_535;
 pub const LARGEST_FRAME_BYTES: usize = ETHERNET_HEADER_BYTES + 2 * VLAN_TAG_BYTES + LARGEST_PACKET_BYTES;
 
 /// The copied start of a frame. Bytes beyond the frame's end are unspecified.
-pub type Head = [u8; HEAD_BYTES];
+pub type HeaderSnapshot = [u8; SNAPSHOT_BYTES];
 
-/// What a lending remembers of one frame.
+/// What a batch remembers of one frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Meta {
-    pub head: Head,
+pub(crate) struct FrameMeta {
+    pub snapshot: HeaderSnapshot,
     pub offload: Offload,
-    /// Its pieces in the arena.
+    /// Its slices in the arena.
     pub first: u32,
     pub end: u32,
-    /// Bytes in the pieces before the frame: the net header.
+    /// Bytes in the slices before the frame: the net header.
     pub skip: u32,
     /// Length of the frame.
     pub len: u32,
-    /// It has one piece, and its sender left nothing to be done: nearly all are so.
+    /// It has one slice, and its sender left nothing to be done: nearly all are so.
     pub simple: bool,
 }
 
-impl Meta {
-    pub const EMPTY: Meta = Meta {
-        head: [0; HEAD_BYTES],
+impl FrameMeta {
+    pub const EMPTY: FrameMeta = FrameMeta {
+        snapshot: [0; SNAPSHOT_BYTES],
         offload: Offload::NONE,
         first: 0,
         end: 0,
@@ -53,11 +53,11 @@ impl Meta {
     };
 }
 
-/// A frame that is lent: a copy of its first bytes, and where the rest lies.
+/// A borrowed frame: a copy of its first bytes, and where the rest lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    pub(crate) meta: &'a Meta,
-    pub(crate) lent: &'a Lent,
+    pub(crate) meta: &'a FrameMeta,
+    pub(crate) arena: &'a Lent,
 }
 
 impl<'a> Frame<'a> {
@@ -68,29 +68,29 @@ impl<'a> Frame<'a> {
         self.meta.len as usize
     }
 
-    /// The copied start: [`HEAD_BYTES`], or the whole frame if it is shorter.
+    /// The copied start: [`SNAPSHOT_BYTES`], or the whole frame if it is shorter.
     #[inline(always)]
-    pub fn head(&self) -> &'a [u8] {
-        &self.meta.head[..self.len_bytes().min(HEAD_BYTES)]
+    pub fn snapshot(&self) -> &'a [u8] {
+        &self.meta.snapshot[..self.len_bytes().min(SNAPSHOT_BYTES)]
     }
 
     /// The copied start with its full length; what lies beyond the frame is unspecified.
     #[inline(always)]
-    pub fn whole_head(&self) -> &'a Head {
-        &self.meta.head
+    pub fn full_snapshot(&self) -> &'a HeaderSnapshot {
+        &self.meta.snapshot
     }
 
     /// Where it goes.
     #[inline(always)]
     pub fn destination(&self) -> MacAddress {
-        let h = &self.meta.head;
+        let h = &self.meta.snapshot;
         MacAddress([h[0], h[1], h[2], h[3], h[4], h[5]])
     }
 
     /// Where it says that it comes from.
     #[inline(always)]
     pub fn source(&self) -> MacAddress {
-        let h = &self.meta.head;
+        let h = &self.meta.snapshot;
         MacAddress([h[6], h[7], h[8], h[9], h[10], h[11]])
     }
 
@@ -100,16 +100,16 @@ impl<'a> Frame<'a> {
         &self.meta.offload
     }
 
-    /// Whether it has one piece, and its sender left nothing to be done.
+    /// Whether it has one slice, and its sender left nothing to be done.
     #[inline(always)]
     pub(crate) fn is_simple(&self) -> bool {
         self.meta.simple
     }
 
     /// The sender's memory, and how many bytes of it come before the frame. Read nothing of the first
-    /// [`HEAD_BYTES`] of the frame from here: they were read already, and may have changed.
+    /// [`SNAPSHOT_BYTES`] of the frame from here: they were read already, and may have changed.
     #[inline(always)]
-    pub fn pieces(&self) -> (&'a [SharedSlice<'a>], usize) {
-        (self.lent.slices(self.meta.first..self.meta.end), self.meta.skip as usize)
+    pub fn slices(&self) -> (&'a [SharedSlice<'a>], usize) {
+        (self.arena.slices(self.meta.first..self.meta.end), self.meta.skip as usize)
     }
 }

@@ -1,8 +1,8 @@
 //! Ports: where frames come from and go to.
 //!
-//! A *port* is one plug of a switch. Whoever is at its other end is called the *guest*, also where that is
-//! a kernel or a file: a [`Source`] holds frames *from the guest*, a [`Sink`] takes frames *to the guest*.
-//! A port has queue pairs, counted from 0; each pair is a source and a sink.
+//! A *port* is where a switch is attached to a peer. The peer is called the *guest*, also where it is a kernel
+//! or a file: a [`Source`] has frames *from the guest*, a [`Sink`] takes frames *to the guest*. A port has queue
+//! pairs, counted from 0; each pair is a source and a sink.
 //!
 //! | module | the guest is | source | sink |
 //! |---|---|---|---|
@@ -14,39 +14,39 @@
 //!
 //! [`spec::PortSpec`] makes any of them from a text such as `vhost-user:/tmp/guest.sock,queue-pairs=2`.
 //!
-//! # A frame's way
+//! # Packet path
 //!
 //! ```text
-//!   Source::lend        frames where the sender put them, as a Lending: the first 64 bytes of each are
-//!      |                copied (the only look that decisions are made on), the rest stays
+//!   Source::rx_burst    a FrameBatch: frames where the sender put them, borrowed, with a snapshot of the first
+//!      |                64 bytes of each, read once; all decisions are made on the snapshot
 //!      v
-//!   whoever forwards    decides by Frame::head
+//!   whoever forwards    decides by Frame::snapshot
 //!      |
 //!      v
-//!   Sink::accept        copies once, straight into the receiver's buffers, the 64 bytes included
+//!   Sink::accept        copies once, straight into the receiver's buffers, the snapshot included
 //!      |
 //!      v
-//!   Source::release     the sender has its buffers back, all of the burst at once
+//!   Source::release     the sender has its buffers back, the whole batch at once
 //! ```
 //!
-//! What was checked is what is delivered, whatever the sender writes meanwhile. A sink knows what its
-//! receiver can take, so it is the sink that finishes a checksum or cuts a frame into segments, in the
-//! course of its copy; whoever forwards knows nothing of offloads. What a sink has no room for it drops and
-//! counts ([`DropReason`]): nobody waits for a slow receiver.
+//! What was checked is what is delivered, whatever the sender writes meanwhile. A sink knows what its receiver
+//! can take, so it is the sink that finishes a checksum or segments a frame, in the course of its copy;
+//! whoever forwards knows nothing of offloads. What a sink has no room for it drops and counts
+//! ([`DropReason`]): nobody waits for a slow receiver.
 //!
 //! # Control and data
 //!
-//! A [`Port`] is the control side: it watches its sockets by way of the [`Plugboard`] that whoever runs it
-//! lends it with each call, is called ([`Port::ready`]) when the peer has said something, and plugs queues
-//! in and out as they start and stop. [`Source`] and [`Sink`] are the data side: each belongs to one worker
-//! at a time, so neither holds a lock. To change a running queue, its port unplugs it, changes it, and plugs
-//! it in again. A queue that finds its ring malformed or its system call refused stops by itself: the error
-//! of [`Source::lend`] or [`Sink::accept`] comes back to the port as [`Port::stopped`].
+//! A [`Port`] is the control side. It watches its sockets through the [`PortContext`] that comes with each
+//! call, is called ([`Port::ready`]) when the peer has sent something, and attaches and detaches queues as they
+//! start and stop. [`Source`] and [`Sink`] are the data side: each belongs to one worker at a time, so neither
+//! holds a lock. To change a running queue, its port detaches it, changes it, and attaches it again. A queue
+//! that finds its ring malformed or its system call refused stops by itself: the error of [`Source::rx_burst`]
+//! or [`Sink::accept`] comes back to the port as [`Port::stopped`].
 //!
 //! # Sleeping
 //!
-//! Whoever polls sources and finds nothing for long asks each to wake it ([`Source::sleep`], which looks
-//! once more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
+//! Whoever polls sources and finds nothing for long asks each to wake it ([`Source::sleep`], which checks once
+//! more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
 #![deny(unsafe_code)]
 
 mod counters;
@@ -55,12 +55,12 @@ pub mod device;
 mod driver;
 mod event_fd;
 mod frame;
+mod frame_batch;
 pub mod in_memory;
-mod lending;
 mod one_frame;
 mod own;
 pub mod pcap;
-mod plug;
+mod port;
 mod queue;
 mod rate;
 mod socket_path;
@@ -72,8 +72,8 @@ pub mod vhost_user;
 pub mod virtio_user;
 
 pub use counters::{Counts, DropReason, QueueCounters};
-pub use frame::{ETHERNET_HEADER_BYTES, Frame, HEAD_BYTES, Head, LARGEST_FRAME_BYTES};
-pub use lending::Lending;
-pub use own::{OwnLender, OwnMemory};
-pub use plug::{Interest, Plugboard, Port, PortError, Side, Token};
+pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES};
+pub use frame_batch::FrameBatch;
+pub use own::{OwnMemory, OwnSgBuilder};
+pub use port::{Interest, Port, PortContext, PortError, Side, Token};
 pub use queue::{QueueError, Sink, Source};

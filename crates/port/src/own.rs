@@ -1,4 +1,4 @@
-//! Memory of our own, in which frames lie until they are lent.
+//! Memory of our own, in which frames lie until they are sent.
 use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ pub struct OwnMemory {
     mapping: Arc<Mapping>,
 }
 
-/// Lends parts of an [`OwnMemory`]: one per thread that does.
+/// Builds frames of parts of an [`OwnMemory`]: one per thread that does.
 #[derive(Debug)]
-pub struct OwnLender(Translator);
+pub struct OwnSgBuilder(Translator);
 
 impl OwnMemory {
     /// `bytes` of zeros; the name is for `/proc`.
@@ -32,17 +32,17 @@ impl OwnMemory {
         SharedSlice::of_mapping(&self.mapping).slice(offset, bytes)
     }
 
-    /// For lending parts of it.
-    pub fn lender(&self) -> OwnLender {
-        OwnLender(Translator::new(Arc::clone(&self.space)))
+    /// For building frames of its parts.
+    pub fn sg_builder(&self) -> OwnSgBuilder {
+        OwnSgBuilder(Translator::new(Arc::clone(&self.space)))
     }
 }
 
-impl OwnLender {
+impl OwnSgBuilder {
     /// Appends the part from `offset` on; nothing if it reaches beyond the end.
     #[inline(always)]
-    pub fn push(&mut self, lent: &mut Lent, offset: u64, bytes: u32) {
-        let pushed = self.0.lend(lent).push(offset, bytes, Access::Read);
+    pub fn push(&mut self, arena: &mut Lent, offset: u64, bytes: u32) {
+        let pushed = self.0.lend(arena).push(offset, bytes, Access::Read);
         debug_assert!(pushed.is_ok(), "{pushed:?}");
     }
 }

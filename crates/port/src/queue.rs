@@ -3,7 +3,7 @@ use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::{Lending, QueueCounters};
+use crate::{FrameBatch, QueueCounters};
 
 /// Why a queue stopped by itself. Its port hears of it and tells the peer if there is a way to.
 #[derive(Debug, thiserror::Error)]
@@ -27,24 +27,24 @@ pub enum QueueError {
 
 /// A queue from which frames come.
 pub trait Source: Any + Send {
-    /// Lends up to `max` frames that are there. Frames that are malformed are counted and left out.
-    /// After an error the queue stays silent.
+    /// Takes up to `max` frames that are there, borrowed where their sender put them. Malformed frames are
+    /// counted and left out. After an error the queue yields nothing more.
     ///
-    /// What an earlier call lent must have been released.
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError>;
+    /// What an earlier call returned must have been released.
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError>;
 
-    /// Whether the last call of [`Source::lend`] found anything, malformed frames included: an empty
-    /// lending is to be released too then.
-    fn lent(&self) -> bool;
+    /// Whether the last call of [`Source::rx_burst`] found anything, malformed frames included: an empty
+    /// batch is to be released too then.
+    fn needs_release(&self) -> bool;
 
-    /// What the last call of [`Source::lend`] lent, for whoever changes heads before passing frames on: it is
-    /// the heads that are delivered, and the sender's memory stays as it is. `None` of sources that do not
-    /// let that happen.
-    fn lending_mut(&mut self) -> Option<&mut Lending> {
+    /// What the last call of [`Source::rx_burst`] returned, for whoever changes snapshots before passing frames
+    /// on: it is the snapshots that are delivered, and the sender's memory stays as it is. `None` of sources that
+    /// do not let that happen.
+    fn batch_mut(&mut self) -> Option<&mut FrameBatch> {
         None
     }
 
-    /// Gives all that was lent back to the sender at once.
+    /// Gives all buffers of the batch back to the sender at once.
     fn release(&mut self);
 
     /// Asks for [`Source::wake_fd`] to become readable when something comes. True if something is there
@@ -64,9 +64,9 @@ pub trait Source: Any + Send {
 
 /// A queue to which frames go.
 pub trait Sink: Any + Send {
-    /// Copies the frames of `lending` that `which` names, in that order, to the receiver, and tells it.
+    /// Copies the frames of `batch` that `which` names, in that order, to the receiver, and tells it.
     /// What it has no room for is counted as dropped, with the reason; it never waits.
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError>;
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError>;
 
     /// For how many frames of the usual length there is room at least: for senders that would rather wait
     /// than lose. Sinks that cannot tell say that there is room.

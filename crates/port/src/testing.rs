@@ -1,4 +1,4 @@
-//! A plugboard for tests: queues by pair, `poll` over what is watched, and a worker that moves a burst
+//! A port context for tests: queues by pair, `poll` over what is watched, and a worker that moves a burst
 //! when it is told to.
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use virtio::net::MacAddress;
 
-use crate::{Interest, Plugboard, Port, QueueError, Side, Sink, Source, Token};
+use crate::{Interest, Port, PortContext, QueueError, Side, Sink, Source, Token};
 
-/// Frames that [`TestBoard::forward`] moves at most.
+/// Frames that [`TestContext::forward`] moves at most.
 pub const BURST: usize = 32;
 
-/// Everything that a port has plugged in, watched and said.
+/// Everything that a port has attached, watched and said.
 #[derive(Default)]
-pub struct TestBoard {
-    /// Plugged in, by pair.
+pub struct TestContext {
+    /// Attached in, by pair.
     pub sources: BTreeMap<u16, Box<dyn Source>>,
-    /// Plugged in, by pair.
+    /// Attached in, by pair.
     pub sinks: BTreeMap<u16, Box<dyn Sink>>,
     /// What was said, in order.
-    pub said: Vec<String>,
+    pub logged: Vec<String>,
     /// What was announced, in order.
     pub announced: Vec<MacAddress>,
     /// Own duplicates, so that a port that forgets to unwatch is seen by its open descriptors.
@@ -28,8 +28,8 @@ pub struct TestBoard {
     timers: BTreeMap<Token, Instant>,
 }
 
-impl TestBoard {
-    /// Nothing plugged in.
+impl TestContext {
+    /// Nothing attached.
     pub fn new() -> Self {
         Self::default()
     }
@@ -75,20 +75,20 @@ impl TestBoard {
         ready
     }
 
-    /// Moves one burst from pair `from` of this board to pair `to` of another as a worker does; returns
-    /// how many frames were lent. A queue that stops is unplugged, and its port hears of it.
+    /// Moves one burst from pair `from` of this context to pair `to` of another as a worker does; returns
+    /// how many frames were lent. A queue that stops is detached, and its port hears of it.
     pub fn forward(&mut self, port: &mut dyn Port, from: u16, to: (&mut Self, &mut dyn Port, u16)) -> usize {
         let (to_board, to_port, to) = to;
         let Some(source) = self.sources.get_mut(&from) else { return 0 };
-        let (lent, accepted) = match source.lend(BURST) {
-            Ok(lending) => {
-                let which: Vec<u16> = (0..lending.len() as u16).collect();
+        let (lent, accepted) = match source.rx_burst(BURST) {
+            Ok(batch) => {
+                let which: Vec<u16> = (0..batch.len() as u16).collect();
                 let sink = to_board.sinks.get_mut(&to);
-                (Ok(lending.len()), sink.map_or(Ok(()), |sink| sink.accept(lending, &which)))
+                (Ok(batch.len()), sink.map_or(Ok(()), |sink| sink.accept(batch, &which)))
             }
             Err(error) => (Err(error), Ok(())),
         };
-        if source.lent() {
+        if source.needs_release() {
             source.release();
         }
         if let Err(error) = accepted {
@@ -110,24 +110,24 @@ impl TestBoard {
     }
 }
 
-impl Plugboard for TestBoard {
-    fn plug_source(&mut self, pair: u16, source: Box<dyn Source>) {
-        assert!(self.sources.insert(pair, source).is_none(), "source {pair} was plugged in already");
+impl PortContext for TestContext {
+    fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
+        assert!(self.sources.insert(pair, source).is_none(), "source {pair} was attached already");
     }
 
-    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
-        assert!(self.sinks.insert(pair, sink).is_none(), "sink {pair} was plugged in already");
+    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+        assert!(self.sinks.insert(pair, sink).is_none(), "sink {pair} was attached already");
     }
 
-    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
         let mut source = self.sources.remove(&pair)?;
-        if source.lent() {
+        if source.needs_release() {
             source.release();
         }
         Some(source)
     }
 
-    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
         self.sinks.remove(&pair)
     }
 
@@ -148,7 +148,7 @@ impl Plugboard for TestBoard {
         self.announced.push(address);
     }
 
-    fn say(&mut self, message: &dyn std::fmt::Display) {
-        self.said.push(message.to_string());
+    fn log(&mut self, message: &dyn std::fmt::Display) {
+        self.logged.push(message.to_string());
     }
 }

@@ -42,9 +42,9 @@ fn a_burst_of_frames_to_be_cut_ends_early() {
             }
             let (mut seen, mut count) = (Vec::new(), 0);
             while seen.len() < FRAMES as usize {
-                let lending = source.lend(256).unwrap();
-                assert!(!lending.is_empty());
-                seen.extend(lending.frames().map(|frame| u32::from(frame.head()[20])));
+                let batch = source.rx_burst(256).unwrap();
+                assert!(!batch.is_empty());
+                seen.extend(batch.frames().map(|frame| u32::from(frame.snapshot()[20])));
                 source.release();
                 count += 1;
             }
@@ -78,8 +78,8 @@ fn the_longest_frame_passes_and_a_longer_one_does_not() {
                     }
                     let request = Request { readable: &readable, writable: &[], cookie: 0 };
                     assert_eq!(driver.add_requests(&[request]), 1);
-                    let lent = source.lend(8).unwrap().len();
-                    assert_eq!(lent, usize::from(longer == 0), "{layout:?}, {longer} more, {pieces:?}");
+                    let arena = source.rx_burst(8).unwrap().len();
+                    assert_eq!(arena, usize::from(longer == 0), "{layout:?}, {longer} more, {pieces:?}");
                     source.release();
                 }
                 assert_eq!(counters.drops(DropReason::TooLong), 2);

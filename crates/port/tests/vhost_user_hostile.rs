@@ -80,13 +80,13 @@ fn attacked(features: Features, attack: impl FnOnce(&mut Host, Guest, &mut Other
     let before = (open_fds(), guest_mappings());
     let attacker = Guest::connect(&mut host, features);
     attack(&mut host, attacker, &mut others);
-    host.until("attacker gone", |host| host.board.said.last().unwrap().contains("disconnected"));
-    assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());
+    host.until("attacker gone", |host| host.context.logged.last().unwrap().contains("disconnected"));
+    assert!(host.context.sources.is_empty() && host.context.sinks.is_empty());
     assert_eq!((open_fds(), guest_mappings()), before, "descriptors or mappings stayed");
     others.pass();
     // And the next one is served.
     let next = Guest::running(&mut host, features);
-    assert_eq!((host.board.sources.len(), host.board.sinks.len()), (1, 1));
+    assert_eq!((host.context.sources.len(), host.context.sinks.len()), (1, 1));
     drop(next);
 }
 
@@ -100,7 +100,7 @@ fn refused_start(change: impl Fn(&mut Guest, &mut Host, u8)) {
                 change(&mut guest, host, index);
                 let answer = guest.kick_off(host, index);
                 assert!(matches!(answer, Some(Answer::Refused { .. })), "{answer:?}");
-                assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());
+                assert!(host.context.sources.is_empty() && host.context.sinks.is_empty());
                 others.pass();
             });
         }
@@ -406,8 +406,8 @@ fn buffers_across_two_files() {
             let at = DATA + DATA_BYTES - 100;
             guest.add(1, &[Buffer { address: at, len: 101, cookie }], Direction::ToDevice);
             host.forward(0, &mut others.right, 0);
-            assert!(host.board.sources.is_empty() && host.board.sinks.len() == 1);
-            assert!(host.board.said.last().unwrap().contains("outside the shared memory"));
+            assert!(host.context.sources.is_empty() && host.context.sinks.len() == 1);
+            assert!(host.context.logged.last().unwrap().contains("outside the shared memory"));
         });
     }
 }
@@ -446,9 +446,9 @@ fn malformed_rings() {
                 }
                 _ => assert_eq!(host.forward(0, &mut others.right, 0), 0),
             }
-            assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());
-            let said = host.board.said.last().unwrap();
-            assert!(said.contains("VIRTIO 1.3 §") && said.contains("reset"), "{said}");
+            assert!(host.context.sources.is_empty() && host.context.sinks.is_empty());
+            let logged = host.context.logged.last().unwrap();
+            assert!(logged.contains("VIRTIO 1.3 §") && logged.contains("reset"), "{logged}");
             assert!(is_readable(&err), "the driver was not told");
             let status = guest.ask(host, Request::GetStatus, vec![]);
             assert!(matches!(status, Some(Answer::Number { value: 0x40, .. })), "{status:?}");
@@ -458,7 +458,7 @@ fn malformed_rings() {
             guest.stop_ring(host, index);
             guest.write(descriptors, &[0; 0x1000]);
             guest.start_ring(host, index);
-            assert_eq!(host.board.sources.len() + host.board.sinks.len(), 1);
+            assert_eq!(host.context.sources.len() + host.context.sinks.len(), 1);
         });
     }
 }
@@ -506,10 +506,10 @@ fn truncated(flags: MemfdFlags, part: u64) {
             others.alice.used(1);
             assert_eq!(lost_mappings(), before + 1, "the whole mapping goes, and once");
             host.turn();
-            let said = host.board.said.last().unwrap();
+            let logged = host.context.logged.last().unwrap();
             assert!(
-                said.contains("shortened its shared memory file") && said.contains("disconnected"),
-                "{said}"
+                logged.contains("shortened its shared memory file") && logged.contains("disconnected"),
+                "{logged}"
             );
             others.pass();
         });
@@ -529,13 +529,13 @@ fn a_peer_that_vanishes_in_the_middle_of_a_burst() {
                 guest.send(1, &frame(number, 900));
             }
             guest.post(0, 4, 1600);
-            let source = host.board.sources.get_mut(&0).unwrap();
-            let lending = source.lend(32).unwrap();
-            assert_eq!(lending.len(), 4);
+            let source = host.context.sources.get_mut(&0).unwrap();
+            let batch = source.rx_burst(32).unwrap();
+            assert_eq!(batch.len(), 4);
             drop(guest);
             others.bob.post(0, 4, 1600);
-            let sink = others.right.board.sinks.get_mut(&0).unwrap();
-            sink.accept(lending, &[0, 1, 2, 3]).unwrap();
+            let sink = others.right.context.sinks.get_mut(&0).unwrap();
+            sink.accept(batch, &[0, 1, 2, 3]).unwrap();
             assert_eq!(others.bob.received(0).len(), 4);
             // Frames to the one who is gone are still written to its memory, which nobody reads.
             others.alice.send(1, &frame(9, 60));
@@ -556,8 +556,8 @@ fn messages_that_break_the_protocol_end_the_connection_only() {
         let table = Request::SetMemTable(MemoryTable { regions: vec![region(0, 4096)] });
         guest.connection.try_send(table.to_message(vec![])).unwrap();
         assert!(guest.is_closed(host));
-        let said = host.board.said.last().unwrap();
-        assert!(said.contains("SET_MEM_TABLE") && said.contains("disconnected"), "{said}");
+        let logged = host.context.logged.last().unwrap();
+        assert!(logged.contains("SET_MEM_TABLE") && logged.contains("disconnected"), "{logged}");
         others.pass();
     });
 }
@@ -581,7 +581,7 @@ fn descriptors_do_not_pile_up() {
             channel = Some(ours);
             guest.share_memory(host);
         }
-        // Call, err, kick, both ends of the socket and the board's duplicate of one.
+        // Call, err, kick, both ends of the socket and the context's duplicate of one.
         assert!(open_fds() <= before + 6, "{} descriptors after {before}", open_fds());
         guest.send(1, &frame(1, 60));
         others.bob.post(0, 1, 1600);
@@ -589,8 +589,8 @@ fn descriptors_do_not_pile_up() {
         others.bob.used(0);
         // The front-end goes, its end of that socket stays.
         drop(guest);
-        host.until("noticed", |host| host.board.said.last().unwrap().contains("disconnected"));
-        assert_eq!(host.board.watched(), 2);
+        host.until("noticed", |host| host.context.logged.last().unwrap().contains("disconnected"));
+        assert_eq!(host.context.watched(), 2);
         drop(channel);
     });
 }
@@ -656,7 +656,7 @@ fn control_commands_that_nobody_can_obey() {
             });
             others.pass();
             guest.add_chain(2, &[piece(1 << 50, 2)], &[piece(answer, 1)]);
-            host.until("stopped", |host| host.board.said.last().unwrap().contains("reset the device"));
+            host.until("stopped", |host| host.context.logged.last().unwrap().contains("reset the device"));
             host.turn();
             others.pass();
         });

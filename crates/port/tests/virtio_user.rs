@@ -4,8 +4,8 @@ mod common_driver;
 
 use std::path::PathBuf;
 
+use common_driver::attached::Attached;
 use common_driver::passing::pass;
-use common_driver::plugged::Plugged;
 use peers::Testpmd;
 use peers::testpmd::{Forward, Settings, Vdev};
 use port::Port;
@@ -34,7 +34,7 @@ fn every_kind_of_ring() {
     let _testpmd = testpmd([Vdev::vhost(&path)], 1);
     for bits in 0..32 {
         let on = |bit: u32| bits & (1 << bit) != 0;
-        let mut plugged = Plugged::start(VirtioUserOptions {
+        let mut attached = Attached::start(VirtioUserOptions {
             packed: on(0),
             in_order: on(1),
             mergeable: on(2),
@@ -42,14 +42,14 @@ fn every_kind_of_ring() {
             offloads: on(4),
             ..VirtioUserOptions::new(&path)
         });
-        plugged.until_connected(1);
-        let said = plugged.port.describe();
+        attached.until_connected(1);
+        let description = attached.port.describe();
         for (bit, name) in [(0, "RING_PACKED"), (1, "IN_ORDER"), (2, "MRG_RXBUF"), (3, "EVENT_IDX")] {
-            assert_eq!(said.contains(name), on(bit), "{said}");
+            assert_eq!(description.contains(name), on(bit), "{description}");
         }
-        println!("{said}");
-        pass(&mut plugged, None, 1000, 1514);
-        plugged.end();
+        println!("{description}");
+        pass(&mut attached, None, 1000, 1514);
+        attached.end();
     }
 }
 
@@ -66,16 +66,16 @@ fn jumbo_frames() {
         (false, true, true),
         (false, false, false),
     ] {
-        let mut plugged = Plugged::start(VirtioUserOptions {
+        let mut attached = Attached::start(VirtioUserOptions {
             packed,
             mergeable,
             offloads,
             mtu_bytes: Some(9000),
             ..VirtioUserOptions::new(&path)
         });
-        plugged.until_connected(1);
-        pass(&mut plugged, None, 2000, 9014);
-        plugged.end();
+        attached.until_connected(1);
+        pass(&mut attached, None, 2000, 9014);
+        attached.end();
     }
 }
 
@@ -86,10 +86,10 @@ fn two_queue_pairs() {
     let _testpmd = testpmd([Vdev::vhost(&path)], 2);
     for packed in [true, false] {
         let options = VirtioUserOptions { queue_pairs: 2, packed, ..VirtioUserOptions::new(&path) };
-        let mut plugged = Plugged::start(options);
-        plugged.until_connected(2);
-        pass(&mut plugged, None, 5000, 1514);
-        plugged.end();
+        let mut attached = Attached::start(options);
+        attached.until_connected(2);
+        pass(&mut attached, None, 5000, 1514);
+        attached.end();
     }
 }
 
@@ -99,9 +99,9 @@ fn from_port_to_port() {
     let folder = tempfile::tempdir().unwrap();
     let (left, right) = (at(&folder, "left.sock"), at(&folder, "right.sock"));
     let _testpmd = testpmd([Vdev::vhost(&left), Vdev::vhost(&right)], 1);
-    let mut left = Plugged::start(VirtioUserOptions::new(&left));
+    let mut left = Attached::start(VirtioUserOptions::new(&left));
     let split = VirtioUserOptions { packed: false, ..VirtioUserOptions::new(&right) };
-    let mut right = Plugged::start(split);
+    let mut right = Attached::start(split);
     left.until_connected(1);
     right.until_connected(1);
     pass(&mut left, Some(&mut right), 10_000, 1514);
@@ -117,10 +117,10 @@ fn the_back_end_may_be_the_one_that_connects() {
     let path = at(&folder, "vhost.sock");
     let _testpmd = testpmd([Vdev::vhost(&path).other_role()], 1);
     let options = VirtioUserOptions { server: true, ..VirtioUserOptions::new(&path) };
-    let mut plugged = Plugged::start(options);
-    plugged.until_connected(1);
-    pass(&mut plugged, None, 5000, 1514);
-    plugged.end();
+    let mut attached = Attached::start(options);
+    attached.until_connected(1);
+    pass(&mut attached, None, 5000, 1514);
+    attached.end();
     assert!(!path.exists(), "the socket's path goes with the port");
 }
 
@@ -128,18 +128,18 @@ fn the_back_end_may_be_the_one_that_connects() {
 fn a_back_end_that_is_killed_is_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = at(&folder, "vhost.sock");
-    let mut plugged = Plugged::start(VirtioUserOptions::new(&path));
+    let mut attached = Attached::start(VirtioUserOptions::new(&path));
     for _ in 0..3 {
         let testpmd = testpmd([Vdev::vhost(&path)], 1);
-        plugged.until_connected(1);
-        pass(&mut plugged, None, 2000, 1514);
+        attached.until_connected(1);
+        pass(&mut attached, None, 2000, 1514);
         testpmd.kill();
-        plugged.until_connected(0);
+        attached.until_connected(0);
         // Killed, it leaves its socket behind, and the next one would not start.
         std::fs::remove_file(&path).unwrap();
     }
-    let closed = plugged.board.said.iter().filter(|line| line.contains("closed the connection")).count();
-    assert_eq!(closed, 3, "one line for each: {:?}", plugged.board.said);
-    assert!(plugged.board.said.len() <= 12, "{:?}", plugged.board.said);
-    plugged.end();
+    let closed = attached.context.logged.iter().filter(|line| line.contains("closed the connection")).count();
+    assert_eq!(closed, 3, "one line for each: {:?}", attached.context.logged);
+    assert!(attached.context.logged.len() <= 12, "{:?}", attached.context.logged);
+    attached.end();
 }

@@ -3,9 +3,9 @@ mod common_driver;
 
 use std::time::Instant;
 
+use common_driver::attached::Attached;
 use common_driver::backend::{BackEnd, Nature};
 use common_driver::frames::{Checker, Sender};
-use common_driver::plugged::Plugged;
 use common_driver::soon;
 use port::virtio_user::VirtioUserOptions;
 use port::{DropReason, Port, QueueError, Side};
@@ -16,7 +16,7 @@ use virtqueue::RingFeatures;
 
 /// Both ends of a socket.
 struct Both {
-    plugged: Plugged,
+    attached: Attached,
     back_end: BackEnd,
     _folder: tempfile::TempDir,
 }
@@ -28,26 +28,26 @@ impl Both {
         let back_end = BackEnd::new(&path, nature);
         let mut options = VirtioUserOptions::new(&path);
         change(&mut options);
-        Both { plugged: Plugged::start(options), back_end, _folder: folder }
+        Both { attached: Attached::start(options), back_end, _folder: folder }
     }
 
     fn turn(&mut self) {
-        self.plugged.board.turn_now(&mut self.plugged.port);
+        self.attached.context.turn_now(&mut self.attached.port);
         self.back_end.turn();
     }
 
     fn until(&mut self, what: &str, so: impl Fn(&Both) -> bool) {
         let deadline = soon();
         while !so(self) {
-            let said = &self.plugged.board.said;
-            assert!(Instant::now() < deadline, "not {what}: {}; {said:?}", self.plugged.port.describe());
+            let logged = &self.attached.context.logged;
+            assert!(Instant::now() < deadline, "not {what}: {}; {logged:?}", self.attached.port.describe());
             self.turn();
         }
     }
 
     fn pairs(&self) -> usize {
-        assert_eq!(self.plugged.board.sources.len(), self.plugged.board.sinks.len());
-        self.plugged.board.sources.len()
+        assert_eq!(self.attached.context.sources.len(), self.attached.context.sinks.len());
+        self.attached.context.sources.len()
     }
 
     fn until_connected(&mut self, pairs: usize) {
@@ -56,11 +56,11 @@ impl Both {
 
     /// The retry timer ends now.
     fn again(&mut self) {
-        self.plugged.board.fast_forward(&mut self.plugged.port);
+        self.attached.context.fast_forward(&mut self.attached.port);
     }
 
-    fn said(&self, text: &str) -> bool {
-        self.plugged.board.said.iter().any(|line| line.contains(text))
+    fn logged(&self, text: &str) -> bool {
+        self.attached.context.logged.iter().any(|line| line.contains(text))
     }
 
     /// Sends frames over every pair and checks that they come back.
@@ -74,10 +74,10 @@ impl Both {
             assert!(Instant::now() < deadline, "{:?} of {frames} came", checker.next);
             for (pair, sender) in senders.iter_mut().enumerate().filter(|(_, sender)| sender.next < frames) {
                 let burst: Vec<_> = lengths.by_ref().take(4).collect();
-                sender.send(self.plugged.board.sinks.get_mut(&(pair as u16)).unwrap().as_mut(), &burst);
+                sender.send(self.attached.context.sinks.get_mut(&(pair as u16)).unwrap().as_mut(), &burst);
             }
             self.back_end.turn();
-            for source in self.plugged.board.sources.values_mut() {
+            for source in self.attached.context.sources.values_mut() {
                 while checker.drain(source.as_mut()) > 0 {}
             }
         }
@@ -103,7 +103,7 @@ fn every_kind_of_back_end() {
         });
         both.until_connected(2);
         for pair in 0..2 {
-            assert!(both.plugged.port.counters(pair, Side::ToGuest).is_some());
+            assert!(both.attached.port.counters(pair, Side::ToGuest).is_some());
         }
         let accepted = both.back_end.features;
         assert!(features.contains(accepted - Feature::VHOST_PROTOCOL_FEATURES.into()), "{accepted}");
@@ -116,7 +116,7 @@ fn every_kind_of_back_end() {
             assert_eq!((both.back_end.status, both.back_end.mtu_bytes), (15, 4000));
         }
         both.pass(600, 4014);
-        both.plugged.end();
+        both.attached.end();
     }
 }
 
@@ -134,8 +134,8 @@ fn a_back_end_without_protocol_features() {
 fn the_smaller_number_of_pairs_counts() {
     let mut both = Both::new(Nature { pairs: 2, ..Nature::default() }, |options| options.queue_pairs = 4);
     both.until_connected(2);
-    assert!(both.plugged.port.describe().contains("2 packed queue pairs"));
-    assert_eq!(both.plugged.port.queue_pairs(), 4);
+    assert!(both.attached.port.describe().contains("2 packed queue pairs"));
+    assert_eq!(both.attached.port.queue_pairs(), 4);
     both.pass(600, 1514);
 }
 
@@ -147,9 +147,9 @@ fn frames_of_64_kib_go_through_both_ways() {
         let mut sender = Sender::new(0);
         let mut checker = Checker::default();
         for _ in 0..40 {
-            sender.send(both.plugged.board.sinks.get_mut(&0).unwrap().as_mut(), &[60, 65550, 1514]);
+            sender.send(both.attached.context.sinks.get_mut(&0).unwrap().as_mut(), &[60, 65550, 1514]);
             both.back_end.turn();
-            while checker.drain(both.plugged.board.sources.get_mut(&0).unwrap().as_mut()) > 0 {}
+            while checker.drain(both.attached.context.sources.get_mut(&0).unwrap().as_mut()) > 0 {}
         }
         assert_eq!(checker.next[0], 120);
     }
@@ -167,8 +167,8 @@ fn a_sleeper_is_woken() {
         let (mut sender, mut checker) = (Sender::new(0), Checker::default());
         for _ in 0..20 {
             let (sink, source) = (
-                both.plugged.board.sinks.get_mut(&0).unwrap().as_mut(),
-                both.plugged.board.sources.get_mut(&0).unwrap().as_mut(),
+                both.attached.context.sinks.get_mut(&0).unwrap().as_mut(),
+                both.attached.context.sources.get_mut(&0).unwrap().as_mut(),
             );
             let readable = |source: &dyn port::Source| {
                 let fd = source.wake_fd().unwrap();
@@ -199,10 +199,10 @@ fn a_peer_that_comes_and_goes() {
     for round in 1..=5 {
         both.until_connected(1);
         both.pass(100, 1514);
-        assert_eq!(both.plugged.port.counters(0, Side::FromGuest).unwrap().counts().frames, 100 * round);
+        assert_eq!(both.attached.port.counters(0, Side::FromGuest).unwrap().counts().frames, 100 * round);
         both.back_end.hang_up();
         both.until_connected(0);
-        assert!(both.plugged.port.describe().contains("no back-end yet"));
+        assert!(both.attached.port.describe().contains("no back-end yet"));
         both.again();
     }
 }
@@ -224,7 +224,8 @@ fn a_peer_that_leaves_in_the_middle_of_the_handshake() {
             both.turn();
             assert_eq!(both.pairs(), 0, "message {at} of {whole}");
         }
-        let connected = both.plugged.board.said.iter().filter(|line| line.contains("connected,")).count();
+        let connected =
+            both.attached.context.logged.iter().filter(|line| line.contains("connected,")).count();
         assert_eq!(connected, 1, "none was taken for connected before its last answer");
         both.back_end.nature.closes_at = None;
         both.again();
@@ -241,8 +242,8 @@ fn a_peer_that_refuses() {
     for (event, request) in events.into_iter().zip(requests) {
         let nature = Nature { refuses: Some(event), ..Nature::default() };
         let mut both = Both::new(nature, |options| options.mtu_bytes = Some(1500));
-        both.until("a refusal", |both| both.said("refused"));
-        assert!(both.said(request), "{request}: {:?}", both.plugged.board.said);
+        both.until("a refusal", |both| both.logged("refused"));
+        assert!(both.logged(request), "{request}: {:?}", both.attached.context.logged);
         assert_eq!(both.pairs(), 0);
         both.back_end.nature.refuses = None;
         both.again();
@@ -255,7 +256,7 @@ fn a_peer_that_refuses() {
 fn features_that_the_peer_takes_back() {
     let nature = Nature { refuses: Some("StatusRead"), ..Nature::default() };
     let mut both = Both::new(nature, |_| {});
-    both.until("a refusal", |both| both.said("does not accept the features"));
+    both.until("a refusal", |both| both.logged("does not accept the features"));
     assert_eq!(both.pairs(), 0);
 }
 
@@ -263,14 +264,14 @@ fn features_that_the_peer_takes_back() {
 fn a_peer_of_before_virtio_1() {
     let features = Nature::default().features.without(Feature::VERSION_1);
     let mut both = Both::new(Nature { features, ..Nature::default() }, |_| {});
-    both.until("told", |both| both.said("VIRTIO_F_VERSION_1"));
+    both.until("told", |both| both.logged("VIRTIO_F_VERSION_1"));
     assert_eq!(both.pairs(), 0);
 }
 
 #[test]
 fn a_peer_without_queues() {
     let mut both = Both::new(Nature { pairs: 0, ..Nature::default() }, |_| {});
-    both.until("told", |both| both.said("no queues"));
+    both.until("told", |both| both.logged("no queues"));
     assert_eq!(both.pairs(), 0);
 }
 
@@ -291,9 +292,9 @@ fn all_feature_bits_at_once() {
 fn a_silent_peer_is_given_up() {
     let mut both = Both::new(Nature { silent: true, ..Nature::default() }, |_| {});
     both.until("connected", |both| both.back_end.is_connected());
-    assert!(both.plugged.port.describe().contains("not yet agreed"));
+    assert!(both.attached.port.describe().contains("not yet agreed"));
     both.again();
-    assert!(both.said("did not answer"), "{:?}", both.plugged.board.said);
+    assert!(both.logged("did not answer"), "{:?}", both.attached.context.logged);
     both.back_end.nature.silent = false;
     both.again();
     both.until_connected(1);
@@ -305,7 +306,7 @@ fn a_peer_that_chatters_while_queues_run() {
     both.until_connected(1);
     both.back_end.chatter();
     both.until_connected(0);
-    assert!(both.said("unasked"), "{:?}", both.plugged.board.said);
+    assert!(both.logged("unasked"), "{:?}", both.attached.context.logged);
     both.again();
     both.until_connected(1);
     both.pass(100, 1514);
@@ -317,9 +318,9 @@ fn a_peer_that_finds_a_ring_malformed() {
     for ring in 0..4 {
         let mut both = Both::new(Nature::default(), |options| options.queue_pairs = 2);
         both.until_connected(2);
-        both.back_end.complain(ring);
+        both.back_end.warn(ring);
         both.until_connected(0);
-        assert!(both.said("finds a queue malformed"), "{:?}", both.plugged.board.said);
+        assert!(both.logged("finds a queue malformed"), "{:?}", both.attached.context.logged);
         both.again();
         both.until_connected(2);
         both.pass(100, 1514);
@@ -335,32 +336,32 @@ fn a_lie_in_a_ring() {
         both.pass(100, 1514);
         // A used index far ahead of what was made available (VIRTIO 1.3 §2.7.8).
         both.back_end.scribble(ring, 2, &30_000u16.to_le_bytes());
-        let board = &mut both.plugged.board;
+        let context = &mut both.attached.context;
         let (mut sender, why): (_, QueueError) = (
             Sender::new(0),
             match side {
                 Side::FromGuest => {
-                    let mut source = board.sources.remove(&0).unwrap();
-                    source.lend(32).map(|_| ()).unwrap_err()
+                    let mut source = context.sources.remove(&0).unwrap();
+                    source.rx_burst(32).map(|_| ()).unwrap_err()
                 }
                 Side::ToGuest => {
-                    let mut sink = board.sinks.remove(&0).unwrap();
+                    let mut sink = context.sinks.remove(&0).unwrap();
                     let mut sender = Sender::new(0);
-                    let lending = sender.lend(virtio::net::NetHeader::default(), &[60]);
-                    sink.accept(lending, &[0]).unwrap_err()
+                    let batch = sender.lend(virtio::net::NetHeader::default(), &[60]);
+                    sink.accept(batch, &[0]).unwrap_err()
                 }
             },
         );
         assert!(matches!(why, QueueError::Ring(_)), "{why}");
-        both.plugged.port.stopped(0, side, why, board);
-        assert!(board.sources.is_empty() && board.sinks.is_empty());
-        assert!(both.said("of pair 0 stopped"), "{:?}", both.plugged.board.said);
+        both.attached.port.stopped(0, side, why, context);
+        assert!(context.sources.is_empty() && context.sinks.is_empty());
+        assert!(both.logged("of pair 0 stopped"), "{:?}", both.attached.context.logged);
         both.until("gone", |both| !both.back_end.is_connected());
         both.again();
         both.until_connected(1);
         both.pass(100, 1514);
-        sender.send(both.plugged.board.sinks.get_mut(&0).unwrap().as_mut(), &[60]);
-        let counts = both.plugged.port.counters(0, Side::ToGuest).unwrap().counts();
+        sender.send(both.attached.context.sinks.get_mut(&0).unwrap().as_mut(), &[60]);
+        let counts = both.attached.port.counters(0, Side::ToGuest).unwrap().counts();
         let lost = counts.drops.iter().filter(|(reason, _)| *reason == DropReason::MalformedRing).count();
         assert_eq!(lost, usize::from(side == Side::ToGuest), "{counts:?}");
     }

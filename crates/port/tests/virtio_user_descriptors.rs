@@ -5,8 +5,8 @@ mod common_driver;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use common_driver::attached::Attached;
 use common_driver::backend::{BackEnd, Nature};
-use common_driver::plugged::Plugged;
 use common_driver::soon;
 use port::virtio_user::VirtioUserOptions;
 use vhost_user::codec::Message;
@@ -52,16 +52,16 @@ fn answer(random: &mut Random, asked: &Message) -> Message {
 }
 
 /// One connection of a back-end that answers at random until the port has enough.
-fn babble(plugged: &mut Plugged, listener: &Listener, random: &mut Random) {
+fn babble(attached: &mut Attached, listener: &Listener, random: &mut Random) {
     let deadline = soon();
     let mut peer: Option<Connection> = None;
     let mut patience = 200;
     loop {
         assert!(Instant::now() < deadline, "the port goes on with a peer that babbles");
-        plugged.board.turn_now(&mut plugged.port);
+        attached.context.turn_now(&mut attached.port);
         match &mut peer {
             None => {
-                plugged.board.fast_forward(&mut plugged.port);
+                attached.context.fast_forward(&mut attached.port);
                 peer = listener.try_accept().unwrap();
             }
             Some(connection) => match connection.try_receive() {
@@ -78,41 +78,41 @@ fn babble(plugged: &mut Plugged, listener: &Listener, random: &mut Random) {
         }
     }
     drop(peer);
-    plugged.board.until_plugged(&mut plugged.port, 0);
+    attached.context.until_attached(&mut attached.port, 0);
 }
 
 fn cut_off_everywhere() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let mut back_end = BackEnd::new(&path, Nature::default());
-    let mut plugged = Plugged::start(VirtioUserOptions::new(&path));
+    let mut attached = Attached::start(VirtioUserOptions::new(&path));
     for at in 0..40 {
         back_end.nature.closes_at = Some(at);
         let (peers, deadline) = (back_end.peers, soon());
-        while back_end.peers == peers || back_end.is_connected() && plugged.board.sinks.is_empty() {
+        while back_end.peers == peers || back_end.is_connected() && attached.context.sinks.is_empty() {
             assert!(Instant::now() < deadline);
-            if plugged.board.sinks.is_empty() && !back_end.is_connected() {
-                plugged.board.fast_forward(&mut plugged.port);
+            if attached.context.sinks.is_empty() && !back_end.is_connected() {
+                attached.context.fast_forward(&mut attached.port);
             }
-            plugged.board.turn_now(&mut plugged.port);
+            attached.context.turn_now(&mut attached.port);
             back_end.turn();
         }
         back_end.hang_up();
-        plugged.board.until_plugged(&mut plugged.port, 0);
+        attached.context.until_attached(&mut attached.port, 0);
     }
-    plugged.end();
+    attached.end();
 }
 
 fn answers_at_random() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     let listener = Listener::bind(&path).unwrap();
-    let mut plugged = Plugged::start(VirtioUserOptions::new(&path));
+    let mut attached = Attached::start(VirtioUserOptions::new(&path));
     let mut random = Random(0x1234_5678_9abc_def1);
     for _ in 0..500 {
-        babble(&mut plugged, &listener, &mut random);
+        babble(&mut attached, &listener, &mut random);
     }
-    plugged.end();
+    attached.end();
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The `virtio-user` port against Open vSwitch with DPDK, which connects to it (`dpdkvhostuserclient`).
 mod common_driver;
 
+use common_driver::attached::Attached;
 use common_driver::passing::pass;
-use common_driver::plugged::Plugged;
 use peers::OvsDpdk;
 use port::Port;
 use port::virtio_user::VirtioUserOptions;
@@ -20,7 +20,7 @@ fn two_ports_through_open_vswitch() {
         let [mut left, mut right] = sockets.each_ref().map(|socket| {
             let options =
                 VirtioUserOptions { server: true, packed, in_order, ..VirtioUserOptions::new(socket) };
-            Plugged::start(options)
+            Attached::start(options)
         });
         left.until_connected(1);
         right.until_connected(1);

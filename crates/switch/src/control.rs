@@ -6,18 +6,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Plugboard, Port, PortError, QueueError};
+use port::{Interest, Port, PortContext, PortError, QueueError};
 use virtio::net::MacAddress;
 
-use crate::board::{Board, Hub};
-use crate::crew::{Crew, Event, Replaced, system};
+use crate::context::{Attachments, SwitchContext};
 use crate::forward::{Route, Rules};
 use crate::keyed::Key;
-use crate::plan::Plan;
 use crate::poller::Poller;
+use crate::queue_plan::QueuePlan;
 use crate::suspects::Suspects;
 use crate::table::MacTable;
-use crate::worker::{Common, words};
+use crate::worker::{Common, panic_message};
+use crate::worker_pool::{Event, Replaced, WorkerPool, system};
 use crate::{PortId, RunError, Snapshot, Switch, incident};
 
 /// Addresses that only the ports which list them may use.
@@ -32,14 +32,14 @@ fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
 
 /// Whoever runs a switch: signals, a control socket, a terminal.
 pub trait Operator {
-    /// Readable when [`Operator::attend`] has something to do. Stays the same while the switch runs.
-    fn bell(&self) -> BorrowedFd<'_>;
+    /// Readable when [`Operator::handle_wake`] has something to do. Stays the same while the switch runs.
+    fn wake_fd(&self) -> BorrowedFd<'_>;
 
-    /// The bell has rung; it is to be silenced here. `Break` ends the switch.
-    fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()>;
+    /// The waker has rung; it is to be silenced here. `Break` ends the switch.
+    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()>;
 
     /// Hears what happened at a port, for people; or at a worker, by its name.
-    fn say(&mut self, port: &str, message: &dyn Display);
+    fn log(&mut self, port: &str, message: &dyn Display);
 }
 
 /// A running switch, to look at.
@@ -80,7 +80,7 @@ struct Slot {
 
 struct Control {
     slots: Vec<Slot>,
-    hub: Hub,
+    attachments: Attachments,
     suspects: Suspects,
     started: Instant,
     swept: u32,
@@ -106,7 +106,7 @@ impl Control {
         let rules = switch.rules();
         let Switch { options, ports } = switch;
         let pairs = ports.iter().map(|port| port.port.queue_pairs());
-        let plan = Plan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
+        let plan = QueuePlan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
         let common = Arc::new(Common {
             table: MacTable::new(options.table, ports.len(), own_addresses(&rules)),
             rules: rules.into_iter().map(Arc::new).collect(),
@@ -114,15 +114,15 @@ impl Control {
             options: options.worker,
         });
         let poller = Poller::new().map_err(system("making an epoll set"))?;
-        let crew = Crew::start(&options.workers, &common, options.worker_deadline)?;
-        for (fd, key) in [(operator.bell(), OPERATOR), (crew.bell().as_fd(), WORKERS)] {
-            poller.add(fd, key, Interest::Readable).map_err(system("adding a bell to the epoll set"))?;
+        let pool = WorkerPool::start(&options.workers, &common, options.worker_deadline)?;
+        for (fd, key) in [(operator.wake_fd(), OPERATOR), (pool.waker().as_fd(), WORKERS)] {
+            poller.add(fd, key, Interest::Readable).map_err(system("adding a waker to the epoll set"))?;
         }
         let slots =
             ports.into_iter().map(|port| Slot { name: port.name, port: Some(port.port), runs: false });
         Ok(Control {
             slots: slots.collect(),
-            hub: Hub::new(crew, common, poller, plan),
+            attachments: Attachments::new(pool, common, poller, plan),
             suspects: Suspects::default(),
             started: Instant::now(),
             swept: 0,
@@ -132,34 +132,34 @@ impl Control {
     fn run(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
         for index in 0..self.slots.len() {
             self.slots[index].runs = true;
-            let started = self.call(index, operator, |port, board| port.start(board))?;
+            let started = self.call(index, operator, |port, context| port.start(context))?;
             if let Some(Err(error)) = started {
                 self.slots[index].runs = false;
-                self.hub.clear(PortId(index as u16));
+                self.attachments.clear(PortId(index as u16));
                 return Err(RunError::Start { name: self.slots[index].name.clone(), error });
             }
             self.read_reports(operator)?;
         }
-        self.hub.open();
+        self.attachments.open();
         loop {
-            self.hub.crew.watch();
+            self.attachments.pool.watch();
             self.read_reports(operator)?;
             let now = self.tick();
-            while let Some((port, token)) = self.hub.due(now) {
+            while let Some((port, token)) = self.attachments.due(now) {
                 self.ready(port, token, operator)?;
             }
             let keys: Vec<u64> = {
                 let timeout = self.timeout();
-                self.hub.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect()
+                self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect()
             };
             for key in keys {
                 if key == OPERATOR {
-                    if operator.attend(&View { control: self }).is_break() {
+                    if operator.handle_wake(&View { control: self }).is_break() {
                         return Ok(());
                     }
                 } else if key == WORKERS {
-                    self.hub.crew.bell().silence();
-                } else if let Some((port, token)) = self.hub.watcher(key) {
+                    self.attachments.pool.waker().clear();
+                } else if let Some((port, token)) = self.attachments.watcher(key) {
                     self.ready(port, token, operator)?;
                 }
             }
@@ -170,7 +170,7 @@ impl Control {
     fn tick(&mut self) -> Instant {
         let now = Instant::now();
         let seconds = (now - self.started).as_secs() as u32;
-        let table = &self.hub.common.table;
+        let table = &self.attachments.common.table;
         table.set_now(seconds);
         if seconds.wrapping_sub(self.swept) >= SWEEP_SECONDS {
             self.swept = seconds;
@@ -184,9 +184,9 @@ impl Control {
         let now = Instant::now();
         let second =
             Duration::from_secs(1) - Duration::from_nanos((now - self.started).subsec_nanos().into());
-        let timer = self.hub.next_timer().map(|at| at.saturating_duration_since(now));
+        let timer = self.attachments.next_timer().map(|at| at.saturating_duration_since(now));
         let next = timer.map_or(second, |timer| timer.min(second));
-        next.min(self.hub.crew.watch_interval())
+        next.min(self.attachments.pool.watch_interval())
     }
 
     /// Calls a port, and passes on what it said. `None` if it does not run.
@@ -194,23 +194,23 @@ impl Control {
         &mut self,
         index: usize,
         operator: &mut dyn Operator,
-        what: impl FnOnce(&mut dyn Port, &mut dyn Plugboard) -> T,
+        what: impl FnOnce(&mut dyn Port, &mut dyn PortContext) -> T,
     ) -> Result<Option<T>, RunError> {
         let slot = &mut self.slots[index];
         if !slot.runs {
             return Ok(None);
         }
         let Some(port) = slot.port.as_deref_mut() else { return Ok(None) };
-        let mut board = Board { hub: &mut self.hub, port: PortId(index as u16) };
+        let mut context = SwitchContext { attachments: &mut self.attachments, port: PortId(index as u16) };
         // After a panic the port is not used any more, and the switch ends.
-        let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut board)));
-        for (port, message) in self.hub.said.drain(..) {
-            operator.say(&self.slots[usize::from(port.0)].name, &message);
+        let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
+        for (port, message) in self.attachments.logged.drain(..) {
+            operator.log(&self.slots[usize::from(port.0)].name, &message);
         }
         result.map(Some).map_err(|panic| {
             let slot = &mut self.slots[index];
             slot.port = None;
-            RunError::PortPanicked { name: slot.name.clone(), message: words(&*panic) }
+            RunError::PortPanicked { name: slot.name.clone(), message: panic_message(&*panic) }
         })
     }
 
@@ -221,7 +221,7 @@ impl Control {
         operator: &mut dyn Operator,
     ) -> Result<(), RunError> {
         let index = usize::from(port.0);
-        if let Some(Err(error)) = self.call(index, operator, |port, board| port.ready(token, board))? {
+        if let Some(Err(error)) = self.call(index, operator, |port, context| port.ready(token, context))? {
             self.end_port(index, error, operator)?;
         }
         self.read_reports(operator)
@@ -234,10 +234,10 @@ impl Control {
         error: PortError,
         operator: &mut dyn Operator,
     ) -> Result<(), RunError> {
-        operator.say(&self.slots[index].name, &error);
-        self.call(index, operator, |port, board| port.end(board))?;
+        operator.log(&self.slots[index].name, &error);
+        self.call(index, operator, |port, context| port.end(context))?;
         self.slots[index].runs = false;
-        self.hub.clear(PortId(index as u16));
+        self.attachments.clear(PortId(index as u16));
         if self.slots.iter().all(|slot| !slot.runs) {
             return Err(RunError::NoPortLeft { name: self.slots[index].name.clone(), error });
         }
@@ -246,18 +246,20 @@ impl Control {
 
     /// Tells ports of their stopped queues, and finds out about workers.
     fn read_reports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
-        while let Some(event) = self.hub.crew.next_event() {
+        while let Some(event) = self.attachments.pool.next_event() {
             match event {
                 Event::Stopped { id, side, generation, why } => {
-                    if self.hub.stopped(id, side, generation) {
+                    if self.attachments.stopped(id, side, generation) {
                         let index = usize::from(id.port.0);
-                        self.call(index, operator, |port, board| port.stopped(id.pair, side, why, board))?;
+                        self.call(index, operator, |port, context| {
+                            port.stopped(id.pair, side, why, context)
+                        })?;
                     }
                 }
                 Event::Replaced(replaced) => self.isolate(&replaced, operator)?,
             }
         }
-        self.hub.crew.take_trouble().map_or(Ok(()), Err)
+        self.attachments.pool.take_trouble().map_or(Ok(()), Err)
     }
 
     /// A worker's thread was given up: tells the ports whose queues are lost with it, and ends the port that is to
@@ -270,14 +272,14 @@ impl Control {
             (source, sink) => source.or(sink).map(|queue| queue.port).into_iter().collect(),
         };
         if position.source.is_none() && position.sink.is_none() {
-            operator.say(&format!("worker {}", replaced.worker), &what);
+            operator.log(&format!("worker {}", replaced.worker), &what);
         }
         for (id, side, generation) in &replaced.lost {
             // Those of a port that goes are cleared away with it.
-            if self.hub.stopped(*id, *side, *generation) && !guilty.contains(&id.port) {
+            if self.attachments.stopped(*id, *side, *generation) && !guilty.contains(&id.port) {
                 let (pair, side, why) = (id.pair, *side, QueueError::Lost(what.clone()));
                 let index = usize::from(id.port.0);
-                self.call(index, operator, |port, board| port.stopped(pair, side, why, board))?;
+                self.call(index, operator, |port, context| port.stopped(pair, side, why, context))?;
             }
         }
         for port in guilty {
@@ -298,28 +300,28 @@ impl Control {
     fn end(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
         let mut result = Ok(());
         for index in 0..self.slots.len() {
-            let ended = self.call(index, operator, |port, board| port.end(board));
+            let ended = self.call(index, operator, |port, context| port.end(context));
             self.slots[index].runs = false;
-            self.hub.clear(PortId(index as u16));
+            self.attachments.clear(PortId(index as u16));
             result = result.and(ended.map(drop));
         }
-        self.hub.crew.stop();
-        while self.hub.crew.next_event().is_some() {}
-        result.and(self.hub.crew.take_trouble().map_or(Ok(()), Err))
+        self.attachments.pool.stop();
+        while self.attachments.pool.next_event().is_some() {}
+        result.and(self.attachments.pool.take_trouble().map_or(Ok(()), Err))
     }
 
     fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
         let descriptions = descriptions.map_or_else(|| self.descriptions(), <[String]>::to_vec);
         let ports = self.slots.iter().zip(descriptions).zip(0..);
         let ports = ports.map(|((slot, description), index)| {
-            let addresses = self.hub.common.table.behind(PortId(index));
+            let addresses = self.attachments.common.table.behind(PortId(index));
             crate::snapshot::port(&slot.name, description, addresses, slot.port.as_deref())
         });
         Snapshot {
             seconds: self.started.elapsed().as_secs_f64(),
             ports: ports.collect(),
-            table: self.hub.common.table.counts(),
-            workers: self.hub.crew.counts().collect(),
+            table: self.attachments.common.table.counts(),
+            workers: self.attachments.pool.counts().collect(),
         }
     }
 }

@@ -3,14 +3,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use port::{DropReason, Frame, Lending, QueueCounters};
+use port::{DropReason, Frame, FrameBatch, QueueCounters};
 use virtio::net::MacAddress;
 
 use crate::PortId;
-use crate::exits::{Exits, Handed};
 use crate::keyed::Key;
 use crate::rate_limit::RateLimit;
 use crate::table::{MacTable, Refused};
+use crate::tx_queues::{Sent, TxQueues};
 
 /// Where the frames of one port go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,23 +52,23 @@ pub(crate) struct Forwarder<'a> {
     pub table: &'a MacTable,
     pub key: &'a Key,
     pub rules: &'a Rules,
-    pub exits: &'a mut Exits,
+    pub tx_queues: &'a mut TxQueues,
     /// Of the queue that the burst came from: what the switch drops is counted there.
     pub counters: &'a QueueCounters,
 }
 
 #[derive(Clone, Copy)]
-enum Target {
+enum Egress {
     Port(PortId),
-    Everybody,
-    Nobody,
+    Flood,
+    Nowhere,
 }
 
 impl From<Refused> for DropReason {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Owned => DropReason::Spoofed,
-            Refused::Held => DropReason::MovesTooOften,
+            Refused::MovesTooOften => DropReason::MovesTooOften,
         }
     }
 }
@@ -113,61 +113,61 @@ fn is_link_local(address: MacAddress) -> bool {
 impl Forwarder<'_> {
     /// Gives every frame to the sinks it goes to, or counts why not.
     #[inline]
-    pub fn forward(&mut self, lending: &Lending) -> Outcome {
+    pub fn forward(&mut self, batch: &FrameBatch) -> Outcome {
         if let Route::Wire(to) = self.rules.route
             && self.rules.is_plain()
-            && let Some(handed) = self.exits.hand_over_all(lending, to)
+            && let Some(sent) = self.tx_queues.send_all(batch, to)
         {
-            return self.outcome(handed, 0, 0);
+            return self.outcome(sent, 0, 0);
         }
-        self.forward_each(lending)
+        self.forward_each(batch)
     }
 
-    fn forward_each(&mut self, lending: &Lending) -> Outcome {
+    fn forward_each(&mut self, batch: &FrameBatch) -> Outcome {
         let (mut flooded, mut flood_copies) = (0, 0);
-        let mut heard = None;
+        let mut last_seen = None;
         let mut at = 0;
-        while at < lending.len() {
-            let frame = lending.frame(at);
-            // What differs from frame to frame of a conversation is their length.
-            let run = if self.rules.max_frame_bytes.is_some() { 1 } else { lending.conversation(at) };
+        while at < batch.len() {
+            let frame = batch.frame(at);
+            // What differs from frame to frame of a same_address_run is their length.
+            let run = if self.rules.max_frame_bytes.is_some() { 1 } else { batch.same_address_run(at) };
             let frames = at as u16..(at + run) as u16;
             at += run;
             let dropped = |reason| self.counters.dropped(reason, run as u64);
-            match self.decide(&frame, &mut heard) {
-                Ok(Target::Port(port)) if self.exits.push(port, frames.clone(), lending, self.key) => {}
-                Ok(Target::Port(_)) => dropped(DropReason::NotConnected),
-                Ok(Target::Nobody) => dropped(DropReason::NowhereToGo),
-                Ok(Target::Everybody) => {
+            match self.decide(&frame, &mut last_seen) {
+                Ok(Egress::Port(port)) if self.tx_queues.push(port, frames.clone(), batch, self.key) => {}
+                Ok(Egress::Port(_)) => dropped(DropReason::NotConnected),
+                Ok(Egress::Nowhere) => dropped(DropReason::NowhereToGo),
+                Ok(Egress::Flood) => {
                     let frames = self.limit_floods(frames);
                     let count = frames.len() as u64;
-                    let receivers = if count > 0 { self.flood(frames, lending) } else { 0 };
+                    let receivers = if count > 0 { self.flood(frames, batch) } else { 0 };
                     flooded += if receivers > 0 { count } else { 0 };
                     flood_copies += receivers * count;
                 }
                 Err(reason) => dropped(reason),
             }
         }
-        let handed = self.exits.hand_over(lending);
-        self.outcome(handed, flooded, flood_copies)
+        let sent = self.tx_queues.flush(batch);
+        self.outcome(sent, flooded, flood_copies)
     }
 
-    /// Where a frame goes, and all with the same addresses. `heard` is the last source that was learned of
+    /// Where a frame goes, and all with the same addresses. `seen` is the last source that was learned of
     /// this burst.
     #[inline(always)]
-    fn decide(&self, frame: &Frame<'_>, heard: &mut Option<MacAddress>) -> Result<Target, DropReason> {
+    fn decide(&self, frame: &Frame<'_>, last_seen: &mut Option<MacAddress>) -> Result<Egress, DropReason> {
         match &self.rules.route {
             Route::Wire(to) => {
                 if !self.rules.is_plain() {
                     self.rules.admit(frame)?;
                 }
-                Ok(Target::Port(*to))
+                Ok(Egress::Port(*to))
             }
             Route::Learn(_) => {
                 self.rules.admit(frame)?;
-                if *heard != Some(frame.source()) {
+                if *last_seen != Some(frame.source()) {
                     self.table.learn(frame.source(), self.rules.port).map_err(DropReason::from)?;
-                    *heard = Some(frame.source());
+                    *last_seen = Some(frame.source());
                 }
                 Ok(self.target(frame.destination()))
             }
@@ -175,17 +175,17 @@ impl Forwarder<'_> {
     }
 
     #[inline]
-    fn target(&self, destination: MacAddress) -> Target {
+    fn target(&self, destination: MacAddress) -> Egress {
         if destination.is_group() {
             return match is_link_local(destination) && !self.rules.link_local {
-                true => Target::Nobody,
-                false => Target::Everybody,
+                true => Egress::Nowhere,
+                false => Egress::Flood,
             };
         }
         match self.table.lookup(destination) {
-            Some(port) if port == self.rules.port => Target::Nobody,
-            Some(port) => Target::Port(port),
-            None => Target::Everybody,
+            Some(port) if port == self.rules.port => Egress::Nowhere,
+            Some(port) => Egress::Port(port),
+            None => Egress::Flood,
         }
     }
 
@@ -201,11 +201,11 @@ impl Forwarder<'_> {
     }
 
     /// To all others that have a queue running, and how many these are; counted if there is none.
-    fn flood(&mut self, frames: Range<u16>, lending: &Lending) -> u64 {
+    fn flood(&mut self, frames: Range<u16>, batch: &FrameBatch) -> u64 {
         let Route::Learn(others) = &self.rules.route else { return 0 };
         let mut receivers = 0;
         for port in others {
-            receivers += u64::from(self.exits.push(*port, frames.clone(), lending, self.key));
+            receivers += u64::from(self.tx_queues.push(*port, frames.clone(), batch, self.key));
         }
         if receivers == 0 {
             let none = others.is_empty();
@@ -215,10 +215,10 @@ impl Forwarder<'_> {
         receivers
     }
 
-    fn outcome(&self, handed: Handed, flooded: u64, flood_copies: u64) -> Outcome {
-        if handed.gone > 0 {
-            self.counters.dropped(DropReason::NotConnected, handed.gone);
+    fn outcome(&self, sent: Sent, flooded: u64, flood_copies: u64) -> Outcome {
+        if sent.gone > 0 {
+            self.counters.dropped(DropReason::NotConnected, sent.gone);
         }
-        Outcome { flooded, flood_copies, copies: handed.accepted }
+        Outcome { flooded, flood_copies, copies: sent.accepted }
     }
 }

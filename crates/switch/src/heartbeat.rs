@@ -21,7 +21,7 @@ pub(crate) struct Heartbeat {
 
 /// The queues that a thread is in: a call of the sink, if it is in one, with a burst of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct WorkerPosition {
     pub source: Option<QueueId>,
     pub sink: Option<QueueId>,
 }
@@ -81,9 +81,9 @@ impl Heartbeat {
     }
 
     /// Where it is, or was last.
-    pub fn position(&self) -> Position {
+    pub fn position(&self) -> WorkerPosition {
         let read = |at: &AtomicU64| queue(at.load(Ordering::Relaxed));
-        Position { source: read(&self.source), sink: read(&self.sink) }
+        WorkerPosition { source: read(&self.source), sink: read(&self.sink) }
     }
 
     /// Somebody else does its work from now on.
@@ -139,15 +139,15 @@ mod tests {
     #[test]
     fn positions_come_back_as_they_were_left() {
         let heartbeat = Heartbeat::new();
-        assert_eq!(heartbeat.position(), Position { source: None, sink: None });
+        assert_eq!(heartbeat.position(), WorkerPosition { source: None, sink: None });
         let of = |port, pair| QueueId { port: PortId(port), pair };
         heartbeat.enter_source(of(u16::MAX, u16::MAX));
         heartbeat.enter_sink(of(3, 7));
         let position = heartbeat.position();
-        assert_eq!(position, Position { source: Some(of(u16::MAX, u16::MAX)), sink: Some(of(3, 7)) });
+        assert_eq!(position, WorkerPosition { source: Some(of(u16::MAX, u16::MAX)), sink: Some(of(3, 7)) });
         heartbeat.leave_sink();
         heartbeat.leave_source();
-        assert_eq!(heartbeat.position(), Position { source: None, sink: None });
+        assert_eq!(heartbeat.position(), WorkerPosition { source: None, sink: None });
     }
 
     #[test]

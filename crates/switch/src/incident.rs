@@ -1,5 +1,5 @@
 //! What people are told of a worker whose thread was given up.
-use crate::crew::{Cause, Replaced};
+use crate::worker_pool::{Cause, Replaced};
 use crate::{PortId, QueueId};
 
 /// For the port that is ended because of it.

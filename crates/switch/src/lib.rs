@@ -1,21 +1,21 @@
 //! The switch: learning and forwarding between ports, drop reasons, the worker loop that polls or sleeps.
 //!
-//! A [`Switch`] is put together ([`Switch::add_port`], [`Switch::connect`]) and then run on the calling
+//! A [`Switch`] is put together ([`Switch::add_port`], [`Switch::add_wire`]) and then run on the calling
 //! thread, which becomes the control thread, until its [`Operator`] ends it. It starts one worker for each
 //! entry of [`Options::workers`].
 //!
 //! ```text
 //!   control thread            worker 0 .. W-1                       all workers
 //!   ──────────────            ───────────────                       ───────────
-//!   Port::ready, timers       Source::lend                          MacTable: who is behind which port
+//!   Port::ready, timers       Source::rx_burst                          MacTable: who is behind which port
 //!   plugs queues in and ──►   Forwarder::forward: admit, learn,
 //!   out by mailbox              look up, group by sink
-//!                             Exits::hand_over: Sink::accept once for each sink
+//!                             TxQueues::flush: Sink::accept once for each sink
 //!                             Source::release
 //! ```
 //!
 //! A frame that arrives is admitted by its source address and length, its sender is learned, and it goes to
-//! the port behind which its receiver was heard; to all others if none was, or if it is for a group. Ports
+//! the port behind which its receiver was seen; to all others if none was, or if it is for a group. Ports
 //! that are connected to each other are a wire instead: nothing is looked at. VLAN tags pass untouched, and
 //! stations are learned without regard to them.
 //!
@@ -55,29 +55,29 @@
 #![forbid(unsafe_code)]
 
 mod announce;
-mod board;
+mod context;
 mod control;
-mod crew;
 mod error;
-mod exits;
 mod flow;
 mod forward;
 mod heartbeat;
 mod incident;
 mod keyed;
 mod mailbox;
-mod plan;
 mod poller;
+mod queue_plan;
 mod rate_limit;
 mod setup;
-mod slot;
+mod shared_queue;
 mod snapshot;
 mod spin;
 mod suspects;
 mod table;
+mod tx_queues;
 mod watchdog;
 mod worker;
 mod worker_counters;
+mod worker_pool;
 
 pub use control::{Ended, Operator, View};
 pub use error::{RunError, SetupError};

@@ -6,13 +6,13 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, mem};
 
-use port::{Lending, QueueError, Side, Sink, Source};
+use port::{FrameBatch, QueueError, Side, Sink, Source};
 
-use crate::poller::Bell;
-use crate::slot::Slot;
+use crate::poller::Waker;
+use crate::shared_queue::SharedQueue;
 use crate::{PortId, QueueId};
 
-/// Tells one plugged-in queue from an earlier one in the same place.
+/// Tells one attached-in queue from an earlier one in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(pub u64);
 
@@ -21,7 +21,7 @@ pub(crate) enum Message {
     AddSource {
         id: QueueId,
         generation: Generation,
-        slot: Arc<Slot<dyn Source>>,
+        queue: Arc<SharedQueue<dyn Source>>,
     },
     /// Answered when the worker has nothing to do with it any more.
     TakeSource {
@@ -33,7 +33,7 @@ pub(crate) enum Message {
     AddSink {
         id: QueueId,
         generation: Generation,
-        slot: Arc<Slot<dyn Sink>>,
+        queue: Arc<SharedQueue<dyn Sink>>,
         reply: mpsc::Sender<()>,
     },
     TakeSink {
@@ -43,7 +43,7 @@ pub(crate) enum Message {
     /// One frame from the switch itself, as if it came from a port.
     Flood {
         from: PortId,
-        frame: Box<Lending>,
+        frame: Box<FrameBatch>,
     },
     Stop,
 }
@@ -65,42 +65,42 @@ pub(crate) struct Incarnation {
     pub number: u32,
 }
 
-/// One worker's letters. The worker asks by one load whether there are any.
+/// One worker's messages. The worker asks by one load whether there are any.
 pub(crate) struct Mailbox {
-    letters: Mutex<VecDeque<Message>>,
+    messages: Mutex<VecDeque<Message>>,
     any: AtomicBool,
-    bell: Bell,
+    waker: Waker,
 }
 
 impl Mailbox {
     pub fn new() -> io::Result<Self> {
-        Ok(Mailbox { letters: Mutex::default(), any: AtomicBool::new(false), bell: Bell::new()? })
+        Ok(Mailbox { messages: Mutex::default(), any: AtomicBool::new(false), waker: Waker::new()? })
     }
 
     pub fn post(&self, message: Message) {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
-        // In this order: who sees that there are letters finds the letter, and has the ringing behind it. A bell
-        // that rang after its letter was taken would ring on, and its worker never sleep again.
-        self.bell.ring();
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
+        // In this order: who sees that there are messages finds the message, and has the ringing behind it. A waker
+        // that rang after its message was taken would ring on, and its worker never sleep again.
+        self.waker.wake();
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether there may be letters.
+    /// Whether there may be messages.
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// All letters, oldest first. What is posted meanwhile rings again.
+    /// All messages, oldest first. What is posted meanwhile rings again.
     pub fn take(&self) -> VecDeque<Message> {
         self.any.swap(false, Ordering::Acquire);
-        self.bell.silence();
-        mem::take(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+        self.waker.clear();
+        mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Readable while there are letters.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    /// Readable while there are messages.
+    pub fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
     }
 }
 
@@ -108,14 +108,14 @@ impl Mailbox {
 #[derive(Clone)]
 pub(crate) struct Reports {
     pub sender: mpsc::Sender<Report>,
-    pub bell: Arc<Bell>,
+    pub waker: Arc<Waker>,
 }
 
 impl Reports {
     pub fn send(&self, report: Report) {
         // Nobody listens any more only when the switch has ended without this worker.
         let _ = self.sender.send(report);
-        self.bell.ring();
+        self.waker.wake();
     }
 }
 
@@ -132,36 +132,36 @@ mod tests {
     #[test]
     fn the_bell_is_silent_when_all_letters_are_taken() {
         let mailbox = Mailbox::new().unwrap();
-        // Letters asked for, and letters whose posting is over.
+        // Letters asked for, and messages whose posting is over.
         let (asked, posted) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for letter in 1.. {
-                    wait_for(&asked, letter);
+                for message in 1.. {
+                    wait_for(&asked, message);
                     if asked.load(Ordering::Acquire) == END {
                         break;
                     }
                     mailbox.post(Message::Stop);
-                    posted.store(letter, Ordering::Release);
+                    posted.store(message, Ordering::Release);
                 }
             });
-            let (mut letters, mut taken, mut ringing) = (0, 0, 0);
-            // Each letter can take a time slice where others want the CPUs.
+            let (mut messages, mut taken, mut ringing) = (0, 0, 0);
+            // Each message can take a time slice where others want the CPUs.
             let enough = Instant::now() + Duration::from_secs(2);
-            while letters < 20_000 && Instant::now() < enough {
-                letters += 1;
-                asked.store(letters, Ordering::Release);
+            while messages < 20_000 && Instant::now() < enough {
+                messages += 1;
+                asked.store(messages, Ordering::Release);
                 while !mailbox.any() {
                     std::thread::yield_now();
                 }
                 taken += mailbox.take().len();
-                wait_for(&posted, letters);
-                let mut bell = [PollFd::new(&mailbox.bell, PollFlags::IN)];
-                ringing += poll(&mut bell, Some(&Timespec::default())).unwrap();
-                mailbox.bell.silence();
+                wait_for(&posted, messages);
+                let mut waker = [PollFd::new(&mailbox.waker, PollFlags::IN)];
+                ringing += poll(&mut waker, Some(&Timespec::default())).unwrap();
+                mailbox.waker.clear();
             }
             asked.store(END, Ordering::Release);
-            assert_eq!((taken, ringing), (letters, 0), "letters, and times that it rang on for nobody");
+            assert_eq!((taken, ringing), (messages, 0), "messages, and times that it rang on for nobody");
         });
     }
 

@@ -50,26 +50,26 @@ fn flags(interest: Interest) -> epoll::EventFlags {
 
 /// An eventfd: becomes readable when it is rung.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct Waker(OwnedFd);
 
-impl Bell {
+impl Waker {
     pub fn new() -> io::Result<Self> {
-        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+        Ok(Waker(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // Fails only if it was rung 2^64 - 2 times unheard.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     /// Makes it silent.
-    pub fn silence(&self) {
+    pub fn clear(&self) {
         // Fails if it is silent.
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -103,7 +103,7 @@ impl Switch {
     }
 
     /// Makes a wire of two ports: what comes from one goes to the other, whatever its addresses.
-    pub fn connect(&mut self, a: &str, b: &str) -> Result<(), SetupError> {
+    pub fn add_wire(&mut self, a: &str, b: &str) -> Result<(), SetupError> {
         let (a_id, b_id) = (self.find(a)?, self.find(b)?);
         if a_id == b_id {
             return Err(SetupError::ToItself(a.to_owned()));

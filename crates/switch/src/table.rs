@@ -1,7 +1,7 @@
 //! Which station is behind which port. All workers share it and nobody ever waits.
 //!
 //! A bucket is one cache line of five entries. An entry is one word, address and port together, so that it
-//! is never seen half-written, beside the second in which the station was last heard. The bucket of an
+//! is never seen half-written, beside the second in which the station was last seen. The bucket of an
 //! address follows from a keyed hash: a guest cannot choose addresses that push others out.
 //!
 //! Learning is shared over all VLANs: the frame's tag plays no part.
@@ -28,7 +28,7 @@ pub struct TableOptions {
     pub addresses: usize,
     /// Addresses that are learned behind one port at most, so that one guest cannot fill the table.
     pub addresses_per_port: u32,
-    /// A station is forgotten when it was not heard for so long (IEEE 802.1Q §8.8.3 recommends 300 s).
+    /// A station is forgotten when it was not seen for so long (IEEE 802.1Q §8.8.3 recommends 300 s).
     pub ageing_seconds: u32,
     /// How often an address may leave the port that had it before it is held there; see [`MOVE_WINDOW_SECONDS`].
     pub max_moves: u16,
@@ -46,7 +46,7 @@ impl Default for TableOptions {
 /// RFC 7432 section 15.1 does so with duplicate addresses (five moves in three minutes).
 pub const MOVE_WINDOW_SECONDS: u32 = 10;
 
-/// A held address moves nevertheless if it was not heard for so long where it is: it has really moved.
+/// A held address moves nevertheless if it was not seen for so long where it is: it has really moved.
 const HOLDER_SILENT_SECONDS: u32 = 5;
 
 /// What happened to the table so far, and how it stands.
@@ -56,11 +56,11 @@ pub struct TableCounts {
     pub addresses: u64,
     /// Addresses learned that were not there before.
     pub learned: u64,
-    /// Stations that were heard from another port than before.
+    /// Stations that were seen from another port than before.
     pub moved: u64,
-    /// Times that a station was heard from another port than before, and did not move for it moves too often.
+    /// Times that a station was seen from another port than before, and did not move for it moves too often.
     pub moves_refused: u64,
-    /// Stations not heard for too long.
+    /// Stations not seen for too long.
     pub expired: u64,
     /// Stations pushed out of a full bucket.
     pub evicted: u64,
@@ -77,8 +77,8 @@ const EMPTY: u64 = 0;
 #[repr(align(64))]
 struct Bucket {
     entries: [AtomicU64; SLOTS],
-    /// The second of [`MacTable::now`] in which the station was last heard.
-    heard: [AtomicU32; SLOTS],
+    /// The second of [`MacTable::now`] in which the station was last seen.
+    last_seen: [AtomicU32; SLOTS],
 }
 
 /// Why a sender was not believed.
@@ -87,7 +87,7 @@ pub(crate) enum Refused {
     /// The address is another port's own.
     Owned,
     /// The address is held behind another port, for it moves too often.
-    Held,
+    MovesTooOften,
 }
 
 /// Moves of an address lately: the second of the last that counts, its home, and how many. One word, so that it
@@ -139,10 +139,10 @@ fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
 }
 
-/// Seconds since a station was heard. Whoever heard it may have read the clock later than whoever asks, so the
-/// difference can be negative: then the station was heard just now.
-fn age(heard: u32, now: u32) -> u32 {
-    now.saturating_sub(heard)
+/// Seconds since a station was seen. Whoever seen it may have read the clock later than whoever asks, so the
+/// difference can be negative: then the station was seen just now.
+fn age(last_seen: u32, now: u32) -> u32 {
+    now.saturating_sub(last_seen)
 }
 
 impl MacTable {
@@ -188,8 +188,8 @@ impl MacTable {
         hash as usize & (self.buckets.len() - 1)
     }
 
-    fn is_old(&self, heard: u32, now: u32) -> bool {
-        age(heard, now) > self.options.ageing_seconds
+    fn is_old(&self, last_seen: u32, now: u32) -> bool {
+        age(last_seen, now) > self.options.ageing_seconds
     }
 
     /// The port behind which a station is.
@@ -197,27 +197,27 @@ impl MacTable {
     pub fn lookup(&self, address: MacAddress) -> Option<PortId> {
         let bucket = self.bucket(address);
         let now = self.now.load(Ordering::Relaxed);
-        for (slot, heard) in bucket.entries.iter().zip(&bucket.heard) {
+        for (slot, last_seen) in bucket.entries.iter().zip(&bucket.last_seen) {
             let found = slot.load(Ordering::Relaxed);
             if found >> 16 == address.to_u64() && found != EMPTY {
-                let old = self.is_old(heard.load(Ordering::Relaxed), now);
+                let old = self.is_old(last_seen.load(Ordering::Relaxed), now);
                 return (!old).then_some(port_of(found));
             }
         }
         None
     }
 
-    /// A station was heard from behind a port. Group addresses are no stations, and neither is 00:00:00:00:00:00.
+    /// A station was seen from behind a port. Group addresses are no stations, and neither is 00:00:00:00:00:00.
     #[inline]
     pub fn learn(&self, address: MacAddress, port: PortId) -> Result<(), Refused> {
         let bucket = self.bucket(address);
         let now = self.now.load(Ordering::Relaxed);
         let new = entry(address, port);
-        for (slot, heard) in bucket.entries.iter().zip(&bucket.heard) {
+        for (slot, last_seen) in bucket.entries.iter().zip(&bucket.last_seen) {
             if slot.load(Ordering::Relaxed) == new && new >> 16 != 0 {
                 // Written once a second and not with each frame: the line stays shared by all workers.
-                if heard.load(Ordering::Relaxed) != now {
-                    heard.store(now, Ordering::Relaxed);
+                if last_seen.load(Ordering::Relaxed) != now {
+                    last_seen.store(now, Ordering::Relaxed);
                 }
                 return Ok(());
             }
@@ -236,19 +236,19 @@ impl MacTable {
         let at = self.index(address);
         if !self.may_move(at, address, port, now) {
             self.moves_refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Refused::Held);
+            return Err(Refused::MovesTooOften);
         }
         self.enter(at, address, port, now);
         Ok(())
     }
 
-    /// Whether an address may be heard from this port now. Counts the move that is about to be made.
+    /// Whether an address may be seen from this port now. Counts the move that is about to be made.
     fn may_move(&self, at: usize, address: MacAddress, port: PortId, now: u32) -> bool {
         let bucket = &self.buckets[at];
         let same = |slot: &AtomicU64| slot.load(Ordering::Relaxed) >> 16 == address.to_u64();
         let Some(slot) = bucket.entries.iter().position(same) else { return true };
         let holder = port_of(bucket.entries[slot].load(Ordering::Relaxed));
-        let silent = age(bucket.heard[slot].load(Ordering::Relaxed), now);
+        let silent = age(bucket.last_seen[slot].load(Ordering::Relaxed), now);
         let word = &self.moves[at][slot];
         let moves = Moves::of(word.load(Ordering::Relaxed));
         let at_rest = moves.count == 0
@@ -289,21 +289,21 @@ impl MacTable {
                 Ordering::Relaxed,
             );
             if swap.is_ok() {
-                let heard = bucket.heard[index].swap(now, Ordering::Relaxed);
+                let last_seen = bucket.last_seen[index].swap(now, Ordering::Relaxed);
                 if old >> 16 != address.to_u64() {
                     self.moves[at][index].store(0, Ordering::Relaxed);
                 }
-                self.count_replaced(old, address, self.is_old(heard, now));
+                self.count_replaced(old, address, self.is_old(last_seen, now));
                 return;
             }
         }
         behind.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Where an address goes: where it is, else a free place, else that of the station not heard longest.
+    /// Where an address goes: where it is, else a free place, else that of the station not seen longest.
     fn place(&self, bucket: &Bucket, address: MacAddress, now: u32) -> (usize, u64) {
         let entries: [u64; SLOTS] = std::array::from_fn(|i| bucket.entries[i].load(Ordering::Relaxed));
-        let age = |i: &usize| age(bucket.heard[*i].load(Ordering::Relaxed), now);
+        let age = |i: &usize| age(bucket.last_seen[*i].load(Ordering::Relaxed), now);
         let there = entries.iter().position(|found| *found >> 16 == address.to_u64());
         let free = || entries.iter().position(|found| *found == EMPTY);
         let oldest = || (0..SLOTS).max_by_key(age);
@@ -338,19 +338,19 @@ impl MacTable {
         self.remove(|entry, _| port_of(entry) == port);
     }
 
-    /// Forgets the stations that were not heard for too long, so that they count no more.
+    /// Forgets the stations that were not seen for too long, so that they count no more.
     pub fn sweep(&self) {
         let now = self.now.load(Ordering::Relaxed);
-        let removed = self.remove(|_, heard| self.is_old(heard, now));
+        let removed = self.remove(|_, last_seen| self.is_old(last_seen, now));
         self.expired.fetch_add(removed, Ordering::Relaxed);
     }
 
     fn remove(&self, which: impl Fn(u64, u32) -> bool) -> u64 {
         let mut removed = 0;
         for bucket in &self.buckets {
-            for (slot, heard) in bucket.entries.iter().zip(&bucket.heard) {
+            for (slot, last_seen) in bucket.entries.iter().zip(&bucket.last_seen) {
                 let old = slot.load(Ordering::Relaxed);
-                let goes = old != EMPTY && which(old, heard.load(Ordering::Relaxed));
+                let goes = old != EMPTY && which(old, last_seen.load(Ordering::Relaxed));
                 let gone = || slot.compare_exchange(old, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
                 if goes && gone().is_ok() {
                     self.uncount(old);

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use crate::heartbeat::ThreadState;
 
 /// Looks in the time after which a worker counts as stuck.
-const LOOKS: u32 = 4;
+const OBSERVATIONS: u32 = 4;
 
 /// What is seen of one worker.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     deadline: Duration,
-    last: Option<Look>,
+    last: Option<Observation>,
     stuck: Duration,
 }
 
 #[derive(Debug)]
-struct Look {
+struct Observation {
     at: Instant,
     passes: u64,
     cpu: Option<Duration>,
@@ -33,12 +33,12 @@ impl Watchdog {
 
     /// Time between two looks at most.
     pub fn interval(deadline: Duration) -> Duration {
-        (deadline / LOOKS).max(Duration::from_millis(1))
+        (deadline / OBSERVATIONS).max(Duration::from_millis(1))
     }
 
     /// A look at `at`: how many passes the worker has made, and whether it sleeps. The thread's state is asked for
     /// only if that says nothing. For how long it is stuck, if it is.
-    pub fn look(
+    pub fn observe(
         &mut self,
         at: Instant,
         passes: u64,
@@ -48,7 +48,7 @@ impl Watchdog {
         let unmoved = self.last.as_ref().filter(|last| last.passes == passes && !is_asleep);
         let Some(last) = unmoved else {
             self.stuck = Duration::ZERO;
-            self.last = Some(Look { at, passes, cpu: None });
+            self.last = Some(Observation { at, passes, cpu: None });
             return None;
         };
         let elapsed = at.saturating_duration_since(last.at).min(Self::interval(self.deadline));
@@ -62,7 +62,7 @@ impl Watchdog {
             }
         };
         self.stuck += stuck;
-        self.last = Some(Look { at, passes, cpu });
+        self.last = Some(Observation { at, passes, cpu });
         (self.stuck >= self.deadline).then_some(self.stuck)
     }
 }
@@ -77,8 +77,8 @@ mod tests {
     /// Looks at a worker without progress, an interval after each other; after how many it is stuck.
     fn looks(state: impl Fn(u32) -> Option<ThreadState>) -> Option<u32> {
         let (mut dog, begin) = (Watchdog::new(DEADLINE), Instant::now());
-        assert_eq!(dog.look(begin, 5, false, || unreachable!()), None);
-        (1..100).find(|n| dog.look(begin + *n * INTERVAL, 5, false, || state(*n)).is_some())
+        assert_eq!(dog.observe(begin, 5, false, || unreachable!()), None);
+        (1..100).find(|n| dog.observe(begin + *n * INTERVAL, 5, false, || state(*n)).is_some())
     }
 
     #[test]
@@ -104,11 +104,11 @@ mod tests {
         let (mut dog, mut now) = (Watchdog::new(DEADLINE), Instant::now());
         for n in 0..1000 {
             now += INTERVAL;
-            assert_eq!(dog.look(now, n / 3, false, || Some(ThreadState::Blocked)), None);
+            assert_eq!(dog.observe(now, n / 3, false, || Some(ThreadState::Blocked)), None);
         }
         for _ in 0..1000 {
             now += INTERVAL;
-            assert_eq!(dog.look(now, 7, true, || Some(ThreadState::Blocked)), None);
+            assert_eq!(dog.observe(now, 7, true, || Some(ThreadState::Blocked)), None);
         }
     }
 
@@ -117,10 +117,10 @@ mod tests {
     fn time_in_which_nobody_looked_counts_as_one_interval() {
         let (mut dog, begin) = (Watchdog::new(DEADLINE), Instant::now());
         let blocked = || Some(ThreadState::Blocked);
-        assert_eq!(dog.look(begin, 5, false, blocked), None);
+        assert_eq!(dog.observe(begin, 5, false, blocked), None);
         let hour = begin + Duration::from_secs(3600);
-        assert_eq!(dog.look(hour, 5, false, blocked), None);
-        assert_eq!(dog.look(hour + Duration::from_secs(3600), 5, false, blocked), None);
-        assert_eq!(dog.look(hour + Duration::from_secs(3601), 6, false, blocked), None);
+        assert_eq!(dog.observe(hour, 5, false, blocked), None);
+        assert_eq!(dog.observe(hour + Duration::from_secs(3600), 5, false, blocked), None);
+        assert_eq!(dog.observe(hour + Duration::from_secs(3601), 6, false, blocked), None);
     }
 }

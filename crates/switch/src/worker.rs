@@ -6,7 +6,7 @@
 //! mailbox is empty, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row
 //! the worker is *idle*; it spins on, looking at the clock every [`QUIET_PASSES`] passes, until its spin budget
 //! is used up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless
-//! it was woken by a letter: what the sources have to do to go on polling can wait, the frame has waited long
+//! it was woken by a message: what the sources have to do to go on polling can wait, the frame has waited long
 //! enough.
 //!
 //! # No lost wake-up
@@ -20,17 +20,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use port::{Interest, QueueCounters, QueueError, Side, Sink, Source};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::exits::Exits;
 use crate::forward::{Forwarder, Rules};
 use crate::keyed::Key;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
 use crate::poller::Poller;
-use crate::slot::Slot;
+use crate::shared_queue::SharedQueue;
 use crate::spin::SpinBudget;
 use crate::table::MacTable;
-use crate::worker_counters::{Phase, WorkerCounters};
+use crate::tx_queues::TxQueues;
+use crate::worker_counters::{WorkerCounters, WorkerState};
 use crate::{PortId, QueueId};
 
 /// Empty passes until a worker is idle, and between two looks at the clock while it is.
@@ -62,10 +61,10 @@ pub(crate) struct Common {
     pub options: WorkerOptions,
 }
 
-struct Entrance {
+struct RxQueue {
     id: QueueId,
     generation: Generation,
-    slot: Arc<Slot<dyn Source>>,
+    queue: Arc<SharedQueue<dyn Source>>,
     /// It wakes nobody.
     silent: bool,
     counters: Arc<QueueCounters>,
@@ -94,14 +93,14 @@ pub(crate) struct Worker {
     pub counters: Arc<WorkerCounters>,
 }
 
-struct Running {
+struct RunningWorker {
     common: Arc<Common>,
     mailbox: Arc<Mailbox>,
     reports: Reports,
     counters: Arc<WorkerCounters>,
-    entrances: Vec<Entrance>,
-    exits: Exits,
-    /// Of the sinks in `exits`.
+    rx_queues: Vec<RxQueue>,
+    tx_queues: TxQueues,
+    /// Of the sinks in `tx_queues`.
     generations: Vec<(QueueId, Generation)>,
     poller: Poller,
     spin: SpinBudget,
@@ -128,7 +127,7 @@ impl Worker {
         match result {
             Ok(Ok(())) => reports.send(Report::Gone { worker, panic: None }),
             Ok(Err((action, source))) => reports.send(Report::Failed { worker, action, source }),
-            Err(panic) => reports.send(Report::Gone { worker, panic: Some(words(&*panic)) }),
+            Err(panic) => reports.send(Report::Gone { worker, panic: Some(panic_message(&*panic)) }),
         }
     }
 
@@ -138,20 +137,20 @@ impl Worker {
             pin(cpu).map_err(|error| ("pinning it to its CPU", error))?;
         }
         let mut poller = Poller::new().map_err(|error| ("epoll_create", error))?;
-        let added = poller.add(self.mailbox.bell(), 0, Interest::Readable);
+        let added = poller.add(self.mailbox.waker(), 0, Interest::Readable);
         added.map_err(|error| ("adding the mailbox to epoll", error))?;
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let ports = self.common.rules.len();
-        let exits = Exits::new(ports, self.common.options.burst, Arc::clone(&self.counters));
+        let tx_queues = TxQueues::new(ports, self.common.options.burst, Arc::clone(&self.counters));
         let spin = SpinBudget::new(self.common.options.spin, self.cpu.is_some());
-        Running {
-            exits,
+        RunningWorker {
+            tx_queues,
             spin,
             common: self.common,
             mailbox: self.mailbox,
             reports: self.reports,
             counters: self.counters,
-            entrances: Vec::new(),
+            rx_queues: Vec::new(),
             generations: Vec::new(),
             poller,
             own: QueueCounters::default(),
@@ -161,30 +160,24 @@ impl Worker {
 }
 
 /// What a panic said.
-pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".to_owned())
 }
 
 fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("there is no CPU {cpu}")));
-    }
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    let refused = |error| {
+    linux::cpus::bind(&[cpu]).map_err(|error| {
         let hint = "give CPUs that are online and in this process's cpuset";
         io::Error::other(format!("CPU {cpu}: {error}; {hint}"))
-    };
-    sched_setaffinity(None, &cpus).map_err(refused)
+    })
 }
 
-impl Running {
+impl RunningWorker {
     fn run(mut self) -> Result<(), Failure> {
         let mut empty_passes = 0u32;
         // When the worker became idle.
         let mut idle: Option<Instant> = None;
-        self.counters.enter(Phase::Busy);
+        self.counters.enter(WorkerState::Busy);
         loop {
             if self.mailbox.any() && !self.read_mail()? {
                 return Ok(());
@@ -195,7 +188,7 @@ impl Running {
             if moved {
                 empty_passes = 0;
                 if idle.take().is_some() {
-                    self.counters.enter(Phase::Busy);
+                    self.counters.enter(WorkerState::Busy);
                 }
                 continue;
             }
@@ -206,13 +199,13 @@ impl Running {
             }
             empty_passes = 0;
             match idle {
-                None => idle = Some(self.counters.enter(Phase::Spinning)),
+                None => idle = Some(self.counters.enter(WorkerState::Spinning)),
                 Some(since) if since.elapsed() < self.spin.now() => {}
                 Some(_) => match self.sleep()? {
                     // A wake-up for nothing: the worker is as idle as before.
                     Slept::Woken { moved: false } => empty_passes = QUIET_PASSES - 1,
                     Slept::Woken { moved: true } => {
-                        self.counters.enter(Phase::Busy);
+                        self.counters.enter(WorkerState::Busy);
                         idle = None;
                     }
                     Slept::NotAtAll => idle = Some(Instant::now()),
@@ -226,7 +219,7 @@ impl Running {
     fn pass(&mut self) -> bool {
         let mut moved = false;
         let mut i = 0;
-        while i < self.entrances.len() {
+        while i < self.rx_queues.len() {
             let visit = self.visit(i);
             self.report_stopped_sinks();
             match visit {
@@ -238,7 +231,7 @@ impl Running {
                     moved |= more;
                     self.stop_source(i, why);
                 }
-                Visit::Gone => drop(self.entrances.remove(i)),
+                Visit::Gone => drop(self.rx_queues.remove(i)),
                 // Its mailbox says so too.
                 Visit::Abandoned => break,
             }
@@ -249,37 +242,37 @@ impl Running {
     /// Moves one burst from one source, if it has any.
     #[inline(always)]
     fn visit(&mut self, at: usize) -> Visit {
-        let entrance = &mut self.entrances[at];
+        let rx_queue = &mut self.rx_queues[at];
         let heartbeat = &self.counters.heartbeat;
         // Somebody else has it only for as long as he finds out that he lost it, or was found to have panicked.
-        let Some(mut claimed) = entrance.slot.try_claim() else { return Visit::Done { moved: false } };
+        let Some(mut claimed) = rx_queue.queue.try_claim() else { return Visit::Done { moved: false } };
         if heartbeat.is_abandoned() {
             return Visit::Abandoned;
         }
         let Some(source) = claimed.as_deref_mut() else { return Visit::Gone };
-        heartbeat.enter_source(entrance.id);
+        heartbeat.enter_source(rx_queue.id);
         let mut stopped = None;
-        match source.lend(self.common.options.burst) {
-            Ok(lending) if lending.is_empty() => {}
-            Ok(lending) => {
+        match source.rx_burst(self.common.options.burst) {
+            Ok(batch) if batch.is_empty() => {}
+            Ok(batch) => {
                 let outcome = Forwarder {
                     table: &self.common.table,
                     key: &self.common.key,
-                    rules: &entrance.rules,
-                    exits: &mut self.exits,
-                    counters: &entrance.counters,
+                    rules: &rx_queue.rules,
+                    tx_queues: &mut self.tx_queues,
+                    counters: &rx_queue.counters,
                 }
-                .forward(lending);
-                self.counters.burst(lending.len() as u64, &outcome);
+                .forward(batch);
+                self.counters.burst(batch.len() as u64, &outcome);
             }
             Err(why) => stopped = Some(why),
         }
-        if entrance.slot.is_retired() {
+        if rx_queue.queue.is_retired() {
             // Its port may have set up the same ring anew: what is lent stays so.
             *claimed = None;
             return Visit::Abandoned;
         }
-        let moved = source.lent();
+        let moved = source.needs_release();
         if moved {
             source.release();
         }
@@ -291,7 +284,7 @@ impl Running {
 
     #[inline(always)]
     fn report_stopped_sinks(&mut self) {
-        for (id, why) in self.exits.stopped() {
+        for (id, why) in self.tx_queues.stopped() {
             if let Some(at) = self.generations.iter().position(|(of, _)| *of == id) {
                 let (id, generation) = self.generations.swap_remove(at);
                 self.reports.send(Report::Stopped { id, side: Side::ToGuest, generation, why });
@@ -301,8 +294,8 @@ impl Running {
 
     #[cold]
     fn stop_source(&mut self, at: usize, why: QueueError) {
-        let Entrance { id, generation, slot, .. } = self.entrances.remove(at);
-        if let Some(mut claimed) = slot.claim()
+        let RxQueue { id, generation, queue, .. } = self.rx_queues.remove(at);
+        if let Some(mut claimed) = queue.claim()
             && let Some(source) = claimed.take()
         {
             self.unwatch(&*source);
@@ -326,11 +319,11 @@ impl Running {
                 return Ok(false);
             }
             match message {
-                Message::AddSource { id, generation, slot } => self.add_source(id, generation, slot),
+                Message::AddSource { id, generation, queue } => self.add_source(id, generation, queue),
                 Message::TakeSource { id, reply } => {
-                    if let Some(at) = self.entrances.iter().position(|entrance| entrance.id == id)
-                        && let slot = self.entrances.remove(at).slot
-                        && let Some(claimed) = slot.claim()
+                    if let Some(at) = self.rx_queues.iter().position(|rx_queue| rx_queue.id == id)
+                        && let queue = self.rx_queues.remove(at).queue
+                        && let Some(claimed) = queue.claim()
                         && let Some(source) = claimed.as_deref()
                     {
                         self.unwatch(source);
@@ -338,13 +331,13 @@ impl Running {
                     // Nobody waits any more only if the control thread gave this worker up.
                     let _ = reply.send(());
                 }
-                Message::AddSink { id, generation, slot, reply } => {
-                    self.add_sink(id, generation, slot);
+                Message::AddSink { id, generation, queue, reply } => {
+                    self.add_sink(id, generation, queue);
                     let _ = reply.send(());
                 }
                 Message::TakeSink { id, reply } => {
                     self.generations.retain(|(of, _)| *of != id);
-                    self.exits.remove(id);
+                    self.tx_queues.remove(id);
                     let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
@@ -354,15 +347,15 @@ impl Running {
         Ok(true)
     }
 
-    fn add_sink(&mut self, id: QueueId, generation: Generation, slot: Arc<Slot<dyn Sink>>) {
+    fn add_sink(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Sink>>) {
         self.generations.retain(|(of, _)| *of != id);
         self.generations.push((id, generation));
-        self.exits.add(id, slot);
+        self.tx_queues.add(id, queue);
     }
 
-    fn add_source(&mut self, id: QueueId, generation: Generation, slot: Arc<Slot<dyn Source>>) {
+    fn add_source(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Source>>) {
         let rules = Arc::clone(&self.common.rules[usize::from(id.port.0)]);
-        let Some(mut claimed) = slot.claim() else {
+        let Some(mut claimed) = queue.claim() else {
             let why = QueueError::Lost("another thread does not give it back".to_owned());
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
         };
@@ -370,7 +363,7 @@ impl Running {
         let Some(source) = claimed.as_deref_mut() else { return };
         self.counters.heartbeat.enter_source(id);
         // That worker may have been about to sleep, or have ended while it gave a burst to a sink.
-        if source.lent() {
+        if source.needs_release() {
             source.release();
         }
         source.wake();
@@ -385,16 +378,16 @@ impl Running {
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
         }
         drop(claimed);
-        self.entrances.push(Entrance { id, generation, slot, silent, counters, rules });
+        self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, rules });
     }
 
-    fn flood(&mut self, from: PortId, frame: &port::Lending) {
+    fn flood(&mut self, from: PortId, frame: &port::FrameBatch) {
         let Some(rules) = self.common.rules.get(usize::from(from.0)) else { return };
         let outcome = Forwarder {
             table: &self.common.table,
             key: &self.common.key,
             rules,
-            exits: &mut self.exits,
+            tx_queues: &mut self.tx_queues,
             counters: &self.own,
         }
         .forward(frame);
@@ -407,9 +400,9 @@ impl Running {
     fn sleep(&mut self) -> Result<Slept, Failure> {
         let mut armed = 0;
         let mut there = false;
-        for entrance in &self.entrances {
+        for rx_queue in &self.rx_queues {
             armed += 1;
-            there = self.with(entrance, |source| source.sleep()).unwrap_or(false);
+            there = self.with(rx_queue, |source| source.sleep()).unwrap_or(false);
             if there {
                 break;
             }
@@ -419,9 +412,9 @@ impl Running {
             return Ok(Slept::NotAtAll);
         }
         self.counters.heartbeat.leave_source();
-        let silent = self.entrances.iter().any(|entrance| entrance.silent);
+        let silent = self.rx_queues.iter().any(|rx_queue| rx_queue.silent);
         let timeout = silent.then_some(self.common.options.poll_interval);
-        let since = self.counters.enter(Phase::Asleep);
+        let since = self.counters.enter(WorkerState::Asleep);
         let ready = self.poller.wait(timeout).map_err(|error| ("epoll_wait", error))?.count();
         self.spin.slept(self.counters.woken(ready > 0) - since);
         // Letters first: a frame may have come after the sink it is for.
@@ -429,26 +422,26 @@ impl Running {
         let moved = !self.mailbox.any() && self.pass();
         self.counters.end_pass(pass, moved);
         // Of these, the pass may have dropped some; they need no more notifications.
-        self.wake(self.entrances.len());
+        self.wake(self.rx_queues.len());
         Ok(Slept::Woken { moved })
     }
 
     /// Polling goes on at the first so many sources.
     fn wake(&self, count: usize) {
-        self.entrances[..count].iter().for_each(|entrance| _ = self.with(entrance, |source| source.wake()));
+        self.rx_queues[..count].iter().for_each(|rx_queue| _ = self.with(rx_queue, |source| source.wake()));
     }
 
     /// Calls a source outside of a pass; `None` if it is another's, or gone.
-    fn with<T>(&self, entrance: &Entrance, what: impl FnOnce(&mut dyn Source) -> T) -> Option<T> {
+    fn with<T>(&self, rx_queue: &RxQueue, what: impl FnOnce(&mut dyn Source) -> T) -> Option<T> {
         let heartbeat = &self.counters.heartbeat;
-        let mut claimed = entrance.slot.try_claim()?;
+        let mut claimed = rx_queue.queue.try_claim()?;
         if heartbeat.is_abandoned() {
             return None;
         }
         let source = claimed.as_deref_mut()?;
-        heartbeat.enter_source(entrance.id);
+        heartbeat.enter_source(rx_queue.id);
         let result = what(source);
-        if entrance.slot.is_retired() {
+        if rx_queue.queue.is_retired() {
             *claimed = None;
         }
         Some(result)

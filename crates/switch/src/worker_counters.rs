@@ -11,7 +11,7 @@ const PASSES_PER_TIMED: u64 = 16;
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum WorkerState {
     /// Frames come.
     Busy,
     /// No frames come; it asks for them.
@@ -107,7 +107,7 @@ impl WorkerCounters {
     pub fn new() -> Self {
         WorkerCounters {
             epoch: Instant::now(),
-            phase: AtomicU8::new(Phase::Asleep as u8),
+            phase: AtomicU8::new(WorkerState::Asleep as u8),
             since_ns: AtomicU64::default(),
             in_phase_ns: Default::default(),
             passes: Default::default(),
@@ -125,7 +125,7 @@ impl WorkerCounters {
 
     /// Whether it waits to be woken, or has not begun.
     pub fn is_asleep(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == Phase::Asleep as u8
+        self.phase.load(Ordering::Relaxed) == WorkerState::Asleep as u8
     }
 
     /// All passes over its sources so far.
@@ -135,7 +135,7 @@ impl WorkerCounters {
     }
 
     /// Another phase begins, at the time that is returned.
-    pub fn enter(&self, phase: Phase) -> Instant {
+    pub fn enter(&self, phase: WorkerState) -> Instant {
         let now = Instant::now();
         let now_ns = nanoseconds(now - self.epoch);
         let old = usize::from(self.phase.load(Ordering::Relaxed));
@@ -145,7 +145,7 @@ impl WorkerCounters {
         }
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
-        if phase == Phase::Asleep {
+        if phase == WorkerState::Asleep {
             add(&self.sleeps, 1);
         }
         now
@@ -154,7 +154,7 @@ impl WorkerCounters {
     /// A sleep is over, at the time that is returned.
     pub fn woken(&self, by_descriptor: bool) -> Instant {
         add(&self.wakes, u64::from(by_descriptor));
-        self.enter(Phase::Spinning)
+        self.enter(WorkerState::Spinning)
     }
 
     #[inline(always)]

@@ -13,18 +13,17 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, read, write};
-use port::Lending;
+use linux::{Child, cpus};
+use port::FrameBatch;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, write};
+use rustix::process::Signal;
 use traffic::rig::TestRig;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -56,20 +55,19 @@ fn main() -> Result<()> {
     println!("\nOne way, in µs");
     println!("{:<34}  {:>8}  {:>8}  {:>8}  {:>8}", "", "samples", "median", "99 %", "maximum");
     // With a spin budget that never ends, so that no sample has a wake-up in it.
-    let mut polling = FrameClock::start(&["--spin-us", "60000000"])?;
+    let mut polling = FrameClock::start(&["--spin", "60s"])?;
     let mut times = Vec::with_capacity(POLLING_SAMPLES);
     for _ in 0..POLLING_SAMPLES {
         times.push(polling.sample()?);
     }
     println!("{}", row("frame, the switch polls", &mut times));
     drop(polling);
-    let anywhere = sched_getaffinity(Pid::from_raw(0))?;
-    let mut cpus = (0..CpuSet::count()).filter(|cpu| anywhere.is_set(*cpu).unwrap_or(false));
-    match (cpus.next(), cpus.next()) {
-        (Some(ours), Some(theirs)) => {
+    let anywhere = cpus::usable()?;
+    match anywhere[..] {
+        [ours, theirs, ..] => {
             println!("sender on CPU {ours}, sleeper on CPU {theirs}:");
             after_idle(samples, Some((ours, theirs)))?;
-            sched_setaffinity(Pid::from_raw(0), &anywhere)?;
+            cpus::bind(&anywhere)?;
         }
         _ => println!("(not with a CPU for each: there is only one)"),
     }
@@ -77,22 +75,16 @@ fn main() -> Result<()> {
     after_idle(samples, None)
 }
 
-fn only(cpu: usize) -> Result<CpuSet> {
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu)?;
-    Ok(cpus)
-}
-
 /// Frames and eventfds in turn, each after a gap; sender and sleeper on CPUs of their own or anywhere.
 fn after_idle(samples: usize, cpus: Option<(usize, usize)>) -> Result<()> {
     let worker = cpus.map(|(_, sleeper)| sleeper.to_string());
-    let options: Vec<&str> = worker.iter().flat_map(|cpu| ["--workers", cpu]).collect();
+    let options: Vec<&str> = worker.iter().flat_map(|cpu| ["--cpus", cpu]).collect();
     let mut frames = FrameClock::start(&options)?;
     let mut bare = EventFdClock::start()?;
     if let Some((ours, sleeper)) = cpus {
-        sched_setaffinity(Pid::from_raw(bare.other.id() as i32), &only(sleeper)?)?;
+        cpus::bind_thread(bare.other.id(), &[sleeper])?;
         // Only now: the switch refuses CPUs that its parent may not use.
-        sched_setaffinity(Pid::from_raw(0), &only(ours)?)?;
+        cpus::bind(&[ours])?;
     }
     for gap in GAPS {
         let (mut with_switch, mut without) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
@@ -139,7 +131,7 @@ impl Plugged {
         for (port, socket) in sockets.iter().enumerate() {
             command.args(["--port", &format!("p{port}=vhost-user:{}", socket.display())]);
         }
-        let switch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let switch = Child::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
         let mut plugged = Plugged { switch, rig: TestRig::new(), _folder: folder };
         for socket in &sockets {
             let port = VirtioUser::new(VirtioUserOptions::new(socket))?;
@@ -152,8 +144,8 @@ impl Plugged {
 
 impl Drop for Plugged {
     fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.switch.id() as i32), Signal::SIGTERM);
-        let _ = self.switch.wait();
+        let _ = self.switch.signal(Signal::TERM);
+        let _ = self.switch.wait_within(LIMIT);
     }
 }
 
@@ -202,7 +194,7 @@ fn idle(ports: usize, time: Duration) -> Result<String> {
 /// Times frames from one port of a switch to the other.
 struct FrameClock {
     plugged: Plugged,
-    frame: Lending,
+    frame: FrameBatch,
 }
 
 impl FrameClock {
@@ -211,7 +203,7 @@ impl FrameClock {
         // To and from locally administered addresses; the type is one for experiments (IEEE 802).
         frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
         let plugged = Plugged::start(2, options)?;
-        let mut clock = FrameClock { plugged, frame: Lending::of_frame(&frame)? };
+        let mut clock = FrameClock { plugged, frame: FrameBatch::of_frame(&frame)? };
         // A worker may still be taking a queue over: the first frames are not counted.
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(1));
@@ -227,8 +219,8 @@ impl FrameClock {
         let since = Instant::now();
         sink.accept(&self.frame, &[0])?;
         loop {
-            let arrived = (!source.lend(8)?.is_empty()).then(|| since.elapsed());
-            if source.lent() {
+            let arrived = (!source.rx_burst(8)?.is_empty()).then(|| since.elapsed());
+            if source.needs_release() {
                 source.release();
             }
             if let Some(time) = arrived {
@@ -245,18 +237,17 @@ impl FrameClock {
 /// Times how long another process takes to wake up and answer.
 struct EventFdClock {
     other: Child,
-    there: EventFd,
-    back: EventFd,
+    there: OwnedFd,
+    back: OwnedFd,
 }
 
 impl EventFdClock {
     fn start() -> Result<Self> {
-        let there = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?;
-        let back = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let duplicate = |fd: &EventFd| -> io::Result<OwnedFd> { fd.as_fd().try_clone_to_owned() };
+        let there = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let back = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(ECHO).stdin(duplicate(&there)?).stdout(duplicate(&back)?);
-        let mut clock = EventFdClock { other: command.spawn()?, there, back };
+        command.arg(ECHO).stdin(there.try_clone()?).stdout(back.try_clone()?);
+        let mut clock = EventFdClock { other: Child::spawn(&mut command)?, there, back };
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(1));
             clock.sample()?;
@@ -266,31 +257,23 @@ impl EventFdClock {
 
     fn sample(&mut self) -> Result<Duration> {
         let since = Instant::now();
-        self.there.write(1)?;
+        write(&self.there, &1u64.to_ne_bytes())?;
         loop {
-            match self.back.read() {
+            match read(&self.back, &mut [0; 8]) {
                 Ok(_) => return Ok(since.elapsed()),
-                Err(Errno::EAGAIN) if since.elapsed() < LIMIT => std::hint::spin_loop(),
+                Err(Errno::AGAIN) if since.elapsed() < LIMIT => std::hint::spin_loop(),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-impl Drop for EventFdClock {
-    fn drop(&mut self) {
-        let _ = self.other.kill();
-        let _ = self.other.wait();
-    }
-}
-
-/// The other process: standard input and output are eventfds. Ends with its parent, by SIGKILL.
+/// The other process: standard input and output are eventfds.
 fn echo() -> Result<()> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     let mut count = [0; 8];
     loop {
-        read(io::stdin().as_fd(), &mut count)?;
-        write(io::stdout().as_fd(), &1u64.to_ne_bytes())?;
+        read(io::stdin(), &mut count)?;
+        write(io::stdout(), &1u64.to_ne_bytes())?;
     }
 }
 

@@ -1,8 +1,11 @@
 //! What the user may write.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::duration;
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
@@ -108,19 +111,19 @@ pub struct Switch {
 
     /// Make a wire of two ports: no addresses are learned, none are looked at.
     #[arg(long, value_name = "A=B")]
-    pub connect: Vec<String>,
+    pub wire: Vec<String>,
 
     /// The only source addresses that frames from this port may have; others are dropped and counted.
     #[arg(long, value_name = "NAME=MAC[+MAC…]")]
     pub allow: Vec<String>,
 
     /// One worker on each of these CPUs [default: one worker, on any CPU].
-    #[arg(long, value_name = "CPUS")]
-    pub workers: Option<String>,
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
 
-    /// How long a worker polls on after the last frame before it sleeps, µs.
-    #[arg(long, value_name = "US", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=60_000_000))]
-    pub spin_us: u64,
+    /// How long a worker polls on after the last frame before it sleeps.
+    #[arg(long, value_name = "DURATION", default_value = "60us", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(60)))]
+    pub spin: Duration,
 
     /// Longest frame that is taken from a port, in bytes with Ethernet header [default: any].
     #[arg(long, value_name = "BYTES")]
@@ -136,18 +139,18 @@ pub struct Switch {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_moves: u16,
 
-    /// How long a worker may be in one pass, ms; then it counts as stuck: its thread is given up, and the port that
-    /// it hangs in is ended.
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
-    pub worker_deadline_ms: u64,
+    /// How long a worker may be in one pass; then it counts as stuck: its thread is given up, and the port that it
+    /// hangs in is ended.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(3600)))]
+    pub worker_deadline: Duration,
 
-    /// Addresses that the switch learns at most.
+    /// Addresses that the switch is made to learn.
     #[arg(long, value_name = "N", default_value_t = 4096)]
-    pub addresses: usize,
+    pub mac_table_size: usize,
 
-    /// Seconds after which a silent station is forgotten.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub ageing_s: u32,
+    /// After how long without a frame from it an address is forgotten.
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(1_000_000)))]
+    pub ageing: Duration,
 
     /// Print counters as JSON, one line each time.
     #[arg(long)]

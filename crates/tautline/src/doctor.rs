@@ -50,7 +50,7 @@ pub fn run(arguments: &cli::Doctor) -> anyhow::Result<Done> {
 struct Line {
     id: &'static str,
     title: &'static str,
-    opens: &'static str,
+    enables: &'static str,
     specs: Vec<Spec>,
 }
 
@@ -60,14 +60,14 @@ fn lines() -> Vec<Line> {
         Line {
             id: "kvm",
             title: "KVM",
-            opens: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
+            enables: "VM figures that say how fast it is; without it the CPU is emulated and every figure marked",
             specs: vec![vm(Accelerator::Kvm)],
         },
-        Line { id: "qemu", title: "QEMU", opens: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
+        Line { id: "qemu", title: "QEMU", enables: "the VM environment", specs: vec![vm(Accelerator::Tcg)] },
         Line {
             id: "container",
             title: "OCI runtime",
-            opens: "the container environment",
+            enables: "the container environment",
             specs: vec![Spec::Container(ContainerSettings::default())],
         },
     ]
@@ -87,9 +87,9 @@ fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>
         for spec in &line.specs {
             let proof = spec.prove(&start).map(|environment| detail(&*environment));
             found.push(match proof {
-                Ok(detail) => Capability::proven(line.id, line.title, detail, line.opens),
+                Ok(detail) => Capability::proven(line.id, line.title, detail, line.enables),
                 Err(failure) => {
-                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.opens)
+                    Capability::missing(line.id, line.title, name_the_kvm(spec, failure), line.enables)
                 }
             });
         }

@@ -6,6 +6,7 @@ mod cli;
 mod compare;
 mod cpu_list;
 mod doctor;
+mod duration;
 mod exit;
 mod gate;
 mod output;

@@ -98,9 +98,9 @@ fn functions() -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn a_frames_way_names_functions_that_there_are() {
+fn the_packet_path_names_functions_that_there_are() {
     let page = page();
-    let section = page.split("\n## A frame's way\n").nth(1).expect("the section");
+    let section = page.split("\n## Packet path\n").nth(1).expect("the section");
     let section = section.split("\n## ").next().unwrap();
     let known = functions();
     let mut named = 0;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::{Run, leftovers, nothing_left, tautline, wait_until};
 use measure::{EnvironmentKind, Results};
+use rustix::process::Signal;
 
 /// Trials of an environment that count: a noisy one is repeated, so that there may be more.
 fn counted(results: &Results, environment: &str) -> usize {
@@ -83,9 +84,15 @@ fn a_cpu_quota_is_named_and_trials_last_until_it_is_seen() {
     for trial in &results.trials {
         let is_limited = trial.environment == container.name;
         assert_eq!(trial.host_noise.throttled_periods > 0, is_limited, "{trial:?}");
-        // A batch of it may be left away, or come on top.
-        assert_eq!(trial.outcome.elapsed_ns > least_ns * 3 / 4, is_limited, "{trial:?}");
+        if !is_limited {
+            assert!(trial.outcome.elapsed_ns < least_ns * 3 / 4, "{trial:?}");
+        }
     }
+    // A batch may be left away, or come on top; a trial whose pace was found on a busy machine is shorter.
+    let limited = results.trials.iter().filter(|trial| trial.environment == container.name);
+    let mut elapsed_ns: Vec<u64> = limited.map(|trial| trial.outcome.elapsed_ns).collect();
+    elapsed_ns.sort_unstable();
+    assert!(elapsed_ns[elapsed_ns.len() / 2] > least_ns * 3 / 4, "{elapsed_ns:?}");
     let words: String = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "container: CPU quota of 0.5 CPUs",
@@ -117,7 +124,7 @@ fn an_agent_that_dies_is_named_and_the_others_go_on() {
     assert!(wait_until(|| agents().len() == 2), "two agents run");
     std::thread::sleep(Duration::from_millis(1000));
     let victim = agents()[0];
-    common::signal(victim, nix::sys::signal::Signal::SIGKILL);
+    common::signal(victim, Signal::KILL);
     let run = run.finish();
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("signal: 9"), "{run}");
@@ -145,7 +152,7 @@ fn a_guest_that_hangs_is_given_up_and_the_host_still_measured() {
     }));
     std::thread::sleep(Duration::from_millis(4000));
     for guest in common::children(run.pid(), "-name") {
-        common::signal(guest, nix::sys::signal::Signal::SIGSTOP);
+        common::signal(guest, Signal::STOP);
     }
     let run = run.finish();
     assert_eq!(run.code, Some(0), "{run}");
@@ -159,7 +166,7 @@ fn a_guest_that_hangs_is_given_up_and_the_host_still_measured() {
 #[test]
 fn an_interrupt_keeps_what_was_gathered_and_leaves_nothing() {
     // During the first proofs, a little later, and once the first block was kept.
-    for (signal, moment) in [("SIGINT", Some(300)), ("SIGINT", Some(3500)), ("SIGTERM", None)] {
+    for (signal, moment) in [(Signal::INT, Some(300)), (Signal::INT, Some(3500)), (Signal::TERM, None)] {
         let folder = tempfile::tempdir().unwrap();
         let json = folder.path().join("r.json");
         let mut run =
@@ -171,9 +178,9 @@ fn an_interrupt_keeps_what_was_gathered_and_leaves_nothing() {
             Some(after_ms) => std::thread::sleep(Duration::from_millis(after_ms)),
             None => assert!(wait_until(|| json.exists()), "the first block is kept"),
         }
-        common::signal(run.pid(), signal.parse().unwrap());
+        common::signal(run.pid(), signal);
         let run = run.finish();
-        assert_eq!(run.code, Some(1), "{signal} at {moment:?}: {run}");
+        assert_eq!(run.code, Some(1), "{signal:?} at {moment:?}: {run}");
         assert!(run.stderr.contains("interrupted"), "{run}");
         let results = Results::load(&json).unwrap();
         assert!(!results.complete);
@@ -352,7 +359,7 @@ fn doctor_names_every_capability() {
     for id in ["kvm", "qemu", "container"].into_iter().chain(host::capability::NAMES) {
         let one =
             found.iter().find(|capability| capability.id == id).unwrap_or_else(|| panic!("{id}: {run}"));
-        assert!(!one.detail.is_empty() && !one.opens.is_empty(), "{one:?}");
+        assert!(!one.detail.is_empty() && !one.enables.is_empty(), "{one:?}");
     }
     let state = |id: &str| found.iter().find(|capability| capability.id == id).unwrap().state;
     assert_eq!(state("qemu"), host::capability::State::Proven, "{run}");

@@ -9,11 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use peers::guest::{Boot, Session};
 use port::DropReason;
 use port::spec::PortSpec;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// For one block, guests that boot on an emulated CPU included.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -159,7 +158,7 @@ impl Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         for process in self.processes() {
-            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+            let _ = kill_process(Pid::from_raw(process).unwrap(), Signal::KILL);
         }
         let _ = self.bash.kill();
         let _ = self.bash.wait();

@@ -11,11 +11,10 @@ mod switch_process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use peers::pages::{Grown, held_kib};
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::{OvsDpdk, Pages, Testpmd};
+use rustix::process::{Pid, Signal, kill_process};
 use switch_process::wires::{Ends, STATIONS, Shape};
 use switch_process::{
     Sockets, SwitchProcess, connect, cpus, dropped, drops, listens, passed, wait_for, workers,
@@ -219,7 +218,7 @@ fn drivers_with_two_queue_pairs() {
     // With one worker, both queues of a port are its to choose from.
     for (packed, count) in [(false, 2), (true, 2), (true, 1)] {
         let sockets = Sockets::new();
-        let switch = wired(&sockets, ",queue-pairs=2", &["--workers".into(), cpus(count)]);
+        let switch = wired(&sockets, ",queue-pairs=2", &["--cpus".into(), cpus(count)]);
         let port = |name| Vdev::virtio_user(&sockets.path(name)).queue_pairs(2).packed(packed);
         let settings = Settings::default().port(port("p0")).port(port("p1")).queue_pairs(2);
         let mut testpmd = settings.arguments(["--disable-link-check"]).start().unwrap();
@@ -245,14 +244,14 @@ fn a_driver_that_stands_still_for_a_while() {
     testpmd.start_forwarding().unwrap();
     let mut ends = ends(&sockets, &Shape::default());
     ends.warm_up();
-    let testpmd_id = Pid::from_raw(testpmd.id() as i32);
-    kill(testpmd_id, Signal::SIGSTOP).unwrap();
+    let testpmd_id = Pid::from_raw(testpmd.id() as i32).unwrap();
+    kill_process(testpmd_id, Signal::STOP).unwrap();
     let before = ends.sent();
     wait_for("more frames than the rings hold", || {
         ends.send(FRAMES_PER_SECOND, A_MOMENT / 4);
         ends.sent().into_iter().zip(before).all(|(sent, before)| sent - before > 400).then_some(())
     });
-    kill(testpmd_id, Signal::SIGCONT).unwrap();
+    kill_process(testpmd_id, Signal::CONT).unwrap();
     let lost = ends.account(|| dropped(&switch.snapshot()) + dropped_by(&mut testpmd));
     let counters = switch.snapshot();
     let full = drops(&counters, "p0", "receiver full") + drops(&counters, "p1", "receiver full");

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use peers::Netns;
 use peers::netns::Background;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Only a failing test waits for it.
 const SOON: Duration = Duration::from_secs(60);
@@ -116,15 +115,15 @@ impl Joined {
     /// Ends one part by a signal, sees that it leaves nothing and disturbs nobody, and starts it again.
     fn end_and_begin(&mut self, part: Part, signal: Signal) {
         let ended = self.part(part);
-        kill(Pid::from_raw(ended.id() as i32), signal).unwrap();
+        kill_process(Pid::from_raw(ended.id() as i32).unwrap(), signal).unwrap();
         let status = ended.end(SOON).unwrap();
-        let expected = if signal == Signal::SIGKILL { 128 + 9 } else { 0 };
-        assert_eq!(status, expected, "{part:?} {signal}; {}", self.said());
+        let expected = if signal == Signal::KILL { 128 + 9 } else { 0 };
+        assert_eq!(status, expected, "{part:?} {signal:?}; {}", self.said());
         match part {
             Part::Left => self.interface_goes(0),
             Part::Right => self.interface_goes(1),
             // Nobody can remove a socket after SIGKILL; the next server takes it over.
-            Part::Centre if signal == Signal::SIGKILL => {}
+            Part::Centre if signal == Signal::KILL => {}
             Part::Centre => assert_eq!(self.folder.left(), [""; 0]),
         }
         for other in [Part::Centre, Part::Left, Part::Right] {
@@ -148,7 +147,7 @@ impl Joined {
     fn end(mut self) {
         for part in [Part::Centre, Part::Left, Part::Right] {
             let part = self.part(part);
-            kill(Pid::from_raw(part.id() as i32), Signal::SIGTERM).unwrap();
+            kill_process(Pid::from_raw(part.id() as i32).unwrap(), Signal::TERM).unwrap();
             assert_eq!(part.end(SOON).unwrap(), 0);
             assert!(!Path::new(&format!("/proc/{}", part.id())).exists());
         }
@@ -164,7 +163,7 @@ fn begin(namespaces: &[Netns; 2], folder: &Folder, part: Part, pairs: u16) -> Ba
     let plug = |last, socket| {
         // With an address of its own each time, the other side's kernel would look for the old one first.
         format!(
-            "{tautline} switch --connect kernel=plug \
+            "{tautline} switch --wire kernel=plug \
              --port kernel=tap:tap0,address=10.9.0.{last}/24,mac=02:00:00:00:00:0{last},queue-pairs={pairs} \
              --port plug=virtio-user:{socket},queue-pairs={pairs}"
         )
@@ -199,7 +198,7 @@ fn several_queues_are_used() {
     for arguments in ["--parallel 16", "--parallel 16 --reverse"] {
         assert!(joined.iperf3(arguments) > 1_000_000, "{}", joined.said());
     }
-    kill(Pid::from_raw(joined.centre.id() as i32), Signal::SIGUSR1).unwrap();
+    kill_process(Pid::from_raw(joined.centre.id() as i32).unwrap(), Signal::USR1).unwrap();
     joined.centre.wait_for("worker 0:", SOON).unwrap();
     let said = joined.centre.said();
     let queues = |direction: &str| -> Vec<u64> {
@@ -219,7 +218,7 @@ fn several_queues_are_used() {
 fn each_part_may_end_by_any_signal_and_come_back() {
     let mut joined = Joined::start(1);
     for part in [Part::Left, Part::Right, Part::Centre] {
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
             joined.end_and_begin(part, signal);
         }
     }
@@ -296,7 +295,7 @@ fn a_socket_in_use_is_left_to_its_server() {
         assert!(said.contains(part), "not '{part}' in: {said}");
     }
     assert!(server.runs() && folder.path("socket").exists(), "{}", server.said());
-    kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).unwrap();
+    kill_process(Pid::from_raw(server.id() as i32).unwrap(), Signal::TERM).unwrap();
     assert_eq!(server.end(SOON).unwrap(), 0);
     assert_eq!(folder.left(), [""; 0]);
 }

@@ -8,9 +8,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-
 /// Cache lines that one frame moves each way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinesPerFrame {
@@ -269,16 +266,13 @@ pub fn frames_per_second(
 
 /// Keeps the calling thread on one CPU.
 pub fn pin(cpu: usize) -> std::io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+    linux::cpus::bind(&[cpu])
 }
 
 /// The first CPU that tests may use, and the last.
 #[cfg(test)]
 pub(crate) fn two_cpus() -> (usize, usize) {
-    let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
+    let cpus = linux::cpus::usable().unwrap();
     (cpus[0], cpus[cpus.len() - 1])
 }
 

@@ -22,9 +22,9 @@ fn forward_slowly(mut rig: TestRig, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let (from, to) = rig.two_ends(0, 1).unwrap();
         let source = from.sources().next().unwrap();
-        let lending = source.lend(1).unwrap();
-        to.sinks().next().unwrap().accept(lending, if lending.is_empty() { &[] } else { &[0] }).unwrap();
-        if source.lent() {
+        let batch = source.rx_burst(1).unwrap();
+        to.sinks().next().unwrap().accept(batch, if batch.is_empty() { &[] } else { &[0] }).unwrap();
+        if source.needs_release() {
             source.release();
         }
         std::thread::sleep(EACH);

@@ -14,8 +14,7 @@ use crate::protocol::{Reply, Request, VERSION};
 use crate::trial::Trial;
 use crate::work::Kept;
 
-/// The argument with which the binary must return at once: what the fork and exec workload starts.
-pub const NOOP: &str = "agent-noop";
+pub use crate::os::NOOP;
 
 /// No request is longer.
 const LONGEST_LINE: u64 = 1 << 20;

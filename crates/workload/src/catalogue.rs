@@ -3,9 +3,9 @@
 use measure::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 
 use crate::cpu::{Computation, Operation};
-use crate::memory::{FULL_BYTES, Order, PageKind, QUICK_BYTES, Traffic, size_text};
+use crate::memory::{AccessPattern, FULL_BYTES, PageKind, QUICK_BYTES, Traffic, size_text};
 use crate::os::{Birth, Call, Channel, Exchange, Poll, Ring};
-use crate::wakeup::{Load, Place, Stress};
+use crate::wakeup::{Load, LoadCpu, Stress};
 use crate::work::{Cores, Work};
 
 /// How much is measured.
@@ -98,7 +98,9 @@ fn memory(entries: &mut Vec<Entry>, profile: Profile) {
         Profile::Full => &FULL_BYTES,
     };
     for (pages, pages_id) in [(PageKind::Small, "small"), (PageKind::Huge, "huge")] {
-        for (order, order_id) in [(Order::Sequential, "sequential"), (Order::Random, "random")] {
+        for (order, order_id) in
+            [(AccessPattern::Sequential, "sequential"), (AccessPattern::Random, "random")]
+        {
             entries.extend(sizes.iter().map(|&bytes| {
                 let size = size_text(bytes);
                 let name = format!("latency.{order_id}.{pages_id}.{size}");
@@ -162,8 +164,8 @@ fn wakeup(entries: &mut Vec<Entry>) {
         [(Load::Cpu, "cpu", "CPU"), (Load::Memory, "memory", "memory"), (Load::Io, "io", "I/O")]
     {
         let title = |place| format!("timer, {words} load, {place}");
-        add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, Place::SameCpu), 1);
-        add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, Place::OtherCpu), 2);
+        add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, LoadCpu::SameCpu), 1);
+        add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, LoadCpu::OtherCpu), 2);
     }
 }
 

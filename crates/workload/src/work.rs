@@ -4,7 +4,7 @@ use measure::{Failure, NoiseProbe, Outcome, Preemption};
 
 use crate::batch::{Measured, Pace};
 use crate::cpu::{self, Computation, Operation};
-use crate::memory::{self, Arenas, Order, PageKind, Traffic};
+use crate::memory::{self, AccessPattern, Arenas, PageKind, Traffic};
 use crate::os::{self, Birth, Call, Channel, Exchange, Poll, Ring, Sockets};
 use crate::trial::Trial;
 use crate::wakeup::{self, Stress};
@@ -15,7 +15,7 @@ pub(crate) enum Work {
     Compute { computation: Computation, cores: Cores },
     Operation(Operation),
     Bandwidth(Traffic),
-    LoadLatency { order: Order, pages: PageKind, bytes: usize },
+    LoadLatency { order: AccessPattern, pages: PageKind, bytes: usize },
     Call(Call),
     Poll { poll: Poll, sockets: usize },
     ContextSwitch(Ring),

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use measure::Failure;
 use measure::quota::CpuQuota;
 
-use super::{AGENT, Settings, Undo, cpu_quota};
+use super::settings::{AGENT, Settings, cpu_quota};
+use super::undo::Undo;
 use crate::janitor::Leftover;
 use crate::{Running, Start, host};
 

@@ -3,47 +3,18 @@
 mod lxc;
 mod oci;
 mod oci_config;
+mod settings;
+mod undo;
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
-use measure::quota::{CpuQuota, short_period, tick};
 use measure::{EnvironmentKind, Failure};
 
-use crate::janitor::Leftover;
-use crate::{Environment, Janitor, Running, Start};
+use crate::command::find_command;
+use crate::{Environment, Running, Start};
 
-/// Which program makes the container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runtime {
-    /// `crun`
-    Crun,
-    /// `runc`
-    Runc,
-    /// `lxc-execute`
-    Lxc,
-}
-
-impl Runtime {
-    /// The command's name.
-    pub fn command(self) -> &'static str {
-        match self {
-            Runtime::Crun => "crun",
-            Runtime::Runc => "runc",
-            Runtime::Lxc => "lxc-execute",
-        }
-    }
-}
-
-/// What a user may set.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
-    /// The runtime; otherwise the first of crun, runc and LXC that really starts one.
-    pub runtime: Option<Runtime>,
-    /// CPU quota in CPUs, as 0.5; otherwise none.
-    pub cpu_quota: Option<f64>,
-}
+pub use settings::{Runtime, Settings};
 
 /// A container with namespaces and a cgroup of its own.
 #[derive(Clone, Debug)]
@@ -52,20 +23,6 @@ pub struct Container {
     runtime: Runtime,
     path: PathBuf,
     version: String,
-}
-
-/// Where the agent lies inside.
-const AGENT: &str = "/tautline";
-
-/// The kernel takes no smaller quota and no longer period (`min_cfs_quota_period`, `max_cfs_quota_period`).
-const LEAST_QUOTA_US: f64 = 1000.0;
-const LONGEST_PERIOD_US: u64 = 1_000_000;
-
-/// The quota that so many CPUs are, in a period as short as is of use.
-fn cpu_quota(cpus: f64) -> CpuQuota {
-    let least_us = (LEAST_QUOTA_US / cpus).ceil() as u64;
-    let period_us = (short_period(tick()).as_micros() as u64).max(least_us).min(LONGEST_PERIOD_US);
-    CpuQuota { quota_us: (cpus * period_us as f64).round() as u64, period_us }
 }
 
 const INSTALL: &str = "install crun or runc (`make setup` does)";
@@ -124,15 +81,6 @@ impl Environment for Container {
     }
 }
 
-/// The full path of a command in PATH or where distributions keep administrators' commands.
-pub(crate) fn find_command(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(name))
-        .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
-}
-
 fn version(path: &std::path::Path) -> String {
     let output = Command::new(path).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -140,30 +88,5 @@ fn version(path: &std::path::Path) -> String {
     match path.file_name().map(|name| name.to_string_lossy()) {
         Some(name) if !line.contains(&*name) => format!("{name} {line}"),
         _ => line.to_owned(),
-    }
-}
-
-/// Removes in reverse order what was made, by whatever way the start ends.
-struct Undo {
-    janitor: Arc<Janitor>,
-    leftovers: Vec<Leftover>,
-}
-
-impl Undo {
-    fn new(janitor: &Arc<Janitor>) -> Self {
-        Undo { janitor: janitor.clone(), leftovers: Vec::new() }
-    }
-
-    fn made(&mut self, leftover: Leftover) {
-        self.janitor.made(&leftover);
-        self.leftovers.push(leftover);
-    }
-}
-
-impl Drop for Undo {
-    fn drop(&mut self) {
-        for leftover in self.leftovers.iter().rev() {
-            self.janitor.remove(leftover);
-        }
     }
 }

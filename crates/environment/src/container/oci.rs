@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use measure::Failure;
 
-use super::{Settings, Undo, oci_config};
+use super::oci_config;
+use super::settings::Settings;
+use super::undo::Undo;
 use crate::janitor::Leftover;
 use crate::{Running, Start, host};
 

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Resource, getegid, geteuid, getrlimit};
 use serde_json::{Value, json};
 
-use super::{AGENT, Settings, cpu_quota};
+use super::settings::{AGENT, Settings, cpu_quota};
 use crate::{Start, spawn};
 
 pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {

@@ -6,55 +6,26 @@ pub mod ivshmem;
 mod kernel_image;
 mod qemu;
 mod qmp;
+mod settings;
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use measure::{EnvironmentKind, Failure};
 
 pub use accelerator::{Accelerator, kvm_name};
 pub use kernel_image::find as find_kernel;
+pub use settings::{Machine, Settings};
 
-use crate::container::find_command;
+use crate::command::find_command;
 use crate::{Environment, Running, Start};
-
-/// The board that QEMU presents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Machine {
-    /// A PC with PCI Express; `virt` on Arm.
-    #[default]
-    Q35,
-    /// The minimal board without PCI.
-    Microvm,
-}
-
-/// What a user may set.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// `kvm` or `tcg`; otherwise KVM where a stock kernel boots with it, else TCG.
-    pub accelerator: Option<Accelerator>,
-    /// The board.
-    pub machine: Machine,
-    /// Guest memory, MiB.
-    pub memory_mib: u64,
-    /// The kernel image; otherwise the one that set-up keeps, else the running one.
-    pub kernel: Option<PathBuf>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings { accelerator: None, machine: Machine::Q35, memory_mib: 1024, kernel: None }
-    }
-}
 
 /// A virtual machine that was booted once already.
 #[derive(Clone, Debug)]
 pub struct Vm {
-    settings: Settings,
-    qemu: PathBuf,
+    boot: qemu::Boot,
     version: String,
-    kernel: PathBuf,
-    accelerator: Accelerator,
+    /// The accelerator that was asked for.
+    wanted: Option<Accelerator>,
     /// Its name by rule 11.
     accelerator_name: String,
     /// Why KVM is not used although `/dev/kvm` is there.
@@ -81,32 +52,36 @@ impl Vm {
         initramfs::require_static(&start.agent.binary)?;
         let mut vm = Vm {
             version: version(&qemu),
-            qemu,
-            kernel,
-            accelerator: Accelerator::Kvm,
             accelerator_name: accelerator::kvm_name(),
             kvm_refused: None,
-            settings,
+            wanted: settings.accelerator,
+            boot: qemu::Boot {
+                qemu,
+                kernel,
+                accelerator: Accelerator::Kvm,
+                machine: settings.machine,
+                memory_mib: settings.memory_mib,
+            },
         };
         let boots = |vm: &Vm| -> Result<(), Failure> {
             let mut running = vm.start(start)?;
             let greeting = running.channel().receive(start.limit);
             greeting.map(drop).map_err(|error| {
                 running.explain(
-                    &format!("booting a stock kernel with -accel {}", vm.accelerator),
+                    &format!("booting a stock kernel with -accel {}", vm.boot.accelerator),
                     &error,
                     "see the guest's last output; `--environments vm:accel=tcg` emulates the CPU",
                 )
             })
         };
-        if vm.settings.accelerator != Some(Accelerator::Tcg) {
+        if vm.wanted != Some(Accelerator::Tcg) {
             match accelerator::open_kvm().and_then(|()| boots(&vm)) {
                 Ok(()) => return Ok(vm),
-                Err(failure) if vm.settings.accelerator == Some(Accelerator::Kvm) => return Err(failure),
+                Err(failure) if vm.wanted == Some(Accelerator::Kvm) => return Err(failure),
                 Err(failure) => vm.kvm_refused = Some(failure.answer),
             }
         }
-        vm.accelerator = Accelerator::Tcg;
+        vm.boot.accelerator = Accelerator::Tcg;
         vm.accelerator_name = "tcg".into();
         boots(&vm)?;
         Ok(vm)
@@ -119,7 +94,7 @@ impl Vm {
 
     /// The proven accelerator.
     pub fn accelerator_kind(&self) -> Accelerator {
-        self.accelerator
+        self.boot.accelerator
     }
 }
 
@@ -135,9 +110,9 @@ impl Environment for Vm {
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![
             ("QEMU".into(), self.version.clone()),
-            ("machine".into(), self.machine_type().into()),
-            ("guest kernel image".into(), self.kernel.display().to_string()),
-            ("guest memory".into(), format!("{} MiB", self.settings.memory_mib)),
+            ("machine".into(), self.boot.machine_type().into()),
+            ("guest kernel image".into(), self.boot.kernel.display().to_string()),
+            ("guest memory".into(), format!("{} MiB", self.boot.memory_mib)),
         ];
         if let Some(why) = &self.kvm_refused {
             facts.push(("why not KVM".into(), why.clone()));
@@ -146,7 +121,7 @@ impl Environment for Vm {
     }
 
     fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
-        qemu::start(self, start)
+        self.boot.start(start)
     }
 }
 

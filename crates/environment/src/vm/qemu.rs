@@ -3,28 +3,47 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use linux::OutputFile;
 use linux::child::inherit;
 use measure::Failure;
 
-use super::{Accelerator, Machine, Vm, initramfs, qmp};
+use super::accelerator::Accelerator;
+use super::settings::Machine;
+use super::{initramfs, qmp};
 use crate::channel::Channel;
 use crate::{Running, Start, guest, spawn};
 
-impl Vm {
+/// What QEMU is to boot, and how.
+#[derive(Clone, Debug)]
+pub struct Boot {
+    /// The system emulator.
+    pub qemu: PathBuf,
+    pub kernel: PathBuf,
+    pub accelerator: Accelerator,
+    pub machine: Machine,
+    pub memory_mib: u64,
+}
+
+impl Boot {
     /// QEMU's name for the board.
-    pub(super) fn machine_type(&self) -> &'static str {
-        match self.settings.machine {
+    pub fn machine_type(&self) -> &'static str {
+        match self.machine {
             _ if cfg!(target_arch = "aarch64") => "virt",
             Machine::Q35 => "q35",
             Machine::Microvm => "microvm",
         }
     }
+
+    /// Starts it, its vCPUs pinned.
+    pub fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
+        boot(self, start)
+    }
 }
 
-pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
+fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let fail = |error: std::io::Error| {
         Failure::new("preparing a guest", error, "see what the system said; check free memory and open files")
     };
@@ -60,7 +79,7 @@ pub(super) fn start(vm: &Vm, start: &Start<'_>) -> Result<Running, Failure> {
 }
 
 fn command(
-    vm: &Vm,
+    vm: &Boot,
     start: &Start<'_>,
     initramfs: &File,
     console: &File,
@@ -74,7 +93,7 @@ fn command(
         Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
         Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
     };
-    command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.settings.memory_mib)]);
+    command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.memory_mib)]);
     command.arg("-kernel").arg(&vm.kernel);
     // As `/proc/self/fd`, not `/dev/fd`, which a minimal root file system may lack.
     command.args(["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);

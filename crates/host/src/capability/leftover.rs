@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
+use super::parent;
 use super::probes::{cgroup_tree, tracefs};
-use super::run;
+use crate::sys;
 
 /// The name that makes a probe's process remove what killed ones have left.
 pub const SWEEP: &str = "sweep";
@@ -53,17 +53,13 @@ impl Drop for Folder {
 
 /// The parent's death sends a signal that waits until the folder is gone.
 fn hold_signals() {
-    let mut held = SigSet::empty();
-    held.add(Signal::SIGTERM);
-    let _ = held.thread_block();
-    let _ = prctl::set_pdeathsig(Signal::SIGTERM);
+    sys::hold(Signal::TERM, true);
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
 }
 
 fn release_signals() {
-    run::tie_to_parent();
-    let mut held = SigSet::empty();
-    held.add(Signal::SIGTERM);
-    let _ = held.thread_unblock();
+    parent::end_with_parent();
+    sys::hold(Signal::TERM, false);
 }
 
 /// Removes the folders of processes that are gone.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use textwrap::{Options, WordSplitter};
 
-use super::{Capability, State};
+use super::finding::{Capability, State};
 
 /// Below this width lines would hold a word or two.
 const NARROWEST: usize = 40;
@@ -36,11 +36,11 @@ fn one(text: &mut String, capability: &Capability, style: &Style, width: usize) 
     let Style { on, off, bold, symbol, about, .. } = style;
     let _ = writeln!(text, "  {on}{symbol}{off} {bold}{}{off}", capability.title);
     paragraph(text, "", &capability.detail, width);
-    if !capability.opens.is_empty() {
-        paragraph(text, about, &capability.opens, width);
+    if !capability.enables.is_empty() {
+        paragraph(text, about, &capability.enables, width);
     }
     if !capability.remedy.is_empty() {
-        paragraph(text, "to do:  ", &capability.remedy, width);
+        paragraph(text, "fix:         ", &capability.remedy, width);
     }
 }
 
@@ -76,9 +76,9 @@ struct Style {
 impl Style {
     fn of(state: State, color: bool) -> Self {
         let (heading, symbol, about, on) = match state {
-            State::Proven => ("Proven", '✓', "opens:  ", "\x1b[32m"),
-            State::Partial => ("In part", '~', "limits: ", "\x1b[33m"),
-            State::Missing => ("Missing", '✗', "closes: ", "\x1b[31m"),
+            State::Proven => ("Proven", '✓', "enables:     ", "\x1b[32m"),
+            State::Partial => ("In part", '~', "limited:     ", "\x1b[33m"),
+            State::Missing => ("Missing", '✗', "unavailable: ", "\x1b[31m"),
         };
         let (on, bold, off) = if color { (on, "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
         Style { heading, symbol, about, on, bold, off }
@@ -93,17 +93,17 @@ mod tests {
     use super::*;
 
     fn some() -> Vec<Capability> {
-        let opens =
+        let enables =
             "a long sentence about what hangs on it, so long that it fills more than one line of text";
         vec![
             Capability::missing(
                 "c",
                 "Third",
                 Failure::new("opening /dev/c", "ENOENT", "load the module (`modprobe c`)"),
-                opens,
+                enables,
             ),
-            Capability::proven("a", "First", "99 pages obtained; µs; ".repeat(9), opens),
-            Capability::partial("b", "Second", "/sys/fs/cgroup/".repeat(12), opens, "echo 1 > /proc/b"),
+            Capability::proven("a", "First", "99 pages obtained; µs; ".repeat(9), enables),
+            Capability::partial("b", "Second", "/sys/fs/cgroup/".repeat(12), enables, "echo 1 > /proc/b"),
             Capability::proven("d", "Fourth", "short", ""),
         ]
     }
@@ -131,12 +131,12 @@ mod tests {
             place("✓ Fourth"),
             place("In part"),
             place("~ Second"),
-            place("to do:  echo 1 > /proc/b"),
+            place("fix:         echo 1 > /proc/b"),
             place("Missing"),
             place("✗ Third"),
             place("opening /dev/c: ENOENT"),
-            place("closes: a long sentence"),
-            place("to do:  load the module"),
+            place("unavailable: a long sentence"),
+            place("fix:         load the module"),
             place("2 proven, 1 in part, 1 missing"),
         ];
         assert!(places.is_sorted(), "{places:?} in {text}");

@@ -1,8 +1,15 @@
-use std::ffi::c_int;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 
-use nix::errno::Errno;
+use rustix::io::{self, Errno};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
+
+/// Both directions: no probe needs less.
+const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// MAP_HUGE_SHIFT of linux/mman.h: where the size of a huge page stands in the flags.
+const MAP_HUGE_SHIFT: u32 = 26;
 
 /// Memory of its own: mapped here, unmapped on drop, reached only by volatile copies, because the kernel
 /// may write to it at any time.
@@ -12,26 +19,32 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Private anonymous memory; `flags` are further MAP_… flags, MAP_HUGETLB with its size for one.
-    pub fn anonymous(length_bytes: usize, flags: c_int) -> nix::Result<Self> {
-        // MAP_FIXED would replace a mapping that others use.
-        let flags = (flags & !libc::MAP_FIXED) | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        Self::map(length_bytes, flags, -1, 0)
+    /// Private anonymous memory.
+    pub fn anonymous(length_bytes: usize) -> io::Result<Self> {
+        // SAFETY: without MAP_FIXED the kernel chooses free addresses.
+        Self::of(
+            unsafe { mmap_anonymous(null_mut(), length_bytes, ACCESS, MapFlags::PRIVATE) }?,
+            length_bytes,
+        )
+    }
+
+    /// One huge page of this size, a power of two, from the reserved pool.
+    pub fn huge(page_bytes: usize) -> io::Result<Self> {
+        let size = MapFlags::from_bits_retain(page_bytes.ilog2() << MAP_HUGE_SHIFT);
+        let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | size;
+        // SAFETY: without MAP_FIXED the kernel chooses free addresses.
+        Self::of(unsafe { mmap_anonymous(null_mut(), page_bytes, ACCESS, flags) }?, page_bytes)
     }
 
     /// Memory shared with the kernel through a descriptor, a ring of an AF_XDP socket for one.
-    pub fn shared(length_bytes: usize, fd: BorrowedFd<'_>, offset_bytes: i64) -> nix::Result<Self> {
-        Self::map(length_bytes, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset_bytes)
+    pub fn shared(length_bytes: usize, fd: BorrowedFd<'_>, offset_bytes: u64) -> io::Result<Self> {
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: without MAP_FIXED the kernel chooses free addresses.
+        Self::of(unsafe { mmap(null_mut(), length_bytes, ACCESS, flags, fd, offset_bytes) }?, length_bytes)
     }
 
-    fn map(length_bytes: usize, flags: c_int, fd: c_int, offset_bytes: i64) -> nix::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: without MAP_FIXED, which no caller passes, the kernel chooses free addresses.
-        let start = unsafe { libc::mmap(null_mut(), length_bytes, protection, flags, fd, offset_bytes) };
-        if start == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
-        Ok(Mapping { start: NonNull::new(start.cast()).ok_or(Errno::ENOMEM)?, length_bytes })
+    fn of(start: *mut c_void, length_bytes: usize) -> io::Result<Self> {
+        Ok(Mapping { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, length_bytes })
     }
 
     pub fn address(&self) -> usize {
@@ -42,21 +55,21 @@ impl Mapping {
         self.length_bytes
     }
 
-    pub fn lock(&self) -> nix::Result<()> {
+    pub fn lock(&self) -> io::Result<()> {
         // SAFETY: the range is this mapping's own; locking changes no contents.
-        Errno::result(unsafe { libc::mlock(self.start.as_ptr().cast(), self.length_bytes) }).map(drop)
+        unsafe { mlock(self.start.as_ptr().cast(), self.length_bytes) }
     }
 
     /// MADV_HUGEPAGE: huge pages please, where the system leaves it to the program.
-    pub fn prefer_huge_pages(&self) -> nix::Result<()> {
-        self.advise(libc::MADV_HUGEPAGE)
+    pub fn prefer_huge_pages(&self) -> io::Result<()> {
+        self.advise(Advice::LinuxHugepage)
     }
 
     /// Really puts pages behind the whole range. Asks the kernel first (MADV_POPULATE_WRITE, Linux 5.14),
     /// which answers with an error where touching would be answered with SIGBUS.
-    pub fn populate(&self) -> nix::Result<()> {
-        match self.advise(libc::MADV_POPULATE_WRITE) {
-            Ok(()) | Err(Errno::EINVAL) => {}
+    pub fn populate(&self) -> io::Result<()> {
+        match self.advise(Advice::LinuxPopulateWrite) {
+            Ok(()) | Err(Errno::INVAL) => {}
             Err(error) => return Err(error),
         }
         const SMALLEST_PAGE_BYTES: usize = 4096;
@@ -66,11 +79,10 @@ impl Mapping {
         Ok(())
     }
 
-    fn advise(&self, advice: c_int) -> nix::Result<()> {
+    fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: the range is this mapping's own, and the private callers pass advice that discards
         // nothing.
-        Errno::result(unsafe { libc::madvise(self.start.as_ptr().cast(), self.length_bytes, advice) })
-            .map(drop)
+        unsafe { madvise(self.start.as_ptr().cast(), self.length_bytes, advice) }
     }
 
     /// Writes bytes at an offset.
@@ -107,6 +119,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length, and nothing that borrows from `self` is left.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length_bytes) };
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.length_bytes) };
+        debug_assert!(unmapped.is_ok(), "unmapping an own mapping: {unmapped:?}");
     }
 }

@@ -7,8 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use host::capability::{self, State};
 use libtest_mimic::Failed;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{LIMIT, eventually, processes_with, this_binary};
 
@@ -121,13 +120,13 @@ pub fn parent_killed() -> Result<(), Failed> {
         probe = processes_with(&mark).first().copied();
         probe.is_some_and(|pid| names(Path::new(&format!("/proc/{pid}/task"))).len() > 1)
     });
-    let probe = Pid::from_raw(probe.ok_or("the probe never came")?);
-    let stopped = kill(probe, Signal::SIGSTOP);
+    let probe = probe.and_then(Pid::from_raw).ok_or("the probe never came")?;
+    let stopped = kill_process(probe, Signal::STOP);
     parent.kill()?;
     parent.wait()?;
     let gone = eventually(|| processes_with(&mark).is_empty());
     if !gone {
-        let _ = kill(probe, Signal::SIGKILL);
+        let _ = kill_process(probe, Signal::KILL);
     }
     assert!(at_work && stopped.is_ok(), "stopped in the middle of its work");
     assert!(gone, "a probe outlived its parent");

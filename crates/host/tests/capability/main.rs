@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1); // they look at what is left on the machine
-    let root = nix::unistd::geteuid().is_root();
+    let root = rustix::process::geteuid().is_root();
     // Shown as ignored, never left out in silence.
     let as_root = |trial: Trial| trial.with_ignored_flag(!root);
     let trials = vec![
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Trial::test("every_probe_answers_as_an_ordinary_user", users::as_ordinary_user),
         Trial::test("a_probe_that_hangs_is_killed_with_its_children", bad_days::hangs),
         Trial::test("a_probe_that_crashes_is_missing_with_its_signal", bad_days::crashes),
-        Trial::test("a_probe_that_gives_up_is_missing_with_its_last_words", bad_days::gives_up),
+        Trial::test("a_probe_that_gives_up_is_missing_with_its_last_output", bad_days::gives_up),
         Trial::test("a_binary_that_is_not_there_is_named", bad_days::not_there),
         as_root(Trial::test("nothing_is_left_behind", leftovers::nothing_left)),
         as_root(Trial::test("a_killed_probe_s_cgroup_is_removed", leftovers::killed_with_a_cgroup)),

@@ -50,7 +50,7 @@ pub fn as_root() -> Result<(), Failed> {
 }
 
 pub fn as_ordinary_user() -> Result<(), Failed> {
-    let found: Vec<Capability> = if nix::unistd::geteuid().is_root() {
+    let found: Vec<Capability> = if rustix::process::geteuid().is_root() {
         // The build's folder may be closed to others.
         let folder = tempfile::tempdir()?;
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
@@ -84,7 +84,7 @@ fn check_form(found: &[Capability]) -> Result<(), Failed> {
     let ids: Vec<&str> = found.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, NAMES);
     for one in found {
-        for text in [&one.title, &one.detail, &one.opens] {
+        for text in [&one.title, &one.detail, &one.enables] {
             assert!(!text.is_empty(), "{one:?}");
         }
         assert!(!one.detail.contains("no answer"), "crashed or hung: {one:?}");

@@ -13,13 +13,14 @@ mod userland;
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 pub use elsewhere::{Boot, Session};
 pub use port::Port;
 
-use crate::process::{PAUSE, Process, tail, tied};
+use crate::process::{PAUSE, Process, tail};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
 use crate::{Error, Output};
@@ -105,7 +106,7 @@ impl Guest {
     fn start(settings: Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
-        let mut command = tied(&qemu, &mut needs);
+        let mut command = Command::new(&qemu);
         let kernel = environment::vm::find_kernel().unwrap_or_else(|failure| {
             needs.missing(format!("a kernel image ({failure})"));
             PathBuf::new()
@@ -146,7 +147,7 @@ impl Guest {
             command.args(port.arguments(index, &mac));
         }
         command.args(&settings.arguments);
-        let mut qemu = Process::start("a guest", &mut command)?;
+        let mut qemu = Process::start_with_input("a guest", &mut command)?;
         let control = accept(&listener, &mut qemu)?;
         let guest = Self { control, qemu, folder };
         guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;

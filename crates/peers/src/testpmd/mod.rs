@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub use stats::PortStats;
 pub use vdev::{VHOST_NET, Vdev};
 
-use crate::process::{self, PAUSE, Process, tied};
+use crate::process::{self, PAUSE, Process};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
 use crate::{Error, Netns, Output, Pages, cpus};
@@ -157,12 +157,12 @@ impl Testpmd {
         let memory_mib = memory_mib(settings.pages);
         settings.pages.require(memory_mib, &mut needs);
         let mut command =
-            namespace.map_or_else(|| tied(&stdbuf, &mut needs), |namespace| namespace.tied(&stdbuf));
+            namespace.map_or_else(|| Command::new(&stdbuf), |namespace| namespace.tied(&stdbuf));
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
         // Two threads, of commands and of packets, wherever the system puts them if nothing is said: ones of
         // two processes that DPDK pins by itself would share one CPU and leave the other idle.
-        let cpus = cpus::allowed_list();
+        let cpus = linux::cpus::list(&cpus::usable()?);
         let forwarding = settings.forwarding_cpu.map_or_else(|| cpus.clone(), |cpu| cpu.to_string());
         command.arg("-oL").arg(&program);
         command.args(["-m", &memory_mib.to_string(), "--no-pci", "--no-telemetry"]);
@@ -189,7 +189,7 @@ impl Testpmd {
         command.args(&settings.eal).args(["--", "-i", "--rxq", &pairs, "--txq", &pairs]);
         command.arg("--total-num-mbufs=8192");
         command.args(&settings.arguments);
-        let process = Process::start("testpmd", &mut command)?;
+        let process = Process::start_with_input("testpmd", &mut command)?;
         process.wait_for("the prompt", 0, LIMIT, |said| said.contains(PROMPT).then_some(()))?;
         let drivers = settings.vdevs.iter().filter(|vdev| vdev.is_driver()).count();
         Ok(Self { process, drivers, _folder: folder })

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use memory::{LINE_BYTES, SharedSlice, Stream};
 
-use crate::HEAD_BYTES;
+use crate::SNAPSHOT_BYTES;
 
 /// How bytes get to a receiver.
 pub(crate) trait Manner: Copy {
@@ -164,7 +164,7 @@ impl Choice {
         let counts = self.bursts % STRETCH < STRETCH - LEFT_BEHIND
             && frames >= LEAST_FRAMES
             // Shorter ones fill no line, so they never go past the caches.
-            && bytes >= frames * HEAD_BYTES as u64;
+            && bytes >= frames * SNAPSHOT_BYTES as u64;
         if counts {
             let spent = if self.bursts < STRETCH { &mut self.streamed } else { &mut self.cached };
             spent.bursts += 1;

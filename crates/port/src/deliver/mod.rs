@@ -1,7 +1,7 @@
 //! From a lent frame to a receiver's buffers: the one copy.
 //!
-//! A sink asks [`Parcels::of`] what a frame becomes for its receiver (usually itself; several frames if it
-//! has to be cut), finds room for each, and lets [`Parcels::write`] copy. Sums are made in the course of
+//! A sink asks [`GsoOutput::of`] what a frame becomes for its receiver (usually itself; several frames if it
+//! has to be cut), finds room for each, and lets [`GsoOutput::write`] copy. Sums are made in the course of
 //! that copy.
 mod manner;
 
@@ -14,7 +14,7 @@ use virtio::net::{
 };
 
 use crate::frame::SHORTEST_FRAME_BYTES;
-use crate::{DropReason, Frame, HEAD_BYTES};
+use crate::{DropReason, Frame, SNAPSHOT_BYTES};
 pub(crate) use manner::{Cached, Choice, Manner};
 
 /// Pieces in the sender's memory times segments, of a frame that is cut: each segment's place is looked for among the
@@ -34,7 +34,7 @@ impl Default for Scratch {
 
 /// What a frame becomes on its way to one receiver.
 #[derive(Debug)]
-pub(crate) enum Parcels<'a> {
+pub(crate) enum GsoOutput<'a> {
     /// Itself, with this net header.
     AsIs(Frame<'a>, NetHeader),
     /// Itself, with its checksum finished.
@@ -43,13 +43,13 @@ pub(crate) enum Parcels<'a> {
     Segments { frame: Frame<'a>, plan: Plan<'a>, partial: bool },
 }
 
-impl<'a> Parcels<'a> {
+impl<'a> GsoOutput<'a> {
     /// For a receiver that accepts these offloads.
     #[inline(always)]
     pub fn of(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
         let offload = frame.offload();
         if *offload == Offload::NONE {
-            return Ok(Parcels::AsIs(frame, Offload::NONE.header()));
+            return Ok(GsoOutput::AsIs(frame, Offload::NONE.header()));
         }
         Self::with_offload(frame, accepts, scratch)
     }
@@ -62,7 +62,7 @@ impl<'a> Parcels<'a> {
     ) -> Result<Self, DropReason> {
         let offload = frame.offload();
         match (accepts.delivery(offload), offload.checksum) {
-            (Delivery::AsIs, _) => Ok(Parcels::AsIs(frame, accepts.header(offload))),
+            (Delivery::AsIs, _) => Ok(GsoOutput::AsIs(frame, accepts.header(offload))),
             (Delivery::FinishChecksum, Some(partial)) => Self::with_checksum(frame, partial, scratch),
             (Delivery::FinishChecksum, None) => Err(DropReason::OffloadImpossible),
             (Delivery::Segment, _) => Self::cut(frame, accepts, scratch),
@@ -74,10 +74,10 @@ impl<'a> Parcels<'a> {
         partial: PartialChecksum,
         scratch: &'a mut Scratch,
     ) -> Result<Self, DropReason> {
-        let needed = FinishChecksum::head_needed(partial).max(HEAD_BYTES);
+        let needed = FinishChecksum::head_needed(partial).max(SNAPSHOT_BYTES);
         let head = extended_head(&frame, needed, scratch)?;
         match FinishChecksum::new(partial, head, frame.len_bytes() as u32) {
-            Ok(finish) => Ok(Parcels::Checksum { frame, head, finish }),
+            Ok(finish) => Ok(GsoOutput::Checksum { frame, head, finish }),
             Err(_) => Err(DropReason::OffloadImpossible),
         }
     }
@@ -85,8 +85,8 @@ impl<'a> Parcels<'a> {
     fn cut(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
         let offload = frame.offload();
         // Each look may show that headers go on further; every one is longer than the last.
-        let mut head_bytes = frame.head().len();
-        let mut needed = segment::headers_needed(frame.head(), offload);
+        let mut head_bytes = frame.snapshot().len();
+        let mut needed = segment::headers_needed(frame.snapshot(), offload);
         while needed > head_bytes {
             let head = extended_head(&frame, needed, scratch)?;
             if head.len() < needed {
@@ -98,18 +98,18 @@ impl<'a> Parcels<'a> {
         let head = extended_head(&frame, head_bytes, scratch)?;
         let plan = Plan::new(head, frame.len_bytes() as u32, offload, next_identification())
             .map_err(|_| DropReason::OffloadImpossible)?;
-        if frame.pieces().0.len() * plan.pieces() as usize > MAX_CUT_STEPS {
+        if frame.slices().0.len() * plan.pieces() as usize > MAX_CUT_STEPS {
             return Err(DropReason::OffloadImpossible);
         }
-        Ok(Parcels::Segments { frame, plan, partial: accepts.checksum })
+        Ok(GsoOutput::Segments { frame, plan, partial: accepts.checksum })
     }
 
     /// How many frames.
     #[inline(always)]
     pub fn count(&self) -> usize {
         match self {
-            Parcels::AsIs(..) | Parcels::Checksum { .. } => 1,
-            Parcels::Segments { plan, .. } => plan.pieces() as usize,
+            GsoOutput::AsIs(..) | GsoOutput::Checksum { .. } => 1,
+            GsoOutput::Segments { plan, .. } => plan.pieces() as usize,
         }
     }
 
@@ -117,8 +117,8 @@ impl<'a> Parcels<'a> {
     #[inline(always)]
     pub fn len_bytes(&self, index: usize) -> usize {
         match self {
-            Parcels::AsIs(frame, _) | Parcels::Checksum { frame, .. } => frame.len_bytes(),
-            Parcels::Segments { plan, .. } => plan.piece(index as u32).map_or(0, |p| p.bytes() as usize),
+            GsoOutput::AsIs(frame, _) | GsoOutput::Checksum { frame, .. } => frame.len_bytes(),
+            GsoOutput::Segments { plan, .. } => plan.piece(index as u32).map_or(0, |p| p.bytes() as usize),
         }
     }
 
@@ -127,14 +127,14 @@ impl<'a> Parcels<'a> {
     #[inline(always)]
     pub fn write(&self, index: usize, to: &[SharedSlice<'_>], layout: HeaderLayout, buffers: u16) -> usize {
         match self {
-            Parcels::AsIs(frame, header) => {
+            GsoOutput::AsIs(frame, header) => {
                 let header = NetHeader { num_buffers: buffers, ..*header };
                 write_as_is(frame, &header.to_bytes()[..layout.bytes()], to)
             }
-            Parcels::Checksum { frame, head, finish } => {
+            GsoOutput::Checksum { frame, head, finish } => {
                 write_summed(frame, head, finish, to, layout, buffers)
             }
-            Parcels::Segments { frame, plan, partial } => {
+            GsoOutput::Segments { frame, plan, partial } => {
                 let target = Target { to, layout, buffers };
                 write_piece(frame, plan, *partial, index as u32, &target)
             }
@@ -156,10 +156,10 @@ fn extended_head<'s>(
 ) -> Result<&'s mut [u8], DropReason> {
     let bytes = bytes.min(frame.len_bytes());
     let into = scratch.0.get_mut(..bytes).ok_or(DropReason::OffloadImpossible)?;
-    let known = frame.head().len().min(bytes);
-    into[..known].copy_from_slice(&frame.head()[..known]);
+    let known = frame.snapshot().len().min(bytes);
+    into[..known].copy_from_slice(&frame.snapshot()[..known]);
     if bytes > known {
-        let (pieces, skip) = frame.pieces();
+        let (pieces, skip) = frame.slices();
         read_between(pieces.iter().copied(), skip + known, &mut into[known..]);
     }
     Ok(into)
@@ -168,7 +168,7 @@ fn extended_head<'s>(
 /// Header from here, head from the snapshot, and the rest from where the sender put it.
 #[inline(always)]
 fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usize {
-    let head = frame.head();
+    let head = frame.snapshot();
     let front = header.len() + head.len();
     match to {
         [first, ..] if first.len_bytes() >= front => {
@@ -184,8 +184,8 @@ fn write_as_is(frame: &Frame<'_>, header: &[u8], to: &[SharedSlice<'_>]) -> usiz
     if rest == 0 {
         return front;
     }
-    let (pieces, skip) = frame.pieces();
-    let (from, at) = (skip + HEAD_BYTES, front);
+    let (pieces, skip) = frame.slices();
+    let (from, at) = (skip + SNAPSHOT_BYTES, front);
     if let ([from_piece], [to_piece]) = (pieces, to) {
         return front + from_piece.slice(from, rest).copy_to(to_piece.slice(at, rest));
     }
@@ -203,7 +203,7 @@ fn write_summed(
 ) -> usize {
     let rest = finish.rest();
     let front = layout.bytes() + rest.start as usize;
-    let (pieces, skip) = frame.pieces();
+    let (pieces, skip) = frame.slices();
     let from = skip + rest.start as usize;
     let slices = (pieces.iter().copied(), to.iter().copied());
     let summed = copy_between_summed(slices.0, from, slices.1, front, rest.len());
@@ -228,13 +228,13 @@ pub(crate) fn write_plain(
     buffers: u16,
 ) -> Option<usize> {
     let bytes = write_front(manner, frame, to, layout, buffers)?;
-    let (front, len) = (layout.bytes() + HEAD_BYTES, frame.len_bytes());
-    if len > HEAD_BYTES {
-        let to = to.slice(front, len - HEAD_BYTES);
-        let (pieces, skip) = frame.pieces();
+    let (front, len) = (layout.bytes() + SNAPSHOT_BYTES, frame.len_bytes());
+    if len > SNAPSHOT_BYTES {
+        let to = to.slice(front, len - SNAPSHOT_BYTES);
+        let (pieces, skip) = frame.slices();
         match pieces {
-            [piece] => manner.copy(piece.slice(skip + HEAD_BYTES, to.len_bytes()), to),
-            _ => copy_pieces(pieces, skip + HEAD_BYTES, to),
+            [piece] => manner.copy(piece.slice(skip + SNAPSHOT_BYTES, to.len_bytes()), to),
+            _ => copy_pieces(pieces, skip + SNAPSHOT_BYTES, to),
         };
     }
     Some(bytes)
@@ -264,14 +264,14 @@ pub(crate) fn write_front(
         HeaderLayout::Full => write_if_other(to, &header),
         HeaderLayout::Legacy => write_if_other(to, header.first_chunk::<10>()?),
     };
-    if len >= HEAD_BYTES {
-        manner.write(frame.whole_head(), to, header_bytes);
-    } else if let Some(shortest) = frame.whole_head().first_chunk::<SHORTEST_FRAME_BYTES>()
+    if len >= SNAPSHOT_BYTES {
+        manner.write(frame.full_snapshot(), to, header_bytes);
+    } else if let Some(shortest) = frame.full_snapshot().first_chunk::<SHORTEST_FRAME_BYTES>()
         && len == SHORTEST_FRAME_BYTES
     {
         to.write_array(header_bytes, shortest);
     } else {
-        to.slice(header_bytes, len).write(frame.head());
+        to.slice(header_bytes, len).write(frame.snapshot());
     }
     Some(bytes)
 }
@@ -302,7 +302,7 @@ fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, ta
     let mut headers = Headers::new();
     let Some(piece) = plan.write(index, &mut headers) else { return 0 };
     let front = layout.bytes() + piece.header_bytes;
-    let (pieces, skip) = frame.pieces();
+    let (pieces, skip) = frame.slices();
     let (from, len) = (skip + piece.payload.start as usize, piece.payload.len());
     // A payload that begins within the snapshot is read anew: no decision was made on it.
     let offload = if partial { headers.leave_partial() } else { None };
@@ -328,7 +328,7 @@ fn write_piece(frame: &Frame<'_>, plan: &Plan<'_>, partial: bool, index: u32, ta
 /// copies; a sender that changes it meanwhile spoils its own checksum and nothing else.
 fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
     let Some(first) = plan.piece(0) else { return 0 };
-    let (pieces, skip) = frame.pieces();
+    let (pieces, skip) = frame.slices();
     let (mut at, end) = (first.payload.start as usize, frame.len_bytes());
     let (mut sum, mut done) = (0, 0);
     let mut bytes = [0; 2048];

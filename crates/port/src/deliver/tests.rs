@@ -5,13 +5,13 @@ use memory::{Access, AddressSpace, Mapping, Region, SharedSlice, Stream, Transla
 use proptest::prelude::*;
 use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
-use super::{Cached, Manner, Parcels, Scratch, write_plain};
-use crate::{DropReason, Lending};
+use super::{Cached, GsoOutput, Manner, Scratch, write_plain};
+use crate::{DropReason, FrameBatch};
 
 const AREA: u64 = 1 << 18;
 
 /// A frame with its net header, in pieces of these lengths (the last takes the rest), lent.
-fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<Lending, DropReason> {
+fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<FrameBatch, DropReason> {
     let file = sealed_memfd(c"frame", AREA).unwrap();
     let bytes: Vec<u8> = header.to_bytes().into_iter().chain(frame.iter().copied()).collect();
     // Pieces lie apart, so that a copy that runs on where one ends is seen.
@@ -20,24 +20,24 @@ fn lend(header: NetHeader, frame: &[u8], cuts: &[usize]) -> Result<Lending, Drop
     let mut places = Vec::new();
     for &cut in cuts.iter().chain([&usize::MAX]) {
         let len = cut.min(bytes.len() - at);
-        nix::sys::uio::pwrite(&file, &bytes[at..at + len], place as i64).unwrap();
+        rustix::io::pwrite(&file, &bytes[at..at + len], place as u64).unwrap();
         places.push((place, len as u32));
         place += len as u64 + 3;
         at += len;
     }
     let space = AddressSpace::from_regions([Region::map(&file, 0, AREA, 0, 0).unwrap()]).unwrap();
     let mut translator = Translator::new(Arc::new(space));
-    let mut lending = Lending::of_memory(1);
+    let mut batch = FrameBatch::of_memory(1);
     for (place, len) in places {
-        translator.lend(lending.lent_mut().unwrap()).push(place, len, Access::Read).unwrap();
+        translator.lend(batch.arena_mut().unwrap()).push(place, len, Access::Read).unwrap();
     }
-    lending.push(0, HeaderLayout::Full)?;
-    Ok(lending)
+    batch.push(0, HeaderLayout::Full)?;
+    Ok(batch)
 }
 
 /// What a receiver gets: net headers and frames. Its buffers are cut too.
 fn deliver(
-    lending: &Lending,
+    batch: &FrameBatch,
     accepts: &Accepts,
     cut: usize,
 ) -> Result<Vec<(NetHeader, Vec<u8>)>, DropReason> {
@@ -45,13 +45,13 @@ fn deliver(
     let mapping = Mapping::shared(&file, 0, AREA).unwrap();
     let all = SharedSlice::of_mapping(&mapping);
     let mut scratch = Scratch::default();
-    let parcels = Parcels::of(lending.frame(0), accepts, &mut scratch)?;
-    let got = (0..parcels.count()).map(|i| {
-        let bytes = NetHeader::BYTES + parcels.len_bytes(i);
+    let output = GsoOutput::of(batch.frame(0), accepts, &mut scratch)?;
+    let got = (0..output.count()).map(|i| {
+        let bytes = NetHeader::BYTES + output.len_bytes(i);
         let first = cut.min(bytes);
         all.write(&vec![0xee; AREA as usize]);
         let to = [all.slice(0, first), all.slice(100_000, bytes - first)];
-        assert_eq!(parcels.write(i, &to, HeaderLayout::Full, 1), bytes);
+        assert_eq!(output.write(i, &to, HeaderLayout::Full, 1), bytes);
         let mut delivered = vec![0; bytes];
         to[0].read(&mut delivered[..first]);
         to[1].read(&mut delivered[first..]);
@@ -114,19 +114,19 @@ proptest! {
     #[test]
     fn a_plain_frame_arrives_as_it_was(len in 14usize..3000, cuts in prop::collection::vec(0usize..300, 0..4), cut in 0usize..200) {
         let frame = bytes(len);
-        let lending = lend(NetHeader::default(), &frame, &cuts).unwrap();
-        let got = deliver(&lending, &Accepts::NOTHING, cut).unwrap();
+        let batch = lend(NetHeader::default(), &frame, &cuts).unwrap();
+        let got = deliver(&batch, &Accepts::NOTHING, cut).unwrap();
         prop_assert_eq!(got, vec![(NetHeader { num_buffers: 1, ..NetHeader::default() }, frame)]);
     }
 
     #[test]
     fn a_partial_checksum_is_finished_or_passed_on(v6: bool, len in 0usize..2000, cuts in prop::collection::vec(0usize..100, 0..4), cut in 0usize..200) {
         let (header, frame) = tcp(v6, &bytes(len));
-        let lending = lend(header, &frame, &cuts).unwrap();
-        let got = deliver(&lending, &Accepts::NOTHING, cut).unwrap();
+        let batch = lend(header, &frame, &cuts).unwrap();
+        let got = deliver(&batch, &Accepts::NOTHING, cut).unwrap();
         prop_assert_eq!(got[0].0, NetHeader { num_buffers: 1, ..NetHeader::default() });
         prop_assert_eq!(sound_segment(&got[0].1).1, bytes(len));
-        let got = deliver(&lending, &CHECKSUM_ONLY, cut).unwrap();
+        let got = deliver(&batch, &CHECKSUM_ONLY, cut).unwrap();
         prop_assert_eq!(got, vec![(NetHeader { num_buffers: 1, ..header }, frame)]);
     }
 
@@ -135,9 +135,9 @@ proptest! {
         let payload = bytes(len);
         let (header, frame) = tcp(v6, &payload);
         let gso_type = if v6 { NetHeader::GSO_TCPV6 } else { NetHeader::GSO_TCPV4 };
-        let lending = lend(NetHeader { gso_type, gso_size: mss, ..header }, &frame, &cuts).unwrap();
+        let batch = lend(NetHeader { gso_type, gso_size: mss, ..header }, &frame, &cuts).unwrap();
         let accepts = if partial { CHECKSUM_ONLY } else { Accepts::NOTHING };
-        let got = deliver(&lending, &accepts, cut).unwrap();
+        let got = deliver(&batch, &accepts, cut).unwrap();
         prop_assert_eq!(got.len(), len.div_ceil(usize::from(mss)));
         let mut whole = Vec::new();
         for (header, mut segment) in got {
@@ -173,8 +173,8 @@ fn a_datagram_in_fragments_has_one_checksum_over_all_of_them() {
         csum_offset: 6,
         ..NetHeader::default()
     };
-    let lending = lend(header, &frame, &[100]).unwrap();
-    let got = deliver(&lending, &Accepts::NOTHING, 50).unwrap();
+    let batch = lend(header, &frame, &[100]).unwrap();
+    let got = deliver(&batch, &Accepts::NOTHING, 50).unwrap();
     assert_eq!(got.len(), 4);
     let datagram: Vec<u8> = got.iter().flat_map(|(_, fragment)| fragment[34..].to_vec()).collect();
     assert_eq!(u16::from_be_bytes([datagram[6], datagram[7]]), right);
@@ -208,9 +208,9 @@ fn headers_that_lie_are_refused_when_lent() {
 #[test]
 fn a_verified_checksum_is_told_only_to_who_asked_for_it() {
     let header = NetHeader { flags: NetHeader::F_DATA_VALID, ..NetHeader::default() };
-    let lending = lend(header, &bytes(100), &[]).unwrap();
-    assert_eq!(deliver(&lending, &Accepts::NOTHING, 99).unwrap()[0].0.flags, 0);
-    assert_eq!(deliver(&lending, &CHECKSUM_ONLY, 99).unwrap()[0].0.flags, NetHeader::F_DATA_VALID);
+    let batch = lend(header, &bytes(100), &[]).unwrap();
+    assert_eq!(deliver(&batch, &Accepts::NOTHING, 99).unwrap()[0].0.flags, 0);
+    assert_eq!(deliver(&batch, &CHECKSUM_ONLY, 99).unwrap()[0].0.flags, NetHeader::F_DATA_VALID);
 }
 
 /// Frames of every length around the snapshot's, in rooms that hold them just so: all of the frame and
@@ -233,7 +233,7 @@ fn plain_frames_are_written_whole(manner: impl Manner) {
             let cuts: [&[usize]; 5] = [&[], &[12], &[5], &[90], &[12, 13, 80]];
             for (cuts, spare) in cuts.into_iter().zip([0, 1, 100].into_iter().cycle()) {
                 let cuts: Vec<usize> = cuts.iter().copied().filter(|cut| *cut < 12 + len).collect();
-                let lending = lend(NetHeader::default(), &frame, &cuts).unwrap();
+                let batch = lend(NetHeader::default(), &frame, &cuts).unwrap();
                 let file = sealed_memfd(c"room", AREA).unwrap();
                 let mapping = Mapping::shared(&file, 0, AREA).unwrap();
                 let all = SharedSlice::of_mapping(&mapping);
@@ -241,10 +241,10 @@ fn plain_frames_are_written_whole(manner: impl Manner) {
                 all.write(&got);
                 let room = frame_at + len + spare;
                 let small = all.slice(0, room - spare - 1);
-                assert_eq!(write_plain(manner, &lending.frame(0), small, layout, 1), None);
+                assert_eq!(write_plain(manner, &batch.frame(0), small, layout, 1), None);
                 all.read(&mut got);
                 assert!(got.iter().all(|byte| *byte == 0xee), "no room, and nothing is written");
-                let written = write_plain(manner, &lending.frame(0), all.slice(0, room), layout, 1);
+                let written = write_plain(manner, &batch.frame(0), all.slice(0, room), layout, 1);
                 manner.finish();
                 assert_eq!(written, Some(frame_at + len));
                 all.read(&mut got);

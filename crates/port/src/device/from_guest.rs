@@ -6,7 +6,7 @@ use virtio::net::HeaderLayout;
 use virtqueue::{Burst, DeviceQueue, TakeError};
 
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
+use crate::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
 
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
@@ -15,9 +15,9 @@ const MAX_BURST: usize = 256;
 pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
     layout: HeaderLayout,
-    lending: Lending,
+    batch: FrameBatch,
     /// Chains are taken that are not given back yet.
-    lent: bool,
+    needs_release: bool,
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
     /// The ring is malformed and was reported.
@@ -41,12 +41,12 @@ impl FromGuest {
         counters: Arc<QueueCounters>,
     ) -> Self {
         queue.disable_kicks();
-        let lending = Lending::of_queue(MAX_BURST);
+        let batch = FrameBatch::of_queue(MAX_BURST);
         FromGuest {
             queue,
             layout,
-            lending,
-            lent: false,
+            batch,
+            needs_release: false,
             enabled,
             stopped: false,
             stopped_at: Arc::default(),
@@ -87,15 +87,15 @@ impl FromGuest {
     pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
         queue.disable_kicks();
         self.queue = queue;
-        self.lending.clear();
-        self.lent = false;
-        self.lending.burst_mut().map(Burst::release);
+        self.batch.clear();
+        self.needs_release = false;
+        self.batch.burst_mut().map(Burst::release);
     }
 
-    /// Takes chains to the lending's burst; returns how many.
+    /// Takes chains to the batch's burst; returns how many.
     #[inline(always)]
     fn take(&mut self, max: usize) -> Result<usize, QueueError> {
-        let Some(burst) = self.lending.burst_mut() else { return Ok(0) };
+        let Some(burst) = self.batch.burst_mut() else { return Ok(0) };
         match self.queue.take(burst, max) {
             Ok(count) => Ok(count),
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
@@ -116,12 +116,12 @@ impl FromGuest {
     fn leave_rest(&mut self, mut from: usize) -> u64 {
         let mut bytes = 0;
         // Chains that a predecessor had in flight cannot go back; there are no more than one burst of them.
-        while let Some(burst) = self.lending.burst_mut()
+        while let Some(burst) = self.batch.burst_mut()
             && from < burst.len()
             && self.queue.put_back(burst, from) == 0
         {
             let counters = &self.counters;
-            let pushed = self.lending.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
+            let pushed = self.batch.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
             from = pushed.end;
             bytes += pushed.bytes;
         }
@@ -131,46 +131,46 @@ impl FromGuest {
 
 impl Source for FromGuest {
     #[inline]
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        self.lending.clear();
-        self.lent = false;
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        self.batch.clear();
+        self.needs_release = false;
         if self.stopped {
-            return Ok(&self.lending);
+            return Ok(&self.batch);
         }
         let taken = self.take(max)?;
         if taken == 0 {
-            return Ok(&self.lending);
+            return Ok(&self.batch);
         }
-        self.lent = true;
+        self.needs_release = true;
         if !self.enabled {
             self.counters.dropped(DropReason::Disabled, taken as u64);
-            return Ok(&self.lending);
+            return Ok(&self.batch);
         }
         let counters = &self.counters;
-        let pushed = self.lending.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
+        let pushed = self.batch.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
         let mut bytes = pushed.bytes;
         if pushed.end < taken {
             bytes += self.leave_rest(pushed.end);
         }
-        self.counters.passed(self.lending.len() as u64, bytes);
-        Ok(&self.lending)
+        self.counters.passed(self.batch.len() as u64, bytes);
+        Ok(&self.batch)
     }
 
     #[inline(always)]
-    fn lent(&self) -> bool {
-        self.lent
+    fn needs_release(&self) -> bool {
+        self.needs_release
     }
 
     #[inline(always)]
-    fn lending_mut(&mut self) -> Option<&mut Lending> {
-        Some(&mut self.lending)
+    fn batch_mut(&mut self) -> Option<&mut FrameBatch> {
+        Some(&mut self.batch)
     }
 
     #[inline]
     fn release(&mut self) {
-        self.lending.clear();
-        self.lent = false;
-        let Some(burst) = self.lending.burst_mut() else { return };
+        self.batch.clear();
+        self.needs_release = false;
+        let Some(burst) = self.batch.burst_mut() else { return };
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.complete_all(burst);
         if let Some(call) = &self.call
@@ -181,7 +181,7 @@ impl Source for FromGuest {
         }
         // Behind the barrier that the look for a driver that waits takes: it would wait for all of these.
         if let Some(flush) = self.queue.flush()
-            && let Some(burst) = self.lending.burst_mut()
+            && let Some(burst) = self.batch.burst_mut()
         {
             // Only where the frame begins: its addresses are written anew for each frame, but not always what
             // follows, and net headers mostly stay as they are.

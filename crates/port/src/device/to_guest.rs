@@ -6,9 +6,9 @@ use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, RingError, TakeError};
 
-use crate::deliver::{Cached, Choice, Manner, Parcels, Scratch, write_plain};
+use crate::deliver::{Cached, Choice, GsoOutput, Manner, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
@@ -142,32 +142,38 @@ impl ToGuest {
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
     /// one that takes more than this, or there are no more chains at hand.
     #[inline(always)]
-    fn deliver_plain(&mut self, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
+    fn deliver_plain(&mut self, batch: &FrameBatch, which: &[u16], tally: &mut Tally) -> usize {
         if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
         match self.choice.stream() {
-            None => self.fill_plain(Cached, lending, which, tally),
-            Some(stream) => self.stream_plain(stream, lending, which, tally),
+            None => self.fill_plain(Cached, batch, which, tally),
+            Some(stream) => self.stream_plain(stream, batch, which, tally),
         }
     }
 
     #[inline(never)] // the way of nearly all frames is not to be longer for it
-    fn stream_plain(&mut self, stream: Stream, lending: &Lending, which: &[u16], tally: &mut Tally) -> usize {
-        self.fill_plain(stream, lending, which, tally)
+    fn stream_plain(
+        &mut self,
+        stream: Stream,
+        batch: &FrameBatch,
+        which: &[u16],
+        tally: &mut Tally,
+    ) -> usize {
+        self.fill_plain(stream, batch, which, tally)
     }
 
     #[inline(always)]
     fn fill_plain(
         &mut self,
         manner: impl Manner,
-        lending: &Lending,
+        batch: &FrameBatch,
         which: &[u16],
         tally: &mut Tally,
     ) -> usize {
         let max = self.options.max_frame_bytes.unwrap_or(u32::MAX) as usize;
         let layout = self.options.layout;
-        let mut frames = which.iter().map(|index| lending.frame(usize::from(*index)));
+        let mut frames = which.iter().map(|index| batch.frame(usize::from(*index)));
         let mut bytes = 0;
         let delivered = self.burst.fill_singles(self.next, |to| {
             let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
@@ -185,24 +191,24 @@ impl ToGuest {
     /// One frame, or what it becomes.
     #[inline(never)]
     fn deliver(&mut self, frame: Frame<'_>, frames_left: usize, tally: &mut Tally) {
-        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(frame.head())) {
+        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(frame.snapshot())) {
             return self.counters.dropped(DropReason::Filtered, 1);
         }
         let mut scratch = Scratch::default();
-        let parcels = match Parcels::of(frame, &self.options.accepts, &mut scratch) {
-            Ok(parcels) => parcels,
+        let output = match GsoOutput::of(frame, &self.options.accepts, &mut scratch) {
+            Ok(output) => output,
             Err(reason) => return self.counters.dropped(reason, 1),
         };
         let header_bytes = self.options.layout.bytes();
-        for index in 0..parcels.count() {
-            let len_bytes = parcels.len_bytes(index);
+        for index in 0..output.count() {
+            let len_bytes = output.len_bytes(index);
             let is_too_long = self.options.max_frame_bytes.is_some_and(|max| {
-                let is_uncut = parcels.count() == 1 && frame.offload().segmentation.is_some();
+                let is_uncut = output.count() == 1 && frame.offload().segmentation.is_some();
                 len_bytes > max as usize && !is_uncut
             });
             let room = match is_too_long {
                 false => {
-                    let wanted = frames_left + parcels.count() - index - 1;
+                    let wanted = frames_left + output.count() - index - 1;
                     self.room_for(header_bytes + len_bytes, wanted)
                 }
                 true => Err(DropReason::TooLong),
@@ -210,9 +216,9 @@ impl ToGuest {
             let chains = match room {
                 Ok(chains) => chains,
                 // What did not help the first piece does not help the others; a frame may have very many.
-                Err(reason) => return self.counters.dropped(reason, (parcels.count() - index) as u64),
+                Err(reason) => return self.counters.dropped(reason, (output.count() - index) as u64),
             };
-            self.fill(&parcels, index, chains);
+            self.fill(&output, index, chains);
             tally.frames += 1;
             tally.bytes += len_bytes as u64;
         }
@@ -220,11 +226,11 @@ impl ToGuest {
 
     /// Writes a parcel to the next so many chains.
     #[inline(always)]
-    fn fill(&mut self, parcels: &Parcels<'_>, index: usize, chains: usize) {
+    fn fill(&mut self, output: &GsoOutput<'_>, index: usize, chains: usize) {
         let (layout, first) = (self.options.layout, self.next);
         self.next += chains;
         if chains == 1 {
-            let written = parcels.write(index, self.burst.chain(first).writable(), layout, 1);
+            let written = output.write(index, self.burst.chain(first).writable(), layout, 1);
             return self.burst.set_written(first, written as u32);
         }
         // Chains without readable part lie one behind the other in the arena, so they are one list.
@@ -232,7 +238,7 @@ impl ToGuest {
         let start = self.burst.chain(first).readable_range().1;
         let end = last.readable_range().1 + last.writable().len() as u32;
         let slices = self.burst.lent().slices(start..end);
-        let mut left = parcels.write(index, slices, layout, chains as u16) as u32;
+        let mut left = output.write(index, slices, layout, chains as u16) as u32;
         for chain in first..self.next {
             let here = left.min(self.burst.chain(chain).writable_bytes());
             self.burst.set_written(chain, here);
@@ -364,7 +370,7 @@ struct Tally {
 
 impl Sink for ToGuest {
     #[inline]
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
         if !self.enabled || self.broken.is_some() {
             let reason = if self.enabled { DropReason::MalformedRing } else { DropReason::Disabled };
             self.counters.dropped(reason, which.len() as u64);
@@ -375,10 +381,10 @@ impl Sink for ToGuest {
         let mut tally = Tally::default();
         let mut left = which;
         loop {
-            left = &left[self.deliver_plain(lending, left, &mut tally)..];
+            left = &left[self.deliver_plain(batch, left, &mut tally)..];
             // The next one is no plain frame, or chains are to be had first.
             let Some((&index, rest)) = left.split_first() else { break };
-            self.deliver(lending.frame(index.into()), left.len(), &mut tally);
+            self.deliver(batch.frame(index.into()), left.len(), &mut tally);
             left = rest;
         }
         self.give_back();

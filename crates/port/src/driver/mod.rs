@@ -15,4 +15,4 @@ pub(crate) use transmit::Transmit;
 pub(crate) const LONGEST_BYTES: u32 = 65550 + 12;
 
 /// Most buffers of one frame.
-pub(crate) const MOST_PIECES: usize = 64;
+pub(crate) const MAX_BUFFERS_PER_FRAME: usize = 64;

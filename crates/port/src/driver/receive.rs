@@ -8,7 +8,7 @@ use virtqueue::{Buffer, Direction, DriverQueue, RingError, Used};
 
 use super::{Buffers, LONGEST_BYTES};
 use crate::event_fd::EventFd;
-use crate::{DropReason, Lending, QueueCounters, QueueError, Source};
+use crate::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
 
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
 const NUM_BUFFERS_AT: usize = 10;
@@ -26,9 +26,9 @@ pub(crate) struct Receive {
     /// Buffers that the device has used and that are not yet looked at: from `next` on.
     used: Vec<Used>,
     next: usize,
-    lending: Lending,
-    /// Buffers that are lent, or held nothing worth lending.
-    held: Vec<Buffer>,
+    batch: FrameBatch,
+    /// Buffers that are lent, or held nothing worth passing on.
+    to_post: Vec<Buffer>,
     counters: Arc<QueueCounters>,
 }
 
@@ -45,7 +45,7 @@ impl Receive {
     ) -> Self {
         queue.disable_calls();
         let count = usize::from(buffers.count());
-        let held = (0..buffers.count()).map(|i| posted(&buffers, i)).collect();
+        let to_post = (0..buffers.count()).map(|i| posted(&buffers, i)).collect();
         let mut receive = Receive {
             queue,
             kick,
@@ -55,8 +55,8 @@ impl Receive {
             mergeable,
             used: Vec::with_capacity(count),
             next: 0,
-            lending: Lending::of_memory(count),
-            held,
+            batch: FrameBatch::of_memory(count),
+            to_post,
             counters,
         };
         receive.release();
@@ -66,12 +66,12 @@ impl Receive {
     /// What it has taken from the system.
     #[cfg(test)]
     pub fn capacity(&self) -> [usize; 2] {
-        [self.used.capacity(), self.held.capacity()]
+        [self.used.capacity(), self.to_post.capacity()]
     }
 
     /// Sees to it that at least `wanted` used buffers wait to be looked at, if so many are there.
     #[inline(always)]
-    fn look(&mut self, wanted: usize) -> Result<(), RingError> {
+    fn reclaim(&mut self, wanted: usize) -> Result<(), RingError> {
         let waiting = self.used.len() - self.next;
         if waiting < wanted {
             // Most often all of them: a few stay where a frame had more than the burst had room for.
@@ -84,10 +84,10 @@ impl Receive {
 
     /// Lends used buffers up to `max` that hold a frame each, as nearly all do.
     #[inline(always)]
-    fn lend_singles(&mut self, max: usize) {
-        let Some(lent) = self.lending.lent_mut() else { return };
-        let from = lent.len();
-        let mut lender = self.translator.lend(lent);
+    fn push_singles(&mut self, max: usize) {
+        let Some(arena) = self.batch.arena_mut() else { return };
+        let from = arena.len();
+        let mut builder = self.translator.lend(arena);
         for &Used { cookie, written } in self.used[self.next..].iter().take(max) {
             let index = cookie as u16;
             let slice = self.buffers.slice(index);
@@ -100,32 +100,32 @@ impl Receive {
             }
             let buffer = posted(&self.buffers, index);
             // Our own memory, which is one piece, and the ring has checked the length: nothing can go wrong.
-            let _ = lender.push(buffer.address, written, Access::Read);
-            self.held.push(buffer);
+            let _ = builder.push(buffer.address, written, Access::Read);
+            self.to_post.push(buffer);
             self.next += 1;
         }
         let counters = &self.counters;
-        self.lending.push_each(from, HeaderLayout::Full, |reason| counters.dropped(reason, 1));
+        self.batch.push_each(from, HeaderLayout::Full, |reason| counters.dropped(reason, 1));
     }
 
     /// Lends the frame that begins with the next used buffer, whatever there is about it.
     #[cold]
     #[inline(never)]
-    fn lend_one(&mut self) -> Result<(), QueueError> {
+    fn push_next(&mut self) -> Result<(), QueueError> {
         let first = self.used[self.next];
         let buffers = if self.mergeable { self.buffers_of(first) } else { Ok(1) };
-        let from = self.lending.lent_mut().map_or(0, |lent| lent.len());
+        let from = self.batch.arena_mut().map_or(0, |arena| arena.len());
         let mut outcome = Ok(());
         match buffers {
-            Ok(1) => self.lend_buffer(),
-            Ok(count) => outcome = self.lend_several(count)?,
+            Ok(1) => self.push_buffer(),
+            Ok(count) => outcome = self.push_several(count)?,
             Err(reason) => {
                 // Whatever the others hold, this one begins no frame.
-                self.lend_buffer();
+                self.push_buffer();
                 outcome = Err(reason);
             }
         }
-        if let Err(reason) = outcome.and_then(|()| self.lending.push(from, HeaderLayout::Full)) {
+        if let Err(reason) = outcome.and_then(|()| self.batch.push(from, HeaderLayout::Full)) {
             self.counters.dropped(reason, 1);
         }
         Ok(())
@@ -146,24 +146,24 @@ impl Receive {
     /// the first, all of them are there.
     #[cold]
     #[inline(never)]
-    fn lend_several(&mut self, count: usize) -> Result<Result<(), DropReason>, RingError> {
-        self.look(count)?;
+    fn push_several(&mut self, count: usize) -> Result<Result<(), DropReason>, RingError> {
+        self.reclaim(count)?;
         let there = count.min(self.used.len() - self.next);
-        (0..there).for_each(|_| self.lend_buffer());
+        (0..there).for_each(|_| self.push_buffer());
         Ok(if there == count { Ok(()) } else { Err(DropReason::MalformedHeader) })
     }
 
     /// Lends what was written to the next used buffer.
     #[inline(always)]
-    fn lend_buffer(&mut self) {
+    fn push_buffer(&mut self) {
         let Used { cookie, written } = self.used[self.next];
         self.next += 1;
         let buffer = posted(&self.buffers, cookie as u16);
-        if let Some(lent) = self.lending.lent_mut() {
+        if let Some(arena) = self.batch.arena_mut() {
             // Our own memory, and the ring has checked the length: there is nothing to go wrong.
-            let _ = self.translator.lend(lent).push(buffer.address, written, Access::Read);
+            let _ = self.translator.lend(arena).push(buffer.address, written, Access::Read);
         }
-        self.held.push(buffer);
+        self.to_post.push(buffer);
     }
 }
 
@@ -182,28 +182,28 @@ fn posted(buffers: &Buffers, index: u16) -> Buffer {
 }
 
 impl Source for Receive {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        self.look(max)?;
-        self.lend_singles(max);
-        while self.next < self.used.len() && self.lending.len() < max && !self.lending.is_full() {
-            self.lend_one()?;
-            self.lend_singles(max - self.lending.len());
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        self.reclaim(max)?;
+        self.push_singles(max);
+        while self.next < self.used.len() && self.batch.len() < max && !self.batch.is_full() {
+            self.push_next()?;
+            self.push_singles(max - self.batch.len());
         }
-        let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
-        self.counters.passed(self.lending.len() as u64, bytes);
-        Ok(&self.lending)
+        let bytes = self.batch.frames().map(|frame| frame.len_bytes() as u64).sum();
+        self.counters.passed(self.batch.len() as u64, bytes);
+        Ok(&self.batch)
     }
 
     #[inline]
-    fn lent(&self) -> bool {
-        !self.held.is_empty()
+    fn needs_release(&self) -> bool {
+        !self.to_post.is_empty()
     }
 
     fn release(&mut self) {
-        self.lending.clear();
+        self.batch.clear();
         // Every one fits: there are no more buffers than descriptors.
-        self.queue.add(&self.held, Direction::FromDevice);
-        self.held.clear();
+        self.queue.add(&self.to_post, Direction::FromDevice);
+        self.to_post.clear();
         if self.queue.needs_kick() {
             self.kick.notify();
             self.counters.notified();

@@ -67,7 +67,7 @@ pub(crate) struct QueueShape {
 
 /// Where the parts of one queue lie.
 #[derive(Clone, Copy, Debug)]
-struct QueuePlace {
+struct QueueOffsets {
     descriptors: u64,
     driver_area: u64,
     device_area: u64,
@@ -77,10 +77,10 @@ struct QueuePlace {
 
 /// Lays parts one after another, each on cache lines of its own.
 #[derive(Debug, Default)]
-struct Cursor(u64);
+struct Allocator(u64);
 
-impl Cursor {
-    fn place(&mut self, bytes: u64) -> u64 {
+impl Allocator {
+    fn allocate(&mut self, bytes: u64) -> u64 {
         let at = BASE + self.0;
         self.0 += bytes.next_multiple_of(LINE_BYTES);
         at
@@ -104,12 +104,13 @@ impl QueueShape {
         (lines | 1) * LINE_BYTES
     }
 
-    fn place(&self, cursor: &mut Cursor) -> QueuePlace {
-        let [descriptors, driver_area, device_area] = self.ring_bytes().map(|bytes| cursor.place(bytes));
+    fn allocate(&self, allocator: &mut Allocator) -> QueueOffsets {
+        let [descriptors, driver_area, device_area] =
+            self.ring_bytes().map(|bytes| allocator.allocate(bytes));
         let tables = 16 * u64::from(self.table_entries) * u64::from(self.size);
-        let tables = (tables > 0).then(|| cursor.place(tables));
-        let buffers = cursor.place(self.stride_bytes() * u64::from(self.buffers)) + LEAD_BYTES;
-        QueuePlace { descriptors, driver_area, device_area, tables, buffers }
+        let tables = (tables > 0).then(|| allocator.allocate(tables));
+        let buffers = allocator.allocate(self.stride_bytes() * u64::from(self.buffers)) + LEAD_BYTES;
+        QueueOffsets { descriptors, driver_area, device_area, tables, buffers }
     }
 }
 
@@ -122,18 +123,18 @@ pub(crate) struct DriverMemory {
     /// The device can take pages away: it may punch holes, and others may take what was in the system's pool.
     peer: Arc<PeerMemory>,
     space: Arc<AddressSpace>,
-    queues: Vec<(QueueShape, QueuePlace)>,
+    queues: Vec<(QueueShape, QueueOffsets)>,
 }
 
 impl DriverMemory {
     pub fn new(pages: Pages, shapes: &[QueueShape]) -> io::Result<Self> {
-        let mut cursor = Cursor::default();
-        let queues: Vec<_> = shapes.iter().map(|shape| (*shape, shape.place(&mut cursor))).collect();
-        let bytes = cursor.0.max(1).next_multiple_of(pages.bytes());
+        let mut allocator = Allocator::default();
+        let queues: Vec<_> = shapes.iter().map(|shape| (*shape, shape.allocate(&mut allocator))).collect();
+        let bytes = allocator.0.max(1).next_multiple_of(pages.bytes());
         Self::over(memory_file(pages, bytes)?, bytes, queues)
     }
 
-    fn over(file: File, bytes: u64, queues: Vec<(QueueShape, QueuePlace)>) -> io::Result<Self> {
+    fn over(file: File, bytes: u64, queues: Vec<(QueueShape, QueueOffsets)>) -> io::Result<Self> {
         let peer = PeerMemory::new(bytes, Backing::Ram)?;
         let region = Region::of_peer(&peer, &file, 0, bytes, BASE, BASE).map_err(io::Error::other)?;
         touch(region.mapping());
@@ -166,13 +167,13 @@ impl DriverMemory {
 
     /// A queue as it is announced to the device; the queues are those that were asked for.
     pub fn config(&self, queue: usize, features: RingFeatures) -> QueueConfig {
-        let (shape, place) = self.queues[queue];
+        let (shape, offsets) = self.queues[queue];
         QueueConfig {
             features,
             size: shape.size.into(),
-            descriptors: Address::User(place.descriptors),
-            driver_area: Address::User(place.driver_area),
-            device_area: Address::User(place.device_area),
+            descriptors: Address::User(offsets.descriptors),
+            driver_area: Address::User(offsets.driver_area),
+            device_area: Address::User(offsets.device_area),
             position: Position::start(features.layout),
         }
     }
@@ -183,17 +184,17 @@ impl DriverMemory {
         queue: usize,
         features: RingFeatures,
     ) -> Result<Box<dyn DriverQueue>, ActivateError> {
-        let (shape, place) = self.queues[queue];
-        let tables = place.tables.map(|address| (Address::User(address), shape.table_entries));
+        let (shape, offsets) = self.queues[queue];
+        let tables = offsets.tables.map(|address| (Address::User(address), shape.table_entries));
         self.config(queue, features).activate_driver(&self.space, tables)
     }
 
     /// A queue's buffers.
     pub fn buffers(&self, queue: usize) -> Buffers {
-        let (shape, place) = self.queues[queue];
+        let (shape, offsets) = self.queues[queue];
         Buffers {
             mapping: Arc::clone(self.mapping()),
-            base: place.buffers,
+            base: offsets.buffers,
             stride: shape.stride_bytes(),
             bytes: shape.buffer_bytes,
             count: shape.buffers,
@@ -268,12 +269,12 @@ mod tests {
         let (base, bytes) = memory.range();
         let mut parts = Vec::new();
         for queue in 0..2 {
-            let (shape, place) = memory.queues[queue];
+            let (shape, offsets) = memory.queues[queue];
             let [descriptors, driver, device] = shape.ring_bytes();
-            parts.push((place.descriptors, descriptors));
-            parts.push((place.driver_area, driver));
-            parts.push((place.device_area, device));
-            parts.push((place.tables.unwrap(), 16 * 33 * 256));
+            parts.push((offsets.descriptors, descriptors));
+            parts.push((offsets.driver_area, driver));
+            parts.push((offsets.device_area, device));
+            parts.push((offsets.tables.unwrap(), 16 * 33 * 256));
             let buffers = memory.buffers(queue);
             parts.extend((0..buffers.count()).map(|i| (buffers.address(i), u64::from(buffers.bytes()))));
         }

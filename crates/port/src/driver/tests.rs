@@ -9,7 +9,9 @@ use super::*;
 use crate::deliver::Choice;
 use crate::device::{ToGuest, ToGuestOptions};
 use crate::event_fd::EventFd;
-use crate::{DropReason, HEAD_BYTES, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink, Source};
+use crate::{
+    DropReason, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, SNAPSHOT_BYTES, Sink, Source,
+};
 
 const RECEIVEQ: usize = 0;
 const TRANSMITQ: usize = 1;
@@ -98,9 +100,9 @@ impl Rig {
 
     /// The frames of one burst.
     fn received(&mut self, max: usize) -> Vec<Vec<u8>> {
-        let lending = self.receive.lend(max).unwrap();
-        let frames = lending.frames().map(bytes_of).collect();
-        if self.receive.lent() {
+        let batch = self.receive.rx_burst(max).unwrap();
+        let frames = batch.frames().map(bytes_of).collect();
+        if self.receive.needs_release() {
             self.receive.release();
         }
         frames
@@ -119,13 +121,13 @@ impl Rig {
 }
 
 fn bytes_of(frame: crate::Frame<'_>) -> Vec<u8> {
-    let mut bytes = frame.head().to_vec();
+    let mut bytes = frame.snapshot().to_vec();
     bytes.resize(frame.len_bytes(), 0);
-    let (pieces, skip) = frame.pieces();
+    let (pieces, skip) = frame.slices();
     memory::read_between(
         pieces.iter().copied(),
-        skip + HEAD_BYTES,
-        bytes.get_mut(HEAD_BYTES..).unwrap_or_default(),
+        skip + SNAPSHOT_BYTES,
+        bytes.get_mut(SNAPSHOT_BYTES..).unwrap_or_default(),
     );
     bytes
 }
@@ -147,11 +149,11 @@ fn merged(frame: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Frames for a sink, in memory of a sender.
-fn lending(frames: &[Vec<u8>]) -> Lending {
-    filled(Lending::of_memory(frames.len()), frames)
+fn batch_of(frames: &[Vec<u8>]) -> FrameBatch {
+    filled(FrameBatch::of_memory(frames.len()), frames)
 }
 
-fn filled(mut lending: Lending, frames: &[Vec<u8>]) -> Lending {
+fn filled(mut batch: FrameBatch, frames: &[Vec<u8>]) -> FrameBatch {
     let bytes = (frames.len() * 70_000) as u64;
     let file = sealed_memfd(c"sender", bytes).unwrap();
     let space = AddressSpace::from_regions([Region::map(&file, 0, bytes, 0, 0).unwrap()]).unwrap();
@@ -162,16 +164,16 @@ fn filled(mut lending: Lending, frames: &[Vec<u8>]) -> Lending {
         let at = i * 70_000;
         memory.slice(at, 12).write(&header(1));
         memory.slice(at + 12, frame.len()).write(frame);
-        let lent = lending.lent_mut().unwrap();
+        let lent = batch.arena_mut().unwrap();
         let first = lent.len();
         translator.lend(lent).push(at as u64, 12 + frame.len() as u32, Access::Read).unwrap();
-        lending.push(first, HeaderLayout::Full).unwrap();
+        batch.push(first, HeaderLayout::Full).unwrap();
     }
-    lending
+    batch
 }
 
-fn all(lending: &Lending) -> Vec<u16> {
-    (0..lending.len() as u16).collect()
+fn all(batch: &FrameBatch) -> Vec<u16> {
+    (0..batch.len() as u16).collect()
 }
 
 #[test]
@@ -181,8 +183,8 @@ fn frames_of_one_buffer_and_of_several_reach_the_device_in_order() {
         for round in 0..40 {
             let lengths = [14, 60, 64, 65, 1076, 1077, 3000, 61, 1514];
             let frames: Vec<_> = lengths.iter().map(|len| frame(round, *len)).collect();
-            let lending = lending(&frames);
-            rig.transmit.accept(&lending, &all(&lending)).unwrap();
+            let batch = batch_of(&frames);
+            rig.transmit.accept(&batch, &all(&batch)).unwrap();
             let sent = rig.sent();
             assert_eq!(sent.len(), frames.len(), "round {round}, {features:?}");
             for (sent, frame) in sent.iter().zip(&frames) {
@@ -221,10 +223,10 @@ fn the_manner_of_writing_is_not_to_be_seen() {
             let fit = |frames: &[Vec<u8>]| -> Vec<_> {
                 frames.iter().filter(|frame| frame.len() < 1077).cloned().collect()
             };
-            let bursts = [&frames, &mixed].map(|frames| (lending(frames), fit(frames)));
+            let bursts = [&frames, &mixed].map(|frames| (batch_of(frames), fit(frames)));
             for round in 0..300 {
-                let (lending, fit) = &bursts[usize::from(round % 40 == 0)];
-                fills.accept(lending, &all(lending)).unwrap();
+                let (batch, fit) = &bursts[usize::from(round % 40 == 0)];
+                fills.accept(batch, &all(batch)).unwrap();
                 assert!(rig.received(64) == *fit, "round {round}, {features:?}, {streams}");
             }
         }
@@ -239,19 +241,19 @@ fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
         let mut rig = Rig::new(features, false);
         // Frames of one length are the same behind their heads.
         let of = |seed: u8| LENGTHS.map(|len| frame(seed, len));
-        let images = [1, 2].map(|seed| filled(Lending::of_images(LENGTHS.len()), &of(seed)));
-        let other = lending(&of(3));
-        let mut images = images.map(|lending| (lending, 0u8));
+        let images = [1, 2].map(|seed| filled(FrameBatch::of_images(LENGTHS.len()), &of(seed)));
+        let other = batch_of(&of(3));
+        let mut images = images.map(|batch| (batch, 0u8));
         let mut random = 1u64;
         for round in 0..300 {
             // Any turn may follow any other: a fixed sequence without a short period.
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let (seed, stamp, lending) = match (random >> 60) as usize % 3 {
+            let (seed, stamp, batch) = match (random >> 60) as usize % 3 {
                 turn @ 0..2 => {
-                    let (lending, stamp) = &mut images[turn];
+                    let (batch, stamp) = &mut images[turn];
                     *stamp = stamp.wrapping_add(1);
-                    (0..LENGTHS.len()).for_each(|i| lending.head_mut(i)[20] = *stamp);
-                    (turn as u8 + 1, Some(*stamp), &*lending)
+                    (0..LENGTHS.len()).for_each(|i| batch.snapshot_mut(i)[20] = *stamp);
+                    (turn as u8 + 1, Some(*stamp), &*batch)
                 }
                 _ => (3, None, &other),
             };
@@ -262,7 +264,7 @@ fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
                 2 => &[6, 2, 6, 2, 6, 2],
                 _ => &[0, 3, 1, 2, 5, 6],
             };
-            rig.transmit.accept(lending, which).unwrap();
+            rig.transmit.accept(batch, which).unwrap();
             let sent = rig.sent();
             assert_eq!(sent.len(), which.len());
             for (sent, &which) in sent.iter().zip(which) {
@@ -279,7 +281,7 @@ fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
 fn only_the_frames_that_are_named_go_out() {
     let mut rig = Rig::new(RingFeatures::plain(Layout::Packed), false);
     let frames: Vec<_> = (0..4).map(|seed| frame(seed, 60)).collect();
-    rig.transmit.accept(&lending(&frames), &[3, 1]).unwrap();
+    rig.transmit.accept(&batch_of(&frames), &[3, 1]).unwrap();
     let sent = rig.sent();
     assert_eq!(sent.iter().map(|bytes| &bytes[12..]).collect::<Vec<_>>(), [&frames[3][..], &frames[1]]);
 }
@@ -288,9 +290,9 @@ fn only_the_frames_that_are_named_go_out() {
 fn a_device_that_does_not_read_costs_drops_and_no_buffer() {
     for features in every_feature() {
         let mut rig = Rig::new(features, false);
-        let lending = lending(&(0..20).map(|seed| frame(seed, 100)).collect::<Vec<_>>());
+        let batch = batch_of(&(0..20).map(|seed| frame(seed, 100)).collect::<Vec<_>>());
         for round in 1..=5 {
-            rig.transmit.accept(&lending, &all(&lending)).unwrap();
+            rig.transmit.accept(&batch, &all(&batch)).unwrap();
             assert_eq!(rig.transmit.counters().drops(DropReason::ReceiverFull), 4 * round, "{features:?}");
             assert_eq!(rig.sent().len(), 16, "{features:?}");
         }
@@ -302,9 +304,9 @@ fn a_device_that_does_not_read_costs_drops_and_no_buffer() {
 fn a_frame_of_more_buffers_than_there_are_is_dropped_and_harms_nothing() {
     for features in every_feature() {
         let mut rig = Rig::new(features, false);
-        let lending = lending(&[frame(1, 60), frame(2, 65550), frame(3, 61)]);
+        let batch = batch_of(&[frame(1, 60), frame(2, 65550), frame(3, 61)]);
         for _ in 0..3 {
-            rig.transmit.accept(&lending, &all(&lending)).unwrap();
+            rig.transmit.accept(&batch, &all(&batch)).unwrap();
             let lengths: Vec<_> = rig.sent().iter().map(Vec::len).collect();
             assert_eq!(lengths, [72, 73], "{features:?}");
         }
@@ -377,7 +379,7 @@ fn a_number_of_buffers_that_no_frame_has_is_refused_and_the_buffers_come_back() 
             // Three are announced, two come.
             rig.fill(&[lie(3), lie(1)]);
             assert!(rig.received(32).is_empty());
-            assert!(!rig.receive.lent());
+            assert!(!rig.receive.needs_release());
             assert_eq!(rig.receive_drops(DropReason::MalformedHeader), 4 * (round + 1));
         }
     }
@@ -418,13 +420,16 @@ fn a_used_length_or_an_id_that_is_a_lie_stops_the_queue() {
             let mut rig = Rig::new(features, true);
             rig.scribble(RECEIVEQ, 0, &used_ring(id, len));
             for _ in 0..2 {
-                assert!(matches!(rig.receive.lend(32), Err(QueueError::Ring(_))), "{id} {len} {features:?}");
+                assert!(
+                    matches!(rig.receive.rx_burst(32), Err(QueueError::Ring(_))),
+                    "{id} {len} {features:?}"
+                );
             }
             // Nothing was sent, so nothing can be used.
             rig.scribble(TRANSMITQ, 0, &used_ring(id, len));
-            let lending = lending(&[frame(0, 60)]);
+            let batch = batch_of(&[frame(0, 60)]);
             for round in 1..=2 {
-                let error = rig.transmit.accept(&lending, &[0]).unwrap_err();
+                let error = rig.transmit.accept(&batch, &[0]).unwrap_err();
                 assert!(matches!(error, QueueError::Ring(_)), "{error}");
                 assert_eq!(rig.transmit.counters().drops(DropReason::MalformedRing), round);
             }
@@ -460,17 +465,17 @@ fn nobody_sleeps_over_a_frame() {
 fn the_device_is_kicked_only_if_it_wants_to_be() {
     for features in every_feature() {
         let mut rig = Rig::new(features, false);
-        let lending = lending(&[frame(0, 60)]);
+        let batch = batch_of(&[frame(0, 60)]);
         rig.takes.disable_kicks();
-        rig.transmit.accept(&lending, &[0]).unwrap();
+        rig.transmit.accept(&batch, &[0]).unwrap();
         let before = rig.transmit.counters().counts().notifications;
         assert_eq!(rig.sent().len(), 1);
         rig.takes.disable_kicks();
-        rig.transmit.accept(&lending, &[0]).unwrap();
+        rig.transmit.accept(&batch, &[0]).unwrap();
         assert_eq!(rig.transmit.counters().counts().notifications, before, "{features:?}");
         assert_eq!(rig.sent().len(), 1);
         assert!(!rig.takes.enable_kicks());
-        rig.transmit.accept(&lending, &[0]).unwrap();
+        rig.transmit.accept(&batch, &[0]).unwrap();
         assert_eq!(rig.transmit.counters().counts().notifications, before + 1, "{features:?}");
     }
 }

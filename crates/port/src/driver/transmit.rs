@@ -5,11 +5,11 @@ use memory::{Access, SharedSlice};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
-use super::{Buffers, MOST_PIECES};
-use crate::deliver::{Cached, Parcels, Scratch, write_front, write_plain};
+use super::{Buffers, MAX_BUFFERS_PER_FRAME};
+use crate::deliver::{Cached, GsoOutput, Scratch, write_front, write_plain};
 use crate::event_fd::EventFd;
-use crate::lending::ImagesId;
-use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink};
+use crate::frame_batch::ImagesId;
+use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
 
 /// Buffers that are on their way while one is written.
 const AHEAD: usize = 6;
@@ -28,16 +28,16 @@ pub(crate) struct Transmit {
     used: Vec<Used>,
     /// Frames of one buffer that are still to be added.
     singles: Vec<Buffer>,
-    held: Held,
+    buffer_images: BufferImages,
     counters: Arc<QueueCounters>,
 }
 
 /// By buffer: the images, and the length, of the frame that was last copied there, if it was made of images.
 /// Empty while others go through, which so have nothing to keep up to date.
 #[derive(Default)]
-struct Held(Vec<Option<(ImagesId, usize)>>);
+struct BufferImages(Vec<Option<(ImagesId, usize)>>);
 
-impl Held {
+impl BufferImages {
     /// Notes what a buffer holds from now on; whether it did before.
     #[inline(always)]
     fn replace(&mut self, buffer: u16, count: u16, images: ImagesId, bytes: usize) -> bool {
@@ -100,7 +100,7 @@ impl Transmit {
             accepts,
             used: Vec::with_capacity(capacity),
             singles: Vec::with_capacity(capacity),
-            held: Held::default(),
+            buffer_images: BufferImages::default(),
             counters,
         }
     }
@@ -126,7 +126,8 @@ impl Transmit {
         let Some(&buffer) = self.pool.free.last() else { return false };
         self.prefetch_later();
         let (to, count) = (self.buffers.slice(buffer), self.buffers.count());
-        let there = images.is_some_and(|images| self.held.replace(buffer, count, images, frame.len_bytes()));
+        let there =
+            images.is_some_and(|images| self.buffer_images.replace(buffer, count, images, frame.len_bytes()));
         // §5.1.6.2.1: the driver sets num_buffers to 0.
         let written = match there {
             true => write_front(Cached, frame, to, HeaderLayout::Full, 0),
@@ -134,7 +135,7 @@ impl Transmit {
         };
         let Some(written) = written else {
             // It is going elsewhere, over what other buffers hold.
-            self.held.forget();
+            self.buffer_images.forget();
             return false;
         };
         self.pool.free.pop();
@@ -158,13 +159,13 @@ impl Transmit {
     }
 
     /// Copies one frame to a buffer, or to several.
-    fn put(&mut self, parcels: &Parcels<'_>, index: usize) -> Result<(), DropReason> {
-        let bytes = HeaderLayout::Full.bytes() + parcels.len_bytes(index);
+    fn put(&mut self, output: &GsoOutput<'_>, index: usize) -> Result<(), DropReason> {
+        let bytes = HeaderLayout::Full.bytes() + output.len_bytes(index);
         if bytes > self.buffers.bytes() as usize {
-            return self.put_in_several(parcels, index, bytes);
+            return self.put_in_several(output, index, bytes);
         }
         let buffer = self.pool.free.pop().ok_or(DropReason::ReceiverFull)?;
-        let written = parcels.write(index, &[self.buffers.slice(buffer)], HeaderLayout::Full, 0);
+        let written = output.write(index, &[self.buffers.slice(buffer)], HeaderLayout::Full, 0);
         self.add_single(buffer, written);
         Ok(())
     }
@@ -173,7 +174,7 @@ impl Transmit {
     #[inline(never)]
     fn put_in_several(
         &mut self,
-        parcels: &Parcels<'_>,
+        output: &GsoOutput<'_>,
         index: usize,
         bytes: usize,
     ) -> Result<(), DropReason> {
@@ -181,19 +182,21 @@ impl Transmit {
         self.add_singles();
         let each = self.buffers.bytes() as usize;
         let needs = bytes.div_ceil(each);
-        if needs > MOST_PIECES {
+        if needs > MAX_BUFFERS_PER_FRAME {
             return Err(DropReason::TooLong);
         }
         let rest = self.pool.free.len().checked_sub(needs).ok_or(DropReason::ReceiverFull)?;
         let chosen = &self.pool.free[rest..];
-        let (mut slices, mut pieces) =
-            ([self.buffers.slice(0); MOST_PIECES], [Piece { address: 0, len: 0 }; MOST_PIECES]);
+        let (mut slices, mut pieces) = (
+            [self.buffers.slice(0); MAX_BUFFERS_PER_FRAME],
+            [Piece { address: 0, len: 0 }; MAX_BUFFERS_PER_FRAME],
+        );
         for (i, &buffer) in chosen.iter().enumerate() {
             slices[i] = self.buffers.slice(buffer).slice(0, bytes - i * each);
             pieces[i] = Piece { address: self.buffers.address(buffer), len: slices[i].len_bytes() as u32 };
         }
         let slices: &[SharedSlice<'_>] = &slices[..needs];
-        parcels.write(index, slices, HeaderLayout::Full, 0);
+        output.write(index, slices, HeaderLayout::Full, 0);
         let cookie = chosen[0].into();
         let request = Request { readable: &pieces[..needs], writable: &[], cookie };
         if self.queue.add_requests(&[request]) == 0 {
@@ -203,7 +206,7 @@ impl Transmit {
             self.pool.next[usize::from(pair[0])] = pair[1];
         }
         self.pool.free.truncate(rest);
-        self.counters.passed(1, parcels.len_bytes(index) as u64);
+        self.counters.passed(1, output.len_bytes(index) as u64);
         Ok(())
     }
 
@@ -226,12 +229,12 @@ impl Transmit {
     #[inline(never)]
     fn deliver(&mut self, frame: Frame<'_>) {
         let mut scratch = Scratch::default();
-        let parcels = match Parcels::of(frame, &self.accepts, &mut scratch) {
-            Ok(parcels) => parcels,
+        let output = match GsoOutput::of(frame, &self.accepts, &mut scratch) {
+            Ok(output) => output,
             Err(reason) => return self.counters.dropped(reason, 1),
         };
-        for index in 0..parcels.count() {
-            if let Err(reason) = self.put(&parcels, index) {
+        for index in 0..output.count() {
+            if let Err(reason) = self.put(&output, index) {
                 self.counters.dropped(reason, 1);
             }
         }
@@ -239,17 +242,17 @@ impl Transmit {
 }
 
 impl Sink for Transmit {
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
         if let Err(error) = self.reclaim() {
             self.counters.dropped(DropReason::MalformedRing, which.len() as u64);
             return Err(error.into());
         }
-        let images = lending.images();
+        let images = batch.images();
         if images.is_none() {
-            self.held.forget();
+            self.buffer_images.forget();
         }
         for &index in which {
-            let frame = lending.frame(index.into());
+            let frame = batch.frame(index.into());
             if !self.put_plain(&frame, images) {
                 self.deliver(frame);
             }

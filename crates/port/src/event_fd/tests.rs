@@ -119,20 +119,18 @@ fn a_notification_reaches_the_shared_descriptor() {
 /// Anonymous inodes other than eventfds, too: what a write to those does is not a notification.
 #[test]
 fn what_is_no_eventfd_is_refused() {
-    use nix::sys::{inotify, signal::SigSet, signalfd, timerfd};
-    let timer =
-        timerfd::TimerFd::new(timerfd::ClockId::CLOCK_MONOTONIC, timerfd::TimerFlags::empty()).unwrap();
-    let watch = inotify::Inotify::init(inotify::InitFlags::empty()).unwrap();
-    let signals = signalfd::SignalFd::new(&SigSet::empty()).unwrap();
+    use rustix::fs::inotify;
+    use rustix::process::{PidfdFlags, getpid, pidfd_open};
+    use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
     let others: [(&str, OwnedFd); 8] = [
         ("socket", UnixStream::pair().unwrap().0.into()),
         ("pipe", std::io::pipe().unwrap().1.into()),
         ("file", std::fs::File::open("/dev/null").unwrap().into()),
         ("memfd", rustix::fs::memfd_create("anon_inode:[eventfd]", rustix::fs::MemfdFlags::CLOEXEC).unwrap()),
         ("epoll", epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()),
-        ("timerfd", timer.into()),
-        ("inotify", watch.as_fd().try_clone_to_owned().unwrap()),
-        ("signalfd", signals.as_fd().try_clone_to_owned().unwrap()),
+        ("timerfd", timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).unwrap()),
+        ("inotify", inotify::init(inotify::CreateFlags::empty()).unwrap()),
+        ("pidfd", pidfd_open(getpid(), PidfdFlags::empty()).unwrap()),
     ];
     let aio = Aio::new().unwrap();
     for (kind, fd) in others {

@@ -2,56 +2,74 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
+use std::ptr::null_mut;
 use std::sync::Once;
 use std::time::Duration;
+use std::{io, mem};
 
-use nix::sys::signal::{SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction};
-use nix::sys::time::TimeSpec;
-use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
-use nix::time::ClockId;
 use rustix::io::{Errno, write};
 
 /// How long a write may wait. A peer gains it once for each eventfd.
-const PATIENCE: Duration = Duration::from_millis(5);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Ignored unless somebody asks for it, and nobody does: no socket here is told of urgent data.
-const BREAK_OFF: Signal = Signal::SIGURG;
+const BREAK_OFF: libc::c_int = libc::SIGURG;
 
-/// A timer of this thread.
+/// A timer of this thread. `rustix` has no call for it: no POSIX timers, no signal handlers.
 #[derive(Debug)]
-pub(super) struct Timed(Timer);
+pub(super) struct Timed(libc::timer_t);
 
 extern "C" fn nothing(_: libc::c_int) {}
 
 impl Timed {
-    pub fn new() -> nix::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         static HANDLED: Once = Once::new();
         HANDLED.call_once(|| {
+            let handler: extern "C" fn(libc::c_int) = nothing;
             // Without SA_RESTART: the write is to end, not to begin again.
-            let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
-            // SAFETY: the handler does nothing, so it may run at any time.
-            let _ = unsafe { sigaction(BREAK_OFF, &action) };
+            // SAFETY: all zeros is a valid `sigaction`: integers, and an empty set of signals.
+            let mut action: libc::sigaction = unsafe { mem::zeroed() };
+            action.sa_sigaction = handler as usize;
+            // SAFETY: the handler does nothing, so it may run at any time; the call only reads `action`.
+            unsafe { libc::sigaction(BREAK_OFF, &raw const action, null_mut()) };
         });
-        let notify = SigevNotify::SigevThreadId {
-            signal: BREAK_OFF,
-            thread_id: rustix::thread::gettid().as_raw_nonzero().get(),
-            si_value: 0,
-        };
-        Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(notify)).map(Timed)
+        // SAFETY: all zeros is a valid `sigevent`: integers and a pointer that nobody follows.
+        let mut event: libc::sigevent = unsafe { mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = BREAK_OFF;
+        event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut timer: libc::timer_t = null_mut();
+        // SAFETY: the call reads the one structure and writes the timer's number; both live through it.
+        match unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } {
+            0 => Ok(Timed(timer)),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Adds 1 to the counter. False if that had to be broken off: the counter is full, and its owner has made it
     /// one that is waited for.
     pub fn signal(&mut self, fd: BorrowedFd<'_>) -> bool {
         // Again and again: the first could come before the write has begun.
-        let patience = TimeSpec::from_duration(PATIENCE);
-        let limit = Expiration::IntervalDelayed(patience, patience);
-        if self.0.set(limit, TimerSetTimeFlags::empty()).is_err() {
+        if !self.expire_each(WRITE_TIMEOUT) {
             return true;
         }
         let written = write(fd, &1u64.to_ne_bytes());
-        let never = Expiration::OneShot(TimeSpec::new(0, 0));
-        let _ = self.0.set(never, TimerSetTimeFlags::empty());
+        self.expire_each(Duration::ZERO);
         written != Err(Errno::INTR)
+    }
+
+    /// Sets the timer; no time switches it off. False if it cannot be set.
+    fn expire_each(&mut self, time: Duration) -> bool {
+        let each = libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        let times = libc::itimerspec { it_interval: each, it_value: each };
+        // SAFETY: the timer is this value's own; the call reads the one structure, which lives through it.
+        unsafe { libc::timer_settime(self.0, 0, &raw const times, null_mut()) == 0 }
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        // SAFETY: the timer is this value's own, and nobody uses it after this.
+        unsafe { libc::timer_delete(self.0) };
     }
 }

@@ -3,12 +3,12 @@ use std::io;
 use std::sync::Arc;
 
 use super::queue::{InMemorySink, InMemorySource, QueueOptions, queue};
-use crate::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
+use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
 
 /// One of two joined ports: what one is given to send, the other receives.
 #[derive(Debug)]
 pub struct InMemory {
-    /// Not plugged in yet.
+    /// Not attached yet.
     ends: Vec<(InMemorySource, InMemorySink)>,
     counters: Vec<[Arc<QueueCounters>; 2]>,
 }
@@ -53,26 +53,26 @@ impl Port for InMemory {
         }))
     }
 
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         for (pair, (source, sink)) in (0..).zip(self.ends.drain(..)) {
-            board.plug_source(pair, Box::new(source));
-            board.plug_sink(pair, Box::new(sink));
+            context.attach_source(pair, Box::new(source));
+            context.attach_sink(pair, Box::new(sink));
         }
         Ok(())
     }
 
-    fn ready(&mut self, _token: Token, _board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn ready(&mut self, _token: Token, _board: &mut dyn PortContext) -> Result<(), PortError> {
         Ok(())
     }
 
-    fn stopped(&mut self, pair: u16, _side: Side, why: QueueError, board: &mut dyn Plugboard) {
-        board.say(&format_args!("in-memory queue pair {pair} stopped: {why}"));
+    fn stopped(&mut self, pair: u16, _side: Side, why: QueueError, context: &mut dyn PortContext) {
+        context.log(&format_args!("in-memory queue pair {pair} stopped: {why}"));
     }
 
-    fn end(&mut self, board: &mut dyn Plugboard) {
+    fn end(&mut self, context: &mut dyn PortContext) {
         for pair in 0..self.queue_pairs() {
-            board.unplug_source(pair);
-            board.unplug_sink(pair);
+            context.detach_source(pair);
+            context.detach_sink(pair);
         }
     }
 }

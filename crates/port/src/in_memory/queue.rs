@@ -6,8 +6,8 @@ use std::sync::Arc;
 use virtio::net::Accepts;
 
 use super::ring::{Consumer, LAYOUT, Producer, ring};
-use crate::deliver::{Cached, Parcels, Scratch, write_plain};
-use crate::{DropReason, Frame, Lending, QueueCounters, QueueError, Sink, Source};
+use crate::deliver::{Cached, GsoOutput, Scratch, write_plain};
+use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink, Source};
 
 /// What a queue is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl Default for QueueOptions {
 pub fn queue(options: QueueOptions) -> io::Result<(InMemorySink, InMemorySource)> {
     let (producer, consumer) = ring(options.slots, options.frame_bytes)?;
     let sink = InMemorySink { producer, accepts: options.accepts, counters: Arc::default() };
-    let lending = Lending::of_memory(usize::from(options.slots).next_power_of_two());
-    let source = InMemorySource { consumer, lending, lent: false, counters: Arc::default() };
+    let batch = FrameBatch::of_memory(usize::from(options.slots).next_power_of_two());
+    let source = InMemorySource { consumer, batch, needs_release: false, counters: Arc::default() };
     Ok((sink, source))
 }
 
@@ -56,8 +56,8 @@ pub struct InMemorySink {
 #[derive(Debug)]
 pub struct InMemorySource {
     pub(super) consumer: Consumer,
-    lending: Lending,
-    lent: bool,
+    batch: FrameBatch,
+    needs_release: bool,
     counters: Arc<QueueCounters>,
 }
 
@@ -78,12 +78,12 @@ impl InMemorySink {
 
     #[inline(never)]
     fn accept_one(&mut self, frame: Frame<'_>, scratch: &mut Scratch) {
-        let parcels = match Parcels::of(frame, &self.accepts, scratch) {
-            Ok(parcels) => parcels,
+        let output = match GsoOutput::of(frame, &self.accepts, scratch) {
+            Ok(output) => output,
             Err(reason) => return self.counters.dropped(reason, 1),
         };
-        for index in 0..parcels.count() {
-            let bytes = parcels.len_bytes(index);
+        for index in 0..output.count() {
+            let bytes = output.len_bytes(index);
             if bytes + LAYOUT.bytes() > self.producer.slot_bytes() {
                 self.counters.dropped(DropReason::NoBufferLargeEnough, 1);
                 continue;
@@ -92,7 +92,7 @@ impl InMemorySink {
                 self.counters.dropped(DropReason::ReceiverFull, 1);
                 continue;
             };
-            let written = parcels.write(index, &[slot], LAYOUT, 1);
+            let written = output.write(index, &[slot], LAYOUT, 1);
             self.producer.fill(written);
             self.counters.passed(1, bytes as u64);
         }
@@ -100,11 +100,11 @@ impl InMemorySink {
 }
 
 impl Sink for InMemorySink {
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
         let mut scratch = Scratch::default();
         let (mut frames, mut bytes) = (0, 0);
         for index in which {
-            let frame = lending.frame(usize::from(*index));
+            let frame = batch.frame(usize::from(*index));
             if self.accept_plain(&frame) {
                 frames += 1;
                 bytes += frame.len_bytes() as u64;
@@ -133,31 +133,31 @@ impl InMemorySource {
 }
 
 impl Source for InMemorySource {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        debug_assert!(!self.lent, "what was lent before is released first");
-        let there = self.consumer.look().min(max as u64);
-        if let Some(lent) = self.lending.lent_mut() {
-            let first = lent.len();
-            (0..there).for_each(|_| self.consumer.take(lent));
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        debug_assert!(!self.needs_release, "the batch before is released first");
+        let there = self.consumer.available().min(max as u64);
+        if let Some(arena) = self.batch.arena_mut() {
+            let first = arena.len();
+            (0..there).for_each(|_| self.consumer.take(arena));
             let counters = &self.counters;
-            self.lending.push_each(first, LAYOUT, |reason| counters.dropped(reason, 1));
+            self.batch.push_each(first, LAYOUT, |reason| counters.dropped(reason, 1));
         }
-        self.lent = there > 0;
-        if self.lent {
-            let bytes = self.lending.frames().map(|frame| frame.len_bytes() as u64).sum();
-            self.counters.passed(self.lending.len() as u64, bytes);
+        self.needs_release = there > 0;
+        if self.needs_release {
+            let bytes = self.batch.frames().map(|frame| frame.len_bytes() as u64).sum();
+            self.counters.passed(self.batch.len() as u64, bytes);
         }
-        Ok(&self.lending)
+        Ok(&self.batch)
     }
 
-    fn lent(&self) -> bool {
-        self.lent
+    fn needs_release(&self) -> bool {
+        self.needs_release
     }
 
     fn release(&mut self) {
-        self.lending.clear();
+        self.batch.clear();
         self.consumer.empty();
-        self.lent = false;
+        self.needs_release = false;
     }
 
     fn sleep(&mut self) -> bool {

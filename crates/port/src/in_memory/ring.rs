@@ -1,13 +1,15 @@
 //! The ring: slots, two positions, and who sleeps.
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use memory::{Lent, SharedSlice};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
 use virtio::net::HeaderLayout;
 
-use crate::own::{OwnLender, OwnMemory};
+use crate::own::{OwnMemory, OwnSgBuilder};
 
 /// How each slot begins.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
@@ -30,7 +32,7 @@ struct Ring {
     emptied: Apart<AtomicU64>,
     /// The consumer waits for `call`.
     sleeping: Apart<AtomicBool>,
-    call: EventFd,
+    call: OwnedFd,
 }
 
 impl Ring {
@@ -53,7 +55,7 @@ pub(super) struct Producer {
 #[derive(Debug)]
 pub(super) struct Consumer {
     ring: Arc<Ring>,
-    lender: OwnLender,
+    builder: OwnSgBuilder,
     /// Handed out, emptied or not.
     taken: u64,
     /// `filled` as it was last seen.
@@ -66,7 +68,7 @@ pub(super) fn ring(slots: u16, frame_bytes: u32) -> io::Result<(Producer, Consum
     // Whole cache lines, an odd number of them: else the starts of all slots compete for the same sets.
     let lines = (frame_bytes as usize + LAYOUT.bytes()).div_ceil(64) | 1;
     let memory = OwnMemory::new(c"tautline-in-memory", (slots * lines * 64) as u64)?;
-    let lender = memory.lender();
+    let builder = memory.sg_builder();
     let ring = Arc::new(Ring {
         memory,
         lengths: (0..slots).map(|_| AtomicU32::new(0)).collect(),
@@ -74,10 +76,10 @@ pub(super) fn ring(slots: u16, frame_bytes: u32) -> io::Result<(Producer, Consum
         filled: Apart::default(),
         emptied: Apart::default(),
         sleeping: Apart::default(),
-        call: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+        call: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
     });
     let producer = Producer { ring: Arc::clone(&ring), filled: 0, emptied: 0 };
-    Ok((producer, Consumer { ring, lender, taken: 0, filled: 0 }))
+    Ok((producer, Consumer { ring, builder, taken: 0, filled: 0 }))
 }
 
 impl Producer {
@@ -109,7 +111,7 @@ impl Producer {
     /// Shows the consumer what was filled; true if it had to be woken.
     #[inline]
     pub fn publish(&self) -> bool {
-        // Release: pairs with the acquire in `Consumer::look`; who sees the position sees the bytes.
+        // Release: pairs with the acquire in `Consumer::available`; who sees the position sees the bytes.
         self.ring.filled.0.store(self.filled, Ordering::Release);
         // Pairs with the fence in `Consumer::sleep`: either it sees the position, or we see it sleep.
         fence(Ordering::SeqCst);
@@ -123,28 +125,28 @@ impl Producer {
     fn wake_up(&self) -> bool {
         let slept = self.ring.sleeping.0.swap(false, Ordering::Relaxed);
         // Only a counter at its limit refuses, and then it is readable.
-        slept && self.ring.call.write(1).is_ok()
+        slept && write(&self.ring.call, &1u64.to_ne_bytes()).is_ok()
     }
 }
 
 impl Consumer {
     /// How many slots wait to be taken.
     #[inline]
-    pub fn look(&mut self) -> u64 {
+    pub fn available(&mut self) -> u64 {
         // Acquire: pairs with the release in `Producer::publish`.
         self.filled = self.ring.filled.0.load(Ordering::Acquire);
         self.filled - self.taken
     }
 
-    /// Takes one of the slots seen by [`Consumer::look`] and lends it.
+    /// Takes one of the slots seen by [`Consumer::available`] and lends it.
     #[inline]
-    pub fn take(&mut self, lent: &mut Lent) {
+    pub fn take(&mut self, arena: &mut Lent) {
         if let Some((at, bytes)) = self.next() {
-            self.lender.push(lent, at as u64, bytes as u32);
+            self.builder.push(arena, at as u64, bytes as u32);
         }
     }
 
-    /// Takes one of the slots seen by [`Consumer::look`], as what it holds.
+    /// Takes one of the slots seen by [`Consumer::available`], as what it holds.
     #[cfg(feature = "testing")]
     pub fn take_slice(&mut self) -> Option<SharedSlice<'_>> {
         let (at, bytes) = self.next()?;
@@ -173,7 +175,7 @@ impl Consumer {
         self.ring.sleeping.0.store(true, Ordering::Relaxed);
         // Pairs with the fence in `Producer::publish`.
         fence(Ordering::SeqCst);
-        let there = self.look() > 0;
+        let there = self.available() > 0;
         if there {
             self.ring.sleeping.0.store(false, Ordering::Relaxed);
         }
@@ -185,11 +187,11 @@ impl Consumer {
         self.ring.sleeping.0.store(false, Ordering::Relaxed);
         // A producer that saw us sleep may still be about to call: then we wake once more for nothing, and
         // forget it here. Reading fails if nobody called.
-        let _ = self.ring.call.read();
+        let _ = read(&self.ring.call, &mut [0; 8]);
     }
 
     /// Readable when the producer has woken us.
-    pub fn call(&self) -> &EventFd {
+    pub fn call(&self) -> &OwnedFd {
         &self.ring.call
     }
 }

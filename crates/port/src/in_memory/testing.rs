@@ -1,9 +1,8 @@
 //! Frames as bytes, put in and taken out, for tests of whoever forwards.
 use std::io;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use virtio::net::NetHeader;
 
 use super::ring::{Consumer, LAYOUT, Producer};
@@ -61,7 +60,7 @@ impl Injector {
 impl Collector {
     /// The next frame, if one is there.
     pub fn take(&mut self) -> Option<(NetHeader, Vec<u8>)> {
-        self.0.look();
+        self.0.available();
         let slot = self.0.take_slice()?;
         let mut header = [0; NetHeader::BYTES];
         slot.read(&mut header);
@@ -84,9 +83,9 @@ impl Collector {
                 return None;
             }
             if !self.0.sleep() {
-                let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
-                let mut fds = [PollFd::new(self.0.call().as_fd(), PollFlags::POLLIN)];
-                let _ = poll(&mut fds, timeout);
+                let timeout = Timespec::try_from(left).ok();
+                let mut fds = [PollFd::new(self.0.call(), PollFlags::IN)];
+                let _ = poll(&mut fds, timeout.as_ref());
                 self.0.wake();
             }
         }

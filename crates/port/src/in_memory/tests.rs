@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use virtio::net::{Accepts, NetHeader};
 
 use super::testing::{Collector, Injector};
 use super::*;
-use crate::testing::TestBoard;
+use crate::testing::TestContext;
 use crate::{DropReason, Port, Side, Sink, Source};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -35,10 +35,10 @@ fn relay(first: QueueOptions, second: QueueOptions) -> (Injector, InMemorySource
 }
 
 fn forward(source: &mut InMemorySource, sink: &mut InMemorySink, max: usize) -> usize {
-    let lending = source.lend(max).unwrap();
-    let count = lending.len();
+    let batch = source.rx_burst(max).unwrap();
+    let count = batch.len();
     let all: Vec<u16> = (0..count as u16).collect();
-    sink.accept(lending, &all).unwrap();
+    sink.accept(batch, &all).unwrap();
     source.release();
     count
 }
@@ -100,13 +100,13 @@ fn malformed_frames_are_counted_and_their_slots_come_back() {
         let outside = NetHeader { flags: 1, csum_start: 9000, ..NetHeader::default() };
         assert!(injector.inject(outside, &frame(1)));
         assert!(injector.inject(NetHeader::default(), &[0; 13]));
-        assert!(source.lend(8).unwrap().is_empty());
-        assert!(source.lent(), "an empty lending is to be released too");
+        assert!(source.rx_burst(8).unwrap().is_empty());
+        assert!(source.needs_release(), "an empty batch is to be released too");
         source.release();
     }
     let drops = [DropReason::MalformedHeader, DropReason::TooShort].map(|r| source.counters().drops(r));
     assert_eq!(drops, [5, 5]);
-    assert!(source.lend(8).unwrap().is_empty() && !source.lent());
+    assert!(source.rx_burst(8).unwrap().is_empty() && !source.needs_release());
 }
 
 #[test]
@@ -150,19 +150,19 @@ fn hand_over(options: QueueOptions, frames: u32) {
     });
     let (mut next, mut slept, mut lost) = (0, 0, false);
     while next < frames && !lost {
-        let lending = source.lend(5).unwrap();
-        for frame in lending.frames() {
-            assert_eq!(number(frame.head()), next);
+        let batch = source.rx_burst(5).unwrap();
+        for frame in batch.frames() {
+            assert_eq!(number(frame.snapshot()), next);
             next += 1;
         }
-        if source.lent() {
+        if source.needs_release() {
             source.release();
             continue;
         }
         if !source.sleep() {
             slept += 1;
-            let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
-            lost = poll(&mut fds, PollTimeout::try_from(LIMIT).unwrap()).unwrap() != 1;
+            let mut fds = [PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN)];
+            lost = poll(&mut fds, Some(&Timespec::try_from(LIMIT).unwrap())).unwrap() != 1;
         }
         source.wake();
     }
@@ -176,26 +176,26 @@ fn hand_over(options: QueueOptions, frames: u32) {
 fn an_idle_queue_stays_asleep() {
     let (_sink, mut source) = queue(small()).unwrap();
     assert!(!source.sleep());
-    let mut fds = [PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN)];
-    assert_eq!(poll(&mut fds, PollTimeout::ZERO).unwrap(), 0);
+    let mut fds = [PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&Timespec::default())).unwrap(), 0);
 }
 
 #[test]
 fn what_one_port_of_a_pair_is_given_the_other_lends() {
     let (mut left, mut right) = InMemory::pair(2, small()).unwrap();
-    let (mut boards, ports) = ([TestBoard::new(), TestBoard::new()], [&mut left, &mut right]);
-    for (port, board) in ports.into_iter().zip(&mut boards) {
-        port.start(board).unwrap();
-        assert_eq!((port.queue_pairs(), board.sources.len(), board.sinks.len()), (2, 2, 2));
+    let (mut contexts, ports) = ([TestContext::new(), TestContext::new()], [&mut left, &mut right]);
+    for (port, context) in ports.into_iter().zip(&mut contexts) {
+        port.start(context).unwrap();
+        assert_eq!((port.queue_pairs(), context.sources.len(), context.sinks.len()), (2, 2, 2));
     }
-    let [mut on_left, mut on_right] = boards;
+    let [mut on_left, mut on_right] = contexts;
     for (pair, bytes) in [(0, frame(7)), (1, frame(8))] {
         let (mut injector, mut source, _, _) = relay(small(), small());
         assert!(injector.inject(NetHeader::default(), &bytes));
         let sink = on_left.sinks.get_mut(&pair).unwrap();
-        sink.accept(source.lend(1).unwrap(), &[0]).unwrap();
-        let came = on_right.sources.get_mut(&pair).unwrap().lend(8).unwrap();
-        assert_eq!(came.frame(0).head(), &bytes[..64]);
+        sink.accept(source.rx_burst(1).unwrap(), &[0]).unwrap();
+        let came = on_right.sources.get_mut(&pair).unwrap().rx_burst(8).unwrap();
+        assert_eq!(came.frame(0).snapshot(), &bytes[..64]);
     }
     for (port, side) in [(&left, Side::ToGuest), (&right, Side::FromGuest)] {
         let frames = [0, 1].map(|pair| port.counters(pair, side).unwrap().counts().frames);

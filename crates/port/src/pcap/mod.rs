@@ -23,7 +23,7 @@ use virtio::net::HeaderLayout;
 pub use self::options::{PcapOptions, Rounds, Timing};
 use self::record::Record;
 use self::replay::Replay;
-use crate::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 /// How frames begin in memory.
 const LAYOUT: HeaderLayout = HeaderLayout::Full;
@@ -103,14 +103,14 @@ impl Port for Pcap {
         (pair == 0).then(|| Arc::clone(counters))
     }
 
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         // The capture first: if it cannot be read, no recording is begun.
         let replay = match &self.options.replay {
             None => None,
             Some(path) => {
                 let capture = Arc::new(load::load(path)?);
                 if capture.cut > 0 {
-                    board.say(&format_args!(
+                    context.log(&format_args!(
                         "{}: left out are frames of which only the beginning was captured, {} of {}; capture \
                          with a larger snapshot length",
                         path.display(),
@@ -126,29 +126,29 @@ impl Port for Pcap {
         };
         let record = self.options.record.as_deref().map(|path| self.open_recording(path)).transpose()?;
         if let Some(replay) = replay {
-            board.plug_source(0, Box::new(replay));
+            context.attach_source(0, Box::new(replay));
         }
         if let Some(record) = record {
-            board.plug_sink(0, Box::new(record));
+            context.attach_sink(0, Box::new(record));
         }
         Ok(())
     }
 
-    fn ready(&mut self, _token: Token, _board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn ready(&mut self, _token: Token, _board: &mut dyn PortContext) -> Result<(), PortError> {
         Ok(())
     }
 
-    fn stopped(&mut self, _pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
+    fn stopped(&mut self, _pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
         let what = self.describe();
         let remedy = match side {
             Side::FromGuest => "start the port again",
             Side::ToGuest => "what was recorded so far is whole; make room and start the port again",
         };
-        board.say(&format_args!("{what}: stopped: {why}; {remedy}"));
+        context.log(&format_args!("{what}: stopped: {why}; {remedy}"));
     }
 
-    fn end(&mut self, board: &mut dyn Plugboard) {
-        board.unplug_source(0);
-        board.unplug_sink(0);
+    fn end(&mut self, context: &mut dyn PortContext) {
+        context.detach_source(0);
+        context.detach_sink(0);
     }
 }

@@ -8,9 +8,9 @@ use memory::SharedSlice;
 use virtio::net::Accepts;
 
 use super::LAYOUT;
-use crate::deliver::{Parcels, Scratch};
+use crate::deliver::{GsoOutput, Scratch};
 use crate::own::OwnMemory;
-use crate::{DropReason, Frame, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Sink};
 
 /// Little-endian, time stamps in nanoseconds (pcap-savefile(5)).
 const MAGIC: u32 = 0xa1b2_3c4d;
@@ -58,21 +58,21 @@ impl Record {
 
     fn frame(&mut self, frame: Frame<'_>) -> Result<(), QueueError> {
         let mut scratch = Scratch::default();
-        let parcels = match Parcels::of(frame, &Accepts::NOTHING, &mut scratch) {
-            Ok(parcels) => parcels,
+        let output = match GsoOutput::of(frame, &Accepts::NOTHING, &mut scratch) {
+            Ok(output) => output,
             Err(reason) => {
                 self.counters.dropped(reason, 1);
                 return Ok(());
             }
         };
-        for index in 0..parcels.count() {
-            let bytes = parcels.len_bytes(index);
+        for index in 0..output.count() {
+            let bytes = output.len_bytes(index);
             if bytes > LARGEST_FRAME_BYTES {
                 self.counters.dropped(DropReason::TooLong, 1);
                 continue;
             }
             let room = self.whole.slice(0, LAYOUT.bytes() + bytes);
-            parcels.write(index, &[room], LAYOUT, 1);
+            output.write(index, &[room], LAYOUT, 1);
             append(&mut self.buffer, room.slice(LAYOUT.bytes(), bytes), self.snapshot_bytes);
             self.waiting = (self.waiting.0 + 1, self.waiting.1 + bytes as u64);
             if self.buffer.len() > BUFFER_BYTES {
@@ -116,9 +116,9 @@ fn append(buffer: &mut Vec<u8>, frame: SharedSlice<'_>, snapshot_bytes: u32) {
 }
 
 impl Sink for Record {
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
         for index in which {
-            self.frame(lending.frame(usize::from(*index)))?;
+            self.frame(batch.frame(usize::from(*index)))?;
         }
         match self.buffer.is_empty() {
             true => Ok(()),

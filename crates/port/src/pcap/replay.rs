@@ -1,41 +1,52 @@
 //! A capture as a source.
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 
 use super::load::Capture;
 use super::options::{Rounds, Timing};
 use super::{FRONT_BYTES, LAYOUT};
-use crate::own::OwnLender;
-use crate::{Lending, QueueCounters, QueueError, Source};
+use crate::own::OwnSgBuilder;
+use crate::{FrameBatch, QueueCounters, QueueError, Source};
 
-/// Most frames of one lending.
+/// Most frames of one batch.
 const BURST: usize = 64;
 
 /// Lends the frames of a capture where they lie, round after round.
 #[derive(Debug)]
 pub(super) struct Replay {
     capture: Arc<Capture>,
-    lender: OwnLender,
+    builder: OwnSgBuilder,
     /// Rounds begun and not ended; `None` goes on for ever.
     rounds_left: Option<u64>,
     next: usize,
     clock: Option<Clock>,
-    lending: Lending,
-    lent: bool,
+    batch: FrameBatch,
+    needs_release: bool,
     counters: Arc<QueueCounters>,
 }
 
 /// When the next frame is due, with the capture's own timing.
 #[derive(Debug)]
 struct Clock {
-    timer: TimerFd,
+    timer: OwnedFd,
     /// When this round's first frame went; set by the first look.
     began: Option<Instant>,
+}
+
+impl Clock {
+    /// Sets the timer; no time switches it off.
+    fn expire_after(&self, wait: Duration) -> io::Result<()> {
+        let it_value = Timespec::try_from(wait).map_err(io::Error::other)?;
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
+    }
 }
 
 impl Replay {
@@ -45,11 +56,11 @@ impl Replay {
         timing: Timing,
         counters: Arc<QueueCounters>,
     ) -> io::Result<Self> {
-        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let clock = match timing {
             Timing::Fast => None,
             Timing::Original => {
-                Some(Clock { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, began: None })
+                Some(Clock { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, began: None })
             }
         };
         let rounds_left = match rounds {
@@ -59,13 +70,13 @@ impl Replay {
             Rounds::Forever => None,
         };
         Ok(Replay {
-            lender: capture.memory.lender(),
+            builder: capture.memory.sg_builder(),
             capture,
             rounds_left,
             next: 0,
             clock,
-            lending: Lending::of_memory(BURST),
-            lent: false,
+            batch: FrameBatch::of_memory(BURST),
+            needs_release: false,
             counters,
         })
     }
@@ -97,34 +108,34 @@ impl Replay {
 }
 
 impl Source for Replay {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        debug_assert!(!self.lent, "what was lent before is released first");
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        debug_assert!(!self.needs_release, "the batch before is released first");
         for _ in 0..max.min(BURST) {
             if self.over() || !self.wait().is_zero() {
                 break;
             }
             let Some(frame) = self.capture.frames.get(self.next).copied() else { break };
-            let Some(lent) = self.lending.lent_mut() else { break };
-            let first = lent.len();
-            self.lender.push(lent, 0, FRONT_BYTES as u32);
-            self.lender.push(lent, frame.offset, frame.bytes);
-            match self.lending.push(first, LAYOUT) {
+            let Some(arena) = self.batch.arena_mut() else { break };
+            let first = arena.len();
+            self.builder.push(arena, 0, FRONT_BYTES as u32);
+            self.builder.push(arena, frame.offset, frame.bytes);
+            match self.batch.push(first, LAYOUT) {
                 Ok(()) => self.counters.passed(1, u64::from(frame.bytes)),
                 Err(reason) => self.counters.dropped(reason, 1),
             }
-            self.lent = true;
+            self.needs_release = true;
             self.step();
         }
-        Ok(&self.lending)
+        Ok(&self.batch)
     }
 
-    fn lent(&self) -> bool {
-        self.lent
+    fn needs_release(&self) -> bool {
+        self.needs_release
     }
 
     fn release(&mut self) {
-        self.lending.clear();
-        self.lent = false;
+        self.batch.clear();
+        self.needs_release = false;
     }
 
     fn sleep(&mut self) -> bool {
@@ -133,14 +144,13 @@ impl Source for Replay {
         }
         let wait = self.wait();
         let Some(clock) = &self.clock else { return true };
-        let expiration = Expiration::OneShot(TimeSpec::from_duration(wait));
         // A timer that cannot be set must not end in a frame that is never sent.
-        wait.is_zero() || clock.timer.set(expiration, TimerSetTimeFlags::empty()).is_err()
+        wait.is_zero() || clock.expire_after(wait).is_err()
     }
 
     fn wake(&mut self) {
         if let Some(clock) = &self.clock {
-            let _ = clock.timer.unset();
+            let _ = clock.expire_after(Duration::ZERO);
         }
     }
 

@@ -2,16 +2,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, MemfdFlags, Mode, SealFlags, fcntl_add_seals, memfd_create};
 use virtio::net::NetHeader;
 
 use super::*;
 use crate::in_memory::testing::{Collector, Injector};
 use crate::in_memory::{QueueOptions, queue};
-use crate::testing::TestBoard;
+use crate::testing::TestContext;
 use crate::{DropReason, Sink, Source};
 
 const ORDERS: [(Order, u32); 4] = [
@@ -96,10 +95,10 @@ fn source(options: PcapOptions) -> Result<Replay, PortError> {
 /// All that a source lends to a sink.
 fn drain(source: &mut dyn Source, sink: &mut dyn Sink) {
     loop {
-        let lending = source.lend(7).unwrap();
-        let all: Vec<u16> = (0..lending.len() as u16).collect();
-        sink.accept(lending, &all).unwrap();
-        if !source.lent() {
+        let batch = source.rx_burst(7).unwrap();
+        let all: Vec<u16> = (0..batch.len() as u16).collect();
+        sink.accept(batch, &all).unwrap();
+        if !source.needs_release() {
             return;
         }
         source.release();
@@ -206,13 +205,13 @@ fn the_captures_own_timing_is_kept() {
     let began = Instant::now();
     let mut went = Vec::new();
     while went.len() < 6 {
-        let count = source.lend(64).unwrap().len();
+        let count = source.rx_burst(64).unwrap().len();
         went.extend(std::iter::repeat_n(began.elapsed().as_millis(), count));
-        if source.lent() {
+        if source.needs_release() {
             source.release();
         } else if !source.sleep() {
-            let fd = PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN);
-            assert_eq!(poll(&mut [fd], PollTimeout::from(60_000u16)), Ok(1), "no wake-up");
+            let fd = PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN);
+            assert_eq!(poll(&mut [fd], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })), Ok(1), "no wake-up");
         }
         source.wake();
     }
@@ -228,17 +227,17 @@ fn a_fast_replay_sleeps_only_when_it_is_over() {
     let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &frames(2)));
     let mut once = source(options(&file)).unwrap();
     assert!(once.sleep());
-    assert_eq!(once.lend(64).unwrap().len(), 2);
+    assert_eq!(once.rx_burst(64).unwrap().len(), 2);
     once.release();
     assert!(!once.sleep() && once.wake_fd().is_none());
     let mut forever = source(PcapOptions { rounds: Rounds::Forever, ..options(&file) }).unwrap();
     for _ in 0..10 {
-        assert_eq!(forever.lend(64).unwrap().len(), 64);
+        assert_eq!(forever.rx_burst(64).unwrap().len(), 64);
         forever.release();
     }
     let none = folder.file("b", &pcap(Order::Little, 0xa1b2_c3d4, 1, &[]));
     let mut none = source(PcapOptions { rounds: Rounds::Forever, ..options(&none) }).unwrap();
-    assert!(none.lend(64).unwrap().is_empty() && !none.lent() && !none.sleep());
+    assert!(none.rx_burst(64).unwrap().is_empty() && !none.needs_release() && !none.sleep());
 }
 
 #[test]
@@ -313,7 +312,7 @@ fn nothing_but_a_regular_file_is_recorded_to() {
     let precious = folder.file("precious", b"precious");
     let (link, pipe) = (precious.with_file_name("link"), precious.with_file_name("pipe"));
     std::os::unix::fs::symlink(&precious, &link).unwrap();
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let mut reader = None;
     for (path, what) in [(&link, "a symbolic link"), (&pipe, "a pipe"), (&pipe, "a pipe")] {
         let error = super::create_recording(path).unwrap_err().to_string();
@@ -333,15 +332,15 @@ fn a_full_disk_ends_the_recording_and_leaves_whole_records() {
 
     let (folder, sent) = (Folder::new(), frames(3));
     let file = folder.file("a", &pcap(Order::Little, 0xa1b2_c3d4, 1, &sent));
-    let disk = File::from(memfd_create(c"disk", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+    let disk = File::from(memfd_create("disk", MemfdFlags::ALLOW_SEALING).unwrap());
     let mut record = Record::new(disk.try_clone().unwrap(), 262_144, Arc::default()).unwrap();
     drain(&mut source(options(&file)).unwrap(), &mut record);
     // Room for half a record more.
     let written = disk.metadata().unwrap().len();
     disk.set_len(written + 40).unwrap();
-    fcntl(&disk, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW)).unwrap();
+    fcntl_add_seals(&disk, SealFlags::GROW).unwrap();
     let mut again = source(options(&file)).unwrap();
-    let error = record.accept(again.lend(64).unwrap(), &[0, 1, 2]).unwrap_err();
+    let error = record.accept(again.rx_burst(64).unwrap(), &[0, 1, 2]).unwrap_err();
     assert!(error.to_string().contains("write the recording"), "{error}");
     let counts = record.counters().counts();
     assert_eq!((counts.frames, counts.drops), (3, vec![(DropReason::System, 3)]));
@@ -370,25 +369,25 @@ fn a_port_plugs_what_it_was_asked_for_and_says_once_what_stopped() {
     bytes[last..last + 4].copy_from_slice(&100_000u32.to_le_bytes());
     let (file, recorded) = (folder.file("a", &bytes), folder.path("b"));
     let mut port = Pcap::new(PcapOptions { record: Some(recorded.clone()), ..options(&file) });
-    let mut board = TestBoard::new();
-    port.start(&mut board).unwrap();
-    assert_eq!(board.said.len(), 1, "{:?}", board.said);
-    assert!(board.said[0].contains("1 of 10;"), "{}", board.said[0]);
-    drain(board.sources.get_mut(&0).unwrap().as_mut(), board.sinks.get_mut(&0).unwrap().as_mut());
+    let mut context = TestContext::new();
+    port.start(&mut context).unwrap();
+    assert_eq!(context.logged.len(), 1, "{:?}", context.logged);
+    assert!(context.logged[0].contains("1 of 10;"), "{}", context.logged[0]);
+    drain(context.sources.get_mut(&0).unwrap().as_mut(), context.sinks.get_mut(&0).unwrap().as_mut());
     assert_eq!(port.counters(0, Side::FromGuest).unwrap().counts().frames, 9);
     assert_eq!(port.counters(0, Side::ToGuest).unwrap().counts().frames, 9);
     assert!(port.counters(1, Side::ToGuest).is_none());
 
-    board.sinks.clear();
+    context.sinks.clear();
     let why =
         QueueError::System { action: "write the recording", source: std::io::ErrorKind::StorageFull.into() };
-    port.stopped(0, Side::ToGuest, why, &mut board);
-    assert_eq!(board.said.len(), 2);
+    port.stopped(0, Side::ToGuest, why, &mut context);
+    assert_eq!(context.logged.len(), 2);
     for said in [recorded.to_str().unwrap(), "write the recording", "make room"] {
-        assert!(board.said[1].contains(said), "{}", board.said[1]);
+        assert!(context.logged[1].contains(said), "{}", context.logged[1]);
     }
-    port.end(&mut board);
-    assert!(board.sources.is_empty() && board.sinks.is_empty());
+    port.end(&mut context);
+    assert!(context.sources.is_empty() && context.sinks.is_empty());
     assert_eq!(all_frames(options(&recorded)), sent[..9]);
 }
 
@@ -396,12 +395,12 @@ fn a_port_plugs_what_it_was_asked_for_and_says_once_what_stopped() {
 fn a_port_that_cannot_start_leaves_nothing_plugged_in_and_no_file() {
     let folder = Folder::new();
     let garbage = folder.file("a", b"no capture at all, but some text");
-    let mut board = TestBoard::new();
+    let mut context = TestContext::new();
     let recorded = folder.path("b");
     let mut port = Pcap::new(PcapOptions { record: Some(recorded.clone()), ..options(&garbage) });
-    assert!(port.start(&mut board).is_err());
+    assert!(port.start(&mut context).is_err());
     let mut port = Pcap::new(PcapOptions::record(folder.path("none/b")));
-    let error = port.start(&mut board).unwrap_err().to_string();
+    let error = port.start(&mut context).unwrap_err().to_string();
     assert!(error.contains("none/b") && error.contains("may write"), "{error}");
-    assert!(board.sources.is_empty() && board.sinks.is_empty() && !recorded.exists());
+    assert!(context.sources.is_empty() && context.sinks.is_empty() && !recorded.exists());
 }

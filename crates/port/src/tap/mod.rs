@@ -7,7 +7,6 @@
 //!
 //! An interface that is there already is used and stays; one that is made here goes with the last
 //! descriptor, so with the process, however that ends.
-mod interface;
 mod offloads;
 mod open;
 mod options;
@@ -19,17 +18,17 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::net::if_::if_nametoindex;
+use linux::interface::Interface;
 use virtio::net::Accepts;
 
 pub use self::options::{MAX_QUEUE_PAIRS, NotAPrefix, Prefix, TapOptions};
 use self::sink::{LAYOUT, TapSink};
 use self::source::TapSource;
-use crate::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 /// Between two looks for an interface that was removed.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Token = Token(0);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+const RECHECK: Token = Token(0);
 
 /// A TAP interface as a port. If the interface is removed and made anew by somebody, it is used again.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ impl Tap {
     }
 
     /// Opens all queues, then plugs them in.
-    fn attach(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn attach(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         let queues = open::queues(&self.options)?;
         let name = &self.options.name;
         let failed = |what: &str, remedy: &'static str| {
@@ -81,32 +80,32 @@ impl Tap {
             ));
         }
         for (pair, (source, sink)) in (0..).zip(plugs) {
-            board.plug_source(pair, Box::new(source));
-            board.plug_sink(pair, Box::new(sink));
+            context.attach_source(pair, Box::new(source));
+            context.attach_sink(pair, Box::new(sink));
         }
         self.state = State::Open(accepts);
         Ok(())
     }
 
-    fn unplug(&mut self, board: &mut dyn Plugboard) {
+    fn detach(&mut self, context: &mut dyn PortContext) {
         for pair in 0..self.options.queue_pairs {
-            board.unplug_source(pair);
-            board.unplug_sink(pair);
+            context.detach_source(pair);
+            context.detach_sink(pair);
         }
     }
 
     /// Uses the interface again if it was made anew.
-    fn look_again(&mut self, board: &mut dyn Plugboard) {
+    fn reopen_if_back(&mut self, context: &mut dyn PortContext) {
         let name = self.options.name.clone();
-        let is_there = if_nametoindex(name.as_str()).is_ok();
+        let is_there = Interface::named(&name).and_then(|interface| interface.index()).is_ok();
         if is_there {
             // What is left of the old one; the sinks have counted what they lost.
-            self.unplug(board);
+            self.detach(context);
         }
-        match is_there.then(|| self.attach(board)) {
-            Some(Ok(())) => board.say(&format_args!("tap {name}: it is there again, and used again")),
+        match is_there.then(|| self.attach(context)) {
+            Some(Ok(())) => context.log(&format_args!("tap {name}: it is there again, and used again")),
             // It may be somebody's work in progress: each look is a fresh one.
-            Some(Err(_)) | None => board.after(LOOK_AGAIN, LOOK),
+            Some(Err(_)) | None => context.after(RECHECK, RECHECK_INTERVAL),
         }
     }
 }
@@ -136,18 +135,18 @@ impl Port for Tap {
         }))
     }
 
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
-        self.attach(board)
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
+        self.attach(context)
     }
 
-    fn ready(&mut self, _token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn ready(&mut self, _token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
         if let State::Lost = self.state {
-            self.look_again(board);
+            self.reopen_if_back(context);
         }
         Ok(())
     }
 
-    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
         // An interface that was removed stops all queues at once.
         if !matches!(std::mem::replace(&mut self.state, State::Lost), State::Open(_)) {
             return;
@@ -155,20 +154,20 @@ impl Port for Tap {
         let name = &self.options.name;
         let remedy = match self.options.descriptors.is_empty() {
             true if matches!(why, QueueError::Lost(_)) => {
-                board.after(LOOK_AGAIN, LOOK);
+                context.after(RECHECK, RECHECK_INTERVAL);
                 "it is opened again".to_owned()
             }
             true => {
-                board.after(LOOK_AGAIN, LOOK);
+                context.after(RECHECK, RECHECK_INTERVAL);
                 format!("make it again (ip tuntap add {name} mode tap multi_queue), and it is used again")
             }
             false => "start the port again, with a new descriptor".to_owned(),
         };
-        board.say(&format_args!("tap {name}: queue pair {pair} stopped ({side:?}): {why}; {remedy}"));
+        context.log(&format_args!("tap {name}: queue pair {pair} stopped ({side:?}): {why}; {remedy}"));
     }
 
-    fn end(&mut self, board: &mut dyn Plugboard) {
-        self.unplug(board);
+    fn end(&mut self, context: &mut dyn PortContext) {
+        self.detach(context);
         self.state = State::Closed;
     }
 }

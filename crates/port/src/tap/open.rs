@@ -4,11 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::net::if_::if_nametoindex;
+use linux::interface::Interface;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
-use super::interface::Interface;
 use super::options::TapOptions;
 use super::sys::{self, Name};
 use crate::PortError;
@@ -28,7 +27,7 @@ pub(super) fn queues(options: &TapOptions) -> Result<Vec<OwnedFd>, PortError> {
             options.descriptors.iter().map(take).collect::<Result<_, _>>()?
         }
     };
-    settings(options, name)?;
+    settings(options)?;
     Ok(queues)
 }
 
@@ -40,7 +39,7 @@ fn open_all(options: &TapOptions, name: Name) -> Result<Vec<OwnedFd>, PortError>
         let fd = open_device()?;
         let mut attached = sys::set_interface(fd.as_fd(), name, many);
         // A TAP that somebody made for one queue is a TAP of one queue.
-        if options.queue_pairs == 1 && errno(&attached) == Some(Errno::EINVAL) {
+        if options.queue_pairs == 1 && errno(&attached) == Some(Errno::INVAL) {
             attached = sys::set_interface(fd.as_fd(), name, flags);
         }
         attached.map_err(|error| refused(options, error))?;
@@ -50,12 +49,12 @@ fn open_all(options: &TapOptions, name: Name) -> Result<Vec<OwnedFd>, PortError>
 }
 
 fn errno<T>(result: &io::Result<T>) -> Option<Errno> {
-    result.as_ref().err()?.raw_os_error().map(Errno::from_raw)
+    result.as_ref().err().and_then(Errno::from_io_error)
 }
 
 fn open_device() -> Result<OwnedFd, PortError> {
     let mut open = OpenOptions::new();
-    open.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+    open.read(true).write(true).custom_flags((OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32);
     open.open(DEVICE).map(OwnedFd::from).map_err(|error| {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => "load the kernel's module tun, as root: modprobe tun",
@@ -69,18 +68,20 @@ fn open_device() -> Result<OwnedFd, PortError> {
 /// What is wrong when the kernel does not attach us.
 fn refused(options: &TapOptions, error: io::Error) -> PortError {
     let name = &options.name;
-    let remedy = match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EPERM) => format!(
+    let remedy = match Errno::from_io_error(&error) {
+        Some(Errno::PERM) => format!(
             "making a TAP takes CAP_NET_ADMIN: run as root, or as root of a namespace of your own (unshare \
              --user --map-root-user --net), or have root make it for you (ip tuntap add {name} mode tap \
              multi_queue vnet_hdr user $USER)"
         ),
-        Some(Errno::EBUSY) => format!("another program has {name} open: end that, or name another interface"),
-        Some(Errno::E2BIG) => format!("{name} has no more queues free: lower queue-pairs"),
-        Some(Errno::EINVAL) if if_nametoindex(name.as_str()).is_ok() => format!(
-            "{name} is there already and is no TAP, or one that was made for a single queue: name another \
+        Some(Errno::BUSY) => format!("another program has {name} open: end that, or name another interface"),
+        Some(Errno::TOOBIG) => format!("{name} has no more queues free: lower queue-pairs"),
+        Some(Errno::INVAL) if Interface::named(name).and_then(|interface| interface.index()).is_ok() => {
+            format!(
+                "{name} is there already and is no TAP, or one that was made for a single queue: name another \
              interface, or make it anew (ip tuntap add {name} mode tap multi_queue vnet_hdr)"
-        ),
+            )
+        }
         _ => "see the kernel's log".to_owned(),
     };
     PortError::new(format!("attach to TAP {name}"), error, remedy)
@@ -103,14 +104,13 @@ fn handed_over(fd: i32, name: &str) -> Result<OwnedFd, PortError> {
         let remedy = "attach it with IFF_TAP, IFF_NO_PI and IFF_VNET_HDR";
         return Err(PortError::new(what(), format!("it was attached with flags {flags:#x}"), remedy));
     }
-    let status = fcntl(&ours, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
-    let blocking = status.and_then(|flags| fcntl(&ours, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)));
-    blocking.map_err(|error| PortError::new(what(), error, "hand over a descriptor open for both ways"))?;
+    let set = fcntl_getfl(&ours).and_then(|flags| fcntl_setfl(&ours, flags | OFlags::NONBLOCK));
+    set.map_err(|error| PortError::new(what(), error, "hand over a descriptor open for both ways"))?;
     Ok(ours)
 }
 
 /// What the user wants of the interface itself.
-fn settings(options: &TapOptions, name: Name) -> Result<(), PortError> {
+fn settings(options: &TapOptions) -> Result<(), PortError> {
     let refused = |what: String, by_hand: String| {
         let remedy = format!("leave the option out and do it by hand, as root: {by_hand}");
         move |error: io::Error| PortError::new(what, error, remedy)
@@ -120,19 +120,20 @@ fn settings(options: &TapOptions, name: Name) -> Result<(), PortError> {
     if mac.is_none() && mtu.is_none() && address.is_none() && !options.up {
         return Ok(());
     }
-    let interface = Interface::new(name).map_err(refused("open a socket".into(), "ip link".into()))?;
+    let interface = Interface::named(tap).map_err(refused("open a socket".into(), "ip link".into()))?;
     if let Some(mtu) = mtu {
         let by_hand = format!("ip link set {tap} mtu {mtu}");
         interface.set_mtu(mtu).map_err(refused(format!("set the MTU of {tap} to {mtu}"), by_hand))?;
     }
     if let Some(mac) = mac {
         let by_hand = format!("ip link set {tap} address {mac}");
-        interface.set_mac(mac).map_err(refused(format!("set the address of {tap} to {mac}"), by_hand))?;
+        interface.set_mac(mac.0).map_err(refused(format!("set the address of {tap} to {mac}"), by_hand))?;
     }
     if let Some(prefix) = address {
         let text = format!("{}/{}", prefix.address, prefix.bits);
         let by_hand = format!("ip address add {text} dev {tap}");
-        interface.set_address(prefix).map_err(refused(format!("give {tap} the address {text}"), by_hand))?;
+        let set = interface.set_address(prefix.address, prefix.bits);
+        set.map_err(refused(format!("give {tap} the address {text}"), by_hand))?;
     }
     if options.up {
         let by_hand = format!("ip link set {tap} up");

@@ -3,13 +3,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use super::sys;
-use crate::deliver::{Parcels, Scratch};
+use crate::deliver::{GsoOutput, Scratch};
 use crate::own::OwnMemory;
-use crate::{DropReason, Frame, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Sink};
 
 /// How frames begin on a TAP descriptor.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
@@ -35,38 +35,38 @@ impl TapSink {
         if frame.len_bytes() > LARGEST_FRAME_BYTES {
             return self.counters.dropped(DropReason::TooLong, 1);
         }
-        match Parcels::of(frame, &self.accepts, scratch) {
-            Ok(Parcels::AsIs(frame, header)) if frame.pieces().0.len() <= sys::MAX_PIECES => {
+        match GsoOutput::of(frame, &self.accepts, scratch) {
+            Ok(GsoOutput::AsIs(frame, header)) if frame.slices().0.len() <= sys::MAX_SLICES => {
                 self.count(frame.len_bytes(), self.write_in_place(frame, header));
             }
-            Ok(parcels) => self.send_gathered(&parcels),
+            Ok(output) => self.send_gathered(&output),
             Err(reason) => self.counters.dropped(reason, 1),
         }
     }
 
     #[inline]
     fn write_in_place(&self, frame: Frame<'_>, header: NetHeader) -> Result<usize, Errno> {
-        let (pieces, before) = frame.pieces();
+        let (pieces, before) = frame.slices();
         // The head goes from its snapshot, so that what was checked is what arrives.
-        let mut skip = before + frame.head().len();
+        let mut skip = before + frame.snapshot().len();
         let rest = pieces.iter().filter_map(move |piece| {
             let rest = piece.slice(skip, usize::MAX);
             skip -= piece.len_bytes() - rest.len_bytes();
             (!rest.is_empty()).then_some(rest)
         });
-        sys::write(self.fd.as_fd(), &[&header.to_bytes()[..LAYOUT.bytes()], frame.head()], rest)
+        sys::write(self.fd.as_fd(), &[&header.to_bytes()[..LAYOUT.bytes()], frame.snapshot()], rest)
     }
 
     #[cold]
-    fn send_gathered(&self, parcels: &Parcels<'_>) {
-        for index in 0..parcels.count() {
-            let bytes = parcels.len_bytes(index);
+    fn send_gathered(&self, output: &GsoOutput<'_>) {
+        for index in 0..output.count() {
+            let bytes = output.len_bytes(index);
             if bytes > LARGEST_FRAME_BYTES {
                 self.counters.dropped(DropReason::TooLong, 1);
                 continue;
             }
             let whole = self.gathered.slice(0, LAYOUT.bytes() + bytes);
-            parcels.write(index, &[whole], LAYOUT, 1);
+            output.write(index, &[whole], LAYOUT, 1);
             self.count(bytes, sys::write(self.fd.as_fd(), &[&[], &[]], std::iter::once(whole)));
         }
     }
@@ -76,17 +76,17 @@ impl TapSink {
     fn count(&self, bytes: usize, written: Result<usize, Errno>) {
         match written {
             Ok(_) => self.counters.passed(1, bytes as u64),
-            Err(Errno::EAGAIN) => self.counters.dropped(DropReason::ReceiverFull, 1),
+            Err(Errno::AGAIN) => self.counters.dropped(DropReason::ReceiverFull, 1),
             Err(_) => self.counters.dropped(DropReason::System, 1),
         }
     }
 }
 
 impl Sink for TapSink {
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
         let mut scratch = Scratch::default();
         for index in which {
-            self.send(lending.frame(usize::from(*index)), &mut scratch);
+            self.send(batch.frame(usize::from(*index)), &mut scratch);
         }
         Ok(())
     }

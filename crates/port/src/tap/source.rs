@@ -3,14 +3,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 
 use super::sink::LAYOUT;
 use super::sys;
-use crate::own::{OwnLender, OwnMemory};
-use crate::{DropReason, LARGEST_FRAME_BYTES, Lending, QueueCounters, QueueError, Source};
+use crate::own::{OwnMemory, OwnSgBuilder};
+use crate::{DropReason, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Source};
 
-/// Most frames of one lending.
+/// Most frames of one batch.
 const SLOTS: usize = 64;
 
 /// Room for any frame and one byte more, by which a longer one shows itself; an odd number of cache lines,
@@ -22,28 +22,35 @@ const SLOT_BYTES: usize = (LAYOUT.bytes() + LARGEST_FRAME_BYTES + 1).div_ceil(64
 pub(super) struct TapSource {
     fd: Arc<OwnedFd>,
     slots: OwnMemory,
-    lender: OwnLender,
-    lending: Lending,
-    lent: bool,
+    builder: OwnSgBuilder,
+    batch: FrameBatch,
+    needs_release: bool,
     counters: Arc<QueueCounters>,
 }
 
 impl TapSource {
     pub fn new(fd: Arc<OwnedFd>, counters: Arc<QueueCounters>) -> io::Result<Self> {
         let slots = OwnMemory::new(c"tautline-tap-source", (SLOTS * SLOT_BYTES) as u64)?;
-        let lender = slots.lender();
-        Ok(TapSource { fd, slots, lender, lending: Lending::of_memory(SLOTS), lent: false, counters })
+        let builder = slots.sg_builder();
+        Ok(TapSource {
+            fd,
+            slots,
+            builder,
+            batch: FrameBatch::of_memory(SLOTS),
+            needs_release: false,
+            counters,
+        })
     }
 
     /// Makes a frame of a slot that was just read into.
     #[inline]
     fn push(&mut self, slot: usize, bytes: usize) {
-        let Some(lent) = self.lending.lent_mut() else { return };
-        let first = lent.len();
-        self.lender.push(lent, (slot * SLOT_BYTES) as u64, bytes as u32);
+        let Some(arena) = self.batch.arena_mut() else { return };
+        let first = arena.len();
+        self.builder.push(arena, (slot * SLOT_BYTES) as u64, bytes as u32);
         // A full slot may be all of a frame or the start of one: no frame that we offered to take is so long.
         let pushed =
-            if bytes == SLOT_BYTES { Err(DropReason::TooLong) } else { self.lending.push(first, LAYOUT) };
+            if bytes == SLOT_BYTES { Err(DropReason::TooLong) } else { self.batch.push(first, LAYOUT) };
         match pushed {
             Ok(()) => self.counters.passed(1, (bytes - LAYOUT.bytes()) as u64),
             Err(reason) => self.counters.dropped(reason, 1),
@@ -52,34 +59,34 @@ impl TapSource {
 }
 
 impl Source for TapSource {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        debug_assert!(!self.lent, "what was lent before is released first");
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        debug_assert!(!self.needs_release, "the batch before is released first");
         for slot in 0..max.min(SLOTS) {
             let into = self.slots.slice(slot * SLOT_BYTES, SLOT_BYTES);
             match sys::read(self.fd.as_fd(), into) {
                 Ok(bytes) => self.push(slot, bytes),
-                Err(Errno::EAGAIN | Errno::EINTR) => break,
+                Err(Errno::AGAIN | Errno::INTR) => break,
                 // What came before is still to be lent; the error comes again.
-                Err(_) if self.lent => break,
+                Err(_) if self.needs_release => break,
                 Err(errno) => {
                     return Err(QueueError::System { action: "read from the TAP", source: errno.into() });
                 }
             }
-            self.lent = true;
-            if self.lending.is_full() {
+            self.needs_release = true;
+            if self.batch.is_full() {
                 break;
             }
         }
-        Ok(&self.lending)
+        Ok(&self.batch)
     }
 
-    fn lent(&self) -> bool {
-        self.lent
+    fn needs_release(&self) -> bool {
+        self.needs_release
     }
 
     fn release(&mut self) {
-        self.lending.clear();
-        self.lent = false;
+        self.batch.clear();
+        self.needs_release = false;
     }
 
     fn sleep(&mut self) -> bool {

@@ -5,10 +5,11 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use memory::SharedSlice;
-use nix::errno::Errno;
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, Updater, ioctl};
 
 /// Pieces of a frame that go to the kernel in one call; what is in more is gathered first.
-pub(super) const MAX_PIECES: usize = 62;
+pub(super) const MAX_SLICES: usize = 62;
 
 /// An interface's name as the kernel wants it, terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +49,13 @@ pub(super) fn set_interface(fd: BorrowedFd<'_>, name: Name, flags: libc::c_int) 
     let mut request = name.request();
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which is live.
-    Ok(Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) }).map(drop)?)
+    Ok(unsafe { ioctl(fd, Updater::<{ libc::TUNSETIFF as Opcode }, _>::new(&mut request)) }?)
 }
 
 /// The interface's name, and the flags it was opened with.
 pub(super) fn interface(fd: BorrowedFd<'_>) -> io::Result<(String, libc::c_int)> {
-    // SAFETY: as in `Name::request`.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // SAFETY: TUNGETIFF writes one `ifreq`, which is live.
-    Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNGETIFF, &mut request) })?;
+    // SAFETY: TUNGETIFF writes one whole `ifreq`.
+    let request = unsafe { ioctl(fd, Getter::<{ libc::TUNGETIFF as Opcode }, libc::ifreq>::new()) }?;
     // SAFETY: the call filled in this member of the union.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
     Ok((Name::of(request.ifr_name), libc::c_int::from(flags as u16)))
@@ -64,22 +63,24 @@ pub(super) fn interface(fd: BorrowedFd<'_>) -> io::Result<(String, libc::c_int)>
 
 /// How many bytes of net header come before each frame.
 pub(super) fn set_header_bytes(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
-    let bytes = bytes as libc::c_int;
-    // SAFETY: TUNSETVNETHDRSZ reads one `int`, which is live.
-    Ok(Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &bytes) }).map(drop)?)
+    // SAFETY: TUNSETVNETHDRSZ reads one `int`.
+    let set = unsafe { Setter::<{ libc::TUNSETVNETHDRSZ as Opcode }, _>::new(bytes as libc::c_int) };
+    // SAFETY: as above.
+    Ok(unsafe { ioctl(fd, set) }?)
 }
 
 /// Which offloads (`TUN_F_*`) may come with frames from the kernel.
 pub(super) fn set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
-    let offloads = libc::c_ulong::from(offloads);
     // SAFETY: TUNSETOFFLOAD takes a number in place of a pointer.
-    Ok(Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) }).map(drop)?)
+    let set = unsafe { IntegerSetter::<{ libc::TUNSETOFFLOAD as Opcode }>::new_usize(offloads as usize) };
+    // SAFETY: as above.
+    Ok(unsafe { ioctl(fd, set) }?)
 }
 
 /// A descriptor of our own for what somebody opened for us under this number.
 pub(super) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
-        return Err(Errno::EBADF.into());
+        return Err(Errno::BADF.into());
     }
     // SAFETY: the number is not -1, and it is borrowed for one call, which fails if it is not open.
     unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
@@ -90,10 +91,10 @@ pub(super) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
 pub(super) fn read(fd: BorrowedFd<'_>, into: SharedSlice<'_>) -> Result<usize, Errno> {
     // SAFETY: the slice is that long and stays mapped; no Rust reference to its bytes exists.
     let read = unsafe { libc::read(fd.as_raw_fd(), into.as_ptr().cast(), into.len_bytes()) };
-    Errno::result(read).map(|bytes| bytes as usize)
+    result(read)
 }
 
-/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_PIECES`] pieces
+/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_SLICES`] pieces
 /// go along; the caller sees to that.
 #[inline]
 pub(super) fn write<'a>(
@@ -102,17 +103,24 @@ pub(super) fn write<'a>(
     rest: impl Iterator<Item = SharedSlice<'a>>,
 ) -> Result<usize, Errno> {
     let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    let mut pieces = [nothing; MAX_PIECES + 2];
+    let mut vectors = [nothing; MAX_SLICES + 2];
     let mut count = 0;
     let front = front.iter().map(|b| (b.as_ptr().cast_mut(), b.len()));
     let all = front.chain(rest.map(|slice| (slice.as_ptr(), slice.len_bytes())));
-    for (piece, (start, bytes)) in pieces.iter_mut().zip(all) {
-        *piece = libc::iovec { iov_base: start.cast(), iov_len: bytes };
+    for (vector, (start, bytes)) in vectors.iter_mut().zip(all) {
+        *vector = libc::iovec { iov_base: start.cast(), iov_len: bytes };
         count += 1;
     }
     // SAFETY: `count` vectors are filled in; each is bytes that are borrowed for this call, ours or of a
     // mapping that the slice's lifetime keeps. The kernel only reads them, through its own checked copies,
     // so what a peer writes meanwhile, or takes away, can at worst make the call fail.
-    let written = unsafe { libc::writev(fd.as_raw_fd(), pieces.as_ptr(), count) };
-    Errno::result(written).map(|bytes| bytes as usize)
+    let written = unsafe { libc::writev(fd.as_raw_fd(), vectors.as_ptr(), count) };
+    result(written)
+}
+
+/// The bytes that went through, or the error.
+#[inline]
+fn result(bytes: isize) -> Result<usize, Errno> {
+    let error = |_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+    usize::try_from(bytes).map_err(error)
 }

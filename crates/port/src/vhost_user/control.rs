@@ -51,8 +51,8 @@ impl ControlQueue {
         self.kick.as_fd()
     }
 
-    /// Answers the commands that are there, each with what `obey` says; true if there may be more.
-    pub fn serve(&mut self, mut obey: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
+    /// Answers the commands that are there, each with what `handle_command` says; true if there may be more.
+    pub fn serve(&mut self, mut handle_command: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
         self.kick.drain();
         for _ in 0..COMMANDS_AT_ONCE {
             match self.queue.take(&mut self.burst, 1) {
@@ -68,7 +68,7 @@ impl ControlQueue {
             let ack = if self.enabled && bytes <= MAX_COMMAND_BYTES && chain.writable_bytes() > 0 {
                 self.command.resize(bytes, 0);
                 let read = chain.read(0, &mut self.command);
-                obey(&self.command[..read])
+                handle_command(&self.command[..read])
             } else {
                 Ack::Error
             };

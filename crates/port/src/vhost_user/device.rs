@@ -17,11 +17,11 @@ use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
 
 use super::control::ControlQueue;
 use super::memory::SharedMemory;
-use super::ring::{self, Kind, Ring, Running};
+use super::ring::{self, Kind, Ring, RingQueue};
 use super::rings::Rings;
 use super::{CONTROL, Shared, offer};
 use crate::device::{EventFd, FromGuest, ToGuest, ToGuestOptions};
-use crate::{Interest, Plugboard, Side};
+use crate::{Interest, PortContext, Side};
 
 /// `VIRTIO_CONFIG_S_NEEDS_RESET` (VIRTIO 1.3 §2.1).
 const NEEDS_RESET: u8 = 0x40;
@@ -68,35 +68,35 @@ impl Device {
         &mut self,
         event: Event,
         session: &mut BackendSession,
-        board: &mut dyn Plugboard,
+        context: &mut dyn PortContext,
     ) -> Result<(Sent, Option<OwnedFd>), SessionError> {
         let mut channel = None;
         let sent = match event {
             Event::FeaturesSet { features, done } => {
                 let features = Features::from_bits(features.bits());
                 if features.without(Feature::VHOST_LOG_ALL) != self.features.without(Feature::VHOST_LOG_ALL) {
-                    self.forget_commands(board);
+                    self.forget_commands(context);
                 }
                 self.features = features;
-                self.update_logs(board);
+                self.update_logs(context);
                 session.answer(done, Ok(()))
             }
             Event::MemoryTableSet { regions, done } => {
-                let outcome = self.memory.table(regions).and_then(|space| self.set_space(space, board));
+                let outcome = self.memory.table(regions).and_then(|space| self.set_space(space, context));
                 session.answer(done, outcome)
             }
             Event::MemoryRegionAdded { region, done } => {
                 let added = self.memory.table_with(region);
-                session.answer(done, added.and_then(|space| self.set_space(space, board)))
+                session.answer(done, added.and_then(|space| self.set_space(space, context)))
             }
             Event::MemoryRegionRemoved { region, done } => {
                 let left = self.memory.table_without(region);
-                session.answer(done, left.and_then(|space| self.set_space(space, board)))
+                session.answer(done, left.and_then(|space| self.set_space(space, context)))
             }
             Event::LogSet { area, file, done } => {
                 let outcome = self.memory.new_log(area, &file).map(|log| {
                     self.memory.log = Some(Arc::new(log));
-                    self.update_logs(board);
+                    self.update_logs(context);
                 });
                 session.answer(done, outcome)
             }
@@ -107,18 +107,19 @@ impl Device {
                 let kind = Kind::of(index.as_usize(), self.shared.options.queue_pairs, self.features);
                 let stopped_at = Arc::default();
                 let ring = Ring { kind, config, enabled, err, broken: false, stopped_at, parked: None };
-                session.answer(done, self.start(index.as_usize(), ring, kick, call, board))
+                session.answer(done, self.start(index.as_usize(), ring, kick, call, context))
             }
             Event::VringStopped { index, answer } => {
-                session.answer(answer, self.stop(index.as_usize(), board))
+                session.answer(answer, self.stop(index.as_usize(), context))
             }
             Event::VringEnabled { index, enabled, done } => {
-                self.rings.enable(index.as_usize(), enabled, board);
+                self.rings.enable(index.as_usize(), enabled, context);
                 session.answer(done, Ok(()))
             }
             Event::VringCallChanged { index, call, done } => {
-                let outcome = call_of(call)
-                    .map(|call| self.rings.change(index.as_usize(), board, |running| running.set_call(call)));
+                let outcome = call_of(call).map(|call| {
+                    self.rings.change(index.as_usize(), context, |running| running.set_call(call))
+                });
                 session.answer(done, outcome)
             }
             Event::VringErrChanged { index, err, done } => {
@@ -128,13 +129,13 @@ impl Device {
                 session.answer(done, Ok(()))
             }
             Event::VringKickChanged { index, kick, done } => {
-                session.answer(done, self.change_kick(index.as_usize(), kick, board))
+                session.answer(done, self.change_kick(index.as_usize(), kick, context))
             }
             Event::VringLogChanged { index, log, done } => {
                 if let Some(ring) = self.rings.get_mut(index.as_usize()) {
                     ring.config.log = log;
                 }
-                self.update_logs(board);
+                self.update_logs(context);
                 session.answer(done, Ok(()))
             }
             Event::BackendChannelSet { socket, done } => {
@@ -144,17 +145,17 @@ impl Device {
             Event::RarpRequested { address, done } => {
                 let address = MacAddress(address.0);
                 if self.shared.may_announce() {
-                    board.announce(address);
+                    context.announce(address);
                 } else {
                     // A refusal would cost a front-end that cannot hear it its connection.
                     let what =
                         format_args!("announcement of {address} left out: too many of them (SEND_RARP)");
-                    self.shared.complain(board, what);
+                    self.shared.warn(context, what);
                 }
                 session.answer(done, Ok(()))
             }
             Event::MtuSet { mtu_bytes, done } => {
-                let accepted = self.set_mtu(mtu_bytes, board);
+                let accepted = self.set_mtu(mtu_bytes, context);
                 session.answer(done, accepted)
             }
             Event::ConfigRead { offset, size_bytes, answer } => {
@@ -170,8 +171,8 @@ impl Device {
                 session.answer(done, self.memory.set_in_flight(inflight, &file))
             }
             Event::Reset { done } => {
-                self.rings.clear(board);
-                self.forget_commands(board);
+                self.rings.clear(context);
+                self.forget_commands(context);
                 self.features = Features::NONE;
                 (self.memory.in_flight, self.memory.log) = (None, None);
                 (self.status, self.needs_reset) = (0, false);
@@ -182,7 +183,7 @@ impl Device {
                 // Status 0 resets the device (VIRTIO 1.3 §2.1); the rings are stopped by messages of their own.
                 if status == 0 {
                     self.needs_reset = false;
-                    self.forget_commands(board);
+                    self.forget_commands(context);
                 }
                 session.answer(done, Ok(()))
             }
@@ -207,7 +208,7 @@ impl Device {
     }
 
     /// The front-end narrows the operator's limit, but does not widen it.
-    fn set_mtu(&mut self, mtu_bytes: u16, board: &mut dyn Plugboard) -> Result<(), Refusal> {
+    fn set_mtu(&mut self, mtu_bytes: u16, context: &mut dyn PortContext) -> Result<(), Refusal> {
         if let Some(limit) = self.shared.options.mtu.filter(|limit| mtu_bytes > *limit) {
             return Err(Refusal::new(format!(
                 "an MTU of {mtu_bytes} is above the {limit} of this port; give its card host_mtu={limit} at the most, or \
@@ -216,7 +217,7 @@ impl Device {
         }
         self.mtu_bytes = Some(mtu_bytes);
         let max = self.max_frame_bytes();
-        self.change_sinks(board, |sink| sink.set_max_frame_bytes(max));
+        self.change_sinks(context, |sink| sink.set_max_frame_bytes(max));
         Ok(())
     }
 
@@ -252,7 +253,7 @@ impl Device {
         mut ring: Ring,
         kick: Kick,
         call: Option<Arc<OwnedFd>>,
-        board: &mut dyn Plugboard,
+        context: &mut dyn PortContext,
     ) -> Outcome {
         let kind = ring.kind;
         let queue =
@@ -260,15 +261,15 @@ impl Device {
         let (kick, call) = (kick_of(kick)?, call_of(call)?);
         let running = self.running(&ring, queue, kick, call)?;
         ring.stopped_at = running.stopped_at();
-        self.rings.start(index, ring, running, board);
+        self.rings.start(index, ring, running, context);
         if kind == Kind::Control {
             if self.features.has(Feature::NET_MQ) {
                 // §5.1.5: one pair is in use until the driver asks for more.
-                self.rings.use_pairs(self.rings.used_pairs().or(Some(1)), board);
+                self.rings.use_pairs(self.rings.used_pairs().or(Some(1)), context);
             }
             // Commands that came before this, and the wish for kicks.
-            board.after(CONTROL, Duration::ZERO);
-            return self.watch_control(index, board);
+            context.after(CONTROL, Duration::ZERO);
+            return self.watch_control(index, context);
         }
         Ok(())
     }
@@ -279,20 +280,20 @@ impl Device {
         queue: Box<dyn DeviceQueue>,
         kick: Option<EventFd>,
         call: Option<EventFd>,
-    ) -> Result<Running, Refusal> {
+    ) -> Result<RingQueue, Refusal> {
         let layout = self.header_layout();
         let (pair, side) = match ring.kind {
             Kind::Data(pair, side) => (pair, side),
             Kind::Control => {
                 let kick = kick.ok_or_else(|| Refusal::new("a control queue needs a kick eventfd"))?;
-                return Ok(Running::Control(Box::new(ControlQueue::new(queue, kick, call, ring.enabled))));
+                return Ok(RingQueue::Control(Box::new(ControlQueue::new(queue, kick, call, ring.enabled))));
             }
         };
         let counters = Arc::clone(self.shared.counters(pair, side).ok_or_else(not_offered)?);
         Ok(match side {
             Side::FromGuest => {
                 let source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
-                Running::Source(Box::new(source))
+                RingQueue::Source(Box::new(source))
             }
             Side::ToGuest => {
                 let options = ToGuestOptions {
@@ -303,7 +304,7 @@ impl Device {
                 };
                 let mut sink = ToGuest::new(queue, options, call, ring.enabled, counters);
                 sink.set_filter(self.filter.clone());
-                Running::Sink(Box::new(sink))
+                RingQueue::Sink(Box::new(sink))
             }
         })
     }
@@ -319,8 +320,8 @@ impl Device {
         ring::activate(index, config, position, self.features, space, in_flight, log)
     }
 
-    fn stop(&mut self, index: usize, board: &mut dyn Plugboard) -> VringBase {
-        match self.rings.stop(index, board) {
+    fn stop(&mut self, index: usize, context: &mut dyn PortContext) -> VringBase {
+        match self.rings.stop(index, context) {
             (Some(mut running), _) => ring::base(running.queue().position()),
             // Malformed and gone: where it stood then.
             (None, Some(ring)) => ring.stopped_at.get().map_or(ring.config.base, ring::base),
@@ -329,13 +330,13 @@ impl Device {
     }
 
     /// Goes over to other memory, rings included, or stays with what there was if a ring is not in it.
-    fn set_space(&mut self, space: AddressSpace, board: &mut dyn Plugboard) -> Outcome {
+    fn set_space(&mut self, space: AddressSpace, context: &mut dyn PortContext) -> Outcome {
         let space = Arc::new(space);
         let configs: Vec<_> = self.rings.iter().map(|(index, ring)| (index, ring.config)).collect();
         let mut taken = Vec::new();
         let mut outcome = Ok(());
         for (index, config) in configs {
-            let Some(mut running) = self.rings.take(index, board) else { continue };
+            let Some(mut running) = self.rings.take(index, context) else { continue };
             let queue = self.activate(index, &config, running.queue().position(), &space);
             taken.push((index, running, queue.map_err(|refusal| outcome = Err(refusal)).ok()));
         }
@@ -343,11 +344,11 @@ impl Device {
             if let (Some(queue), true) = (queue, outcome.is_ok()) {
                 running.renew(queue);
             }
-            self.rings.put(index, running, board);
+            self.rings.put(index, running, context);
         }
         if self.rings.find(Kind::Control).is_some() {
             // Another device half of the same ring has to ask for kicks anew.
-            board.after(CONTROL, Duration::ZERO);
+            context.after(CONTROL, Duration::ZERO);
         }
         if outcome.is_ok() {
             self.memory.space = space;
@@ -355,34 +356,34 @@ impl Device {
         outcome
     }
 
-    fn update_logs(&mut self, board: &mut dyn Plugboard) {
+    fn update_logs(&mut self, context: &mut dyn PortContext) {
         let logs: Vec<_> = self
             .rings
             .iter()
             .map(|(index, ring)| (index, self.used_log(&ring.config, &self.memory.space)))
             .collect();
         for (index, log) in logs {
-            self.rings.change(index, board, |running| running.queue().set_log(log));
+            self.rings.change(index, context, |running| running.queue().set_log(log));
         }
     }
 
-    fn change_kick(&mut self, index: usize, kick: Kick, board: &mut dyn Plugboard) -> Outcome {
+    fn change_kick(&mut self, index: usize, kick: Kick, context: &mut dyn PortContext) -> Outcome {
         let kick = kick_of(kick)?;
         let is_control = self.rings.find(Kind::Control) == Some(index);
         if is_control && kick.is_none() {
             return Err(Refusal::new("a control queue needs a kick eventfd"));
         }
         if is_control {
-            board.unwatch(CONTROL);
+            context.unwatch(CONTROL);
         }
-        self.rings.change(index, board, |running| running.set_kick(kick));
-        if is_control { self.watch_control(index, board) } else { Ok(()) }
+        self.rings.change(index, context, |running| running.set_kick(kick));
+        if is_control { self.watch_control(index, context) } else { Ok(()) }
     }
 
-    fn watch_control(&mut self, index: usize, board: &mut dyn Plugboard) -> Outcome {
+    fn watch_control(&mut self, index: usize, context: &mut dyn PortContext) -> Outcome {
         match self.rings.get_mut(index).and_then(|ring| ring.parked.as_ref()) {
-            Some(Running::Control(control)) => {
-                board.watch(CONTROL, control.kick_fd(), Interest::Readable).map_err(refused)
+            Some(RingQueue::Control(control)) => {
+                context.watch(CONTROL, control.kick_fd(), Interest::Readable).map_err(refused)
             }
             _ => Ok(()),
         }
@@ -401,20 +402,20 @@ impl Device {
     }
 
     /// Obeys the commands on the control queue; an error is its end.
-    pub fn serve_control(&mut self, board: &mut dyn Plugboard) -> Result<(), RingError> {
+    pub fn serve_control(&mut self, context: &mut dyn PortContext) -> Result<(), RingError> {
         let Some(index) = self.rings.find(Kind::Control) else { return Ok(()) };
-        let Some(Running::Control(mut control)) = self.rings.take(index, board) else { return Ok(()) };
-        let more = control.serve(|command| self.obey(command, board));
+        let Some(RingQueue::Control(mut control)) = self.rings.take(index, context) else { return Ok(()) };
+        let more = control.serve(|command| self.handle_command(command, context));
         match more {
             Ok(more) => {
-                self.rings.put(index, Running::Control(control), board);
+                self.rings.put(index, RingQueue::Control(control), context);
                 if more {
-                    board.after(CONTROL, Duration::ZERO);
+                    context.after(CONTROL, Duration::ZERO);
                 }
                 Ok(())
             }
             Err(error) => {
-                board.unwatch(CONTROL);
+                context.unwatch(CONTROL);
                 if let Some(ring) = self.rings.get_mut(index) {
                     ring.stopped_at.set(control.queue().position());
                 }
@@ -423,7 +424,7 @@ impl Device {
         }
     }
 
-    fn obey(&mut self, command: &[u8], board: &mut dyn Plugboard) -> Ack {
+    fn handle_command(&mut self, command: &[u8], context: &mut dyn PortContext) -> Ack {
         match Command::parse(command, self.features, self.shared.options.queue_pairs) {
             Ok(Command::Filter(change)) => {
                 let own = self.shared.options.mac.unwrap_or_default();
@@ -431,18 +432,18 @@ impl Device {
                 let fresh = || Box::new(ReceiveFilter::new(own, features));
                 self.filter.get_or_insert_with(fresh).apply(&change);
                 let filter = self.filter.clone();
-                self.change_sinks(board, |sink| sink.set_filter(filter.clone()));
+                self.change_sinks(context, |sink| sink.set_filter(filter.clone()));
             }
             // This end never asks for an announcement.
             Ok(Command::AnnounceAck) => {}
-            Ok(Command::QueuePairs(pairs)) => self.rings.use_pairs(Some(pairs), board),
+            Ok(Command::QueuePairs(pairs)) => self.rings.use_pairs(Some(pairs), context),
             Ok(Command::GuestOffloads(on)) => {
                 self.guest_offloads = Some(on);
                 let accepts = self.accepts();
-                self.change_sinks(board, |sink| sink.set_accepts(accepts));
+                self.change_sinks(context, |sink| sink.set_accepts(accepts));
             }
             Err(error) => {
-                self.shared.complain(board, format_args!("control command refused: {error}"));
+                self.shared.warn(context, format_args!("control command refused: {error}"));
                 return Ack::Error;
             }
         }
@@ -450,11 +451,11 @@ impl Device {
     }
 
     /// Back to what holds before any command (VIRTIO 1.3 §5.1.5).
-    fn forget_commands(&mut self, board: &mut dyn Plugboard) {
+    fn forget_commands(&mut self, context: &mut dyn PortContext) {
         (self.filter, self.guest_offloads) = (None, None);
-        self.rings.use_pairs(None, board);
+        self.rings.use_pairs(None, context);
         let accepts = self.accepts();
-        self.change_sinks(board, |sink| {
+        self.change_sinks(context, |sink| {
             sink.set_filter(None);
             sink.set_accepts(accepts);
         });
@@ -464,8 +465,8 @@ impl Device {
         Accepts::of_driver(self.guest_offloads.unwrap_or(self.features))
     }
 
-    fn change_sinks(&mut self, board: &mut dyn Plugboard, mut how: impl FnMut(&mut ToGuest)) {
-        self.rings.change_all(board, |running| {
+    fn change_sinks(&mut self, context: &mut dyn PortContext, mut how: impl FnMut(&mut ToGuest)) {
+        self.rings.change_all(context, |running| {
             if let Some(sink) = running.as_sink() {
                 how(sink);
             }

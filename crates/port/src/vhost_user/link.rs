@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use vhost_user::socket::{Connection, Listener, SocketError};
 
 /// Time between two attempts to connect or, if the system refuses it, to accept.
-pub(super) const RETRY: Duration = Duration::from_millis(200);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Who waits for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 //!   link      listens, or connects again and again         offer     what is offered, and what is not
 //!   peer      one connection: messages in, replies out
 //!   device    what the messages set up: features, memory, logs, and the events' effects
-//!   rings     which rings run, and which of their queues are plugged in
+//!   rings     which rings run, and which of their queues are attached
 //!   ring      one ring: from addresses and position to a queue, and back
 //!   control   the control queue
 //!   memory    what the front-end shares, within the port's limits
 //! ```
 //!
-//! A front-end that goes or breaks the protocol takes along everything it brought: queues are unplugged,
+//! A front-end that goes or breaks the protocol takes along everything it brought: queues are detached,
 //! memory is unmapped, descriptors are closed; then the port waits for the next. What one has used up of the
 //! port's limits (lines in the log, announcements, patience with those that never get as far as a queue) is
 //! used up for the next one too: to connect again resets nothing.
@@ -38,8 +38,8 @@ use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::net::MacAddress;
 
 use crate::rate::{LogRateLimiter, TokenBucket};
-use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
-use link::{Link, RETRY, try_connect};
+use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
 
 /// The listening socket, or the time to try again.
@@ -144,9 +144,9 @@ fn watch_failed(name: &str, error: std::io::Error) -> PortError {
 #[derive(Debug)]
 struct Limits {
     /// Lines about connections that come and go.
-    comings: LogRateLimiter,
+    connections: LogRateLimiter,
     /// Lines about what is wrong with a front-end.
-    complaints: LogRateLimiter,
+    warnings: LogRateLimiter,
     announcements: TokenBucket,
 }
 
@@ -175,16 +175,16 @@ impl Shared {
     }
 
     /// Logs that a connection came or went, unless many did lately.
-    fn say(&self, board: &mut dyn Plugboard, message: impl Display) {
-        if let Some(line) = self.limits(|limits| limits.comings.admit(Instant::now(), message)) {
-            board.say(&format_args!("{}: {line}", self.name));
+    fn log(&self, context: &mut dyn PortContext, message: impl Display) {
+        if let Some(line) = self.limits(|limits| limits.connections.admit(Instant::now(), message)) {
+            context.log(&format_args!("{}: {line}", self.name));
         }
     }
 
     /// Logs what is wrong with a front-end, unless a lot was lately.
-    fn complain(&self, board: &mut dyn Plugboard, message: impl Display) {
-        if let Some(line) = self.limits(|limits| limits.complaints.admit(Instant::now(), message)) {
-            board.say(&format_args!("{}: {line}", self.name));
+    fn warn(&self, context: &mut dyn PortContext, message: impl Display) {
+        if let Some(line) = self.limits(|limits| limits.warnings.admit(Instant::now(), message)) {
+            context.log(&format_args!("{}: {line}", self.name));
         }
     }
 
@@ -224,8 +224,8 @@ impl VhostUser {
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
         let limits = Mutex::new(Limits {
-            comings: LogRateLimiter::new(),
-            complaints: LogRateLimiter::new(),
+            connections: LogRateLimiter::new(),
+            warnings: LogRateLimiter::new(),
             announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
         });
         let shared = Arc::new(Shared { name, options, counters, limits });
@@ -233,14 +233,14 @@ impl VhostUser {
     }
 
     /// Waits for a peer, or tries again soon.
-    fn wait_for_peer(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn wait_for_peer(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         match &self.link {
             Some(Link::Server(listener)) => {
-                let watched = board.watch(LINK, listener.as_fd(), Interest::Readable);
+                let watched = context.watch(LINK, listener.as_fd(), Interest::Readable);
                 watched.map_err(|error| watch_failed(&self.shared.name, error))
             }
             Some(Link::Client { .. }) => {
-                board.after(LINK, RETRY);
+                context.after(LINK, RETRY_INTERVAL);
                 Ok(())
             }
             None => Ok(()),
@@ -248,20 +248,20 @@ impl VhostUser {
     }
 
     /// The same for a port that runs: what the system refuses now it may allow later.
-    fn wait_or_retry(&mut self, board: &mut dyn Plugboard) {
-        if let Err(error) = self.wait_for_peer(board) {
-            self.retry(error, board);
+    fn wait_or_retry(&mut self, context: &mut dyn PortContext) {
+        if let Err(error) = self.wait_for_peer(context) {
+            self.retry(error, context);
         }
     }
 
-    fn retry(&mut self, error: impl Display, board: &mut dyn Plugboard) {
-        board.unwatch(LINK);
-        board.after(LINK, RETRY);
-        self.shared.say(board, format_args!("{error}; trying again"));
+    fn retry(&mut self, error: impl Display, context: &mut dyn PortContext) {
+        context.unwatch(LINK);
+        context.after(LINK, RETRY_INTERVAL);
+        self.shared.log(context, format_args!("{error}; trying again"));
     }
 
     /// The listening socket is readable, or it is time to try again.
-    fn link_ready(&mut self, board: &mut dyn Plugboard) {
+    fn link_ready(&mut self, context: &mut dyn PortContext) {
         if self.peer.is_some() {
             return;
         }
@@ -270,9 +270,9 @@ impl VhostUser {
             None => return,
             Some(Link::Server(listener)) => match accept(listener) {
                 Ok(Some(connection)) => connection,
-                Ok(None) => return self.wait_or_retry(board),
+                Ok(None) => return self.wait_or_retry(context),
                 // Out of descriptors, as a rule. The peer stays: look again later.
-                Err(error) => return self.retry(error, board),
+                Err(error) => return self.retry(error, context),
             },
             Some(Link::Client { told }) => match try_connect(&self.shared.options.path) {
                 Ok(connection) => {
@@ -282,30 +282,30 @@ impl VhostUser {
                 Err(error) => {
                     if !std::mem::replace(told, true) {
                         let what = format_args!("{error}; trying again until somebody listens there");
-                        self.shared.say(board, what);
+                        self.shared.log(context, what);
                     }
-                    return self.wait_or_retry(board);
+                    return self.wait_or_retry(context);
                 }
             },
         };
-        board.unwatch(LINK);
+        context.unwatch(LINK);
         // What a former front-end's memory still had to say.
         memory.take_loss();
-        let watched = board.watch(PEER, connection.as_fd(), Interest::Readable);
+        let watched = context.watch(PEER, connection.as_fd(), Interest::Readable);
         if let Err(error) = watched.map_err(SocketError::watch).and_then(|()| connection.limit_unread()) {
             // This front-end has to come again.
-            board.unwatch(PEER);
-            return self.retry(error, board);
+            context.unwatch(PEER);
+            return self.retry(error, context);
         }
         self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
-        self.shared.say(board, "a front-end has connected");
+        self.shared.log(context, "a front-end has connected");
     }
 
     /// A connection is over: says why, and waits for the next one.
-    fn lost(&mut self, why: &peer::End, board: &mut dyn Plugboard) {
+    fn lost(&mut self, why: &peer::End, context: &mut dyn PortContext) {
         let Some(peer) = &self.peer else { return };
         let (ran, asked_for_pairs) = (peer.ran, peer.asked_for_pairs);
-        self.disconnect(board);
+        self.disconnect(context);
         match why {
             peer::End::Socket(SocketError::Closed) if asked_for_pairs && !ran => {
                 let pairs = self.shared.options.queue_pairs;
@@ -313,40 +313,40 @@ impl VhostUser {
                     "the front-end has disconnected before any queue ran; if it asks for more queue pairs than \
                      this port's {pairs}, start the port with queue-pairs=N"
                 );
-                self.shared.say(board, what);
+                self.shared.log(context, what);
             }
             peer::End::Socket(SocketError::Closed) => {
-                self.shared.say(board, "the front-end has disconnected");
+                self.shared.log(context, "the front-end has disconnected");
             }
-            other => self.shared.complain(board, format_args!("{other}; disconnected")),
+            other => self.shared.warn(context, format_args!("{other}; disconnected")),
         }
         self.fruitless = if ran { 0 } else { self.fruitless.saturating_add(1) };
         match (pause_after(self.fruitless), self.shared.options.role) {
-            (Some(pause), Role::Server) => board.after(LINK, pause),
-            (Some(pause), Role::Client) => board.after(LINK, pause.max(RETRY)),
-            (None, _) => self.wait_or_retry(board),
+            (Some(pause), Role::Server) => context.after(LINK, pause),
+            (Some(pause), Role::Client) => context.after(LINK, pause.max(RETRY_INTERVAL)),
+            (None, _) => self.wait_or_retry(context),
         }
     }
 
     /// A queue does not come back, so its position cannot be told: the front-end is to set up everything anew.
-    fn queue_lost(&mut self, pair: u16, direction: &str, why: &QueueError, board: &mut dyn Plugboard) {
+    fn queue_lost(&mut self, pair: u16, direction: &str, why: &QueueError, context: &mut dyn PortContext) {
         if self.peer.is_none() {
             return;
         }
-        self.disconnect(board);
+        self.disconnect(context);
         let what = format_args!(
             "queue {direction} the guest, pair {pair}: {why}; disconnected: a front-end that connects again goes on"
         );
-        self.shared.say(board, what);
-        self.wait_or_retry(board);
+        self.shared.log(context, what);
+        self.wait_or_retry(context);
     }
 
     /// Lets go of the peer and of everything that it brought along.
-    fn disconnect(&mut self, board: &mut dyn Plugboard) {
+    fn disconnect(&mut self, context: &mut dyn PortContext) {
         if let Some(mut peer) = self.peer.take() {
-            peer.device.rings.clear(board);
-            board.unwatch(PEER);
-            board.unwatch(CHANNEL);
+            peer.device.rings.clear(context);
+            context.unwatch(PEER);
+            context.unwatch(CHANNEL);
         }
     }
 }
@@ -381,9 +381,9 @@ impl Port for VhostUser {
         self.shared.counters(pair, side).cloned()
     }
 
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         let memory = PeerMemory::new(self.shared.options.memory_bytes, self.shared.options.memory_backing)
-            .and_then(|memory| board.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
+            .and_then(|memory| context.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
             .map_err(|error| watch_failed(&self.shared.name, error))?;
         self.memory = Some(memory);
         let path = &self.shared.options.path;
@@ -395,56 +395,56 @@ impl Port for VhostUser {
             Role::Client => Link::Client { told: false },
         });
         match self.shared.options.role {
-            Role::Server => self.wait_for_peer(board),
+            Role::Server => self.wait_for_peer(context),
             Role::Client => {
-                self.link_ready(board);
+                self.link_ready(context);
                 Ok(())
             }
         }
     }
 
-    fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
         if token == LINK {
-            self.link_ready(board);
+            self.link_ready(context);
             return Ok(());
         }
         let loss = self.memory.as_ref().filter(|_| token == MEMORY).and_then(|memory| memory.take_loss());
         let Some(peer) = &mut self.peer else { return Ok(()) };
         let outcome = match token {
             MEMORY => loss.map_or(Ok(()), |loss| Err(peer::End::MemoryLost(loss))),
-            PEER => peer.serve(board),
-            CHANNEL => peer.channel_ready(board),
+            PEER => peer.serve(context),
+            CHANNEL => peer.channel_ready(context),
             CONTROL => {
-                peer.control_ready(board);
+                peer.control_ready(context);
                 Ok(())
             }
             _ => Ok(()),
         };
         if let Err(why) = outcome {
-            self.lost(&why, board);
+            self.lost(&why, context);
         }
         Ok(())
     }
 
-    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
         let direction = match side {
             Side::FromGuest => "from",
             Side::ToGuest => "to",
         };
         if let QueueError::Lost(_) = why {
-            return self.queue_lost(pair, direction, &why, board);
+            return self.queue_lost(pair, direction, &why, context);
         }
         if let Some(peer) = &mut self.peer {
             let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
-            self.shared.complain(board, what);
+            self.shared.warn(context, what);
             peer.queue_broke(ring::Kind::Data(pair, side));
         }
     }
 
-    fn end(&mut self, board: &mut dyn Plugboard) {
-        self.disconnect(board);
-        board.unwatch(LINK);
-        board.unwatch(MEMORY);
+    fn end(&mut self, context: &mut dyn PortContext) {
+        self.disconnect(context);
+        context.unwatch(LINK);
+        context.unwatch(MEMORY);
         // Closes the listening socket and removes its path.
         self.link = None;
     }

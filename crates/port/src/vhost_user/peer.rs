@@ -16,7 +16,7 @@ use virtio::Feature;
 use super::device::Device;
 use super::ring::{Kind, layout_name};
 use super::{CHANNEL, PEER, Shared};
-use crate::{Interest, Plugboard};
+use crate::{Interest, PortContext};
 
 /// Messages that are served before others get their turn.
 const MESSAGES_AT_ONCE: usize = 64;
@@ -63,7 +63,7 @@ impl Peer {
     }
 
     /// The socket is ready: sends what waits and serves what has come.
-    pub fn serve(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
+    pub fn serve(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
         let mut sent_all = self.connection.flush()?;
         for _ in 0..MESSAGES_AT_ONCE {
             // Whoever does not read its answers is not heard either: each answer may hold descriptors and memory.
@@ -72,7 +72,7 @@ impl Peer {
             }
             let Some(message) = self.connection.try_receive()? else { break };
             self.asked_for_pairs |= message.header.id == FrontendRequest::GetQueueNum.id();
-            if let Some(reply) = self.step(message, board)? {
+            if let Some(reply) = self.step(message, context)? {
                 sent_all = self.connection.try_send(reply)?;
             }
         }
@@ -80,29 +80,28 @@ impl Peer {
         if self.blocked == sent_all {
             self.blocked = !sent_all;
             let interest = if sent_all { Interest::Readable } else { Interest::Writable };
-            board.watch(PEER, self.connection.as_fd(), interest)?;
+            context.watch(PEER, self.connection.as_fd(), interest)?;
         }
         Ok(())
     }
 
     /// One message; what is to be sent comes back.
-    fn step(&mut self, message: Message, board: &mut dyn Plugboard) -> Result<Option<Message>, End> {
+    fn step(&mut self, message: Message, context: &mut dyn PortContext) -> Result<Option<Message>, End> {
         match self.session.receive(message)? {
             Received::Nothing => Ok(None),
             Received::Reply(reply) => Ok(Some(reply)),
             Received::Rejected(reply, violation) => {
-                self.shared.complain(board, format_args!("the front-end was told no: {violation}"));
+                self.shared.warn(context, format_args!("the front-end was told no: {violation}"));
                 Ok(Some(reply))
             }
             Received::Event(event) => {
                 let mtu_bytes = self.device.mtu_bytes;
-                let (sent, channel) = self.device.act(event, &mut self.session, board)?;
+                let (sent, channel) = self.device.act(event, &mut self.session, context)?;
                 if let Some((message, reason)) = &sent.refused {
-                    self.shared
-                        .complain(board, format_args!("the front-end was told no: {message}: {reason}"));
+                    self.shared.warn(context, format_args!("the front-end was told no: {message}: {reason}"));
                 }
                 if let Some(socket) = channel {
-                    self.open_channel(socket, board)?;
+                    self.open_channel(socket, context)?;
                 }
                 if self.device.mtu_bytes != mtu_bytes {
                     self.config_changed();
@@ -112,14 +111,14 @@ impl Peer {
         }
     }
 
-    fn open_channel(&mut self, socket: OwnedFd, board: &mut dyn Plugboard) -> Result<(), End> {
-        board.unwatch(CHANNEL);
+    fn open_channel(&mut self, socket: OwnedFd, context: &mut dyn PortContext) -> Result<(), End> {
+        context.unwatch(CHANNEL);
         let channel = self.channel.insert(socket.into());
-        Ok(board.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
+        Ok(context.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
     }
 
     /// The back-end's own socket is readable. Its end is not the connection's.
-    pub fn channel_ready(&mut self, board: &mut dyn Plugboard) -> Result<(), End> {
+    pub fn channel_ready(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
         for _ in 0..MESSAGES_AT_ONCE {
             let Some(channel) = &mut self.channel else { return Ok(()) };
             match channel.try_receive() {
@@ -128,15 +127,15 @@ impl Peer {
                     let acknowledged = self.session.receive_on_channel(message)?;
                     if !acknowledged.success {
                         let request = acknowledged.request;
-                        self.shared.complain(board, format_args!("the front-end refused {request}"));
+                        self.shared.warn(context, format_args!("the front-end refused {request}"));
                     }
                 }
                 Err(error) => {
-                    board.unwatch(CHANNEL);
+                    context.unwatch(CHANNEL);
                     self.channel = None;
                     if !matches!(error, SocketError::Closed) {
                         let what = "socket of the back-end's requests";
-                        self.shared.complain(board, format_args!("{what}: {error}"));
+                        self.shared.warn(context, format_args!("{what}: {error}"));
                     }
                     return Ok(());
                 }
@@ -164,9 +163,9 @@ impl Peer {
     }
 
     /// The control queue was kicked.
-    pub fn control_ready(&mut self, board: &mut dyn Plugboard) {
-        if let Err(error) = self.device.serve_control(board) {
-            self.shared.complain(board, format_args!("control queue: {error}; reset the device"));
+    pub fn control_ready(&mut self, context: &mut dyn PortContext) {
+        if let Err(error) = self.device.serve_control(context) {
+            self.shared.warn(context, format_args!("control queue: {error}; reset the device"));
             self.queue_broke(Kind::Control);
         }
     }

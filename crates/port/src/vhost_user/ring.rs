@@ -16,7 +16,7 @@ use virtqueue::{
 
 use super::control::ControlQueue;
 use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
-use crate::{Plugboard, Side};
+use crate::{PortContext, Side};
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub(super) struct Ring {
     pub config: VringConfig,
     pub enabled: bool,
     pub err: Option<Arc<OwnedFd>>,
-    /// It is malformed and unplugged until the front-end stops it.
+    /// It is malformed and detached until the front-end stops it.
     pub broken: bool,
     /// Where its queue stood when it found that.
     pub stopped_at: Arc<StoppedAt>,
-    /// Its queue, while it is not plugged in.
-    pub parked: Option<Running>,
+    /// Its queue, while it is not attached.
+    pub parked: Option<RingQueue>,
 }
 
 /// The front-end's in-flight buffer.
@@ -138,34 +138,34 @@ pub(super) fn layout_name(layout: WireLayout) -> &'static str {
     }
 }
 
-/// A queue that is not plugged in.
-pub(super) enum Running {
+/// A queue that is not attached.
+pub(super) enum RingQueue {
     Source(Box<FromGuest>),
     Sink(Box<ToGuest>),
     Control(Box<ControlQueue>),
 }
 
-impl Running {
-    /// Takes the queue of a ring out; nothing of it is lent then. `None` if it is not plugged in.
-    pub fn unplug(kind: Kind, board: &mut dyn Plugboard) -> Option<Self> {
+impl RingQueue {
+    /// Takes the queue of a ring out; nothing of it is lent then. `None` if it is not attached.
+    pub fn detach(kind: Kind, context: &mut dyn PortContext) -> Option<Self> {
         match kind {
             Kind::Data(pair, Side::FromGuest) => {
-                let source: Box<dyn Any> = board.unplug_source(pair)?;
-                source.downcast().ok().map(Running::Source)
+                let source: Box<dyn Any> = context.detach_source(pair)?;
+                source.downcast().ok().map(RingQueue::Source)
             }
             Kind::Data(pair, Side::ToGuest) => {
-                let sink: Box<dyn Any> = board.unplug_sink(pair)?;
-                sink.downcast().ok().map(Running::Sink)
+                let sink: Box<dyn Any> = context.detach_sink(pair)?;
+                sink.downcast().ok().map(RingQueue::Sink)
             }
             Kind::Control => None,
         }
     }
 
     /// Gives it to the workers; a control queue comes back, for it has none.
-    pub fn plug(self, kind: Kind, board: &mut dyn Plugboard) -> Option<Self> {
+    pub fn attach(self, kind: Kind, context: &mut dyn PortContext) -> Option<Self> {
         match (self, kind) {
-            (Running::Source(source), Kind::Data(pair, _)) => board.plug_source(pair, source),
-            (Running::Sink(sink), Kind::Data(pair, _)) => board.plug_sink(pair, sink),
+            (RingQueue::Source(source), Kind::Data(pair, _)) => context.attach_source(pair, source),
+            (RingQueue::Sink(sink), Kind::Data(pair, _)) => context.attach_sink(pair, sink),
             (running, _) => return Some(running),
         }
         None
@@ -173,56 +173,56 @@ impl Running {
 
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
         match self {
-            Running::Source(source) => source.queue(),
-            Running::Sink(sink) => sink.queue(),
-            Running::Control(control) => control.queue(),
+            RingQueue::Source(source) => source.queue(),
+            RingQueue::Sink(sink) => sink.queue(),
+            RingQueue::Control(control) => control.queue(),
         }
     }
 
     /// Where to read later where it has stopped by itself. (Of a control queue whoever serves it writes it down.)
     pub fn stopped_at(&self) -> Arc<StoppedAt> {
         match self {
-            Running::Source(source) => Arc::clone(source.stopped_at()),
-            Running::Sink(sink) => Arc::clone(sink.stopped_at()),
-            Running::Control(_) => Arc::default(),
+            RingQueue::Source(source) => Arc::clone(source.stopped_at()),
+            RingQueue::Sink(sink) => Arc::clone(sink.stopped_at()),
+            RingQueue::Control(_) => Arc::default(),
         }
     }
 
     pub fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
         match self {
-            Running::Source(source) => source.renew(queue),
-            Running::Sink(sink) => sink.renew(queue),
-            Running::Control(control) => control.renew(queue),
+            RingQueue::Source(source) => source.renew(queue),
+            RingQueue::Sink(sink) => sink.renew(queue),
+            RingQueue::Control(control) => control.renew(queue),
         }
     }
 
     pub fn set_enabled(&mut self, enabled: bool) {
         match self {
-            Running::Source(source) => source.set_enabled(enabled),
-            Running::Sink(sink) => sink.set_enabled(enabled),
-            Running::Control(control) => control.set_enabled(enabled),
+            RingQueue::Source(source) => source.set_enabled(enabled),
+            RingQueue::Sink(sink) => sink.set_enabled(enabled),
+            RingQueue::Control(control) => control.set_enabled(enabled),
         }
     }
 
     pub fn set_call(&mut self, call: Option<EventFd>) {
         match self {
-            Running::Source(source) => source.set_call(call),
-            Running::Sink(sink) => sink.set_call(call),
-            Running::Control(control) => control.set_call(call),
+            RingQueue::Source(source) => source.set_call(call),
+            RingQueue::Sink(sink) => sink.set_call(call),
+            RingQueue::Control(control) => control.set_call(call),
         }
     }
 
     /// Kicks of a receiveq are not listened to: nobody waits for its buffers.
     pub fn set_kick(&mut self, kick: Option<EventFd>) {
         match (self, kick) {
-            (Running::Source(source), kick) => source.set_kick(kick),
-            (Running::Control(control), Some(kick)) => control.set_kick(kick),
+            (RingQueue::Source(source), kick) => source.set_kick(kick),
+            (RingQueue::Control(control), Some(kick)) => control.set_kick(kick),
             _ => {}
         }
     }
 
     /// Changes what goes in, of a sink.
     pub fn as_sink(&mut self) -> Option<&mut ToGuest> {
-        if let Running::Sink(sink) = self { Some(sink) } else { None }
+        if let RingQueue::Sink(sink) = self { Some(sink) } else { None }
     }
 }

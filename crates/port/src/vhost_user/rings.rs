@@ -1,7 +1,7 @@
-//! All rings of a connection, and which of their queues are plugged in.
+//! All rings of a connection, and which of their queues are attached.
 use super::CONTROL;
-use super::ring::{Kind, Ring, Running};
-use crate::{Plugboard, Side};
+use super::ring::{Kind, Ring, RingQueue};
+use crate::{PortContext, Side};
 
 /// Rings that the front-end has started, by their index.
 pub(super) struct Rings {
@@ -30,9 +30,9 @@ impl Rings {
         self.iter().find(|(_, ring)| ring.kind == kind).map(|(index, _)| index)
     }
 
-    /// Whether the ring's queue is to be plugged in. Sinks of disabled rings are not while others are
+    /// Whether the ring's queue is to be attached. Sinks of disabled rings are not while others are
     /// enabled: frames are spread over the sinks there are, and would be lost in those.
-    fn wants_plug(&self, ring: &Ring) -> bool {
+    fn wants_attaching(&self, ring: &Ring) -> bool {
         let is_used = |ring: &Ring| match ring.kind {
             Kind::Data(pair, Side::ToGuest) => ring.enabled && self.used_pairs.is_none_or(|used| pair < used),
             _ => false,
@@ -45,61 +45,62 @@ impl Rings {
     }
 
     /// Takes the queue of a ring out, from wherever it is; nothing of it is lent then.
-    pub fn take(&mut self, index: usize, board: &mut dyn Plugboard) -> Option<Running> {
+    pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<RingQueue> {
         let ring = self.get_mut(index)?;
         let kind = ring.kind;
-        ring.parked.take().or_else(|| Running::unplug(kind, board))
+        ring.parked.take().or_else(|| RingQueue::detach(kind, context))
     }
 
     /// Puts it back to work, or aside.
-    pub fn put(&mut self, index: usize, running: Running, board: &mut dyn Plugboard) {
+    pub fn put(&mut self, index: usize, running: RingQueue, context: &mut dyn PortContext) {
         let Some(ring) = self.list.get(index).and_then(Option::as_ref) else { return };
-        let running = if self.wants_plug(ring) { running.plug(ring.kind, board) } else { Some(running) };
+        let running =
+            if self.wants_attaching(ring) { running.attach(ring.kind, context) } else { Some(running) };
         if let Some(ring) = self.get_mut(index) {
             ring.parked = running;
         }
     }
 
     /// Changes a queue between two bursts; nothing happens if it does not run.
-    pub fn change(&mut self, index: usize, board: &mut dyn Plugboard, how: impl FnOnce(&mut Running)) {
-        if let Some(mut running) = self.take(index, board) {
+    pub fn change(&mut self, index: usize, context: &mut dyn PortContext, how: impl FnOnce(&mut RingQueue)) {
+        if let Some(mut running) = self.take(index, context) {
             how(&mut running);
-            self.put(index, running, board);
+            self.put(index, running, context);
         }
     }
 
     /// Changes all queues that run.
-    pub fn change_all(&mut self, board: &mut dyn Plugboard, mut how: impl FnMut(&mut Running)) {
+    pub fn change_all(&mut self, context: &mut dyn PortContext, mut how: impl FnMut(&mut RingQueue)) {
         for index in 0..self.list.len() {
-            self.change(index, board, &mut how);
+            self.change(index, context, &mut how);
         }
     }
 
     /// A ring has started.
-    pub fn start(&mut self, index: usize, ring: Ring, running: Running, board: &mut dyn Plugboard) {
+    pub fn start(&mut self, index: usize, ring: Ring, running: RingQueue, context: &mut dyn PortContext) {
         self.list[index] = Some(ring);
-        self.put(index, running, board);
-        self.settle(board);
+        self.put(index, running, context);
+        self.settle(context);
     }
 
     /// A ring ends.
-    pub fn stop(&mut self, index: usize, board: &mut dyn Plugboard) -> (Option<Running>, Option<Ring>) {
-        let running = self.take(index, board);
+    pub fn stop(&mut self, index: usize, context: &mut dyn PortContext) -> (Option<RingQueue>, Option<Ring>) {
+        let running = self.take(index, context);
         let ring = self.list.get_mut(index).and_then(Option::take);
         if ring.as_ref().is_some_and(|ring| ring.kind == Kind::Control) {
-            board.unwatch(CONTROL);
+            context.unwatch(CONTROL);
         }
-        self.settle(board);
+        self.settle(context);
         (running, ring)
     }
 
     /// Lets data pass a ring, or not.
-    pub fn enable(&mut self, index: usize, enabled: bool, board: &mut dyn Plugboard) {
+    pub fn enable(&mut self, index: usize, enabled: bool, context: &mut dyn PortContext) {
         if let Some(ring) = self.get_mut(index) {
             ring.enabled = enabled;
         }
-        self.change(index, board, |running| running.set_enabled(enabled));
-        self.settle(board);
+        self.change(index, context, |running| running.set_enabled(enabled));
+        self.settle(context);
     }
 
     /// Pairs that the driver uses; `None`: those that are enabled.
@@ -108,28 +109,28 @@ impl Rings {
     }
 
     /// Sets that.
-    pub fn use_pairs(&mut self, pairs: Option<u16>, board: &mut dyn Plugboard) {
+    pub fn use_pairs(&mut self, pairs: Option<u16>, context: &mut dyn PortContext) {
         self.used_pairs = pairs;
-        self.settle(board);
+        self.settle(context);
     }
 
     /// Stops all rings.
-    pub fn clear(&mut self, board: &mut dyn Plugboard) {
+    pub fn clear(&mut self, context: &mut dyn PortContext) {
         for index in 0..self.list.len() {
-            drop(self.take(index, board));
+            drop(self.take(index, context));
         }
-        board.unwatch(CONTROL);
+        context.unwatch(CONTROL);
         self.list.iter_mut().for_each(|ring| *ring = None);
         self.used_pairs = None;
     }
 
-    /// Plugs in what is to be plugged in now, and puts aside what is not.
-    fn settle(&mut self, board: &mut dyn Plugboard) {
+    /// Attaches what is to be attached now, and puts aside what is not.
+    fn settle(&mut self, context: &mut dyn PortContext) {
         for index in 0..self.list.len() {
             let Some(ring) = &self.list[index] else { continue };
-            let is_plugged = ring.parked.is_none();
-            if matches!(ring.kind, Kind::Data(..)) && is_plugged != self.wants_plug(ring) {
-                self.change(index, board, |_| ());
+            let is_attached = ring.parked.is_none();
+            if matches!(ring.kind, Kind::Data(..)) && is_attached != self.wants_attaching(ring) {
+                self.change(index, context, |_| ());
             }
         }
     }

@@ -95,7 +95,7 @@ pub(super) struct Agreement {
 }
 
 /// Everything that runs.
-pub(super) struct Running {
+pub(super) struct Established {
     pub agreement: Agreement,
     pub pairs: Vec<Pair>,
     /// Readable when the back-end finds a ring malformed.
@@ -110,7 +110,7 @@ pub(super) struct Pair {
     pub transmit: Transmit,
 }
 
-/// A conversation under way. It does no I/O on the socket.
+/// A same_address_run under way. It does no I/O on the socket.
 pub(super) struct Handshake {
     session: FrontendSession,
     options: Arc<VirtioUserOptions>,
@@ -120,7 +120,7 @@ pub(super) struct Handshake {
     features: Features,
     protocol: ProtocolFeatures,
     /// Once the script is complete.
-    ready: Option<Running>,
+    ready: Option<Established>,
 }
 
 impl Handshake {
@@ -151,7 +151,7 @@ impl Handshake {
     }
 
     /// What it has led to.
-    pub fn finish(self) -> Option<Running> {
+    pub fn finish(self) -> Option<Established> {
         self.ready
     }
 
@@ -181,7 +181,7 @@ impl Handshake {
         }
     }
 
-    fn say(&mut self, request: Request) {
+    fn enqueue(&mut self, request: Request) {
         self.script.push_back((request, vec![]));
     }
 
@@ -193,7 +193,7 @@ impl Handshake {
         if !offered.has(Feature::VHOST_PROTOCOL_FEATURES) {
             return self.set_up(1);
         }
-        self.say(Request::GetProtocolFeatures);
+        self.enqueue(Request::GetProtocolFeatures);
         Ok(())
     }
 
@@ -201,9 +201,9 @@ impl Handshake {
         let mut wanted = ProtocolFeatures::MQ | ProtocolFeatures::REPLY_ACK | ProtocolFeatures::STATUS;
         wanted.set(ProtocolFeatures::MTU, self.options.mtu_bytes.is_some());
         self.protocol = offered & wanted;
-        self.say(Request::SetProtocolFeatures(self.protocol));
+        self.enqueue(Request::SetProtocolFeatures(self.protocol));
         if self.protocol.contains(ProtocolFeatures::MQ) {
-            self.say(Request::GetQueueNum);
+            self.enqueue(Request::GetQueueNum);
         }
     }
 
@@ -218,33 +218,34 @@ impl Handshake {
         }
         let features = self.features;
         let has_status = self.protocol.contains(ProtocolFeatures::STATUS);
-        self.say(Request::SetOwner);
+        self.enqueue(Request::SetOwner);
         if has_status {
-            self.say(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER));
+            self.enqueue(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER));
         }
-        self.say(Request::SetFeatures(WireFeatures::from_bits_retain(features.bits())));
+        self.enqueue(Request::SetFeatures(WireFeatures::from_bits_retain(features.bits())));
         if has_status {
-            self.say(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK));
-            self.say(Request::GetStatus);
+            self.enqueue(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK));
+            self.enqueue(Request::GetStatus);
         }
         if let Some(mtu) = self.options.mtu_bytes.filter(|_| self.protocol.contains(ProtocolFeatures::MTU)) {
-            self.say(Request::NetSetMtu(mtu.into()));
+            self.enqueue(Request::NetSetMtu(mtu.into()));
         }
         let error = event()?;
         let (queues, memory) = self.share_memory(pairs, &error)?;
         if features.has(Feature::VHOST_PROTOCOL_FEATURES) {
             for index in 0..2 * u32::from(pairs) {
-                self.say(Request::SetVringEnable(VringState { index, num: 1 }));
+                self.enqueue(Request::SetVringEnable(VringState { index, num: 1 }));
             }
         }
         if has_status {
             let all = status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
-            self.say(Request::SetStatus(all));
+            self.enqueue(Request::SetStatus(all));
         }
         if !self.protocol.contains(ProtocolFeatures::REPLY_ACK) {
-            self.say(Request::GetFeatures);
+            self.enqueue(Request::GetFeatures);
         }
-        self.ready = Some(Running { agreement: Agreement { features, pairs }, pairs: queues, error, memory });
+        self.ready =
+            Some(Established { agreement: Agreement { features, pairs }, pairs: queues, error, memory });
         Ok(())
     }
 
@@ -322,9 +323,9 @@ impl Handshake {
         };
         self.script.push_back((Request::SetVringCall(vring), vec![share(&call)?]));
         self.script.push_back((Request::SetVringErr(vring), vec![share(error)?]));
-        self.say(Request::SetVringNum(state(config.size)));
-        self.say(Request::SetVringBase(state(base)));
-        self.say(Request::SetVringAddr(address));
+        self.enqueue(Request::SetVringNum(state(config.size)));
+        self.enqueue(Request::SetVringBase(state(base)));
+        self.enqueue(Request::SetVringAddr(address));
         self.script.push_back((Request::SetVringKick(vring), vec![share(&kick)?]));
         Ok((queue, kick, call))
     }

@@ -8,10 +8,10 @@
 //!        away <------------------------------------------------+
 //!          |  connected, or accepted                           |
 //!          v                                                   | a mistake, the end, or
-//!       talking   Handshake: one message, one answer           | too long a silence
+//!       handshaking   Handshake: one message, one answer           | too long a silence
 //!          |                                                   |
 //!          v                                                   |
-//!       running   queues are plugged in -----------------------+ the end, or a malformed ring
+//!       running   queues are attached -----------------------+ the end, or a malformed ring
 //! ```
 //!
 //! Each connection has memory, rings and eventfds of its own.
@@ -35,7 +35,7 @@ pub use options::VirtioUserOptions;
 
 use crate::event_fd::EventFd;
 use crate::rate::LogRateLimiter;
-use crate::{Interest, Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 use handshake::{Agreement, Handshake, HandshakeError, PairCounters};
 use socket::dial;
 
@@ -46,19 +46,19 @@ const RING_ERROR: Token = Token(3);
 const MEMORY: Token = Token(4);
 
 /// From one attempt to the next.
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// For the whole handshake: a back-end that maps memory and starts queues needs far less.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection and how far it has come.
 enum State {
     /// Not started, or ended.
     Off,
     /// No peer.
-    Away,
+    Disconnected,
     /// Some of it is still to be agreed on.
-    Talking(Connection, Box<Handshake>),
+    Handshaking(Connection, Box<Handshake>),
     /// Queues run.
     Running {
         connection: Connection,
@@ -71,7 +71,7 @@ enum State {
 
 /// Why a connection is closed.
 #[derive(Debug, thiserror::Error)]
-enum Lost {
+enum CloseReason {
     #[error(transparent)]
     Socket(#[from] SocketError),
     #[error(transparent)]
@@ -80,10 +80,10 @@ enum Lost {
     Handshake(#[from] HandshakeError),
     #[error("cannot wait for the socket: {0}; raise the limit of open files (ulimit -n) if it is low")]
     Watch(std::io::Error),
-    #[error("the back-end did not answer within {} s", PATIENCE.as_secs())]
-    Silence,
+    #[error("the back-end did not answer within {} s", HANDSHAKE_TIMEOUT.as_secs())]
+    Timeout,
     #[error("the back-end said something unasked (message {0})")]
-    Unasked(u32),
+    Unexpected(u32),
     #[error("{}", lost_memory(.0))]
     Memory(Loss),
     #[error("the back-end finds a queue malformed")]
@@ -98,12 +98,12 @@ pub struct VirtioUser {
     counters: Arc<[PairCounters]>,
     listener: Option<Listener>,
     state: State,
-    /// Pairs that are plugged in.
-    plugged: u16,
+    /// Pairs that are attached.
+    attached: u16,
     /// What the connection is watched for.
     interest: Interest,
     /// What was said last: the same is not said again every 200 ms.
-    said: String,
+    last_logged: String,
     /// What a back-end may have said about itself, over all its connections.
     log: LogRateLimiter,
 }
@@ -118,38 +118,38 @@ impl VirtioUser {
             counters,
             listener: None,
             state: State::Off,
-            plugged: 0,
+            attached: 0,
             interest: Interest::Readable,
-            said: String::new(),
+            last_logged: String::new(),
             log: LogRateLimiter::new(),
         })
     }
 
-    fn say(&mut self, board: &mut dyn Plugboard, what: impl Display) {
+    fn log(&mut self, context: &mut dyn PortContext, what: impl Display) {
         let text = format!("virtio-user {}: {what}", self.options.path.display());
-        if text != self.said {
+        if text != self.last_logged {
             if let Some(line) = self.log.admit(Instant::now(), &text) {
-                board.say(&line);
+                context.log(&line);
             }
-            self.said = text;
+            self.last_logged = text;
         }
     }
 
     /// Looks for a peer: connects, or waits for one that connects.
-    fn seek(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
-        self.state = State::Away;
+    fn find_peer(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
+        self.state = State::Disconnected;
         let Some(listener) = &self.listener else {
-            self.try_to_connect(board);
+            self.try_to_connect(context);
             return Ok(());
         };
-        board.watch(LISTENER, listener.as_fd(), Interest::Readable).map_err(|error| self.unwatched(error))
+        context.watch(LISTENER, listener.as_fd(), Interest::Readable).map_err(|error| self.unwatched(error))
     }
 
     /// The same for a port that runs: what the system refuses now it may allow later.
-    fn seek_or_retry(&mut self, board: &mut dyn Plugboard) {
-        if let Err(error) = self.seek(board) {
-            self.say(board, error);
-            board.after(TIMER, AGAIN);
+    fn find_peer_or_retry(&mut self, context: &mut dyn PortContext) {
+        if let Err(error) = self.find_peer(context) {
+            self.log(context, error);
+            context.after(TIMER, RETRY_INTERVAL);
         }
     }
 
@@ -158,124 +158,126 @@ impl VirtioUser {
         PortError::new(what, error, "raise the limit of open files (ulimit -n) if it is low")
     }
 
-    fn try_to_connect(&mut self, board: &mut dyn Plugboard) {
+    fn try_to_connect(&mut self, context: &mut dyn PortContext) {
         match dial(&self.options.path) {
-            Ok(connection) => self.talk(connection, board),
+            Ok(connection) => self.begin_handshake(connection, context),
             Err(error) => {
-                let ms = AGAIN.as_millis();
-                self.say(
-                    board,
+                let ms = RETRY_INTERVAL.as_millis();
+                self.log(
+                    context,
                     format_args!(
                         "cannot connect: {error}; start the back-end, it is looked for every {ms} ms"
                     ),
                 );
-                board.after(TIMER, AGAIN);
+                context.after(TIMER, RETRY_INTERVAL);
             }
         }
     }
 
-    fn accept(&mut self, board: &mut dyn Plugboard) {
-        if !matches!(self.state, State::Away) {
+    fn accept(&mut self, context: &mut dyn PortContext) {
+        if !matches!(self.state, State::Disconnected) {
             return;
         }
         match self.listener.as_ref().map(Listener::try_accept) {
             Some(Ok(Some(connection))) => {
                 // The next one waits until this one is gone.
-                board.unwatch(LISTENER);
-                self.talk(connection, board);
+                context.unwatch(LISTENER);
+                self.begin_handshake(connection, context);
             }
             Some(Err(error)) => {
                 // It would come again at once.
-                board.unwatch(LISTENER);
-                self.say(board, error);
-                board.after(TIMER, AGAIN);
+                context.unwatch(LISTENER);
+                self.log(context, error);
+                context.after(TIMER, RETRY_INTERVAL);
             }
             Some(Ok(None)) | None => {}
         }
     }
 
-    fn talk(&mut self, connection: Connection, board: &mut dyn Plugboard) {
-        if let Err(error) = board.watch(CONNECTION, connection.as_fd(), Interest::Readable) {
+    fn begin_handshake(&mut self, connection: Connection, context: &mut dyn PortContext) {
+        if let Err(error) = context.watch(CONNECTION, connection.as_fd(), Interest::Readable) {
             let error = self.unwatched(error);
-            self.say(board, error);
-            board.after(TIMER, AGAIN);
+            self.log(context, error);
+            context.after(TIMER, RETRY_INTERVAL);
             return;
         }
         self.interest = Interest::Readable;
-        board.after(TIMER, PATIENCE);
+        context.after(TIMER, HANDSHAKE_TIMEOUT);
         let handshake = Handshake::new(Arc::clone(&self.options), Arc::clone(&self.counters));
-        self.state = State::Talking(connection, Box::new(handshake));
-        self.go_on(board);
+        self.state = State::Handshaking(connection, Box::new(handshake));
+        self.process(context);
     }
 
     /// Says and hears what can be said and heard now.
-    fn go_on(&mut self, board: &mut dyn Plugboard) {
+    fn process(&mut self, context: &mut dyn PortContext) {
         let outcome = match &mut self.state {
-            State::Talking(connection, handshake) => converse(connection, handshake),
-            State::Running { connection, .. } => listen(connection).map(|()| true),
-            State::Off | State::Away => return,
+            State::Handshaking(connection, handshake) => exchange(connection, handshake),
+            State::Running { connection, .. } => expect_nothing(connection).map(|()| true),
+            State::Off | State::Disconnected => return,
         };
-        match outcome.and_then(|all_sent| self.watch_for(all_sent, board)) {
-            Err(why) => self.lose(why, board),
-            Ok(true) if matches!(&self.state, State::Talking(_, handshake) if handshake.is_done()) => {
-                self.run(board);
+        match outcome.and_then(|all_sent| self.watch_for(all_sent, context)) {
+            Err(why) => self.close(why, context),
+            Ok(true) if matches!(&self.state, State::Handshaking(_, handshake) if handshake.is_done()) => {
+                self.run(context);
             }
             Ok(_) => {}
         }
     }
 
     /// Watches for room to write too while something waits to be sent.
-    fn watch_for(&mut self, all_sent: bool, board: &mut dyn Plugboard) -> Result<bool, Lost> {
+    fn watch_for(&mut self, all_sent: bool, context: &mut dyn PortContext) -> Result<bool, CloseReason> {
         let interest = if all_sent { Interest::Readable } else { Interest::ReadableOrWritable };
-        if let State::Talking(connection, _) = &self.state
+        if let State::Handshaking(connection, _) = &self.state
             && interest != self.interest
         {
-            board.watch(CONNECTION, connection.as_fd(), interest).map_err(Lost::Watch)?;
+            context.watch(CONNECTION, connection.as_fd(), interest).map_err(CloseReason::Watch)?;
             self.interest = interest;
         }
         Ok(all_sent)
     }
 
     /// The handshake is done: frames may pass.
-    fn run(&mut self, board: &mut dyn Plugboard) {
-        let State::Talking(connection, handshake) = std::mem::replace(&mut self.state, State::Away) else {
+    fn run(&mut self, context: &mut dyn PortContext) {
+        let State::Handshaking(connection, handshake) =
+            std::mem::replace(&mut self.state, State::Disconnected)
+        else {
             return;
         };
         let Some(running) = handshake.finish() else { return };
         let (agreement, error) = (running.agreement, running.error);
         let memory = running.memory;
-        let watched = board
+        let watched = context
             .watch(RING_ERROR, error.as_fd(), Interest::Readable)
-            .and_then(|()| board.watch(MEMORY, memory.as_fd(), Interest::Readable));
+            .and_then(|()| context.watch(MEMORY, memory.as_fd(), Interest::Readable));
         self.state = State::Running { connection, agreement, _error: error, memory };
         if let Err(error) = watched {
-            return self.lose(Lost::Watch(error), board);
+            return self.close(CloseReason::Watch(error), context);
         }
         for (pair, queues) in (0..).zip(running.pairs) {
-            board.plug_source(pair, Box::new(queues.receive));
-            board.plug_sink(pair, Box::new(queues.transmit));
-            self.plugged = pair + 1;
+            context.attach_source(pair, Box::new(queues.receive));
+            context.attach_sink(pair, Box::new(queues.transmit));
+            self.attached = pair + 1;
         }
-        self.say(board, agreement);
+        self.log(context, agreement);
     }
 
     /// Closes the connection and begins anew after a while.
-    fn lose(&mut self, why: Lost, board: &mut dyn Plugboard) {
-        self.let_go(board);
-        self.say(board, why);
-        board.after(TIMER, AGAIN);
+    fn close(&mut self, why: CloseReason, context: &mut dyn PortContext) {
+        self.detach(context);
+        self.log(context, why);
+        context.after(TIMER, RETRY_INTERVAL);
     }
 
-    /// Unplugs everything, then closes the connection, whose peer sees all of it end at once.
-    fn let_go(&mut self, board: &mut dyn Plugboard) {
-        for pair in 0..std::mem::take(&mut self.plugged) {
-            board.unplug_source(pair);
-            board.unplug_sink(pair);
+    /// Detaches everything, then closes the connection, whose peer sees all of it end at once.
+    fn detach(&mut self, context: &mut dyn PortContext) {
+        for pair in 0..std::mem::take(&mut self.attached) {
+            context.detach_source(pair);
+            context.detach_sink(pair);
         }
-        board.unwatch(CONNECTION);
-        board.unwatch(RING_ERROR);
-        board.unwatch(MEMORY);
-        self.state = State::Away;
+        context.unwatch(CONNECTION);
+        context.unwatch(RING_ERROR);
+        context.unwatch(MEMORY);
+        self.state = State::Disconnected;
     }
 }
 
@@ -294,7 +296,7 @@ fn lost_memory(loss: &Loss) -> String {
 }
 
 /// Exchanges messages as long as there are any. True if nothing waits to be sent.
-fn converse(connection: &mut Connection, handshake: &mut Handshake) -> Result<bool, Lost> {
+fn exchange(connection: &mut Connection, handshake: &mut Handshake) -> Result<bool, CloseReason> {
     loop {
         let mut all_sent = connection.flush()?;
         while all_sent && let Some(message) = handshake.next_message()? {
@@ -308,9 +310,9 @@ fn converse(connection: &mut Connection, handshake: &mut Handshake) -> Result<bo
 }
 
 /// Nothing is asked while queues run, so nothing may come but the end.
-fn listen(connection: &mut Connection) -> Result<(), Lost> {
+fn expect_nothing(connection: &mut Connection) -> Result<(), CloseReason> {
     match connection.try_receive()? {
-        Some(message) => Err(Lost::Unasked(message.header.id)),
+        Some(message) => Err(CloseReason::Unexpected(message.header.id)),
         None => Ok(()),
     }
 }
@@ -331,9 +333,9 @@ impl Port for VirtioUser {
     fn describe(&self) -> String {
         let state: &dyn Display = match &self.state {
             State::Off => &"not started",
-            State::Away if self.options.server => &"waiting for a back-end",
-            State::Away => &"no back-end yet",
-            State::Talking(..) => &"connected, not yet agreed",
+            State::Disconnected if self.options.server => &"waiting for a back-end",
+            State::Disconnected => &"no back-end yet",
+            State::Handshaking(..) => &"connected, not yet agreed",
             State::Running { agreement, .. } => agreement,
         };
         format!("virtio-user {}: {state}", self.options.path.display())
@@ -347,7 +349,7 @@ impl Port for VirtioUser {
         }))
     }
 
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         if self.options.server {
             let listener = Listener::bind(&self.options.path).map_err(|error| {
                 let what = format!("virtio-user {}: listen", self.options.path.display());
@@ -355,40 +357,40 @@ impl Port for VirtioUser {
             })?;
             self.listener = Some(listener);
         }
-        self.seek(board)
+        self.find_peer(context)
     }
 
-    fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
+    fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
         match (token, &self.state) {
-            (CONNECTION, _) => self.go_on(board),
-            (LISTENER, _) => self.accept(board),
-            (RING_ERROR, State::Running { .. }) => self.lose(Lost::Malformed, board),
+            (CONNECTION, _) => self.process(context),
+            (LISTENER, _) => self.accept(context),
+            (RING_ERROR, State::Running { .. }) => self.close(CloseReason::Malformed, context),
             (MEMORY, State::Running { memory, .. }) => {
                 if let Some(loss) = memory.take_loss() {
-                    self.lose(Lost::Memory(loss), board);
+                    self.close(CloseReason::Memory(loss), context);
                 }
             }
-            (TIMER, State::Away) => self.seek_or_retry(board),
-            (TIMER, State::Talking(..)) => self.lose(Lost::Silence, board),
+            (TIMER, State::Disconnected) => self.find_peer_or_retry(context),
+            (TIMER, State::Handshaking(..)) => self.close(CloseReason::Timeout, context),
             // The time of a handshake that came to its end.
             _ => {}
         }
         Ok(())
     }
 
-    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard) {
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
         if matches!(self.state, State::Running { .. }) {
             let side = match side {
                 Side::FromGuest => "receiveq",
                 Side::ToGuest => "transmitq",
             };
-            self.lose(Lost::Queue { pair, side, why }, board);
+            self.close(CloseReason::Queue { pair, side, why }, context);
         }
     }
 
-    fn end(&mut self, board: &mut dyn Plugboard) {
-        self.let_go(board);
-        board.unwatch(LISTENER);
+    fn end(&mut self, context: &mut dyn PortContext) {
+        self.detach(context);
+        context.unwatch(LISTENER);
         self.listener = None;
         self.state = State::Off;
     }

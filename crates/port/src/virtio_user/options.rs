@@ -5,13 +5,14 @@ use virtio::{Feature, Features};
 use virtqueue::Layout;
 
 use crate::PortError;
-use crate::driver::{LONGEST_BYTES, MOST_PIECES, Pages, QueueShape};
+use crate::driver::{LONGEST_BYTES, MAX_BUFFERS_PER_FRAME, Pages, QueueShape};
 
 /// Ethernet header, one VLAN tag and net header: what a buffer holds beside the payload.
 const OVERHEAD_BYTES: u32 = 14 + 4 + 12;
 
-/// Least bytes of a buffer: a frame of 64 KiB then fits [`MOST_PIECES`] of them.
-pub(super) const LEAST_BUFFER_BYTES: u32 = LONGEST_BYTES.div_ceil(MOST_PIECES as u32).next_multiple_of(64);
+/// Least bytes of a buffer: a frame of 64 KiB then fits [`MAX_BUFFERS_PER_FRAME`] of them.
+pub(super) const LEAST_BUFFER_BYTES: u32 =
+    LONGEST_BYTES.div_ceil(MAX_BUFFERS_PER_FRAME as u32).next_multiple_of(64);
 
 /// How the port is to be. What the peer cannot do is left out when features are negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]

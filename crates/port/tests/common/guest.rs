@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
-use port::testing::TestBoard;
+use port::testing::TestContext;
 use port::vhost_user::{VhostUser, VhostUserOptions};
 use port::{DropReason, Port, Side};
 use rustix::event::{EventfdFlags, eventfd};
@@ -38,10 +38,10 @@ pub const HEADER: usize = 12;
 /// Bytes between the buffers.
 pub const STRIDE: u64 = 0x1000;
 
-/// A port on its own board.
+/// A port on its own context.
 pub struct Host {
     pub port: VhostUser,
-    pub board: TestBoard,
+    pub context: TestContext,
     pub path: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -52,28 +52,32 @@ impl Host {
         let path = folder.path().join("port.sock");
         let mut options = VhostUserOptions::new(&path);
         change(&mut options);
-        let mut host =
-            Host { port: VhostUser::new(options).unwrap(), board: TestBoard::new(), path, _folder: folder };
-        host.port.start(&mut host.board).unwrap();
+        let mut host = Host {
+            port: VhostUser::new(options).unwrap(),
+            context: TestContext::new(),
+            path,
+            _folder: folder,
+        };
+        host.port.start(&mut host.context).unwrap();
         host
     }
 
     pub fn turn(&mut self) {
-        self.board.turn(&mut self.port, Duration::from_millis(10));
+        self.context.turn(&mut self.port, Duration::from_millis(10));
     }
 
     /// Serves the port until something holds.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let deadline = deadline();
         while !holds(self) {
-            assert!(Instant::now() < deadline, "waited for: {what}; said {:#?}", self.board.said);
+            assert!(Instant::now() < deadline, "waited for: {what}; said {:#?}", self.context.logged);
             self.turn();
         }
     }
 
     /// Moves one burst to another port.
     pub fn forward(&mut self, from: u16, to: &mut Host, to_pair: u16) -> usize {
-        self.board.forward(&mut self.port, from, (&mut to.board, &mut to.port, to_pair))
+        self.context.forward(&mut self.port, from, (&mut to.context, &mut to.port, to_pair))
     }
 
     pub fn drops(&self, pair: u16, side: Side, reason: DropReason) -> u64 {
@@ -166,7 +170,7 @@ impl Guest {
             if let Some(reply) = self.connection.try_receive().unwrap() {
                 return Some(self.session.receive(reply).unwrap());
             }
-            assert!(Instant::now() < deadline, "no answer; said {:#?}", host.board.said);
+            assert!(Instant::now() < deadline, "no answer; said {:#?}", host.context.logged);
         }
         host.turn();
         None
@@ -176,7 +180,11 @@ impl Guest {
     pub fn ask(&mut self, host: &mut Host, request: Request, fds: Vec<OwnedFd>) -> Option<Answer> {
         let name = request.rule().name;
         let answer = self.try_ask(host, request, fds);
-        assert!(!matches!(answer, Some(Answer::Refused { .. })), "{name} refused; {:#?}", host.board.said);
+        assert!(
+            !matches!(answer, Some(Answer::Refused { .. })),
+            "{name} refused; {:#?}",
+            host.context.logged
+        );
         answer
     }
 
@@ -264,7 +272,7 @@ impl Guest {
     pub fn start_ring(&mut self, host: &mut Host, index: u8) {
         self.prepare_ring(host, index);
         let answer = self.kick_off(host, index);
-        assert!(matches!(answer, Some(Answer::Done { .. })), "{answer:?}; said {:#?}", host.board.said);
+        assert!(matches!(answer, Some(Answer::Done { .. })), "{answer:?}; said {:#?}", host.context.logged);
         self.enable(host, index, true);
     }
 

@@ -111,7 +111,7 @@ impl BackEnd {
     }
 
     /// Says that a ring is malformed.
-    pub fn complain(&self, ring: u8) {
+    pub fn warn(&self, ring: u8) {
         let err = self.rings[&ring].err.as_ref().unwrap();
         rustix::io::write(err, &1u64.to_ne_bytes()).unwrap();
     }

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use memory::{Access, AddressSpace, Region, SharedSlice, Translator, read_between, sealed_memfd};
-use port::{Frame, HEAD_BYTES, Lending, Sink, Source};
+use port::{Frame, FrameBatch, SNAPSHOT_BYTES, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader};
 
 const SLOT_BYTES: usize = 70_000;
@@ -11,7 +11,7 @@ const SLOT_BYTES: usize = 70_000;
 pub struct Sender {
     space: Arc<AddressSpace>,
     translator: Translator,
-    lending: Lending,
+    batch: FrameBatch,
     flow: u8,
     pub next: u64,
 }
@@ -34,9 +34,9 @@ pub fn bytes_of(flow: u8, sequence: u64, len: usize) -> Vec<u8> {
 /// All bytes of a frame: the head from its copy, the rest from where it lies.
 pub fn read(frame: Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; frame.len_bytes()];
-    let (pieces, skip) = frame.pieces();
-    let head = frame.len_bytes().min(HEAD_BYTES);
-    bytes[..head].copy_from_slice(frame.head());
+    let (pieces, skip) = frame.slices();
+    let head = frame.len_bytes().min(SNAPSHOT_BYTES);
+    bytes[..head].copy_from_slice(frame.snapshot());
     read_between(pieces.iter().copied(), skip + head, &mut bytes[head..]);
     bytes
 }
@@ -48,18 +48,18 @@ impl Sender {
         let space = AddressSpace::from_regions([Region::map(&file, 0, bytes, 0, 0).unwrap()]).unwrap();
         let space = Arc::new(space);
         let translator = Translator::new(Arc::clone(&space));
-        Sender { space, translator, lending: Lending::of_memory(32), flow, next: 0 }
+        Sender { space, translator, batch: FrameBatch::of_memory(32), flow, next: 0 }
     }
 
     /// Offers the sink one burst with frames of these lengths.
     pub fn send(&mut self, sink: &mut dyn Sink, lengths: &[usize]) {
         self.lend(NetHeader { num_buffers: 1, ..NetHeader::default() }, lengths);
         let which: Vec<u16> = (0..lengths.len() as u16).collect();
-        sink.accept(&self.lending, &which).unwrap();
+        sink.accept(&self.batch, &which).unwrap();
     }
 
-    pub fn lend(&mut self, header: NetHeader, lengths: &[usize]) -> &Lending {
-        self.lending.clear();
+    pub fn lend(&mut self, header: NetHeader, lengths: &[usize]) -> &FrameBatch {
+        self.batch.clear();
         for (slot, &len) in lengths.iter().enumerate() {
             let frame = bytes_of(self.flow, self.next, len);
             self.next += 1;
@@ -68,15 +68,15 @@ impl Sender {
             let memory = SharedSlice::of_mapping(mapping).slice(at, SLOT_BYTES);
             memory.write(&header.to_bytes());
             memory.slice(12, len).write(&frame);
-            let lent = self.lending.lent_mut().unwrap();
-            let first = lent.len();
-            let mut lender = self.translator.lend(lent);
+            let arena = self.batch.arena_mut().unwrap();
+            let first = arena.len();
+            let mut builder = self.translator.lend(arena);
             let cut = (12 + len) / 3;
-            lender.push(at as u64, cut as u32, Access::Read).unwrap();
-            lender.push((at + cut) as u64, (12 + len - cut) as u32, Access::Read).unwrap();
-            self.lending.push(first, HeaderLayout::Full).unwrap();
+            builder.push(at as u64, cut as u32, Access::Read).unwrap();
+            builder.push((at + cut) as u64, (12 + len - cut) as u32, Access::Read).unwrap();
+            self.batch.push(first, HeaderLayout::Full).unwrap();
         }
-        &self.lending
+        &self.batch
     }
 }
 
@@ -113,11 +113,11 @@ impl Checker {
 
     /// Takes one burst; returns how many frames it had.
     pub fn drain(&mut self, source: &mut dyn Source) -> usize {
-        let lending = source.lend(32).unwrap();
-        assert!(lending.len() <= 32);
-        lending.frames().for_each(|frame| self.check(&read(frame)));
-        let count = lending.len();
-        if source.lent() {
+        let batch = source.rx_burst(32).unwrap();
+        assert!(batch.len() <= 32);
+        batch.frames().for_each(|frame| self.check(&read(frame)));
+        let count = batch.len();
+        if source.needs_release() {
             source.release();
         }
         count

@@ -1,11 +1,11 @@
 //! What the tests of a driver's port share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod attached;
 pub mod backend;
-pub mod board;
+pub mod context;
 pub mod frames;
 pub mod passing;
-pub mod plugged;
 
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,8 @@ use std::time::Instant;
 
 use port::{Port, Side};
 
+use super::attached::Attached;
 use super::frames::{Checker, PROBE, Sender};
-use super::plugged::Plugged;
 use super::soon;
 
 /// Lengths that go up from 60, by little, and begin anew at the longest.
@@ -14,25 +14,25 @@ fn lengths(longest: usize) -> impl Iterator<Item = usize> {
 
 /// Sends probes until one comes through each pair: testpmd opens its receiving queues before its sending
 /// ones, after it has answered the last message, and drops what it gets in between.
-fn probe(from: &mut Plugged, mut to: Option<&mut Plugged>) {
+fn probe(from: &mut Attached, mut to: Option<&mut Attached>) {
     let deadline = soon();
-    for pair in 0..from.board.sinks.len() as u16 {
+    for pair in 0..from.context.sinks.len() as u16 {
         let (mut sender, mut checker) = (Sender::new(PROBE), Checker::default());
         while checker.foreign == 0 {
             assert!(Instant::now() < deadline, "none of {} probes came", sender.next);
-            sender.send(from.board.sinks.get_mut(&pair).unwrap().as_mut(), &[60]);
-            from.board.turn(&mut from.port);
+            sender.send(from.context.sinks.get_mut(&pair).unwrap().as_mut(), &[60]);
+            from.context.turn(&mut from.port);
             let into = to.as_deref_mut().unwrap_or(from);
-            checker.drain(into.board.sources.get_mut(&pair).unwrap().as_mut());
+            checker.drain(into.context.sources.get_mut(&pair).unwrap().as_mut());
         }
     }
 }
 
 /// Sends so many frames through each pair of `from`, and checks that they come out of `to` (or of `from`
 /// itself). Never more are under way than the queues hold, so none may be lost.
-pub fn pass(from: &mut Plugged, mut to: Option<&mut Plugged>, frames: u64, longest: usize) {
+pub fn pass(from: &mut Attached, mut to: Option<&mut Attached>, frames: u64, longest: usize) {
     probe(from, to.as_deref_mut());
-    let pairs = from.board.sinks.len();
+    let pairs = from.context.sinks.len();
     let mut senders: Vec<_> = (0..pairs as u8).map(Sender::new).collect();
     let mut lengths = lengths(longest);
     let mut checker = Checker::default();
@@ -43,14 +43,14 @@ pub fn pass(from: &mut Plugged, mut to: Option<&mut Plugged>, frames: u64, longe
         for (pair, sender) in senders.iter_mut().enumerate() {
             if sender.next < frames && sender.next - checker.next[pair] + 8 <= window {
                 let burst: Vec<_> = lengths.by_ref().take(8).collect();
-                sender.send(from.board.sinks.get_mut(&(pair as u16)).unwrap().as_mut(), &burst);
+                sender.send(from.context.sinks.get_mut(&(pair as u16)).unwrap().as_mut(), &burst);
             }
         }
         for side in [Some(&mut *from), to.as_deref_mut()].into_iter().flatten() {
-            for source in side.board.sources.values_mut() {
+            for source in side.context.sources.values_mut() {
                 checker.drain(source.as_mut());
             }
-            side.board.turn_now(&mut side.port);
+            side.context.turn_now(&mut side.port);
         }
         let states: Vec<_> = (0..pairs).map(|pair| sent(from, pair)).collect();
         assert!(Instant::now() < deadline, "{:?} of {frames} came; {states:?}", checker.next);
@@ -62,7 +62,7 @@ pub fn pass(from: &mut Plugged, mut to: Option<&mut Plugged>, frames: u64, longe
 }
 
 /// Frames that the peer was given on this pair, and frames that it had no room for.
-fn sent(plugged: &Plugged, pair: usize) -> (u64, u64) {
-    let counts = plugged.port.counters(pair as u16, Side::ToGuest).unwrap().counts();
+fn sent(attached: &Attached, pair: usize) -> (u64, u64) {
+    let counts = attached.port.counters(pair as u16, Side::ToGuest).unwrap().counts();
     (counts.frames, counts.dropped())
 }

@@ -13,8 +13,8 @@ use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
-use port::testing::TestBoard;
-use port::{DropReason, Lending, Port, PortError, QueueError, Side, Sink, Source};
+use port::testing::TestContext;
+use port::{DropReason, FrameBatch, Port, PortError, QueueError, Side, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader, SegmentKind};
 
 use crate::namespace::Namespace;
@@ -27,18 +27,18 @@ pub fn tap(text: &str) -> Tap {
     Tap::new(TapOptions::try_from(format!("tap:{text}").parse::<Spec>().unwrap()).unwrap())
 }
 
-pub fn start(port: &mut impl Port) -> Result<TestBoard, PortError> {
-    let mut board = TestBoard::new();
-    port.start(&mut board)?;
-    Ok(board)
+pub fn start(port: &mut impl Port) -> Result<TestContext, PortError> {
+    let mut context = TestContext::new();
+    port.start(&mut context)?;
+    Ok(context)
 }
 
 /// Opens it in the namespace.
-pub fn open(namespace: &Namespace, text: &str) -> (Tap, TestBoard) {
+pub fn open(namespace: &Namespace, text: &str) -> (Tap, TestContext) {
     let mut tap = tap(text);
     namespace.run(move || {
-        let board = start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
-        (tap, board)
+        let context = start(&mut tap).unwrap_or_else(|error| panic!("{error}"));
+        (tap, context)
     })
 }
 
@@ -88,16 +88,16 @@ fn accept(sink: &mut dyn Sink, frames: &[(NetHeader, Vec<u8>)]) {
     let (injecting, mut source) = queue(QueueOptions::default()).unwrap();
     let mut injector = Injector::from(injecting);
     assert!(frames.iter().all(|(header, frame)| injector.inject(*header, frame)));
-    let lending = source.lend(frames.len()).unwrap();
-    let all: Vec<u16> = (0..lending.len() as u16).collect();
+    let batch = source.rx_burst(frames.len()).unwrap();
+    let all: Vec<u16> = (0..batch.len() as u16).collect();
     assert_eq!(all.len(), frames.len());
-    sink.accept(lending, &all).unwrap();
+    sink.accept(batch, &all).unwrap();
     source.release();
 }
 
 fn bytes(frame: port::Frame<'_>) -> Vec<u8> {
-    let mut bytes = frame.head().to_vec();
-    let (pieces, before) = frame.pieces();
+    let mut bytes = frame.snapshot().to_vec();
+    let (pieces, before) = frame.slices();
     let mut rest = vec![0; frame.len_bytes() - bytes.len()];
     memory::read_between(pieces.iter().copied(), before + bytes.len(), &mut rest);
     bytes.extend(rest);
@@ -112,7 +112,7 @@ fn lend(source: &mut dyn Source) -> Vec<Vec<u8>> {
         assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
         source.wake();
         let ours = |frame: &Vec<u8>| frame[12..14] == ETHERTYPE;
-        let frames: Vec<_> = source.lend(64).unwrap().frames().map(bytes).filter(ours).collect();
+        let frames: Vec<_> = source.rx_burst(64).unwrap().frames().map(bytes).filter(ours).collect();
         source.release();
         if !frames.is_empty() {
             return frames;
@@ -123,9 +123,9 @@ fn lend(source: &mut dyn Source) -> Vec<Vec<u8>> {
 #[test]
 fn frames_reach_the_kernel_and_come_from_it() {
     let namespace = Namespace::new();
-    let (tap, mut board) = open(&namespace, "t0,mtu=9000,up=on");
+    let (tap, mut context) = open(&namespace, "t0,mtu=9000,up=on");
     let socket = packet_socket(&namespace, "t0");
-    let sink = board.sinks.get_mut(&0).unwrap();
+    let sink = context.sinks.get_mut(&0).unwrap();
     let sizes = [14, 60, 63, 64, 65, 1514, 9014];
     let plain = NetHeader::default();
     let sent: Vec<_> = (0..).zip(sizes).map(|(i, size)| (plain, frame(size, i))).collect();
@@ -137,7 +137,7 @@ fn frames_reach_the_kernel_and_come_from_it() {
     assert_eq!((counts.frames, counts.bytes), (7, sizes.iter().sum::<usize>() as u64));
     assert_eq!(counts.drops, []);
 
-    let source = board.sources.get_mut(&0).unwrap();
+    let source = context.sources.get_mut(&0).unwrap();
     for (_, frame) in &sent {
         assert_eq!(send(socket.as_raw_fd(), frame, MsgFlags::empty()), Ok(frame.len()));
     }
@@ -146,15 +146,15 @@ fn frames_reach_the_kernel_and_come_from_it() {
         came.extend(lend(source.as_mut()));
     }
     assert_eq!(came, sent.into_iter().map(|(_, frame)| frame).collect::<Vec<_>>());
-    assert!(!source.lent());
+    assert!(!source.needs_release());
 }
 
 #[test]
 fn what_the_kernel_refuses_is_counted_and_the_queue_goes_on() {
     let namespace = Namespace::new();
-    let (tap, mut board) = open(&namespace, "t0,up=on");
+    let (tap, mut context) = open(&namespace, "t0,up=on");
     let socket = packet_socket(&namespace, "t0");
-    let sink = board.sinks.get_mut(&0).unwrap();
+    let sink = context.sinks.get_mut(&0).unwrap();
     let plain = NetHeader::default();
     // A TCP header at byte 50 of 60: fits our check of the checksum field, not the kernel's of the header.
     let impossible = NetHeader {
@@ -183,9 +183,9 @@ fn what_the_kernel_refuses_is_counted_and_the_queue_goes_on() {
 #[test]
 fn an_interface_that_is_down_keeps_nobody_awake() {
     let namespace = Namespace::new();
-    let (_tap, mut board) = open(&namespace, "t0");
-    let source = board.sources.get_mut(&0).unwrap();
-    assert!(source.lend(8).unwrap().is_empty() && !source.lent());
+    let (_tap, mut context) = open(&namespace, "t0");
+    let source = context.sources.get_mut(&0).unwrap();
+    assert!(source.rx_burst(8).unwrap().is_empty() && !source.needs_release());
     assert!(!source.sleep());
     assert!(!readable(source.wake_fd().unwrap(), Instant::now() + Duration::from_millis(50)));
 }
@@ -193,68 +193,68 @@ fn an_interface_that_is_down_keeps_nobody_awake() {
 #[test]
 fn an_interface_removed_under_us_stops_the_source_and_costs_the_sink_its_frames() {
     let namespace = Namespace::new();
-    let (mut tap, mut board) = open(&namespace, "t0,up=on,queue-pairs=2");
+    let (mut tap, mut context) = open(&namespace, "t0,up=on,queue-pairs=2");
     namespace.sh("ip link delete t0");
     for pair in 0..2 {
-        let source = board.sources.get_mut(&pair).unwrap();
+        let source = context.sources.get_mut(&pair).unwrap();
         assert!(readable(source.wake_fd().unwrap(), Instant::now() + LIMIT), "a sleeper hears of it");
-        let error = source.lend(8).unwrap_err();
+        let error = source.rx_burst(8).unwrap_err();
         assert!(matches!(error, QueueError::System { .. }), "{error}");
-        assert!(!source.lent());
-        let sink = board.sinks.get_mut(&pair).unwrap();
+        assert!(!source.needs_release());
+        let sink = context.sinks.get_mut(&pair).unwrap();
         accept(sink.as_mut(), &[(NetHeader::default(), frame(60, 1))]);
         assert_eq!(sink.counters().drops(DropReason::System), 1);
-        board.sources.remove(&pair);
-        tap.stopped(pair, Side::FromGuest, error, &mut board);
+        context.sources.remove(&pair);
+        tap.stopped(pair, Side::FromGuest, error, &mut context);
     }
-    assert_eq!(board.said.len(), 1, "said once: {:?}", board.said);
-    assert!(board.said[0].contains("t0"), "{}", board.said[0]);
+    assert_eq!(context.logged.len(), 1, "said once: {:?}", context.logged);
+    assert!(context.logged[0].contains("t0"), "{}", context.logged[0]);
     assert!(tap.describe().contains("removed"), "{}", tap.describe());
-    tap.end(&mut board);
-    assert!(board.sinks.is_empty());
+    tap.end(&mut context);
+    assert!(context.sinks.is_empty());
     // And once more from the start.
-    namespace.run(move || tap.start(&mut TestBoard::new()).unwrap());
+    namespace.run(move || tap.start(&mut TestContext::new()).unwrap());
 }
 
 #[test]
 fn an_interface_that_is_made_again_is_used_again() {
     let namespace = Namespace::new();
     namespace.sh("ip tuntap add t0 mode tap multi_queue");
-    let (mut tap, mut board) = open(&namespace, "t0,queue-pairs=2,up=on");
+    let (mut tap, mut context) = open(&namespace, "t0,queue-pairs=2,up=on");
     namespace.sh("ip link delete t0");
-    let error = board.sources.get_mut(&1).unwrap().lend(8).unwrap_err();
-    board.sources.remove(&1);
-    tap.stopped(1, Side::FromGuest, error, &mut board);
+    let error = context.sources.get_mut(&1).unwrap().rx_burst(8).unwrap_err();
+    context.sources.remove(&1);
+    tap.stopped(1, Side::FromGuest, error, &mut context);
     // Nobody has made it yet: that is looked for at least once in vain.
-    let (mut tap, mut board) = namespace.run(move || {
-        assert!(board.turn(&mut tap, LIMIT));
-        (tap, board)
+    let (mut tap, mut context) = namespace.run(move || {
+        assert!(context.turn(&mut tap, LIMIT));
+        (tap, context)
     });
     assert!(tap.describe().contains("removed"));
     namespace.sh("ip tuntap add t0 mode tap multi_queue");
-    let (tap, mut board) = namespace.run(move || {
-        assert!(board.turn(&mut tap, LIMIT));
-        (tap, board)
+    let (tap, mut context) = namespace.run(move || {
+        assert!(context.turn(&mut tap, LIMIT));
+        (tap, context)
     });
-    assert!(tap.describe().contains("2 queue pairs"), "{:?}", board.said);
-    assert_eq!(board.said.len(), 2, "{:?}", board.said);
-    assert!(!board.turn(&mut { tap }, Duration::ZERO), "it is looked for no more");
+    assert!(tap.describe().contains("2 queue pairs"), "{:?}", context.logged);
+    assert_eq!(context.logged.len(), 2, "{:?}", context.logged);
+    assert!(!context.turn(&mut { tap }, Duration::ZERO), "it is looked for no more");
     let socket = packet_socket(&namespace, "t0");
-    accept(board.sinks.get_mut(&1).unwrap().as_mut(), &[(NetHeader::default(), frame(60, 1))]);
+    accept(context.sinks.get_mut(&1).unwrap().as_mut(), &[(NetHeader::default(), frame(60, 1))]);
     assert_eq!(receive(&socket), frame(60, 1));
 }
 
 #[test]
 fn frames_in_many_pieces_arrive_whole() {
     let namespace = Namespace::new();
-    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let (_tap, mut context) = open(&namespace, "t0,up=on");
     let socket = packet_socket(&namespace, "t0");
     let memory = Pieces::new();
     for piece_bytes in [1, 7, 23, 24, 64, 1000] {
         let frame = frame(1514, piece_bytes as u8);
-        let lending = memory.lending(NetHeader::default(), &frame, piece_bytes);
-        let sink = board.sinks.get_mut(&0).unwrap();
-        sink.accept(&lending, &[0]).unwrap();
+        let batch = memory.batch(NetHeader::default(), &frame, piece_bytes);
+        let sink = context.sinks.get_mut(&0).unwrap();
+        sink.accept(&batch, &[0]).unwrap();
         assert_eq!(receive(&socket), frame, "in pieces of {piece_bytes}");
         assert_eq!(sink.counters().counts().drops, []);
     }
@@ -263,12 +263,12 @@ fn frames_in_many_pieces_arrive_whole() {
 #[test]
 fn what_is_written_after_the_look_does_not_arrive() {
     let namespace = Namespace::new();
-    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let (_tap, mut context) = open(&namespace, "t0,up=on");
     let socket = packet_socket(&namespace, "t0");
     let memory = Pieces::new();
-    let lending = memory.lending(NetHeader::default(), &frame(100, 1), 1000);
+    let batch = memory.batch(NetHeader::default(), &frame(100, 1), 1000);
     memory.overwrite(&[0xee; 12 + 64]);
-    board.sinks.get_mut(&0).unwrap().accept(&lending, &[0]).unwrap();
+    context.sinks.get_mut(&0).unwrap().accept(&batch, &[0]).unwrap();
     assert_eq!(receive(&socket), frame(100, 1));
 }
 
@@ -291,37 +291,37 @@ impl Pieces {
     }
 
     /// The frame behind its header, a gap after each piece but the last.
-    fn lending(&self, header: NetHeader, frame: &[u8], piece_bytes: usize) -> Lending {
+    fn batch(&self, header: NetHeader, frame: &[u8], piece_bytes: usize) -> FrameBatch {
         let all = [&header.to_bytes(), frame].concat();
-        let mut lending = Lending::of_memory(1);
+        let mut batch = FrameBatch::of_memory(1);
         let mut translator = memory::Translator::new(Arc::clone(&self.space));
         let mut at = 0;
         for piece in all.chunks(piece_bytes) {
             let whole = memory::SharedSlice::of_mapping(self.space.regions()[0].mapping());
             whole.slice(at, piece.len()).write(piece);
-            let lent = lending.lent_mut().unwrap();
-            translator.lend(lent).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
+            let arena = batch.arena_mut().unwrap();
+            translator.lend(arena).push(at as u64, piece.len() as u32, memory::Access::Read).unwrap();
             at += if all.len() > piece_bytes { piece.len() + 3 } else { 0 };
         }
-        lending.push(0, HeaderLayout::Full).unwrap();
-        lending
+        batch.push(0, HeaderLayout::Full).unwrap();
+        batch
     }
 }
 
 #[test]
 fn a_vlan_tag_comes_along() {
     let namespace = Namespace::new();
-    let (_tap, mut board) = open(&namespace, "t0,up=on");
+    let (_tap, mut context) = open(&namespace, "t0,up=on");
     let socket = packet_socket(&namespace, "t0");
     let mut tagged = frame(100, 1);
     // The kernel takes the tag out of the frame on its way, and puts it back for us.
     tagged.splice(12..12, [0x81, 0x00, 0x20, 0x05]);
     assert_eq!(send(socket.as_raw_fd(), &tagged, MsgFlags::empty()), Ok(tagged.len()));
-    let source = board.sources.get_mut(&0).unwrap();
+    let source = context.sources.get_mut(&0).unwrap();
     let deadline = Instant::now() + LIMIT;
     loop {
         assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
-        let came: Vec<_> = source.lend(64).unwrap().frames().map(bytes).collect();
+        let came: Vec<_> = source.rx_burst(64).unwrap().frames().map(bytes).collect();
         source.release();
         if came.contains(&tagged) {
             return;
@@ -331,7 +331,7 @@ fn a_vlan_tag_comes_along() {
 
 /// Whether this kernel leaves UDP to be cut: since Linux 6.2.
 fn knows_uso() -> bool {
-    let release = nix::sys::utsname::uname().unwrap().release().to_str().unwrap().to_owned();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     (numbers.next().unwrap(), numbers.next().unwrap()) >= (6, 2)
 }
@@ -365,17 +365,17 @@ fn datagrams_go_through(options: &str) -> u64 {
     // In one frame or in six; what else the kernel says (neighbours, multicast groups) stays here.
     while seen < payload.len() {
         assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
-        let lending = source.lend(64).unwrap();
+        let batch = source.rx_burst(64).unwrap();
         let mut udp = Vec::new();
-        for (index, frame) in (0..).zip(lending.frames()) {
-            if frame.head()[12..14] == [8, 0] && frame.head()[23] == 17 {
+        for (index, frame) in (0..).zip(batch.frames()) {
+            if frame.snapshot()[12..14] == [8, 0] && frame.snapshot()[23] == 17 {
                 udp.push(index);
                 seen += frame.len_bytes() - 42;
                 let cut = frame.offload().segmentation;
                 uncut += u32::from(cut.is_some_and(|cut| cut.kind == SegmentKind::UdpSegments));
             }
         }
-        sink.accept(lending, &udp).unwrap();
+        sink.accept(batch, &udp).unwrap();
         source.release();
     }
     assert_eq!(uncut, u32::from(knows_uso()), "{}", tap.describe());

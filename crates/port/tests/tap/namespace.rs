@@ -3,7 +3,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use nix::sched::{CloneFlags, unshare};
+use linux::namespace::{UnshareFlags, unshare};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -19,7 +19,7 @@ impl Namespace {
         let (jobs, queue) = channel::<Job>();
         let thread = std::thread::spawn(move || {
             let hint = "run the tests as root, or through: unshare --user --map-root-user --net";
-            unshare(CloneFlags::CLONE_NEWNET).unwrap_or_else(|errno| panic!("unshare: {errno}; {hint}"));
+            unshare(UnshareFlags::NEWNET).unwrap_or_else(|errno| panic!("unshare: {errno}; {hint}"));
             queue.into_iter().for_each(|job| job());
         });
         let namespace = Namespace { jobs: Some(jobs), thread: Some(thread) };

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use port::testing::TestBoard;
+use port::testing::TestContext;
 use port::{Sink, Source};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A thread for each direction of each queue pair, until it is dropped.
 pub struct Relay {
@@ -15,7 +15,7 @@ pub struct Relay {
 
 impl Relay {
     /// Joins two ports.
-    pub fn between(a: TestBoard, b: TestBoard) -> Relay {
+    pub fn between(a: TestContext, b: TestContext) -> Relay {
         let stop = Arc::new(AtomicBool::new(false));
         let ways = [(a.sources, b.sinks), (b.sources, a.sinks)];
         let queues = ways.into_iter().flat_map(|(from, to)| from.into_values().zip(to.into_values()));
@@ -30,15 +30,15 @@ impl Relay {
 
 fn forward(mut source: Box<dyn Source>, mut sink: Box<dyn Sink>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let lending = source.lend(64).unwrap();
-        let all: Vec<u16> = (0..lending.len() as u16).collect();
-        sink.accept(lending, &all).unwrap();
-        if source.lent() {
+        let batch = source.rx_burst(64).unwrap();
+        let all: Vec<u16> = (0..batch.len() as u16).collect();
+        sink.accept(batch, &all).unwrap();
+        if source.needs_release() {
             source.release();
         } else if !source.sleep() {
-            let fd = PollFd::new(source.wake_fd().unwrap(), PollFlags::POLLIN);
+            let fd = PollFd::from_borrowed_fd(source.wake_fd().unwrap(), PollFlags::IN);
             // Only to look at `stop` now and then.
-            poll(&mut [fd], PollTimeout::from(20u8)).unwrap();
+            poll(&mut [fd], Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 })).unwrap();
         }
         source.wake();
     }

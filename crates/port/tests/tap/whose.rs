@@ -20,9 +20,9 @@ fn a_tap_of_the_users_stays_and_is_used_as_it_is() {
     let namespace = Namespace::new();
     for (name, queues, pairs) in [("solo", "", 1), ("many", "multi_queue", 2), ("few", "multi_queue", 1)] {
         namespace.sh(&format!("ip tuntap add {name} mode tap {queues}; ip link set {name} mtu 1400"));
-        let (mut tap, mut board) = open(&namespace, &format!("{name},queue-pairs={pairs}"));
-        tap.end(&mut board);
-        drop(board);
+        let (mut tap, mut context) = open(&namespace, &format!("{name},queue-pairs={pairs}"));
+        tap.end(&mut context);
+        drop(context);
         let link = namespace.sh(&format!("ip link show {name}"));
         assert!(link.contains("mtu 1400") && !link.contains(",UP"), "{link}");
     }
@@ -31,12 +31,12 @@ fn a_tap_of_the_users_stays_and_is_used_as_it_is() {
 #[test]
 fn a_tap_of_ours_goes_with_us() {
     let namespace = Namespace::new();
-    let (mut tap, mut board) = open(&namespace, "t0,mtu=1400,mac=02:00:00:00:00:07,address=fd00::7/64");
+    let (mut tap, mut context) = open(&namespace, "t0,mtu=1400,mac=02:00:00:00:00:07,address=fd00::7/64");
     let link = namespace.sh("ip address show t0");
     for said in ["mtu 1400", "02:00:00:00:00:07", "fd00::7/64", ",UP"] {
         assert!(link.contains(said), "no {said}: {link}");
     }
-    tap.end(&mut board);
+    tap.end(&mut context);
     assert!(!namespace.try_sh("ip link show t0").status.success(), "it is still there");
     assert!(tap.describe().contains("not open"));
 }
@@ -73,12 +73,12 @@ fn a_tap_of_one_queue_that_is_in_use_is_busy() {
 #[test]
 fn a_descriptor_is_taken_over() {
     let namespace = Namespace::new();
-    let (mut first, mut board) = open(&namespace, "t0");
+    let (mut first, mut context) = open(&namespace, "t0");
     // Any other descriptor of the same interface would do; this is the one at hand.
-    let fd = board.sources[&0].wake_fd().unwrap().as_raw_fd();
+    let fd = context.sources[&0].wake_fd().unwrap().as_raw_fd();
     assert!(refusal(&namespace, &format!("t9,fd={fd}")).contains("it is t0"));
     let (second, second_board) = open(&namespace, &format!("t0,fd={fd}"));
-    first.end(&mut board);
+    first.end(&mut context);
     namespace.sh("ip link show t0");
     drop((second, second_board));
     assert!(!namespace.try_sh("ip link show t0").status.success(), "it is still there");
@@ -90,7 +90,7 @@ const AGAIN: &str = "TAUTLINE_TEST_AGAIN";
 /// Whether this is root of the machine, and not of a user namespace alone.
 fn is_root_of_the_machine() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
-    nix::unistd::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
+    rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Words before a command that take its rights away.
@@ -112,8 +112,8 @@ fn again(test: &str, through: &[&str]) {
     let mut command = Command::new(through[0]);
     command.args(&through[1..]).arg(&copy).args(["--exact", &format!("whose::{test}")]);
     let output = command.env(AGAIN, "yes").stdin(Stdio::null()).current_dir("/").output().unwrap();
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(output.status.success() && said[0].contains("1 passed"), "{}", said.concat());
+    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && printed[0].contains("1 passed"), "{}", printed.concat());
 }
 
 #[test]

@@ -45,17 +45,17 @@ fn commands_on_the_control_queue_are_obeyed() {
         let mut guest = Guest::connect(&mut host, wanted.into_iter().fold(layout, Features::with));
         guest.share_memory(&mut host);
         (0..4).for_each(|index| guest.start_ring(&mut host, index));
-        assert_eq!(host.board.sinks.len(), 2);
+        assert_eq!(host.context.sinks.len(), 2);
         guest.start_ring(&mut host, 4);
-        assert_eq!(host.board.sinks.len(), 1, "one pair until the driver asks for more");
+        assert_eq!(host.context.sinks.len(), 1, "one pair until the driver asks for more");
 
         assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 2, 0]), 0);
-        assert_eq!(host.board.sinks.len(), 2);
+        assert_eq!(host.context.sinks.len(), 2);
         assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 3, 0]), 1);
-        assert!(host.board.said.last().unwrap().contains("3 queue pairs"), "{:?}", host.board.said);
+        assert!(host.context.logged.last().unwrap().contains("3 queue pairs"), "{:?}", host.context.logged);
         assert_eq!(command(&mut guest, &mut host, 4, &[77, 0, 3, 0]), 1);
         assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 1, 0]), 0);
-        assert_eq!(host.board.sinks.len(), 1);
+        assert_eq!(host.context.sinks.len(), 1);
 
         guest.post(0, 20, 1600);
         let mut pass = |guest: &mut Guest, host: &mut Host, header: &[u8; 12], frame: &[u8]| {
@@ -92,6 +92,6 @@ fn commands_on_the_control_queue_are_obeyed() {
         guest.share_memory(&mut host);
         assert_eq!(command(&mut guest, &mut host, 4, &[4, 0, 2, 0]), 0);
         guest.stop_ring(&mut host, 4);
-        assert_eq!(host.board.watched(), 2, "the socket, and memory that may be lost");
+        assert_eq!(host.context.watched(), 2, "the socket, and memory that may be lost");
     }
 }

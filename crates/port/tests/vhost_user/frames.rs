@@ -32,8 +32,8 @@ fn frames_go_through_whatever_was_agreed_on() {
             }
             assert!(is_readable(&bob.queues[&0].call), "{receiver}: nobody called");
             drop((alice, bob));
-            left.until("gone", |host| host.board.sources.is_empty());
-            right.until("gone", |host| host.board.sinks.is_empty());
+            left.until("gone", |host| host.context.sources.is_empty());
+            right.until("gone", |host| host.context.sinks.is_empty());
         }
     }
     let counts = left.port.counters(0, Side::FromGuest).unwrap().counts();
@@ -48,11 +48,11 @@ fn a_changed_head_is_delivered_and_the_senders_memory_stays_as_it_is() {
     bob.post(0, 1, 2048);
     let mut sent = frame(1, 200);
     alice.send(1, &sent);
-    let source = left.board.sources.get_mut(&0).unwrap();
-    assert_eq!(source.lend(32).unwrap().len(), 1);
-    let lending = source.lending_mut().unwrap();
-    lending.head_mut(0)[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-    right.board.sinks.get_mut(&0).unwrap().accept(lending, &[0]).unwrap();
+    let source = left.context.sources.get_mut(&0).unwrap();
+    assert_eq!(source.rx_burst(32).unwrap().len(), 1);
+    let batch = source.batch_mut().unwrap();
+    batch.snapshot_mut(0)[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    right.context.sinks.get_mut(&0).unwrap().accept(batch, &[0]).unwrap();
     source.release();
     let used = alice.used(1);
     let at = Guest::buffer_at(1, used[0].cookie);
@@ -89,8 +89,8 @@ fn frames_are_spread_over_merged_buffers_and_no_buffer_is_lost() {
             alice.used(1);
         }
         drop((alice, bob));
-        left.until("gone", |host| host.board.sources.is_empty());
-        right.until("gone", |host| host.board.sinks.is_empty());
+        left.until("gone", |host| host.context.sources.is_empty());
+        right.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 
@@ -117,8 +117,8 @@ fn a_receiver_without_room_costs_counted_drops_and_no_buffer() {
         assert_eq!((after.0 - before.0, after.1 - before.1), (3 - too_large, too_large), "{features}");
         assert_eq!(alice.used(1).len(), 5);
         drop((alice, bob));
-        left.until("gone", |host| host.board.sources.is_empty());
-        right.until("gone", |host| host.board.sinks.is_empty());
+        left.until("gone", |host| host.context.sources.is_empty());
+        right.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 
@@ -128,7 +128,7 @@ fn room_is_told_and_nothing_is_used_up_by_asking() {
     for features in feature_sets() {
         let mut alice = Guest::running(&mut left, features);
         let mut bob = Guest::running(&mut right, features);
-        let room = |right: &mut Host| right.board.sinks.get_mut(&0).unwrap().room();
+        let room = |right: &mut Host| right.context.sinks.get_mut(&0).unwrap().room();
         assert_eq!(room(&mut right), 0);
         bob.post(0, 3, 1600);
         assert_eq!((room(&mut right), room(&mut right)), (3, 3), "{features}");
@@ -141,8 +141,8 @@ fn room_is_told_and_nothing_is_used_up_by_asking() {
         bob.enable(&mut right, 0, false);
         assert_eq!(room(&mut right), usize::MAX);
         drop((alice, bob));
-        left.until("gone", |host| host.board.sources.is_empty());
-        right.until("gone", |host| host.board.sinks.is_empty());
+        left.until("gone", |host| host.context.sources.is_empty());
+        right.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 

@@ -15,14 +15,14 @@ fn a_front_end_whose_queue_is_lost_is_disconnected_and_may_come_back() {
             let mut alice = Guest::running(&mut left, features);
             // As it is with a thread that was given up.
             let lost = (
-                (side == Side::FromGuest).then(|| left.board.sources.remove(&0)),
-                (side == Side::ToGuest).then(|| left.board.sinks.remove(&0)),
+                (side == Side::FromGuest).then(|| left.context.sources.remove(&0)),
+                (side == Side::ToGuest).then(|| left.context.sinks.remove(&0)),
             );
-            left.port.stopped(0, side, QueueError::Lost("as told".to_owned()), &mut left.board);
-            assert!(left.board.sources.is_empty() && left.board.sinks.is_empty());
+            left.port.stopped(0, side, QueueError::Lost("as told".to_owned()), &mut left.context);
+            assert!(left.context.sources.is_empty() && left.context.sinks.is_empty());
             assert!(alice.is_closed(&mut left));
-            let said = left.board.said.last().unwrap();
-            assert!(said.contains("lost: as told; disconnected"), "{said}");
+            let logged = left.context.logged.last().unwrap();
+            assert!(logged.contains("lost: as told; disconnected"), "{logged}");
 
             let mut alice = Guest::running(&mut left, features);
             bob.post(0, 8, 1600);

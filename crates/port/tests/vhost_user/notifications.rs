@@ -13,23 +13,23 @@ fn a_sleeping_source_is_woken_by_a_kick_and_by_nothing_else() {
         let mut host = Host::new(|_| {});
         let mut guest = Guest::running(&mut host, features);
         // While the port polls, no kick is asked for.
-        assert!(!host.board.sources.get_mut(&0).unwrap().sleep());
-        host.board.sources.get_mut(&0).unwrap().wake();
+        assert!(!host.context.sources.get_mut(&0).unwrap().sleep());
+        host.context.sources.get_mut(&0).unwrap().wake();
         guest.send(1, &frame(1, 60));
-        let source = host.board.sources.get_mut(&0).unwrap();
+        let source = host.context.sources.get_mut(&0).unwrap();
         assert!(!is_readable(source.wake_fd().unwrap()), "{features}: kicked though it polls");
         assert!(source.sleep(), "{features}: something is there already");
         source.wake();
-        assert_eq!(source.lend(32).unwrap().len(), 1);
+        assert_eq!(source.rx_burst(32).unwrap().len(), 1);
         source.release();
         assert!(!source.sleep());
         assert!(!is_readable(source.wake_fd().unwrap()));
         guest.send(1, &frame(2, 60));
-        let source = host.board.sources.get_mut(&0).unwrap();
+        let source = host.context.sources.get_mut(&0).unwrap();
         assert!(is_readable(source.wake_fd().unwrap()), "{features}: the sleeper was not kicked");
         source.wake();
         assert!(!is_readable(source.wake_fd().unwrap()), "{features}: the kick is still there");
-        assert_eq!(source.lend(32).unwrap().len(), 1);
+        assert_eq!(source.rx_burst(32).unwrap().len(), 1);
         source.release();
         assert_eq!(guest.used(1).len(), 2);
     }

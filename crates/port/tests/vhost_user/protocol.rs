@@ -30,7 +30,7 @@ fn the_rest_of_the_protocol_is_served() {
     let status = guest.ask(&mut host, Request::GetStatus, vec![]);
     assert!(matches!(status, Some(Answer::Number { value: 15, .. })), "{status:?}");
     guest.ask(&mut host, Request::SendRarp(MacAddress([2, 0, 0, 0, 0, 9])), vec![]);
-    assert_eq!(host.board.announced, [virtio::net::MacAddress([2, 0, 0, 0, 0, 9])]);
+    assert_eq!(host.context.announced, [virtio::net::MacAddress([2, 0, 0, 0, 0, 9])]);
 
     // A change of the configuration is told over the back-end's socket.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -45,7 +45,7 @@ fn the_rest_of_the_protocol_is_served() {
     channel.try_send(yes.into_message(true)).unwrap();
     host.turn();
     drop(channel);
-    host.until("channel gone", |host| host.board.watched() == 2);
+    host.until("channel gone", |host| host.context.watched() == 2);
 
     // The operator's limit may be narrowed, not widened.
     for mtu in [2001, 9000] {
@@ -55,14 +55,14 @@ fn the_rest_of_the_protocol_is_served() {
     }
 
     guest.ask(&mut host, Request::ResetDevice, vec![]);
-    assert!(host.board.sources.is_empty() && host.board.sinks.is_empty());
+    assert!(host.context.sources.is_empty() && host.context.sinks.is_empty());
     let status = guest.ask(&mut host, Request::GetStatus, vec![]);
     assert!(matches!(status, Some(Answer::Number { value: 0, .. })), "{status:?}");
     // And up again.
     let features = guest.features;
     guest.set_features(&mut host, features);
     guest.start_ring(&mut host, 1);
-    assert_eq!(host.board.sources.len(), 1);
+    assert_eq!(host.context.sources.len(), 1);
 }
 
 #[test]

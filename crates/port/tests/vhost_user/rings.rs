@@ -53,7 +53,7 @@ fn a_ring_goes_on_where_it_was_stopped() {
             for (guest, host, index) in [(&mut alice, &mut left, 1), (&mut bob, &mut right, 0)] {
                 let base = guest.stop_ring(host, index);
                 let gone =
-                    if index == 1 { host.board.sources.is_empty() } else { host.board.sinks.is_empty() };
+                    if index == 1 { host.context.sources.is_empty() } else { host.context.sinks.is_empty() };
                 assert!(gone, "the ring still runs");
                 guest.announce_ring(host, index, base.to_wire());
                 guest.kick_off(host, index);
@@ -68,8 +68,8 @@ fn a_ring_goes_on_where_it_was_stopped() {
         let sent: Vec<_> = sent.map(|number| frame(number, 60)).collect();
         assert!(received == sent, "{features}: {} of {} frames in order", received.len(), sent.len());
         drop((alice, bob));
-        left.until("gone", |host| host.board.sources.is_empty());
-        right.until("gone", |host| host.board.sinks.is_empty());
+        left.until("gone", |host| host.context.sources.is_empty());
+        right.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 
@@ -108,25 +108,25 @@ fn sinks_of_disabled_pairs_are_put_aside() {
     let mut host = Host::new(|options| options.queue_pairs = 3);
     let mut guest = Guest::connect(&mut host, plain().with(Feature::NET_MQ));
     guest.share_memory(&mut host);
-    let plugged = |host: &Host| host.board.sinks.keys().copied().collect::<Vec<_>>();
+    let attached = |host: &Host| host.context.sinks.keys().copied().collect::<Vec<_>>();
     for index in 0..6 {
         guest.prepare_ring(&mut host, index);
         guest.kick_off(&mut host, index);
     }
-    assert_eq!(plugged(&host), [0, 1, 2], "all disabled: they count what they drop");
+    assert_eq!(attached(&host), [0, 1, 2], "all disabled: they count what they drop");
     guest.enable(&mut host, 2, true);
-    assert_eq!(plugged(&host), [1]);
+    assert_eq!(attached(&host), [1]);
     guest.enable(&mut host, 0, true);
-    assert_eq!(plugged(&host), [0, 1]);
+    assert_eq!(attached(&host), [0, 1]);
     // Put aside or not, a ring stops, starts and changes like any other.
     guest.share_memory(&mut host);
     guest.stop_ring(&mut host, 4);
     guest.start_ring(&mut host, 4);
-    assert_eq!(plugged(&host), [0, 1, 2]);
+    assert_eq!(attached(&host), [0, 1, 2]);
     guest.stop_ring(&mut host, 0);
     guest.enable(&mut host, 2, false);
-    assert_eq!(plugged(&host), [2]);
+    assert_eq!(attached(&host), [2]);
     guest.enable(&mut host, 4, false);
-    assert_eq!(plugged(&host), [1, 2]);
-    assert_eq!(host.board.sources.len(), 3);
+    assert_eq!(attached(&host), [1, 2]);
+    assert_eq!(host.context.sources.len(), 3);
 }

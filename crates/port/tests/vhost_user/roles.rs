@@ -15,26 +15,26 @@ fn one_front_end_after_the_other() {
     // The second waits in the queue until the first has gone.
     let mut second = Guest::connect_bare(&host.path);
     host.turn();
-    assert_eq!(host.board.sources.len(), 1);
+    assert_eq!(host.context.sources.len(), 1);
     drop(first);
-    host.until("first gone", |host| host.board.sources.is_empty());
+    host.until("first gone", |host| host.context.sources.is_empty());
     second.negotiate(&mut host, plain());
     second.share_memory(&mut host);
     second.start_ring(&mut host, 1);
-    assert_eq!(host.board.sources.len(), 1);
-    let said: Vec<_> = host.board.said.iter().filter(|line| line.contains("disconnected")).collect();
-    assert_eq!(said.len(), 1, "{said:?}");
-    host.port.end(&mut host.board);
-    assert!(host.board.sources.is_empty() && host.board.watched() == 0 && !host.path.exists());
+    assert_eq!(host.context.sources.len(), 1);
+    let logged: Vec<_> = host.context.logged.iter().filter(|line| line.contains("disconnected")).collect();
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    host.port.end(&mut host.context);
+    assert!(host.context.sources.is_empty() && host.context.watched() == 0 && !host.path.exists());
 }
 
 #[test]
 fn a_client_connects_when_somebody_listens_and_again_after_that() {
     let mut host = Host::new(|options| options.role = Role::Client);
     assert!(host.port.describe().contains("waits for a front-end to listen"));
-    host.board.turn(&mut host.port, SOON);
-    host.board.turn(&mut host.port, SOON);
-    assert_eq!(host.board.said.len(), 1, "said once why: {:?}", host.board.said);
+    host.context.turn(&mut host.port, SOON);
+    host.context.turn(&mut host.port, SOON);
+    assert_eq!(host.context.logged.len(), 1, "said once why: {:?}", host.context.logged);
     for _ in 0..2 {
         let listener = Listener::bind(&host.path).unwrap();
         let mut connection = None;
@@ -46,9 +46,9 @@ fn a_client_connects_when_somebody_listens_and_again_after_that() {
         guest.negotiate(&mut host, plain());
         guest.share_memory(&mut host);
         guest.start_ring(&mut host, 0);
-        assert_eq!(host.board.sinks.len(), 1);
+        assert_eq!(host.context.sinks.len(), 1);
         drop((guest, listener));
-        host.until("gone", |host| host.board.sinks.is_empty());
+        host.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 
@@ -63,6 +63,6 @@ fn options_that_cannot_be_are_refused_with_a_remedy() {
     assert!(error(|o| o.queue_pairs = 128).contains("1 to 127"));
     assert!(error(|o| o.mtu = Some(67)).contains("68 to 65535"));
     let mut port = VhostUser::new(VhostUserOptions::new("/nowhere/port.sock")).unwrap();
-    let error = port.start(&mut port::testing::TestBoard::new()).unwrap_err().to_string();
+    let error = port.start(&mut port::testing::TestContext::new()).unwrap_err().to_string();
     assert!(error.contains("/nowhere") && error.contains("give a path"), "{error}");
 }

@@ -30,7 +30,7 @@ fn memory_comes_and_goes_under_running_rings() {
 
         // Frames are lent while the memory is replaced: they are given back first.
         alice.send(1, &frame(2, 900));
-        assert_eq!(left.board.sources.get_mut(&0).unwrap().lend(32).unwrap().len(), 1);
+        assert_eq!(left.context.sources.get_mut(&0).unwrap().rx_burst(32).unwrap().len(), 1);
         alice.share_memory(&mut left);
         assert_eq!(alice.used(1).len(), 1);
         pass(&mut alice, &mut bob, &mut left, &mut right, 3);
@@ -67,8 +67,8 @@ fn memory_comes_and_goes_under_running_rings() {
         assert!(matches!(refused, Some(Answer::Refused { .. })), "{refused:?}");
         pass(&mut alice, &mut bob, &mut left, &mut right, 5);
         drop((alice, bob));
-        left.until("gone", |host| host.board.sources.is_empty());
-        right.until("gone", |host| host.board.sinks.is_empty());
+        left.until("gone", |host| host.context.sources.is_empty());
+        right.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 
@@ -87,7 +87,7 @@ fn written_pages_are_logged() {
         bob.ask(&mut right, Request::SetLogBase(area), vec![file.try_clone().unwrap().into()]);
         alice.send(1, &frame(1, 60));
         assert_eq!(forward_all(&mut left, &mut right), 1);
-        assert_eq!(log.take(), [], "logged before LOG_ALL");
+        assert!(log.take().is_empty(), "logged before LOG_ALL");
 
         let features = bob.features;
         bob.set_features(&mut right, features.with(Feature::VHOST_LOG_ALL));
@@ -108,11 +108,11 @@ fn written_pages_are_logged() {
         bob.set_features(&mut right, features);
         alice.send(1, &frame(4, 60));
         assert_eq!(forward_all(&mut left, &mut right), 1);
-        assert_eq!(log.take(), []);
+        assert!(log.take().is_empty());
         assert_eq!(bob.received(0).len(), 4);
         drop((alice, bob));
-        left.until("gone", |host| host.board.sources.is_empty());
-        right.until("gone", |host| host.board.sinks.is_empty());
+        left.until("gone", |host| host.context.sources.is_empty());
+        right.until("gone", |host| host.context.sinks.is_empty());
     }
 }
 
@@ -132,12 +132,12 @@ fn frames_in_flight_survive_the_back_end() {
         for number in 0..5 {
             guest.send(1, &frame(number, 60));
         }
-        let source = host.board.sources.get_mut(&0).unwrap();
-        assert_eq!(source.lend(2).unwrap().len(), 2);
+        let source = host.context.sources.get_mut(&0).unwrap();
+        assert_eq!(source.rx_burst(2).unwrap().len(), 2);
         source.release();
-        assert_eq!(source.lend(2).unwrap().len(), 2);
+        assert_eq!(source.rx_burst(2).unwrap().len(), 2);
         // The back-end dies; its successor gets rings, memory and the buffer.
-        host.board.sources.clear();
+        host.context.sources.clear();
         drop(host);
         let mut host = Host::new(|_| {});
         let mut heir = Guest::connect_bare(&host.path);
@@ -151,12 +151,12 @@ fn frames_in_flight_survive_the_back_end() {
         heir.announce_ring(&mut host, 1, base);
         heir.kick_off(&mut host, 1);
         heir.enable(&mut host, 1, true);
-        let source = host.board.sources.get_mut(&0).unwrap();
+        let source = host.context.sources.get_mut(&0).unwrap();
         let mut heads = Vec::new();
         loop {
-            let lending = source.lend(32).unwrap();
-            heads.extend(lending.frames().map(|frame| frame.head().to_vec()));
-            if !source.lent() {
+            let batch = source.rx_burst(32).unwrap();
+            heads.extend(batch.frames().map(|frame| frame.snapshot().to_vec()));
+            if !source.needs_release() {
                 break;
             }
             source.release();

@@ -69,11 +69,11 @@ fn a_station_that_really_moves_does_so_at_once_and_back_again() {
         assert_eq!(table.lookup(mac(1)), Some(port));
     }
     // Held with B: it has left A, and C is one too many.
-    assert_eq!(table.learn(mac(1), C), Err(Refused::Held));
+    assert_eq!(table.learn(mac(1), C), Err(Refused::MovesTooOften));
     // But B is silent meanwhile.
     for second in 1..=HOLDER_SILENT_SECONDS {
         table.set_now(second);
-        assert_eq!(table.learn(mac(1), C), Err(Refused::Held));
+        assert_eq!(table.learn(mac(1), C), Err(Refused::MovesTooOften));
     }
     table.set_now(HOLDER_SILENT_SECONDS + 1);
     table.learn(mac(1), C).unwrap();
@@ -284,13 +284,13 @@ mod model {
                     }
                     Step::Sweep => {
                         table.sweep();
-                        model.retain(|_, (_, heard)| now - *heard <= 300);
+                        model.retain(|_, (_, last_seen)| now - *last_seen <= 300);
                     }
                 }
                 // Forty addresses in 2048 buckets: six in one happens once in 10^11 tables.
                 prop_assume!(table.counts().evicted == 0);
                 for address in 0..40 {
-                    let expected = model.get(&address).filter(|(_, heard)| now - *heard <= 300);
+                    let expected = model.get(&address).filter(|(_, last_seen)| now - *last_seen <= 300);
                     prop_assert_eq!(table.lookup(mac(address)), expected.map(|(port, _)| PortId(*port)));
                 }
                 for port in 0..4 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use port::in_memory::testing::{Collector, Injector};
 use port::in_memory::{InMemory, QueueOptions, testing};
-use port::{Plugboard, Port, PortError, QueueCounters, QueueError, Side, Token};
+use port::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Ended, Operator, Options, PortOptions, Snapshot, Switch, View};
 use virtio::net::NetHeader;
@@ -29,18 +29,18 @@ enum Request {
 }
 
 struct TestOperator {
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
     requests: Receiver<Request>,
-    said: Arc<Mutex<Vec<String>>>,
+    logged: Arc<Mutex<Vec<String>>>,
 }
 
 impl Operator for TestOperator {
-    fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
     }
 
-    fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()> {
-        rustix::io::read(&self.bell, &mut [0u8; 8]).unwrap();
+    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()> {
+        rustix::io::read(&self.waker, &mut [0u8; 8]).unwrap();
         for request in self.requests.try_iter() {
             match request {
                 Request::Stop => return ControlFlow::Break(()),
@@ -50,28 +50,28 @@ impl Operator for TestOperator {
         ControlFlow::Continue(())
     }
 
-    fn say(&mut self, port: &str, message: &dyn Display) {
-        self.said.lock().unwrap().push(format!("{port}: {message}"));
+    fn log(&mut self, port: &str, message: &dyn Display) {
+        self.logged.lock().unwrap().push(format!("{port}: {message}"));
     }
 }
 
 /// A running switch.
 pub struct Bench {
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
     requests: Sender<Request>,
-    pub said: Arc<Mutex<Vec<String>>>,
+    pub logged: Arc<Mutex<Vec<String>>>,
     thread: Option<JoinHandle<Ended>>,
 }
 
 impl Bench {
     pub fn run(switch: Switch) -> Self {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let waker = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let (requests, receiver) = channel();
-        let said = Arc::default();
+        let logged = Arc::default();
         let mut operator =
-            TestOperator { bell: Arc::clone(&bell), requests: receiver, said: Arc::clone(&said) };
+            TestOperator { waker: Arc::clone(&waker), requests: receiver, logged: Arc::clone(&logged) };
         let thread = std::thread::spawn(move || switch.run(&mut operator));
-        Bench { bell, requests, said, thread: Some(thread) }
+        Bench { waker, requests, logged, thread: Some(thread) }
     }
 
     /// Ports of one queue pair each, named a, b, c, ...
@@ -82,7 +82,7 @@ impl Bench {
 
     fn ask(&self, request: Request) {
         self.requests.send(request).unwrap();
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+        rustix::io::write(&self.waker, &1u64.to_ne_bytes()).unwrap();
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -110,7 +110,7 @@ impl Drop for Bench {
     fn drop(&mut self) {
         if self.thread.is_some() {
             let _ = self.requests.send(Request::Stop);
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.waker, &1u64.to_ne_bytes());
         }
     }
 }
@@ -174,7 +174,7 @@ pub fn receive(collector: &mut Collector) -> Vec<u8> {
 /// Waits until as many frames were lent by all sources as the test has sent, and all workers are done.
 pub fn settled(bench: &Bench, sent: u64) -> Snapshot {
     let mut last = bench.snapshot();
-    until("all frames sent were seen and handed over", || {
+    until("all frames sent were seen and sent over", || {
         last = bench.snapshot();
         queues(&last).filter(|queue| queue.from_guest).map(lent).sum::<u64>() >= sent
             && last.workers.iter().map(|worker| worker.frames).sum::<u64>() >= sent
@@ -209,8 +209,8 @@ pub fn check_books(snapshot: &Snapshot, announced: u64) {
     assert_eq!(lent, to_one + to_all + refused, "lent, and given on or refused\n{snapshot}");
 }
 
-type OnStart = Box<dyn FnOnce(&mut dyn Plugboard) -> Result<(), PortError> + Send>;
-type OnReady = Box<dyn FnMut(Token, &mut dyn Plugboard) -> Result<(), PortError> + Send>;
+type OnStart = Box<dyn FnOnce(&mut dyn PortContext) -> Result<(), PortError> + Send>;
+type OnReady = Box<dyn FnMut(Token, &mut dyn PortContext) -> Result<(), PortError> + Send>;
 
 /// A port that does what a test says.
 pub struct Scripted {
@@ -224,8 +224,8 @@ pub struct Scripted {
 impl Scripted {
     pub fn new(
         pairs: u16,
-        start: impl FnOnce(&mut dyn Plugboard) -> Result<(), PortError> + Send + 'static,
-        ready: impl FnMut(Token, &mut dyn Plugboard) -> Result<(), PortError> + Send + 'static,
+        start: impl FnOnce(&mut dyn PortContext) -> Result<(), PortError> + Send + 'static,
+        ready: impl FnMut(Token, &mut dyn PortContext) -> Result<(), PortError> + Send + 'static,
     ) -> (Self, Receiver<(u16, Side, String)>) {
         let (stopped, heard) = channel();
         let start: Option<OnStart> = Some(Box::new(start));
@@ -247,22 +247,22 @@ impl Port for Scripted {
         found.map(|(_, _, counters)| Arc::clone(counters))
     }
 
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError> {
-        (self.start.take().unwrap())(board)
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
+        (self.start.take().unwrap())(context)
     }
 
-    fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError> {
-        (self.ready)(token, board)
+    fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
+        (self.ready)(token, context)
     }
 
-    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, _board: &mut dyn Plugboard) {
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, _board: &mut dyn PortContext) {
         self.stopped.send((pair, side, why.to_string())).unwrap();
     }
 
-    fn end(&mut self, board: &mut dyn Plugboard) {
+    fn end(&mut self, context: &mut dyn PortContext) {
         for pair in 0..self.pairs {
-            board.unplug_source(pair);
-            board.unplug_sink(pair);
+            context.detach_source(pair);
+            context.detach_sink(pair);
         }
     }
 }

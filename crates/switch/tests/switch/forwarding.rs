@@ -241,7 +241,7 @@ fn what_a_receiver_has_no_room_for_is_counted_to_the_frame() {
 fn a_wire_passes_everything_and_is_apart_from_the_rest() {
     let (mut switch, hands) = with_ports(&[1; 4], Options::default(), |_| PortOptions::default());
     let mut hands: Hands = hands.into_iter().flatten().collect();
-    switch.connect("a", "c").unwrap();
+    switch.add_wire("a", "c").unwrap();
     let bench = Bench::run(switch);
     let link_local = [0x01, 0x80, 0xc2, 0, 0, 0];
     send(&mut hands[0].0, &frame(link_local, BROADCAST, 1));
@@ -264,7 +264,7 @@ fn a_wire_with_allowed_addresses_refuses_others() {
     };
     let (mut switch, hands) = with_ports(&[1; 2], Options::default(), of_port);
     let mut hands: Hands = hands.into_iter().flatten().collect();
-    switch.connect("b", "a").unwrap();
+    switch.add_wire("b", "a").unwrap();
     let bench = Bench::run(switch);
     (1..4).for_each(|n| send(&mut hands[0].0, &frame(station(9), station(n), u64::from(n))));
     settled(&bench, 3);
@@ -284,9 +284,9 @@ fn what_does_not_fit_together_is_refused_by_name() {
     let (mut switch, _hands) = with_ports(&[1; 3], Options::default(), |_| PortOptions::default());
     let twice = switch.add_port("b", Box::new(in_memory(1).0), PortOptions::default());
     assert_eq!(twice, Err(SetupError::NameTwice("b".to_owned())));
-    assert_eq!(switch.connect("a", "a"), Err(SetupError::ToItself("a".to_owned())));
-    assert_eq!(switch.connect("a", "b"), Ok(()));
-    assert_eq!(switch.connect("c", "b"), Err(SetupError::ConnectedTwice("b".to_owned())));
-    let error = switch.connect("a", "z").unwrap_err().to_string();
+    assert_eq!(switch.add_wire("a", "a"), Err(SetupError::ToItself("a".to_owned())));
+    assert_eq!(switch.add_wire("a", "b"), Ok(()));
+    assert_eq!(switch.add_wire("c", "b"), Err(SetupError::ConnectedTwice("b".to_owned())));
+    let error = switch.add_wire("a", "z").unwrap_err().to_string();
     assert!(error.contains("a, b, c"), "{error}");
 }

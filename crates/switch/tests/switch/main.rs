@@ -1,8 +1,8 @@
 //! The switch between in-memory ports whose other side is in the hands of the tests.
+mod attaching;
 mod bench;
 mod forwarding;
 mod loops;
-mod plugging;
 mod sleeping;
 mod stuck;
 mod trouble;

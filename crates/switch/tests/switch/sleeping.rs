@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use port::in_memory::testing::Injector;
-use port::{Lending, Plugboard, QueueCounters, QueueError, Source};
+use port::{FrameBatch, PortContext, QueueCounters, QueueError, Source};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Options, PortOptions, WorkerCounts, WorkerOptions};
 use virtio::net::NetHeader;
 
+use crate::attaching::pair;
 use crate::bench::*;
-use crate::plugging::pair;
 
 /// CPU time of this process's threads of that name so far, as the kernel accounts it.
 fn cpu_of_threads(name: &str) -> Duration {
@@ -59,7 +59,7 @@ fn asleep(bench: &Bench) -> WorkerCounts {
 #[test]
 fn a_frame_after_idleness_takes_one_wake_up() {
     let (bench, mut hands) = Bench::learning(2, Options::default());
-    // Each way once: all queues are in, no letter is on its way that would wake the worker too.
+    // Each way once: all queues are in, no message is on its way that would wake the worker too.
     for (from, to) in [(0, 1), (1, 0)] {
         send(&mut hands[from].0, &frame(BROADCAST, station(1), 0));
         receive(&mut hands[to].1);
@@ -106,11 +106,11 @@ struct Late {
 }
 
 impl Source for Late {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        self.inner.lend(max)
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        self.inner.rx_burst(max)
     }
-    fn lent(&self) -> bool {
-        self.inner.lent()
+    fn needs_release(&self) -> bool {
+        self.inner.needs_release()
     }
     fn release(&mut self) {
         self.inner.release();
@@ -135,8 +135,8 @@ fn a_worker_whose_source_says_that_something_is_there_does_not_sleep() {
     let ((inner, _), (injector, _)) = pair();
     let never = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let late = Late { inner, injector, never, calls: 0 };
-    let start = move |board: &mut dyn Plugboard| {
-        board.plug_source(0, Box::new(late));
+    let start = move |context: &mut dyn PortContext| {
+        context.attach_source(0, Box::new(late));
         Ok(())
     };
     let (port, _) = Scripted::new(1, start, |_, _| Ok(()));

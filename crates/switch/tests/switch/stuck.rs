@@ -5,12 +5,12 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use port::in_memory::testing::{Collector, Injector};
-use port::{Plugboard, Side};
+use port::{PortContext, Side};
 use switch::{Options, PortOptions, RunError};
 
+use crate::attaching::pair;
 use crate::bench::*;
-use crate::plugging::pair;
-use crate::trouble::{Mood, Moody};
+use crate::trouble::{Faulty, MachineState};
 
 const DEADLINE: Duration = Duration::from_millis(300);
 
@@ -22,38 +22,38 @@ struct Scene {
     bench: Bench,
     /// Of all others.
     hands: Vec<(Injector, Collector)>,
-    moody: Vec<(Injector, Collector)>,
+    faulty: Vec<(Injector, Collector)>,
     stopped: Receiver<(u16, Side, String)>,
     go_on: Arc<AtomicBool>,
 }
 
 /// `others` in-memory ports, named a, b, ..., and one of `pairs` queue pairs with this mood.
-fn scene(options: Options, others: usize, pairs: u16, side: Side, mood: Option<Mood>) -> Scene {
+fn scene(options: Options, others: usize, pairs: u16, side: Side, state: Option<MachineState>) -> Scene {
     let go_on = Arc::new(AtomicBool::new(false));
-    let mood = mood.unwrap_or(Mood::Hangs(Arc::clone(&go_on)));
+    let state = state.unwrap_or(MachineState::Hangs(Arc::clone(&go_on)));
     let (mut switch, hands) = with_ports(&vec![1; others], options, |_| PortOptions::default());
     let mut queues = Vec::new();
-    let mut moody = Vec::new();
+    let mut faulty = Vec::new();
     for _ in 0..pairs {
         let ((mut source, mut sink), hand) = pair();
         match side {
-            Side::FromGuest => source = Box::new(Moody { mood: mood.clone(), inner: source }),
-            Side::ToGuest => sink = Box::new(Moody { mood: mood.clone(), inner: sink }),
+            Side::FromGuest => source = Box::new(Faulty { state: state.clone(), inner: source }),
+            Side::ToGuest => sink = Box::new(Faulty { state: state.clone(), inner: sink }),
         }
         queues.push((source, sink));
-        moody.push(hand);
+        faulty.push(hand);
     }
-    let start = move |board: &mut dyn Plugboard| {
+    let start = move |context: &mut dyn PortContext| {
         for (pair, (source, sink)) in (0..).zip(queues) {
-            board.plug_source(pair, source);
-            board.plug_sink(pair, sink);
+            context.attach_source(pair, source);
+            context.attach_sink(pair, sink);
         }
         Ok(())
     };
     let (port, stopped) = Scripted::new(pairs, start, |_, _| Ok(()));
     switch.add_port(name(others), Box::new(port), PortOptions::default()).unwrap();
     let hands = hands.into_iter().flatten().collect();
-    Scene { bench: Bench::run(switch), hands, moody, stopped, go_on }
+    Scene { bench: Bench::run(switch), hands, faulty, stopped, go_on }
 }
 
 fn options(workers: usize, deadline: Duration) -> Options {
@@ -98,17 +98,17 @@ impl Scene {
             if trouble.is_none() && over(self) {
                 rounds_after -= 1;
             }
-            assert!(begin.elapsed() < LIMIT, "not over; said so far: {:#?}", self.said());
+            assert!(begin.elapsed() < LIMIT, "not over; logged so far: {:#?}", self.logged());
         }
         longest
     }
 
-    fn said(&self) -> Vec<String> {
-        self.bench.said.lock().unwrap().clone()
+    fn logged(&self) -> Vec<String> {
+        self.bench.logged.lock().unwrap().clone()
     }
 
-    fn heard(&self, from: &str, what: &str) -> bool {
-        self.said().iter().any(|said| said.starts_with(from) && said.contains(what))
+    fn has_logged(&self, from: &str, what: &str) -> bool {
+        self.logged().iter().any(|logged| logged.starts_with(from) && logged.contains(what))
     }
 }
 
@@ -124,20 +124,20 @@ fn a_source_that_hangs_takes_only_its_own_port_along() {
         let mut scene = scene(options(workers, DEADLINE), 2, 1, Side::FromGuest, None);
         let longest = scene.bystanders(
             (0, 1),
-            |scene| send(&mut scene.moody[0].0, &frame(BROADCAST, station(3), 1001)),
-            |scene| scene.heard("c: ", "the port is ended"),
+            |scene| send(&mut scene.faulty[0].0, &frame(BROADCAST, station(3), 1001)),
+            |scene| scene.has_logged("c: ", "the port is ended"),
         );
         check("a source hangs", longest);
         assert!(
-            scene.heard("c: ", "has not come back from 'c' (from the guest, queue pair 0) for 0."),
+            scene.has_logged("c: ", "has not come back from 'c' (from the guest, queue pair 0) for 0."),
             "{:#?}",
-            scene.said()
+            scene.logged()
         );
         // The thread comes back, and finds nothing of what it had.
         scene.go_on.store(true, Ordering::Release);
         let until = Instant::now() + Duration::from_millis(100);
         check("it comes back", scene.bystanders((0, 1), |_| (), |_| Instant::now() > until));
-        assert_eq!(scene.said().len(), 1, "{:#?}", scene.said());
+        assert_eq!(scene.logged().len(), 1, "{:#?}", scene.logged());
         let snapshot = scene.bench.stop();
         assert_eq!(snapshot.ports[2].queues.len(), 0);
     }
@@ -146,18 +146,18 @@ fn a_source_that_hangs_takes_only_its_own_port_along() {
 #[test]
 fn of_a_sink_that_hangs_both_ends_are_told_and_the_one_that_does_it_again_goes() {
     let mut scene = scene(options(1, DEADLINE), 4, 2, Side::ToGuest, None);
-    send(&mut scene.moody[0].0, &frame(BROADCAST, station(5), 1));
+    send(&mut scene.faulty[0].0, &frame(BROADCAST, station(5), 1));
     (0..4).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
     let longest = scene.bystanders(
         (2, 3),
         |scene| send(&mut scene.hands[0].0, &frame(station(5), station(1), 1001)),
-        |scene| scene.heard("a: ", "stopped: lost: worker 0 has not come back from a burst from 'a'"),
+        |scene| scene.has_logged("a: ", "stopped: lost: worker 0 has not come back from a burst from 'a'"),
     );
     check("a sink hangs", longest);
     let (_, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
     assert_eq!(side, Side::ToGuest);
     assert!(why.contains("at 'e' (to the guest, queue pair") && why.contains("three times"), "{why}");
-    assert!(!scene.heard("e: ", "the port is ended"), "{:#?}", scene.said());
+    assert!(!scene.has_logged("e: ", "the port is ended"), "{:#?}", scene.logged());
     // What a receives goes on; its other direction is for its port to mend.
     send(&mut scene.hands[1].0, &frame(BROADCAST, station(2), 7));
     until("a receives", || number(&receive(&mut scene.hands[0].1)) == 7);
@@ -165,10 +165,10 @@ fn of_a_sink_that_hangs_both_ends_are_told_and_the_one_that_does_it_again_goes()
     let longest = scene.bystanders(
         (2, 3),
         |scene| send(&mut scene.hands[1].0, &frame(station(5), station(2), 1002)),
-        |scene| scene.heard("e: ", "the port is ended"),
+        |scene| scene.has_logged("e: ", "the port is ended"),
     );
     check("the other sink of the port hangs too", longest);
-    assert!(scene.heard("b: ", "lost: "), "{:#?}", scene.said());
+    assert!(scene.has_logged("b: ", "lost: "), "{:#?}", scene.logged());
     scene.go_on.store(true, Ordering::Release);
     let until = Instant::now() + Duration::from_millis(100);
     check("both come back", scene.bystanders((2, 3), |_| (), |_| Instant::now() > until));
@@ -179,9 +179,9 @@ fn of_a_sink_that_hangs_both_ends_are_told_and_the_one_that_does_it_again_goes()
 #[test]
 fn a_burst_that_comes_back_too_late_is_not_released() {
     let mut scene = scene(options(1, DEADLINE), 2, 1, Side::ToGuest, None);
-    send(&mut scene.moody[0].0, &frame(BROADCAST, station(3), 1));
+    send(&mut scene.faulty[0].0, &frame(BROADCAST, station(3), 1));
     send(&mut scene.hands[0].0, &frame(station(3), station(1), 1001));
-    until("it is said", || scene.heard("a: ", "lost: "));
+    until("it is logged", || scene.has_logged("a: ", "lost: "));
     let injected = |scene: &mut Scene| {
         // How much fits beside what was never given back.
         (0..10_000)
@@ -191,7 +191,10 @@ fn a_burst_that_comes_back_too_late_is_not_released() {
     let before = injected(&mut scene);
     scene.go_on.store(true, Ordering::Release);
     until("the frame is delivered late, or never", || {
-        scene.moody[0].1.take_within(Duration::from_millis(200)).is_some_and(|frame| number(&frame.1) == 1001)
+        scene.faulty[0]
+            .1
+            .take_within(Duration::from_millis(200))
+            .is_some_and(|frame| number(&frame.1) == 1001)
     });
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!((before > 0, injected(&mut scene)), (true, 0), "nothing was given back meanwhile");
@@ -203,7 +206,7 @@ fn a_burst_that_comes_back_too_late_is_not_released() {
 fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
     // Workers 0 and 1 have the sources of a and c, b and d; both send to e, which has one sink.
     let mut scene = scene(options(2, Duration::from_secs(10)), 4, 1, Side::ToGuest, None);
-    send(&mut scene.moody[0].0, &frame(BROADCAST, station(5), 1));
+    send(&mut scene.faulty[0].0, &frame(BROADCAST, station(5), 1));
     (0..4).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
     let mut to_stuck = 0;
     let until = Instant::now() + Duration::from_secs(1);
@@ -221,7 +224,7 @@ fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
     let snapshot = scene.bench.snapshot();
     // The bystanders' second round began with one for everybody.
     assert_eq!(drops(&snapshot, 1, true, port::DropReason::NotConnected), to_stuck + 1, "{snapshot}");
-    assert!(scene.said().is_empty(), "{:#?}", scene.said());
+    assert!(scene.logged().is_empty(), "{:#?}", scene.logged());
     scene.go_on.store(true, Ordering::Release);
     scene.bench.stop();
 }
@@ -230,7 +233,7 @@ fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
 fn a_worker_that_hangs_does_not_keep_the_switch_from_ending() {
     for side in [Side::FromGuest, Side::ToGuest] {
         let mut scene = scene(options(1, DEADLINE), 2, 1, side, None);
-        let from = if side == Side::FromGuest { &mut scene.moody[0].0 } else { &mut scene.hands[0].0 };
+        let from = if side == Side::FromGuest { &mut scene.faulty[0].0 } else { &mut scene.hands[0].0 };
         send(from, &frame(BROADCAST, station(1), 1001));
         let begin = Instant::now();
         scene.bench.stop();
@@ -244,29 +247,29 @@ fn a_worker_that_hangs_does_not_keep_the_switch_from_ending() {
 fn what_a_stuck_worker_has_is_missing_when_its_port_asks_for_it_and_the_rest_comes_back() {
     let go_on = Arc::new(AtomicBool::new(false));
     let (mut switch, hands) = with_ports(&[1, 1], options(1, DEADLINE), |_| PortOptions::default());
-    let ((source, sink), mut moody) = pair();
-    let mood = Mood::Hangs(Arc::clone(&go_on));
-    let start = move |board: &mut dyn Plugboard| {
-        board.plug_source(0, Box::new(Moody { mood, inner: source }));
-        board.plug_sink(0, sink);
-        board.after(port::Token(0), Duration::from_millis(50));
+    let ((source, sink), mut faulty) = pair();
+    let state = MachineState::Hangs(Arc::clone(&go_on));
+    let start = move |context: &mut dyn PortContext| {
+        context.attach_source(0, Box::new(Faulty { state, inner: source }));
+        context.attach_sink(0, sink);
+        context.after(port::Token(0), Duration::from_millis(50));
         Ok(())
     };
-    let ready = |_, board: &mut dyn Plugboard| {
-        let there = (board.unplug_source(0).is_some(), board.unplug_sink(0).is_some());
-        board.say(&format_args!("{there:?}"));
+    let ready = |_, context: &mut dyn PortContext| {
+        let there = (context.detach_source(0).is_some(), context.detach_sink(0).is_some());
+        context.log(&format_args!("{there:?}"));
         Ok(())
     };
     let (port, stopped) = Scripted::new(1, start, ready);
     switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
-    send(&mut moody.0, &frame(BROADCAST, station(3), 1001));
+    send(&mut faulty.0, &frame(BROADCAST, station(3), 1001));
     let bench = Bench::run(switch);
     let mut scene =
-        Scene { bench, hands: hands.into_iter().flatten().collect(), moody: vec![moody], stopped, go_on };
-    until("both were asked for", || scene.heard("c: ", "(false, true)"));
-    until("the port is ended", || scene.heard("c: ", "the port is ended"));
+        Scene { bench, hands: hands.into_iter().flatten().collect(), faulty: vec![faulty], stopped, go_on };
+    until("both were asked for", || scene.has_logged("c: ", "(false, true)"));
+    until("the port is ended", || scene.has_logged("c: ", "the port is ended"));
     check("its port asks", scene.bystanders((0, 1), |_| (), |_| true));
-    assert!(scene.stopped.try_recv().is_err(), "what it has unplugged does not stop");
+    assert!(scene.stopped.try_recv().is_err(), "what it has detached does not stop");
     scene.go_on.store(true, Ordering::Release);
     scene.bench.stop();
 }
@@ -274,19 +277,19 @@ fn what_a_stuck_worker_has_is_missing_when_its_port_asks_for_it_and_the_rest_com
 #[test]
 fn a_panic_in_a_queue_takes_only_its_own_port_along() {
     for side in [Side::FromGuest, Side::ToGuest] {
-        let mut scene = scene(options(1, Duration::from_secs(10)), 3, 1, side, Some(Mood::Panics));
-        send(&mut scene.moody[0].0, &frame(BROADCAST, station(4), 1));
+        let mut scene = scene(options(1, Duration::from_secs(10)), 3, 1, side, Some(MachineState::Panics));
+        send(&mut scene.faulty[0].0, &frame(BROADCAST, station(4), 1));
         (0..3).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
         let mut told = false;
         let longest = scene.bystanders(
             (1, 2),
             |scene| match side {
-                Side::FromGuest => send(&mut scene.moody[0].0, &frame(BROADCAST, station(4), 1001)),
+                Side::FromGuest => send(&mut scene.faulty[0].0, &frame(BROADCAST, station(4), 1001)),
                 Side::ToGuest => send(&mut scene.hands[0].0, &frame(station(4), station(1), 1001)),
             },
             |scene| match side {
                 Side::FromGuest => {
-                    scene.heard("d: ", "panicked in 'd' (from the guest, queue pair 0): as told")
+                    scene.has_logged("d: ", "panicked in 'd' (from the guest, queue pair 0): as told")
                 }
                 Side::ToGuest => {
                     told |= scene.stopped.try_recv().is_ok_and(|(_, side, why)| {
@@ -309,24 +312,24 @@ fn more_stuck_threads_than_can_be_given_up_end_the_switch() {
     let go_on = Arc::new(AtomicBool::new(false));
     let deadline = Duration::from_millis(20);
     let (mut switch, _hands) = with_ports(&[1], options(1, deadline), |_| PortOptions::default());
-    let mut moody = Vec::new();
+    let mut faulty = Vec::new();
     for n in 0..17 {
         let ((source, sink), mut hand) = pair();
         send(&mut hand.0, &frame(BROADCAST, station(n), 1001));
-        moody.push(hand);
-        let mood = Mood::Hangs(Arc::clone(&go_on));
-        let start = move |board: &mut dyn Plugboard| {
-            board.plug_source(0, Box::new(Moody { mood, inner: source }));
-            board.plug_sink(0, sink);
+        faulty.push(hand);
+        let state = MachineState::Hangs(Arc::clone(&go_on));
+        let start = move |context: &mut dyn PortContext| {
+            context.attach_source(0, Box::new(Faulty { state, inner: source }));
+            context.attach_sink(0, sink);
             Ok(())
         };
         let (port, _) = Scripted::new(1, start, |_, _| Ok(()));
         switch.add_port(format!("m{n}"), Box::new(port), PortOptions::default()).unwrap();
     }
     let bench = Bench::run(switch);
-    let said = Arc::clone(&bench.said);
+    let logged = Arc::clone(&bench.logged);
     let error = bench.ended().result.unwrap_err();
     go_on.store(true, Ordering::Release);
     assert!(matches!(error, RunError::WorkersStuck { threads: 17, .. }), "{error}");
-    assert_eq!(said.lock().unwrap().len(), 16, "{:#?}", said.lock().unwrap());
+    assert_eq!(logged.lock().unwrap().len(), 16, "{:#?}", logged.lock().unwrap());
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use port::{Lending, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
+use port::{FrameBatch, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
 use switch::{Options, PortOptions};
 
+use crate::attaching::pair;
 use crate::bench::*;
-use crate::plugging::pair;
 
 /// What a queue does from a frame on whose number is above 1000.
 #[derive(Clone)]
-pub enum Mood {
+pub enum MachineState {
     Fails,
     Panics,
     /// Until told otherwise.
@@ -22,70 +22,72 @@ pub enum Mood {
     Silent,
 }
 
-pub struct Moody<T: ?Sized> {
-    pub mood: Mood,
+pub struct Faulty<T: ?Sized> {
+    pub state: MachineState,
     pub inner: Box<T>,
 }
 
-impl Mood {
+impl MachineState {
     fn act(&self) -> Result<(), QueueError> {
         match self {
-            Mood::Fails => Err(QueueError::System { action: "failing", source: io::Error::other("as told") }),
-            Mood::Panics => panic!("as told"),
-            Mood::Hangs(until) => {
+            MachineState::Fails => {
+                Err(QueueError::System { action: "failing", source: io::Error::other("as told") })
+            }
+            MachineState::Panics => panic!("as told"),
+            MachineState::Hangs(until) => {
                 while !until.load(Ordering::Acquire) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(())
             }
-            Mood::Silent => Ok(()),
+            MachineState::Silent => Ok(()),
         }
     }
 }
 
-fn is_special(lending: &Lending) -> bool {
-    lending.frames().any(|frame| number(frame.head()) > 1000)
+fn is_special(batch: &FrameBatch) -> bool {
+    batch.frames().any(|frame| number(frame.snapshot()) > 1000)
 }
 
-impl Source for Moody<dyn Source> {
-    fn lend(&mut self, max: usize) -> Result<&Lending, QueueError> {
-        let lending = self.inner.lend(max)?;
-        if is_special(lending) {
-            self.mood.act()?;
+impl Source for Faulty<dyn Source> {
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        let batch = self.inner.rx_burst(max)?;
+        if is_special(batch) {
+            self.state.act()?;
         }
-        Ok(lending)
+        Ok(batch)
     }
-    fn lent(&self) -> bool {
-        self.inner.lent()
+    fn needs_release(&self) -> bool {
+        self.inner.needs_release()
     }
     fn release(&mut self) {
         self.inner.release();
     }
     fn sleep(&mut self) -> bool {
-        match self.mood {
-            Mood::Silent => false,
+        match self.state {
+            MachineState::Silent => false,
             _ => self.inner.sleep(),
         }
     }
     fn wake(&mut self) {
-        if !matches!(self.mood, Mood::Silent) {
+        if !matches!(self.state, MachineState::Silent) {
             self.inner.wake();
         }
     }
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wake_fd().filter(|_| !matches!(self.mood, Mood::Silent))
+        self.inner.wake_fd().filter(|_| !matches!(self.state, MachineState::Silent))
     }
     fn counters(&self) -> &Arc<QueueCounters> {
         self.inner.counters()
     }
 }
 
-impl Sink for Moody<dyn Sink> {
-    fn accept(&mut self, lending: &Lending, which: &[u16]) -> Result<(), QueueError> {
-        if is_special(lending) {
-            self.mood.act()?;
+impl Sink for Faulty<dyn Sink> {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
+        if is_special(batch) {
+            self.state.act()?;
         }
-        self.inner.accept(lending, which)
+        self.inner.accept(batch, which)
     }
     fn counters(&self) -> &Arc<QueueCounters> {
         self.inner.counters()
@@ -97,7 +99,7 @@ struct Scene {
     /// Of ports a and b.
     hands: Vec<Hands>,
     /// Of port c, whose queues have the mood.
-    moody: (port::in_memory::testing::Injector, port::in_memory::testing::Collector),
+    faulty: (port::in_memory::testing::Injector, port::in_memory::testing::Collector),
     stopped: std::sync::mpsc::Receiver<(u16, Side, String)>,
 }
 
@@ -106,27 +108,27 @@ struct Scene {
 fn scene(
     options: Options,
     side: Side,
-    mood: &Mood,
-    ready: impl FnMut(Token, &mut dyn port::Plugboard) -> Result<(), PortError> + Send + 'static,
+    state: &MachineState,
+    ready: impl FnMut(Token, &mut dyn port::PortContext) -> Result<(), PortError> + Send + 'static,
 ) -> Scene {
     let (mut switch, hands) = with_ports(&[1, 1], options, |_| PortOptions::default());
-    let ((mut source, mut sink), moody) = pair();
+    let ((mut source, mut sink), faulty) = pair();
     match side {
-        Side::FromGuest => source = Box::new(Moody { mood: mood.clone(), inner: source }),
-        Side::ToGuest => sink = Box::new(Moody { mood: mood.clone(), inner: sink }),
+        Side::FromGuest => source = Box::new(Faulty { state: state.clone(), inner: source }),
+        Side::ToGuest => sink = Box::new(Faulty { state: state.clone(), inner: sink }),
     }
-    let start = move |board: &mut dyn port::Plugboard| {
-        board.plug_source(0, source);
-        board.plug_sink(0, sink);
-        board.after(Token(0), Duration::from_millis(20));
+    let start = move |context: &mut dyn port::PortContext| {
+        context.attach_source(0, source);
+        context.attach_sink(0, sink);
+        context.after(Token(0), Duration::from_millis(20));
         Ok(())
     };
     let (port, stopped) = Scripted::new(1, start, ready);
     switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
-    Scene { bench: Bench::run(switch), hands, moody, stopped }
+    Scene { bench: Bench::run(switch), hands, faulty, stopped }
 }
 
-fn nothing(_: Token, _: &mut dyn port::Plugboard) -> Result<(), PortError> {
+fn nothing(_: Token, _: &mut dyn port::PortContext) -> Result<(), PortError> {
     Ok(())
 }
 
@@ -147,10 +149,10 @@ fn others_go_on(hands: &mut [Hands]) {
 #[test]
 fn a_source_that_fails_is_taken_out_and_the_others_go_on() {
     for count in [1, 2] {
-        let mut scene = scene(workers(count), Side::FromGuest, &Mood::Fails, nothing);
-        send(&mut scene.moody.0, &frame(BROADCAST, station(3), 1));
+        let mut scene = scene(workers(count), Side::FromGuest, &MachineState::Fails, nothing);
+        send(&mut scene.faulty.0, &frame(BROADCAST, station(3), 1));
         assert_eq!(number(&receive(&mut scene.hands[0][0].1)), 1);
-        send(&mut scene.moody.0, &frame(BROADCAST, station(3), 1001));
+        send(&mut scene.faulty.0, &frame(BROADCAST, station(3), 1001));
         let (pair, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
         assert_eq!((pair, side, &*why), (0, Side::FromGuest, "failing: as told"));
         others_go_on(&mut scene.hands);
@@ -161,24 +163,24 @@ fn a_source_that_fails_is_taken_out_and_the_others_go_on() {
 #[test]
 fn a_sink_that_fails_is_taken_out_and_the_others_go_on() {
     for count in [1, 2] {
-        let mut scene = scene(workers(count), Side::ToGuest, &Mood::Fails, nothing);
+        let mut scene = scene(workers(count), Side::ToGuest, &MachineState::Fails, nothing);
         send(&mut scene.hands[0][0].0, &frame(BROADCAST, station(1), 1001));
         let (pair, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
         assert_eq!((pair, side, &*why), (0, Side::ToGuest, "failing: as told"));
         assert_eq!(number(&receive(&mut scene.hands[1][0].1)), 1001, "the other receiver has it");
         others_go_on(&mut scene.hands);
         scene.bench.stop();
-        assert!(scene.stopped.try_recv().is_err(), "said once");
+        assert!(scene.stopped.try_recv().is_err(), "logged once");
     }
 }
 
 #[test]
 fn a_source_that_wakes_nobody_is_asked_now_and_then() {
-    let mut scene = scene(workers(1), Side::FromGuest, &Mood::Silent, nothing);
+    let mut scene = scene(workers(1), Side::FromGuest, &MachineState::Silent, nothing);
     for n in 0..20 {
         let sleeps = scene.bench.snapshot().workers[0].sleeps;
         until("it sleeps", || scene.bench.snapshot().workers[0].sleeps > sleeps);
-        send(&mut scene.moody.0, &frame(BROADCAST, station(3), n));
+        send(&mut scene.faulty.0, &frame(BROADCAST, station(3), n));
         assert_eq!(number(&receive(&mut scene.hands[0][0].1)), n);
     }
     let snapshot = scene.bench.stop();
@@ -187,7 +189,7 @@ fn a_source_that_wakes_nobody_is_asked_now_and_then() {
 
 #[test]
 fn a_port_that_panics_ends_the_switch_and_no_other_is_left_running() {
-    let scene = scene(workers(1), Side::FromGuest, &Mood::Fails, |_, _| panic!("out of order"));
+    let scene = scene(workers(1), Side::FromGuest, &MachineState::Fails, |_, _| panic!("out of order"));
     let error = scene.bench.ended().result.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -198,11 +200,11 @@ fn a_port_that_panics_ends_the_switch_and_no_other_is_left_running() {
 #[test]
 fn a_port_that_ends_by_an_error_leaves_the_others_alone() {
     let fails =
-        |_: Token, _: &mut dyn port::Plugboard| Err(PortError::new("reading", "gone", "plug it in again"));
-    let mut scene = scene(workers(1), Side::FromGuest, &Mood::Fails, fails);
-    let said = Arc::clone(&scene.bench.said);
-    until("it is said", || {
-        said.lock().unwrap().iter().any(|said| said == "c: reading: gone; plug it in again")
+        |_: Token, _: &mut dyn port::PortContext| Err(PortError::new("reading", "gone", "attach it again"));
+    let mut scene = scene(workers(1), Side::FromGuest, &MachineState::Fails, fails);
+    let logged = Arc::clone(&scene.bench.logged);
+    until("it is logged", || {
+        logged.lock().unwrap().iter().any(|logged| logged == "c: reading: gone; attach it again")
     });
     others_go_on(&mut scene.hands);
     let snapshot = scene.bench.stop();

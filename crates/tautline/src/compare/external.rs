@@ -8,7 +8,7 @@ use measure::{Direction, Group, MetricId, MetricSpec, Unit};
 use serde::Deserialize;
 use workload::protocol::{ExternalJob, Request};
 
-use super::layout::{How, Job};
+use super::job::{Job, Method};
 use crate::exit::Usage;
 
 /// One program.
@@ -78,7 +78,7 @@ impl External {
                 direction: self.direction,
                 curve: None,
             },
-            how: How::Agent {
+            method: Method::Agent {
                 request: Box::new(move |cpus, _| {
                     Request::External(ExternalJob {
                         command: command.clone(),

@@ -3,34 +3,32 @@
 mod cores;
 mod cross_check;
 mod external;
-mod layout;
-mod places;
+mod job;
 mod rounds;
+mod run_plan;
 mod save;
 mod selection;
+mod slots;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use environment::{Agent, Janitor};
 use linux::interrupt;
 use linux::progress::Progress;
-use measure::{Failure, Results, SCHEMA};
+use measure::{Results, SCHEMA};
 
 use crate::cli;
 use crate::exit::Done;
 use crate::{agent, gate, output};
-use layout::Layout;
-use places::Places;
-
-/// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
-const START_LIMIT: Duration = Duration::from_secs(45);
+use run_plan::RunPlan;
+use slots::EnvironmentSlots;
 
 /// Runs the command.
 pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
-    let layout = Layout::from_arguments(arguments)?;
+    let run_plan = RunPlan::from_arguments(arguments)?;
     let gate = arguments.gate.as_deref().map(gate::load).transpose()?;
     output::require_writable(arguments.json.as_deref())?;
     output::require_writable(arguments.html.as_deref())?;
@@ -39,7 +37,7 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     let agent = Agent {
         binary: own_binary()?,
         arguments: vec![agent::ARGUMENT.into()],
-        files: layout.externals.iter().flat_map(|external| external.files.clone()).collect(),
+        files: run_plan.externals.iter().flat_map(|external| external.files.clone()).collect(),
     };
     let janitor = Arc::new(Janitor::start(&agent.binary)?);
     let began = Instant::now();
@@ -51,22 +49,22 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
         complete: false,
         command: std::env::args().collect(),
         host: measure::host_facts::HostFacts::gather(),
-        plan: layout.plan.clone(),
+        plan: run_plan.plan.clone(),
         environments: Vec::new(),
-        metrics: layout.specs(),
+        metrics: run_plan.specs(),
         absences: Vec::new(),
         trials: Vec::new(),
     };
 
     let progress = Progress::new();
-    let mut places = Places::prove(&layout, &agent, &janitor, &mut results, &progress);
+    let mut slots = EnvironmentSlots::prove(&run_plan, &agent, &janitor, &mut results, &progress);
     let saver = save::Saver::new(arguments.json.clone());
-    rounds::measure(&layout, &mut places, &mut results, &progress, |results| {
+    rounds::measure(&run_plan, &mut slots, &mut results, &progress, |results| {
         results.elapsed_s = began.elapsed().as_secs_f64();
         // What fails here is tried again, and told, at the end.
         let _ = saver.save(results);
     });
-    drop(places);
+    drop(slots);
     drop(janitor);
     let interrupted = interrupt::is_set();
     results.complete = !interrupted;
@@ -91,9 +89,4 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
 /// The file of this very program: the agent is the same bytes everywhere.
 fn own_binary() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("finding the own binary; is /proc mounted?")
-}
-
-/// A failure's three parts for one environment that could not go on.
-fn lost(name: &str, failure: &Failure) -> String {
-    format!("{name}: {failure}")
 }

@@ -8,8 +8,9 @@ use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Resul
 
 use super::cores::Cores;
 use super::cross_check;
-use super::layout::{How, Job, Layout};
-use super::places::{Answer, Places};
+use super::job::{Job, Method};
+use super::run_plan::RunPlan;
+use super::slots::{Answer, EnvironmentSlots};
 
 /// Tries of a trial before a noisy one is kept.
 const ATTEMPTS: u32 = 3;
@@ -23,21 +24,21 @@ const CLOCK_JUMP_LIMIT_NS: u64 = 1_000_000;
 
 /// Measures everything; `after_block` hears of every block that ended.
 pub fn measure(
-    layout: &Layout,
-    places: &mut Places<'_>,
+    run_plan: &RunPlan,
+    slots: &mut EnvironmentSlots<'_>,
     results: &mut Results,
     progress: &Progress,
     mut after_block: impl FnMut(&mut Results),
 ) {
-    let plan = &layout.plan;
-    let trials = u64::from(plan.blocks * plan.rounds) * (layout.jobs.len() * places.places.len()) as u64;
+    let plan = &run_plan.plan;
+    let trials = u64::from(plan.blocks * plan.rounds) * (run_plan.jobs.len() * slots.slots.len()) as u64;
     progress.count(trials);
     let mut cores = Cores::new(&plan.cpus);
     for block in 0..plan.blocks {
-        places.start_all(results, progress);
+        slots.start_all(results, progress);
         for round in 0..plan.rounds {
-            for job in &layout.jobs {
-                let mut order: Vec<usize> = (0..places.places.len()).collect();
+            for job in &run_plan.jobs {
+                let mut order: Vec<usize> = (0..slots.slots.len()).collect();
                 if (block + round) % 2 == 1 {
                     order.reverse();
                 }
@@ -46,7 +47,7 @@ pub fn measure(
                         return;
                     }
                     let at = At { block, round, index };
-                    trial(layout, job, at, places, &mut cores, results, progress);
+                    trial(run_plan, job, at, slots, &mut cores, results, progress);
                     progress.step();
                 }
             }
@@ -63,35 +64,35 @@ struct At {
 }
 
 fn trial(
-    layout: &Layout,
+    run_plan: &RunPlan,
     job: &Job,
     at: At,
-    places: &mut Places<'_>,
+    slots: &mut EnvironmentSlots<'_>,
     cores: &mut Cores,
     results: &mut Results,
     progress: &Progress,
 ) {
-    let name = places.places[at.index].name.clone();
+    let name = slots.slots[at.index].name.clone();
     if absent(results, &job.spec.id, &name) {
         return;
     }
-    if !places.places[at.index].runs() && !places.start(at.index, results, progress) {
+    if !slots.slots[at.index].runs() && !slots.start(at.index, results, progress) {
         return;
     }
-    let blocks = layout.plan.blocks;
+    let blocks = run_plan.plan.blocks;
     progress.doing(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
     for attempt in 0..ATTEMPTS {
         let disturbed_before = cores.wait(job.cpus_used);
-        let throttling = places.places[at.index].throttling();
+        let throttling = slots.slots[at.index].throttling();
         let probe = NoiseProbe::start(Preemption::NotCounted);
-        let answer = ask(layout, job, at.index, places, results);
+        let answer = ask(run_plan, job, at.index, slots, results);
         let mut host_noise = probe.finish();
-        let throttling = places.places[at.index].throttling().since(throttling);
+        let throttling = slots.slots[at.index].throttling().since(throttling);
         (host_noise.throttled_periods, host_noise.throttled_ns) = (throttling.periods, throttling.waited_ns);
         match answer {
             Answer::Done(outcome) => {
                 host_noise.disturbed_cpus = cores.disturbed_since(disturbed_before, job.cpus_used);
-                let noisy = over_limit(&outcome, &host_noise, layout.plan.cpus.len());
+                let noisy = over_limit(&outcome, &host_noise, run_plan.plan.cpus.len());
                 let disturbed = disturbed(&host_noise);
                 // Without time to wait it would only be disturbed again.
                 let last = attempt + 1 == ATTEMPTS || noisy.is_none() && !cores.may_wait();
@@ -126,7 +127,7 @@ fn trial(
                 // What an agent dies of is not asked of it again.
                 let reason = failure.clone();
                 results.absences.push(Absence { metric: job.spec.id.clone(), environment: name, reason });
-                places.places[at.index].lose(failure, results, progress);
+                slots.slots[at.index].lose(failure, results, progress);
                 return;
             }
             Answer::Interrupted => return,
@@ -138,16 +139,22 @@ fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
     results.absences.iter().any(|absence| absence.metric == *metric && absence.environment == environment)
 }
 
-fn ask(layout: &Layout, job: &Job, index: usize, places: &mut Places<'_>, results: &Results) -> Answer {
-    match &job.how {
-        How::Agent { request, budget, sees_quota } => {
-            let place = &mut places.places[index];
-            let budget = if *sees_quota { place.stretched(*budget, job.cpus_used) } else { *budget };
-            let limit = budget.saturating_mul(BUDGETS).saturating_add(layout.patience);
-            place.ask(|cpus| request(cpus, budget), limit)
+fn ask(
+    run_plan: &RunPlan,
+    job: &Job,
+    index: usize,
+    slots: &mut EnvironmentSlots<'_>,
+    results: &Results,
+) -> Answer {
+    match &job.method {
+        Method::Agent { request, budget, sees_quota } => {
+            let slot = &mut slots.slots[index];
+            let budget = if *sees_quota { slot.stretched(*budget, job.cpus_used) } else { *budget };
+            let limit = budget.saturating_mul(BUDGETS).saturating_add(run_plan.patience);
+            slot.ask(|cpus| request(cpus, budget), limit)
         }
-        How::Cyclictest(duration) => match results.environments[places.places[index].index].kind {
-            EnvironmentKind::Host => match cross_check::run(*duration, &layout.plan.cpus) {
+        Method::Cyclictest(duration) => match results.environments[slots.slots[index].index].kind {
+            EnvironmentKind::Host => match cross_check::run(*duration, &run_plan.plan.cpus) {
                 Ok(outcome) => Answer::Done(outcome),
                 Err(failure) => Answer::Failed(failure),
             },

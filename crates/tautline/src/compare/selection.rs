@@ -1,6 +1,6 @@
 //! `--only`: groups, or metrics by the beginning of their names.
 
-use super::layout::Job;
+use super::job::Job;
 use crate::exit::Usage;
 
 /// The jobs that any of the words names; all where there is no word.

@@ -1,9 +1,7 @@
 //! `tautline switch`: ports as written, signals, and what is printed.
+mod non_blocking_writer;
 mod operator;
-mod outlet;
 mod ports;
-
-use std::time::Duration;
 
 use anyhow::Context;
 use switch::{Options, Switch, TableOptions, WorkerOptions};
@@ -16,18 +14,18 @@ use operator::Signals;
 pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     // All of it is understood before anything is touched.
     let ports = ports::read(arguments)?;
-    let connects = arguments.connect.iter().map(|text| ports::pair(text)).collect::<Result<Vec<_>, _>>()?;
-    let workers = ports::workers(arguments.workers.as_deref())?;
+    let wires = arguments.wire.iter().map(|text| ports::pair(text)).collect::<Result<Vec<_>, _>>()?;
+    let workers = ports::workers(arguments.cpus.as_deref())?;
     let options = Options {
         workers,
-        worker: WorkerOptions { spin: Duration::from_micros(arguments.spin_us), ..WorkerOptions::default() },
+        worker: WorkerOptions { spin: arguments.spin, ..WorkerOptions::default() },
         table: TableOptions {
-            addresses: arguments.addresses,
-            ageing_seconds: arguments.ageing_s,
+            addresses: arguments.mac_table_size,
+            ageing_seconds: arguments.ageing.as_secs() as u32,
             max_moves: arguments.max_moves,
             ..TableOptions::default()
         },
-        worker_deadline: Duration::from_millis(arguments.worker_deadline_ms),
+        worker_deadline: arguments.worker_deadline,
         ..Options::default()
     };
     let usage = |error: switch::SetupError| Usage(error.to_string());
@@ -36,8 +34,8 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         let built = port.spec.build().map_err(|error| Usage(error.to_string()))?;
         switch.add_port(port.name, built, port.options).map_err(usage)?;
     }
-    for (one, other) in connects {
-        switch.connect(&one, &other).map_err(usage)?;
+    for (one, other) in wires {
+        switch.add_wire(&one, &other).map_err(usage)?;
     }
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.

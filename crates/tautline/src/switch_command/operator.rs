@@ -11,36 +11,36 @@ use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use switch::{Operator, Snapshot, View};
 
-use super::outlet::Outlet;
+use super::non_blocking_writer::NonBlockingWriter;
 
 /// Whoever sends signals to this process.
 pub struct Signals {
-    bell: UnixStream,
+    wake_read: UnixStream,
     end: Arc<AtomicBool>,
     show: Arc<AtomicBool>,
     json: bool,
-    out: Outlet,
-    log: Outlet,
+    out: NonBlockingWriter,
+    log: NonBlockingWriter,
 }
 
 impl Signals {
     /// From now on signals are heard here.
     pub fn catch(json: bool) -> std::io::Result<Self> {
-        let (bell, ring) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        ring.set_nonblocking(true)?;
+        let (wake_read, wake_write) = UnixStream::pair()?;
+        wake_read.set_nonblocking(true)?;
+        wake_write.set_nonblocking(true)?;
         let (end, show) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         // The flag first: handlers run in the order in which they were registered.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&end))?;
-            signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
+            signal_hook::low_level::pipe::register(signal, wake_write.try_clone()?)?;
         }
         signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
-        signal_hook::low_level::pipe::register(SIGUSR1, ring.try_clone()?)?;
-        // A signal between the two registrations has set its flag and rung no bell.
-        (&ring).write_all(&[0])?;
-        let (out, log) = (Outlet::stdout()?, Outlet::stderr()?);
-        Ok(Signals { bell, end, show, json, out, log })
+        signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
+        // A signal between the two registrations has set its flag and rung no wake_read.
+        (&wake_write).write_all(&[0])?;
+        let (out, log) = (NonBlockingWriter::stdout()?, NonBlockingWriter::stderr()?);
+        Ok(Signals { wake_read, end, show, json, out, log })
     }
 }
 
@@ -70,12 +70,12 @@ impl Signals {
 }
 
 impl Operator for Signals {
-    fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake_read.as_fd()
     }
 
-    fn attend(&mut self, switch: &View<'_>) -> ControlFlow<()> {
-        while matches!(self.bell.read(&mut [0; 64]), Ok(1..)) {}
+    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()> {
+        while matches!(self.wake_read.read(&mut [0; 64]), Ok(1..)) {}
         if self.show.swap(false, Ordering::Relaxed) {
             self.show(&switch.snapshot());
         }
@@ -85,7 +85,7 @@ impl Operator for Signals {
         }
     }
 
-    fn say(&mut self, port: &str, message: &dyn Display) {
+    fn log(&mut self, port: &str, message: &dyn Display) {
         self.log.line(&format!("{port}: {message}"));
     }
 }

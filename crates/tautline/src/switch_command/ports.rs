@@ -81,13 +81,13 @@ impl<'a> FloodLimits<'a> {
 
 /// The two ports of a wire.
 pub fn pair(text: &str) -> Result<(String, String), Usage> {
-    let pair = text.split_once('=').ok_or_else(|| Usage(format!("--connect {text}: write A=B")))?;
+    let pair = text.split_once('=').ok_or_else(|| Usage(format!("--wire {text}: write A=B")))?;
     Ok((pair.0.to_owned(), pair.1.to_owned()))
 }
 
 /// One worker on each of these CPUs; one that goes where it likes if nothing is said.
 pub fn workers(text: Option<&str>) -> anyhow::Result<Vec<Option<usize>>> {
     let Some(text) = text else { return Ok(vec![None]) };
-    let cpus = cpu_list::read("--workers", Some(text))?;
+    let cpus = cpu_list::read("--cpus", Some(text))?;
     Ok(cpus.into_iter().map(Some).collect())
 }

@@ -3,14 +3,13 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::{JoinHandle, sleep};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use linux::{Child, OutputReader};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The binary under test.
 pub fn tautline() -> PathBuf {
@@ -50,10 +49,10 @@ impl Run {
 
     pub fn spawn(mut self) -> Started {
         self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().unwrap();
-        let stdout = gather(child.stdout.take().unwrap());
-        let stderr = gather(child.stderr.take().unwrap());
-        Started { child, output: Some((stdout, stderr)) }
+        let mut child = Child::spawn(&mut self.command).unwrap();
+        let stdout = OutputReader::start(child.take_stdout().unwrap());
+        let stderr = OutputReader::start(child.take_stderr().unwrap());
+        Started { child, stdout, stderr }
     }
 
     pub fn finish(self) -> Ended {
@@ -61,18 +60,14 @@ impl Run {
     }
 }
 
-fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
+/// Nothing takes longer.
+const END_LIMIT: Duration = Duration::from_secs(600);
 
 /// A command at work.
 pub struct Started {
     child: Child,
-    output: Option<(JoinHandle<String>, JoinHandle<String>)>,
+    stdout: OutputReader,
+    stderr: OutputReader,
 }
 
 impl Started {
@@ -82,14 +77,13 @@ impl Started {
 
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 
     pub fn finish(&mut self) -> Ended {
         let pid = self.child.id();
-        let code = self.child.wait().unwrap().code();
-        let (stdout, stderr) = self.output.take().unwrap();
-        Ended { pid, code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+        let code = self.child.wait_within(END_LIMIT).unwrap().expect("it ends").code();
+        let all = |reader: &OutputReader| reader.until_closed(END_LIMIT).unwrap();
+        Ended { pid, code, stdout: all(&self.stdout), stderr: all(&self.stderr) }
     }
 }
 
@@ -109,7 +103,7 @@ impl fmt::Display for Ended {
 }
 
 pub fn signal(pid: u32, signal: Signal) {
-    kill(Pid::from_raw(pid as i32), signal).unwrap();
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {

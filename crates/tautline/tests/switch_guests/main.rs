@@ -7,7 +7,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sched::CpuSet;
 use peers::guest::Port;
 use peers::netns::TapQueues;
 use peers::requirements::is_root;
@@ -21,9 +20,9 @@ const ENOUGH: u64 = 1_000_000;
 
 /// So many of the CPUs that this process may use, or all, as a list.
 fn first_cpus(count: usize) -> String {
-    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
-    let cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap());
-    cpus.take(count).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
+    let mut usable = linux::cpus::usable().unwrap();
+    usable.truncate(count);
+    linux::cpus::list(&usable)
 }
 
 /// Layout, offloads, mergeable buffers and queue pairs, each with each: the ends of 8 wires are all 16
@@ -42,7 +41,7 @@ fn every_combination() {
     }
     let plan = Plan::new(pairs.clone());
     let mut arguments = plan.wired();
-    arguments.push(format!("--workers={}", first_cpus(2)));
+    arguments.push(format!("--cpus={}", first_cpus(2)));
     let switch = Switch::start(&arguments);
     let lab = plan.boot(|port| port);
     for (index, Pair { near, far }) in pairs.iter().enumerate() {

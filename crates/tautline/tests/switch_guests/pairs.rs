@@ -87,10 +87,10 @@ impl Plan {
         self.ends().map(port).collect()
     }
 
-    /// The same with `--connect` for each pair.
+    /// The same with `--wire` for each pair.
     pub fn wired(&self) -> Vec<String> {
         let mut arguments = self.learning();
-        arguments.extend(self.indices().map(|index| format!("--connect=n{index}=f{index}")));
+        arguments.extend(self.indices().map(|index| format!("--wire=n{index}=f{index}")));
         arguments
     }
 

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::{JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use linux::{Child, OutputReader};
 use peers::Netns;
+use rustix::process::Signal;
 use serde::Deserialize;
 
 /// Long enough for a busy machine; only a failing switch waits for it.
@@ -18,31 +16,30 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 /// Killed when dropped, and with the thread that started it.
 pub struct Switch {
     child: Child,
-    output: Option<[JoinHandle<String>; 2]>,
+    stdout: OutputReader,
+    stderr: OutputReader,
+    /// Whether what it said is of use to nobody: it is shown where a test fails.
+    ended: bool,
 }
 
 impl Switch {
     /// With these arguments.
     pub fn start(arguments: &[String]) -> Self {
-        Self::spawn(Command::new("setpriv"), arguments)
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_tautline")), arguments)
     }
 
     /// The same in a network namespace.
     pub fn start_in(namespace: &Netns, arguments: &[String]) -> Self {
-        Self::spawn(namespace.command("setpriv"), arguments)
+        Self::spawn(namespace.command(env!("CARGO_BIN_EXE_tautline")), arguments)
     }
 
-    fn spawn(mut setpriv: Command, arguments: &[String]) -> Self {
-        setpriv.args(["--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_tautline"), "switch", "--json"]);
-        setpriv.args(arguments);
-        let mut child = setpriv
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{setpriv:?}: {error}"));
-        let output = [gather(child.stdout.take().unwrap()), gather(child.stderr.take().unwrap())];
-        Self { child, output: Some(output) }
+    fn spawn(mut command: Command, arguments: &[String]) -> Self {
+        command.args(["switch", "--json"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Child::spawn(&mut command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = OutputReader::start(child.take_stdout().unwrap());
+        let stderr = OutputReader::start(child.take_stderr().unwrap());
+        Self { child, stdout, stderr, ended: false }
     }
 
     /// The CPU time of all its threads so far.
@@ -58,50 +55,29 @@ impl Switch {
     /// Without a chance to tidy up.
     pub fn crash(mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 
     /// As a user ends it; what it counted.
     pub fn end(mut self) -> Counters {
-        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();
-        let status = self.wait();
-        let [stdout, stderr] = self.output.take().unwrap().map(|thread| thread.join().unwrap());
+        self.child.signal(Signal::TERM).unwrap();
+        let status = self.child.wait_within(END_LIMIT).unwrap().expect("the switch ends on SIGTERM");
+        let [stdout, stderr] =
+            [&self.stdout, &self.stderr].map(|reader| reader.until_closed(END_LIMIT).unwrap());
+        self.ended = true;
         assert!(status.success(), "{status}\n{stdout}{stderr}");
         let counters = stdout.lines().last().map(serde_json::from_str);
         counters.unwrap_or_else(|| panic!("no counters\n{stderr}")).unwrap()
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + END_LIMIT;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the switch does not end on SIGTERM");
-            sleep(Duration::from_millis(5));
-        }
     }
 }
 
 impl Drop for Switch {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(output) = self.output.take() {
-            for thread in output {
-                // What a failed test shows.
-                eprint!("{}", thread.join().unwrap_or_default());
-            }
+        if !self.ended {
+            // What a failed test shows.
+            eprint!("{}{}", self.stdout.text(), self.stderr.text());
         }
     }
-}
-
-fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }
 
 /// The switch's last line.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use port::vhost_user::{VhostUser, VhostUserOptions};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, inotify};
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use traffic::rig::TestRig;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::VringFd;
@@ -120,7 +121,7 @@ fn kicks_that_would_wait() {
         friend.wait_for_used(TRANSMIT, 1);
         wait_for("a kick", || is_saturated(&kick).then_some(()));
         bystanders.assert_undisturbed("a kick that would wait");
-        wait_for("the frame", || (source.lend(64).unwrap().len() == 1).then_some(()));
+        wait_for("the frame", || (source.rx_burst(64).unwrap().len() == 1).then_some(()));
         source.release();
     }
     assert_eq!(passed(&switch.snapshot(), "driver", false), 4);
@@ -134,13 +135,10 @@ fn kicks_that_would_wait() {
 fn anonymous_inodes_that_are_no_eventfds() {
     use std::os::fd::AsRawFd;
     let others = || -> Vec<OwnedFd> {
-        let timer = nix::sys::timerfd::TimerFd::new(
-            nix::sys::timerfd::ClockId::CLOCK_MONOTONIC,
-            nix::sys::timerfd::TimerFlags::empty(),
-        );
-        let signals = nix::sys::signalfd::SignalFd::new(&nix::sys::signal::SigSet::empty()).unwrap();
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).unwrap();
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        vec![epoll, timer.unwrap().into(), signals.as_fd().try_clone_to_owned().unwrap()]
+        vec![epoll, timer, watch]
     };
     let mut scene = Scene::new();
     for fd in others() {

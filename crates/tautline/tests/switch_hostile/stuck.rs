@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 
 use crate::switch_process::bystanders::{Bystanders, MAX_LATENCY};
 use crate::switch_process::guest::{Guest, frame, plain};
@@ -40,10 +40,10 @@ fn a_worker_that_hangs_in_a_tap_takes_no_other_port_along() {
 
     // A process that somebody stops for longer than the deadline is not stuck.
     let lines = switch.said().len();
-    let process = nix::unistd::Pid::from_raw(switch.id() as i32);
-    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let process = Pid::from_raw(switch.id() as i32).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGCONT).unwrap();
+    kill_process(process, Signal::CONT).unwrap();
     bystanders.go_on();
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(switch.said().len(), lines, "{:#?}", switch.said());

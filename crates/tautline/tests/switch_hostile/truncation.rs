@@ -2,8 +2,7 @@
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::SingleRegion;
 use virtqueue::Piece;
@@ -103,8 +102,8 @@ fn a_bus_error_that_was_sent_is_no_truncation() {
     let sockets = Sockets::new();
     let mut switch = SwitchProcess::start(&sockets.port("only", "vhost-user", ""));
     let mut guest = Guest::running(&sockets.path("only"), plain());
-    kill(Pid::from_raw(switch.id() as i32), Signal::SIGBUS).unwrap();
+    kill_process(Pid::from_raw(switch.id() as i32).unwrap(), Signal::BUS).unwrap();
     let status = wait_for("the switch's end", || switch.status());
-    assert_eq!(status.signal(), Some(Signal::SIGBUS as i32), "{status}");
+    assert_eq!(status.signal(), Some(Signal::BUS.as_raw()), "{status}");
     guest.wait_until_closed();
 }

@@ -106,8 +106,8 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: 
         for (from, stream) in streams.iter_mut().enumerate() {
             let sink = rig.end(from).sinks().next().expect("the switch has closed a well-behaved port");
             if !ending && sink.room() > 0 {
-                let (lending, which) = stream.burst(1, |_| now_ns());
-                sink.accept(lending, which).unwrap();
+                let (batch, which) = stream.burst(1, |_| now_ns());
+                sink.accept(batch, which).unwrap();
             }
         }
         rig.attend(PAUSE).unwrap();
@@ -117,13 +117,13 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: 
         let away_ns = (now - before).saturating_sub(PAUSE.as_nanos() as u64);
         for (from, checker) in checkers.iter_mut().enumerate() {
             let source = rig.end(1 - from).sources().next().expect("the switch has closed a port");
-            for frame in source.lend(64).unwrap().frames() {
+            for frame in source.rx_burst(64).unwrap().frames() {
                 if let Some(stamp) = checker.check(frame) {
                     let latency_ns = (now - stamp.due_ns.min(now)).saturating_sub(away_ns);
                     worst_ns.fetch_max(latency_ns, Ordering::Relaxed);
                 }
             }
-            if source.lent() {
+            if source.needs_release() {
                 source.release();
             }
         }

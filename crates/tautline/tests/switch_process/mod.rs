@@ -5,14 +5,12 @@ pub mod bystanders;
 pub mod guest;
 pub mod wires;
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use linux::{Child, OutputReader};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Long enough for a busy machine; only a failing test waits for it.
@@ -31,51 +29,12 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Lines that a thread gathers from a pipe.
-#[derive(Default)]
-struct Lines {
-    lines: Mutex<(Vec<String>, bool)>,
-    more: Condvar,
-}
-
-impl Lines {
-    fn of(pipe: impl Read + Send + 'static) -> Arc<Self> {
-        let lines = Arc::new(Lines::default());
-        let gathered = Arc::clone(&lines);
-        std::thread::spawn(move || {
-            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                gathered.lock().0.push(line);
-                gathered.more.notify_all();
-            }
-            gathered.lock().1 = true;
-            gathered.more.notify_all();
-        });
-        lines
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Vec<String>, bool)> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the line after the first `count`; `None` once the pipe is closed or it is too late.
-    fn after(&self, count: usize) -> Option<String> {
-        let gathered = self.lock();
-        let missing = |(lines, ended): &mut (Vec<String>, bool)| lines.len() <= count && !*ended;
-        let (gathered, _) = self.more.wait_timeout_while(gathered, SOON, missing).unwrap();
-        gathered.0.get(count).cloned()
-    }
-
-    fn ended(&self) -> Vec<String> {
-        let gathered = self.lock();
-        self.more.wait_timeout_while(gathered, SOON, |(_, ended)| !*ended).unwrap().0.0.clone()
-    }
-}
-
 /// A running `tautline switch --json`. Killed when dropped.
 pub struct SwitchProcess {
     child: Child,
-    stdout: Arc<Lines>,
-    stderr: Arc<Lines>,
+    stdout: OutputReader,
+    /// None where somebody else has it.
+    stderr: Option<OutputReader>,
 }
 
 impl SwitchProcess {
@@ -101,16 +60,16 @@ impl SwitchProcess {
 
     fn spawn(mut command: Command, arguments: &[String], stderr: impl Into<Stdio>) -> Self {
         command.args(["switch", "--json"]).args(arguments).stderr(stderr);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let stdout = Lines::of(child.stdout.take().unwrap());
-        let stderr = child.stderr.take().map(Lines::of).unwrap_or_default();
+        let mut child = Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
+        let stdout = OutputReader::start(child.take_stdout().unwrap());
+        let stderr = child.take_stderr().map(OutputReader::start);
         let switch = SwitchProcess { child, stdout, stderr };
         // A signal before its handler is there would end the switch.
         wait_for("the handler of SIGUSR1", || {
             let status = std::fs::read_to_string(format!("/proc/{}/status", switch.id())).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-            (caught & 1 << (Signal::SIGUSR1 as i32 - 1) != 0).then_some(())
+            (caught & 1 << (Signal::USR1.as_raw() - 1) != 0).then_some(())
         });
         // It answers once all ports are started.
         switch.snapshot();
@@ -139,14 +98,14 @@ impl SwitchProcess {
     }
 
     fn ask(&self) -> Option<String> {
-        let before = self.stdout.lock().0.len();
-        kill(Pid::from_raw(self.id() as i32), Signal::SIGUSR1).ok()?;
-        self.stdout.after(before)
+        let mut position = self.stdout.len();
+        self.child.signal(Signal::USR1).ok()?;
+        self.stdout.next_line(&mut position, SOON).ok()
     }
 
     /// What it said to people.
     pub fn said(&self) -> Vec<String> {
-        self.stderr.lock().0.clone()
+        self.stderr.as_ref().map_or_else(Vec::new, |stderr| lines(&stderr.text()))
     }
 
     /// How many descriptors it has open.
@@ -158,19 +117,20 @@ impl SwitchProcess {
     #[track_caller]
     pub fn terminate(&mut self) -> Duration {
         let since = Instant::now();
-        kill(Pid::from_raw(self.id() as i32), Signal::SIGTERM).unwrap();
-        let status = wait_for("the switch's end", || self.child.try_wait().unwrap());
+        self.child.signal(Signal::TERM).unwrap();
+        let status = self.child.wait_within(SOON).unwrap().expect("the switch's end");
         assert!(status.success(), "{status}; it said {:#?}", self.said());
         since.elapsed()
     }
 
     /// Lets it end in order: its last counters, and all it said to people.
     pub fn end(mut self) -> (Value, Vec<String>) {
-        kill(Pid::from_raw(self.id() as i32), Signal::SIGTERM).unwrap();
-        let status = wait_for("the switch's end", || self.child.try_wait().unwrap());
+        self.child.signal(Signal::TERM).unwrap();
+        let status = self.child.wait_within(SOON).unwrap().expect("the switch's end");
         assert!(status.success(), "{status}; it said {:#?}", self.said());
-        let last = self.stdout.ended().pop().expect("counters at the end");
-        (serde_json::from_str(&last).unwrap(), self.stderr.ended())
+        let counters = lines(&self.stdout.until_closed(SOON).unwrap()).pop().expect("counters at the end");
+        let said = self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.until_closed(SOON).unwrap());
+        (serde_json::from_str(&counters).unwrap(), lines(&said))
     }
 }
 
@@ -182,8 +142,11 @@ impl Drop for SwitchProcess {
             println!("the switch said at last {last:#?} and counted {:?}", self.ask());
         }
         let _ = self.child.kill();
-        let _ = self.child.wait();
     }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
 }
 
 /// A folder for sockets.
@@ -207,7 +170,7 @@ impl Sockets {
 
 /// Both ends of a wire.
 pub fn connect(one: &str, other: &str) -> [String; 2] {
-    ["--connect".into(), format!("{one}={other}")]
+    ["--wire".into(), format!("{one}={other}")]
 }
 
 /// One queue's counters of a port.
@@ -253,11 +216,11 @@ pub fn workers(snapshot: &Value, name: &str) -> u64 {
     snapshot["workers"].as_array().unwrap().iter().map(|worker| worker[name].as_u64().unwrap()).sum()
 }
 
-/// As `--workers` takes them: as many of the CPUs that this process may use.
+/// As `--cpus` takes them: as many of the CPUs that this process may use.
 pub fn cpus(count: usize) -> String {
-    let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let allowed = (0..nix::sched::CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap());
-    allowed.take(count).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
+    let mut usable = linux::cpus::usable().unwrap();
+    usable.truncate(count);
+    linux::cpus::list(&usable)
 }
 
 /// Whether this path is a socket that somebody listens on.

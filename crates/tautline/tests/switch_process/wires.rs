@@ -86,8 +86,8 @@ impl Ends {
         for (end, station) in STATIONS.into_iter().enumerate() {
             let fields = Fields { source: station, destination: station, ..Fields::default() };
             let mut stream = Stream::new(fields, &SizeMix::fixed(FrameSize::MIN), 0..1).unwrap();
-            let (lending, which) = stream.burst(1, |_| 0);
-            self.rig.end(end).sinks().next().unwrap().accept(lending, which).unwrap();
+            let (batch, which) = stream.burst(1, |_| 0);
+            self.rig.end(end).sinks().next().unwrap().accept(batch, which).unwrap();
             self.hellos += 1;
         }
     }

@@ -1,5 +1,5 @@
 //! What arrived, held against what was sent.
-use port::{Frame, HEAD_BYTES};
+use port::{Frame, SNAPSHOT_BYTES};
 
 use super::stream::{ETHERNET, IPV4, UDP, VLAN, base_sum, image, stamp_at, udp_checksum};
 use super::{Fields, FrameSize, STAMP_BYTES, SizeMix, Stamp};
@@ -133,7 +133,7 @@ struct Image {
     /// Of the whole frame, in bytes.
     length: usize,
     /// With stamp, source port and UDP checksum still to come.
-    head: [u8; HEAD_BYTES],
+    head: [u8; SNAPSHOT_BYTES],
     /// Of what the UDP checksum covers, without stamp and source port.
     base_sum: u16,
     /// Which of the head's last bytes lie behind the stamp.
@@ -145,20 +145,19 @@ struct Image {
 impl Image {
     fn new(fields: &Fields, length: u16) -> Self {
         let frame = image(fields, usize::from(length));
-        let mut head = [0; HEAD_BYTES];
-        let there = frame.len().min(HEAD_BYTES);
+        let mut head = [0; SNAPSHOT_BYTES];
+        let there = frame.len().min(SNAPSHOT_BYTES);
         head[..there].copy_from_slice(&frame[..there]);
         let stamp_end = stamp_at(fields) + STAMP_BYTES;
-        let padding =
-            std::array::from_fn(
-                |i| if (stamp_end..there).contains(&(HEAD_BYTES - 4 + i)) { 0xff } else { 0 },
-            );
+        let padding = std::array::from_fn(|i| {
+            if (stamp_end..there).contains(&(SNAPSHOT_BYTES - 4 + i)) { 0xff } else { 0 }
+        });
         Image {
             length: usize::from(length),
             head,
             base_sum: base_sum(fields, &frame),
             padding: u32::from_ne_bytes(padding),
-            rest: frame.get(HEAD_BYTES..).unwrap_or_default().to_vec(),
+            rest: frame.get(SNAPSHOT_BYTES..).unwrap_or_default().to_vec(),
         }
     }
 
@@ -166,11 +165,11 @@ impl Image {
     /// and the checksum is that of what was sent. Only the Ethernet header, type of service, time to live and
     /// the IP header's own checksum may have been rewritten, as forwarders do.
     #[inline(always)]
-    fn has_head(&self, head: &[u8; HEAD_BYTES], stamp_at: usize, source_port: u16, stamp: Stamp) -> bool {
-        const { assert!(HEAD_BYTES >= ETHERNET + VLAN + IPV4 + UDP + STAMP_BYTES, "a stamp ends in the head") };
+    fn has_head(&self, head: &[u8; SNAPSHOT_BYTES], stamp_at: usize, source_port: u16, stamp: Stamp) -> bool {
+        const { assert!(SNAPSHOT_BYTES >= ETHERNET + VLAN + IPV4 + UDP + STAMP_BYTES, "a stamp ends in the head") };
         let (ip, udp) = (stamp_at - UDP - IPV4, stamp_at - UDP);
         let checksum = udp_checksum(self.base_sum, source_port, stamp);
-        let padding = |head: &[u8; HEAD_BYTES]| word(head, HEAD_BYTES - 4).map(u32::from_ne_bytes);
+        let padding = |head: &[u8; SNAPSHOT_BYTES]| word(head, SNAPSHOT_BYTES - 4).map(u32::from_ne_bytes);
         word::<2>(head, ip + 2) == word(&self.head, ip + 2)
             && word::<8>(head, ip + 12) == word(&self.head, ip + 12)
             && word(head, udp) == Some(source_port.to_be_bytes())
@@ -181,7 +180,7 @@ impl Image {
 }
 
 #[inline(always)]
-fn word<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> Option<[u8; N]> {
+fn word<const N: usize>(head: &[u8; SNAPSHOT_BYTES], at: usize) -> Option<[u8; N]> {
     head.get(at..)?.first_chunk().copied()
 }
 
@@ -231,7 +230,7 @@ impl Checker {
     /// Takes one frame; its stamp if it is ours, whole, and came for the first time.
     #[inline]
     pub fn check(&mut self, frame: Frame<'_>) -> Option<Stamp> {
-        let stamp = frame.head().get(self.stamp_at..).and_then(Stamp::from_bytes);
+        let stamp = frame.snapshot().get(self.stamp_at..).and_then(Stamp::from_bytes);
         let Some(stamp) = stamp else {
             self.tally.foreign += 1;
             return None;
@@ -269,7 +268,7 @@ impl Checker {
             return true;
         }
         let source_port = self.source_port.wrapping_add(stamp.flow);
-        image.has_head(frame.whole_head(), self.stamp_at, source_port, stamp)
+        image.has_head(frame.full_snapshot(), self.stamp_at, source_port, stamp)
             && (image.rest.is_empty() || has_rest(frame, &image.rest, &mut self.copy))
     }
 }
@@ -279,8 +278,8 @@ impl Checker {
 fn has_rest(frame: Frame<'_>, rest: &[u8], copy: &mut [u8]) -> bool {
     // One copy of what may change while it is looked at.
     let Some(copy) = copy.get_mut(..rest.len()) else { return false };
-    let (pieces, skip) = frame.pieces();
-    memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, copy) == copy.len() && *copy == *rest
+    let (pieces, skip) = frame.slices();
+    memory::read_between(pieces.iter().copied(), skip + SNAPSHOT_BYTES, copy) == copy.len() && *copy == *rest
 }
 
 #[cfg(test)]
@@ -298,9 +297,9 @@ mod tests {
         for access in [Access::Header, Access::Payload] {
             let (mut stream, mut checker) = pair("64x7+570x4+1518x1", 5, access);
             for _ in 0..1000 {
-                let (lending, which) = stream.burst(32, |_| 7);
+                let (batch, which) = stream.burst(32, |_| 7);
                 for &i in which {
-                    assert_eq!(checker.check(lending.frame(usize::from(i))).unwrap().due_ns, 7);
+                    assert_eq!(checker.check(batch.frame(usize::from(i))).unwrap().due_ns, 7);
                 }
             }
             let tally = checker.tally();
@@ -329,9 +328,9 @@ mod tests {
         let (mut stream, mut checker) = pair("64", 1, Access::Header);
         stream.burst(1, |_| 0);
         checker.begin(0, 1);
-        assert_eq!(checker.check(stream.lending_mut().frame(0)), None);
-        let (lending, which) = stream.burst(1, |_| 0);
-        assert!(checker.check(lending.frame(which[0].into())).is_some());
+        assert_eq!(checker.check(stream.batch_mut().frame(0)), None);
+        let (batch, which) = stream.burst(1, |_| 0);
+        assert!(checker.check(batch.frame(which[0].into())).is_some());
         assert_eq!((checker.tally().distinct, checker.tally().stale), (1, 1));
     }
 
@@ -341,16 +340,16 @@ mod tests {
             let (mut stream, mut checker) = pair(&with_fcs.to_string(), 1, Access::Payload);
             let bytes = with_fcs - 4;
             // The Ethernet header may be rewritten; bytes of the head can be reached here.
-            for at in 16..HEAD_BYTES.min(usize::from(bytes)) {
+            for at in 16..SNAPSHOT_BYTES.min(usize::from(bytes)) {
                 if (22..26).contains(&at) {
                     continue; // time to live, protocol and the IP header's own checksum
                 }
                 stream.burst(1, |_| 0);
                 let slot = 0;
-                let lending = stream.lending_mut();
-                lending.head_mut(slot)[at] ^= 0x10;
+                let batch = stream.batch_mut();
+                batch.snapshot_mut(slot)[at] ^= 0x10;
                 let before = checker.tally();
-                checker.check(lending.frame(slot));
+                checker.check(batch.frame(slot));
                 let after = checker.tally();
                 let noticed = after.altered + after.foreign - before.altered - before.foreign;
                 let unused = (18..22).contains(&at); // identification, fragment offset
@@ -364,19 +363,19 @@ mod tests {
     fn an_altered_payload_is_seen_even_where_the_checksum_is_blind() {
         let (mut stream, mut checker) = pair("570", 1, Access::Payload);
         let sent: Vec<u8> = {
-            let (lending, which) = stream.burst(1, |_| 0);
-            let frame = lending.frame(which[0].into());
+            let (batch, which) = stream.burst(1, |_| 0);
+            let frame = batch.frame(which[0].into());
             let mut bytes = vec![0; frame.len_bytes()];
-            let (pieces, skip) = frame.pieces();
+            let (pieces, skip) = frame.slices();
             memory::read_between(pieces.iter().copied(), skip, &mut bytes);
-            bytes[..HEAD_BYTES].copy_from_slice(frame.whole_head());
+            bytes[..SNAPSHOT_BYTES].copy_from_slice(frame.full_snapshot());
             bytes
         };
         let arrives = |checker: &mut Checker, bytes: &[u8]| {
-            let lending = port::Lending::of_frame(bytes).unwrap();
-            checker.check(lending.frame(0)).is_some()
+            let batch = port::FrameBatch::of_frame(bytes).unwrap();
+            checker.check(batch.frame(0)).is_some()
         };
-        for at in HEAD_BYTES..sent.len() {
+        for at in SNAPSHOT_BYTES..sent.len() {
             let mut altered = sent.clone();
             altered[at] ^= 0x10;
             assert!(!arrives(&mut checker, &altered), "byte {at}");
@@ -385,7 +384,7 @@ mod tests {
         let mut swapped = sent.clone();
         swapped[100..104].rotate_left(2);
         assert!(!arrives(&mut checker, &swapped));
-        assert_eq!(checker.tally().altered, (sent.len() - HEAD_BYTES) as u64 + 1);
+        assert_eq!(checker.tally().altered, (sent.len() - SNAPSHOT_BYTES) as u64 + 1);
         assert!(arrives(&mut checker, &sent));
     }
 
@@ -393,12 +392,12 @@ mod tests {
     fn other_frames_and_wrong_lengths_are_no_frames_of_ours() {
         let (mut stream, _) = pair("64", 1, Access::Header);
         let (_, mut other) = pair("128", 1, Access::Header);
-        let (lending, _) = stream.burst(1, |_| 0);
-        assert_eq!(other.check(lending.frame(0)), None);
+        let (batch, _) = stream.burst(1, |_| 0);
+        assert_eq!(other.check(batch.frame(0)), None);
         assert_eq!(other.tally().altered, 1);
-        let lending = stream.lending_mut();
-        lending.head_mut(0)[42] ^= 1;
-        assert_eq!(other.check(lending.frame(0)), None);
+        let batch = stream.batch_mut();
+        batch.snapshot_mut(0)[42] ^= 1;
+        assert_eq!(other.check(batch.frame(0)), None);
         assert_eq!(other.tally().foreign, 1);
     }
 }

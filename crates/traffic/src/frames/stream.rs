@@ -2,7 +2,7 @@
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
-use port::{HEAD_BYTES, Lending, OwnMemory};
+use port::{FrameBatch, OwnMemory, SNAPSHOT_BYTES};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader, checksum};
 
 use super::{FrameSize, STAMP_BYTES, SizeMix, Stamp};
@@ -72,7 +72,7 @@ struct Slot {
 /// Stamped UDP frames, lent from memory of our own. Flows take turns; lengths follow the mix.
 #[derive(Debug)]
 pub struct Stream {
-    lending: Lending,
+    batch: FrameBatch,
     slots: Vec<Slot>,
     flows: Vec<Flow>,
     next_slot: usize,
@@ -110,21 +110,21 @@ impl Stream {
             images.push((bytes, at, base_sum(&fields, &frame)));
             at += stride(bytes) as u64;
         }
-        let mut lender = memory.lender();
-        let mut lending = Lending::of_images(slots);
+        let mut lender = memory.sg_builder();
+        let mut batch = FrameBatch::of_images(slots);
         let mut made = Vec::with_capacity(slots);
         for &bytes in period.iter().cycle().take(slots) {
             let (_, at, base_sum) = images[lengths.binary_search(&bytes).unwrap_or(0)];
-            let Some(lent) = lending.lent_mut() else { continue };
+            let Some(lent) = batch.arena_mut() else { continue };
             let first = lent.len();
             let len = (NetHeader::BYTES + usize::from(bytes)) as u32;
             lender.push(lent, at, len);
-            lending.push(first, HeaderLayout::Full).map_err(|reason| std::io::Error::other(reason.text()))?;
+            batch.push(first, HeaderLayout::Full).map_err(|reason| std::io::Error::other(reason.text()))?;
             made.push(Slot { base_sum });
         }
         let flow = |i| Flow { sequence: 0, source_port: fields.source_port.wrapping_add(i) };
         Ok(Stream {
-            lending,
+            batch,
             slots: made,
             flows: (flows.start..flows.end.max(flows.start + 1)).map(flow).collect(),
             first_flow: flows.start,
@@ -137,7 +137,7 @@ impl Stream {
 
     /// The next `count` frames (at most 64), all due at `due_ns`: to be given to a sink together.
     #[inline]
-    pub fn burst(&mut self, count: usize, mut due_ns: impl FnMut(usize) -> u64) -> (&Lending, &[u16]) {
+    pub fn burst(&mut self, count: usize, mut due_ns: impl FnMut(usize) -> u64) -> (&FrameBatch, &[u16]) {
         self.which.clear();
         for i in 0..count.min(64) {
             let slot = self.next_slot;
@@ -149,7 +149,7 @@ impl Stream {
                 Stamp { flow: self.first_flow + number as u16, sequence: flow.sequence, due_ns: due_ns(i) };
             flow.sequence += 1;
             write_head(
-                self.lending.head_mut(slot),
+                self.batch.snapshot_mut(slot),
                 self.stamp_at,
                 flow.source_port,
                 stamp,
@@ -157,13 +157,13 @@ impl Stream {
             );
             self.which.push(slot as u16);
         }
-        (&self.lending, &self.which)
+        (&self.batch, &self.which)
     }
 
     /// The last burst's first `count` frames once more, as they are: for a sender that is to cost nothing.
     #[inline]
-    pub fn again(&self, count: usize) -> (&Lending, &[u16]) {
-        (&self.lending, &self.which[..count.min(self.which.len())])
+    pub fn again(&self, count: usize) -> (&FrameBatch, &[u16]) {
+        (&self.batch, &self.which[..count.min(self.which.len())])
     }
 
     /// Each flow's number, and which of it comes next.
@@ -188,7 +188,7 @@ pub(super) fn stamp_at(fields: &Fields) -> usize {
 }
 
 #[inline(always)]
-fn write_head(head: &mut [u8; HEAD_BYTES], at: usize, source_port: u16, stamp: Stamp, base_sum: u16) {
+fn write_head(head: &mut [u8; SNAPSHOT_BYTES], at: usize, source_port: u16, stamp: Stamp, base_sum: u16) {
     let udp = at - UDP;
     head[udp..udp + 2].copy_from_slice(&source_port.to_be_bytes());
     head[udp + 6..udp + 8].copy_from_slice(&udp_checksum(base_sum, source_port, stamp).to_be_bytes());
@@ -242,8 +242,8 @@ pub(super) fn base_sum(fields: &Fields, frame: &[u8]) -> u16 {
 
 #[cfg(test)]
 impl Stream {
-    pub(super) fn lending_mut(&mut self) -> &mut Lending {
-        &mut self.lending
+    pub(super) fn batch_mut(&mut self) -> &mut FrameBatch {
+        &mut self.batch
     }
 
     /// The next frame takes the first slot again.
@@ -259,17 +259,17 @@ mod tests {
 
     /// The frames of a burst as a receiver would see them.
     fn frames(stream: &mut Stream, count: usize) -> Vec<Vec<u8>> {
-        let (lending, which) = stream.burst(count, |i| i as u64);
-        which.iter().map(|&i| whole(lending, usize::from(i))).collect()
+        let (batch, which) = stream.burst(count, |i| i as u64);
+        which.iter().map(|&i| whole(batch, usize::from(i))).collect()
     }
 
-    pub(crate) fn whole(lending: &Lending, index: usize) -> Vec<u8> {
-        let frame = lending.frame(index);
-        let (pieces, skip) = frame.pieces();
-        let mut bytes = frame.head().to_vec();
+    pub(crate) fn whole(batch: &FrameBatch, index: usize) -> Vec<u8> {
+        let frame = batch.frame(index);
+        let (pieces, skip) = frame.slices();
+        let mut bytes = frame.snapshot().to_vec();
         bytes.resize(frame.len_bytes(), 0);
-        let rest = &mut bytes[frame.head().len()..];
-        memory::read_between(pieces.iter().copied(), skip + HEAD_BYTES, rest);
+        let rest = &mut bytes[frame.snapshot().len()..];
+        memory::read_between(pieces.iter().copied(), skip + SNAPSHOT_BYTES, rest);
         bytes
     }
 

@@ -1,10 +1,11 @@
 //! The plugboard of a test rig: one thread, no forwarding.
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use port::{Interest, Plugboard, Port, PortError, QueueError, Side, Sink, Source, Token};
+use port::{Interest, Port, PortContext, PortError, QueueError, Side, Sink, Source, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use virtio::net::MacAddress;
 
 use super::End;
@@ -55,21 +56,21 @@ struct Wiring {
     said: Vec<String>,
 }
 
-impl Plugboard for Wiring {
-    fn plug_source(&mut self, pair: u16, mut source: Box<dyn Source>) {
+impl PortContext for Wiring {
+    fn attach_source(&mut self, pair: u16, mut source: Box<dyn Source>) {
         source.wake();
         place(&mut self.end.sources, pair, source);
     }
 
-    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
         place(&mut self.end.sinks, pair, sink);
     }
 
-    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
         take(&mut self.end.sources, pair)
     }
 
-    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
         take(&mut self.end.sinks, pair)
     }
 
@@ -88,7 +89,7 @@ impl Plugboard for Wiring {
 
     fn announce(&mut self, _: MacAddress) {}
 
-    fn say(&mut self, message: &dyn std::fmt::Display) {
+    fn log(&mut self, message: &dyn std::fmt::Display) {
         self.said.push(message.to_string());
     }
 }
@@ -169,21 +170,21 @@ impl TestRig {
             for (number, plugged) in self.ports.iter().enumerate() {
                 for (token, (fd, interest)) in &plugged.wiring.watched {
                     let flags = match interest {
-                        Interest::Readable => PollFlags::POLLIN,
-                        Interest::ReadableOrWritable => PollFlags::POLLIN | PollFlags::POLLOUT,
-                        Interest::Writable => PollFlags::POLLOUT,
+                        Interest::Readable => PollFlags::IN,
+                        Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
+                        Interest::Writable => PollFlags::OUT,
                     };
                     watched.push((number, *token));
-                    fds.push(PollFd::new(fd.as_fd(), flags));
+                    fds.push(PollFd::new(fd, flags));
                 }
             }
-            let timeout = PollTimeout::try_from(until).unwrap_or(PollTimeout::MAX);
-            match poll(&mut fds, timeout) {
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            let timeout = Timespec::try_from(until).ok();
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(RigError::System { what: "poll", source: error.into() }),
             }
             for (fd, name) in fds.iter().zip(&watched) {
-                if fd.any() == Some(true) {
+                if !fd.revents().is_empty() {
                     ready.push(*name);
                 }
             }
@@ -205,8 +206,8 @@ impl TestRig {
         let Plugged { name, port, wiring } = &mut self.ports[number];
         let text = why.to_string();
         match side {
-            Side::FromGuest => drop(wiring.unplug_source(pair)),
-            Side::ToGuest => drop(wiring.unplug_sink(pair)),
+            Side::FromGuest => drop(wiring.detach_source(pair)),
+            Side::ToGuest => drop(wiring.detach_sink(pair)),
         }
         port.stopped(pair, side, why, wiring);
         RigError::Stopped { port: name.clone(), why: text }

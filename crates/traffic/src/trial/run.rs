@@ -276,8 +276,8 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     let mut accepted = Ok(());
     if room > 0 {
         let due_ns = |i: usize| state.pace.as_ref().map_or(now_ns, |pace| pace.due_ns(i));
-        let (lending, which) = lane.streams[pair].burst(room, due_ns);
-        accepted = sink.accept(lending, which);
+        let (batch, which) = lane.streams[pair].burst(room, due_ns);
+        accepted = sink.accept(batch, which);
     }
     if let Some(pace) = &mut state.pace {
         if state.latency && room > 0 {
@@ -305,10 +305,10 @@ fn receive(
     let mut failed: Option<(u16, QueueError)> = None;
     let mut moved = false;
     for (pair, source) in rig.end(lane.to).sources().enumerate() {
-        match source.lend(BURST) {
-            Ok(lending) if !lending.is_empty() => {
+        match source.rx_burst(BURST) {
+            Ok(batch) if !batch.is_empty() => {
                 let now_ns = clock.map(Clock::now_ns);
-                for frame in lending.frames() {
+                for frame in batch.frames() {
                     let stamp = lane.checker.check(frame);
                     if let (Some(stamp), Some(now_ns)) = (stamp, now_ns) {
                         state.outcome.latency.record_ns(now_ns.saturating_sub(stamp.due_ns));
@@ -322,7 +322,7 @@ fn receive(
                 continue;
             }
         }
-        if source.lent() {
+        if source.needs_release() {
             source.release();
         }
     }

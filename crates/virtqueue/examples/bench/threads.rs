@@ -102,9 +102,6 @@ fn once(case: Case, burst: usize) -> f64 {
 }
 
 fn pin(cpu: usize) {
-    let mut set = nix::sched::CpuSet::new();
-    if set.set(cpu).is_ok() {
-        // Where pinning is not allowed the figures are noisier, not wrong.
-        let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set);
-    }
+    // Where pinning is not allowed the figures are noisier, not wrong.
+    let _ = linux::cpus::bind(&[cpu]);
 }

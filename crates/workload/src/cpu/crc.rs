@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::Kernel;
+use super::kernel::Kernel;
 use super::mix::Generator;
 
 const BYTES: usize = 2048;

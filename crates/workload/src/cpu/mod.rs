@@ -4,6 +4,7 @@
 //! machines, CRC); the code and the names are this project's own.
 
 mod crc;
+mod kernel;
 pub(crate) mod latency;
 mod list;
 mod matrix;
@@ -18,21 +19,9 @@ use measure::Failure;
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::pin::pin_to;
 use crate::trial::Trial;
+use kernel::Kernel;
 
 pub(crate) use latency::Operation;
-
-/// A piece of computing that always does the same and knows its result.
-pub(crate) trait Kernel: Default {
-    /// The checksum of a right result.
-    const EXPECTED: u32;
-
-    /// Does the work once, from the same start every time.
-    fn run(&mut self) -> u32;
-
-    /// Spoils the input, so that a test can see the result being checked.
-    #[cfg(test)]
-    fn corrupt(&mut self);
-}
 
 /// The kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

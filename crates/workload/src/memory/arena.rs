@@ -3,6 +3,9 @@
 use measure::Failure;
 
 use super::available::{available_bytes, huge_bytes};
+use super::chains::Slots;
+use super::sizes;
+use super::streams::Streams;
 use crate::facts;
 use crate::sys::{Area, Pages};
 
@@ -23,8 +26,8 @@ pub(crate) struct Arena {
     kind: PageKind,
     /// Bytes from the start that are backed by pages.
     pub(crate) touched_bytes: usize,
-    /// What each slot of the lines holds; see [`super::latency`].
-    pub(crate) slots: super::latency::Slots,
+    /// What each slot of the lines holds.
+    pub(crate) slots: Slots,
 }
 
 impl Arena {
@@ -51,8 +54,8 @@ impl Arena {
             return Ok(());
         }
         let words = self.area.half_words_mut();
-        for line in self.touched_bytes / super::LINE_BYTES..bytes / super::LINE_BYTES {
-            words[line * super::LINE_WORDS] = ((line + 1) * super::LINE_WORDS) as u32;
+        for line in self.touched_bytes / sizes::LINE_BYTES..bytes / sizes::LINE_BYTES {
+            words[line * sizes::LINE_WORDS] = ((line + 1) * sizes::LINE_WORDS) as u32;
         }
         self.touched_bytes = bytes;
         self.verify()
@@ -106,7 +109,7 @@ fn unwanted_huge_pages() -> Failure {
 pub(crate) struct Arenas {
     small: Option<Arena>,
     huge: Option<Arena>,
-    pub(super) streams: Option<super::bandwidth::Streams>,
+    pub(super) streams: Option<Streams>,
 }
 
 impl Arenas {
@@ -131,7 +134,7 @@ impl Arenas {
         };
         let arena = match place {
             Some(arena) => arena,
-            None => place.insert(Arena::reserve(super::LARGEST_BYTES, kind)?),
+            None => place.insert(Arena::reserve(sizes::LARGEST_BYTES, kind)?),
         };
         arena.touch(bytes)?;
         Ok(arena)

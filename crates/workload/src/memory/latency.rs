@@ -9,8 +9,9 @@ use std::time::Duration;
 use measure::Failure;
 
 use super::arena::{Arena, Arenas, PageKind};
+use super::chains::Chain;
 use super::permutation::Cycle;
-use super::{LINE_BYTES, LINE_WORDS};
+use super::sizes::{LINE_BYTES, LINE_WORDS};
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::clock::now_ns;
 use crate::opaque::hide_u32;
@@ -18,7 +19,7 @@ use crate::trial::Trial;
 
 /// In which order lines are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum AccessPattern {
     Sequential,
     Random,
 }
@@ -31,45 +32,34 @@ const SEQUENTIAL_SLOT: usize = 0;
 const SHARED_SLOT: usize = 1;
 const OWN_SLOT_BYTES: usize = 4 << 20;
 
-/// What the slots hold.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slots([Chain; LINE_WORDS]);
-
-/// A chain in a slot: the array's size, 0 where there is none, and where the next load goes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Chain {
-    bytes: usize,
-    at: u32,
-}
-
 /// Measures the latency of a load within an array of `bytes`.
 pub(crate) fn measure(
-    (order, pages, bytes): (Order, PageKind, usize),
+    (order, pages, bytes): (AccessPattern, PageKind, usize),
     trial: &Trial,
     pace: &mut Pace,
     arenas: &mut Arenas,
 ) -> Result<Measured, Failure> {
     let arena = arenas.with_pages(pages, bytes)?;
     let slot = match order {
-        Order::Sequential => SEQUENTIAL_SLOT,
-        Order::Random => own_slot(bytes),
+        AccessPattern::Sequential => SEQUENTIAL_SLOT,
+        AccessPattern::Random => own_slot(bytes),
     };
-    if order == Order::Random && arena.slots.0[slot].bytes != bytes {
+    if order == AccessPattern::Random && arena.slots.0[slot].bytes != bytes {
         write_cycle(arena, slot, bytes);
     }
     let words = arena.area.half_words();
     sweep(&words[..bytes / 4]);
-    if order == Order::Random {
+    if order == AccessPattern::Random {
         walk_ahead(words, slot, Cycle::new((bytes / LINE_BYTES) as u32), trial.budget / 2);
     }
     let end = (bytes / 4) as u32;
     // The sequential chain serves all sizes, so that its place may lie beyond this one's end.
-    let mut at = if order == Order::Random { arena.slots.0[slot].at } else { 0 };
+    let mut at = if order == AccessPattern::Random { arena.slots.0[slot].at } else { 0 };
     let measured = batch::measure(trial.budget, Scale::nanos(f64::from(LOADS)), pace, |units| {
         timed(|| {
             at = match order {
-                Order::Sequential => follow_in_turns(words, at, end, units),
-                Order::Random => follow(words, at, units),
+                AccessPattern::Sequential => follow_in_turns(words, at, end, units),
+                AccessPattern::Random => follow(words, at, units),
             };
             Ok(())
         })
@@ -161,7 +151,7 @@ fn one_unit(words: &[u32], mut at: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{FULL_BYTES, LARGEST_BYTES};
+    use crate::memory::sizes::{FULL_BYTES, LARGEST_BYTES};
 
     #[test]
     fn large_sizes_have_slots_of_their_own() {

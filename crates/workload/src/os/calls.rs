@@ -3,7 +3,7 @@
 use measure::Failure;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::call_failed;
+use super::failure::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::facts::page_bytes;
 use crate::sys::{self, Area, Pages};

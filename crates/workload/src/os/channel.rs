@@ -7,7 +7,7 @@ use rustix::io::{self, fcntl_dupfd_cloexec, read, write};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::call_failed;
+use super::failure::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::pin::pin_to;
 use crate::sys::Child;

@@ -4,11 +4,13 @@ use measure::Failure;
 use rustix::io;
 use rustix::process::WaitStatus;
 
-use super::call_failed;
-use crate::agent::NOOP;
+use super::failure::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::sys;
 use crate::trial::Trial;
+
+/// The argument with which the binary must return at once: what the fork and exec workload starts.
+pub const NOOP: &str = "agent-noop";
 
 /// How a process comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use measure::Failure;
 use rustix::io::{self, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::call_failed;
 use super::channel::helper_ended;
+use super::failure::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::opaque::hide_u64;
 use crate::sys::Child;

@@ -11,7 +11,7 @@ use rustix::io::{fcntl_dupfd_cloexec, write};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::call_failed;
+use super::failure::call_failed;
 use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::sys::{MOST_DESCRIPTORS, ReadSet};
 use crate::trial::Trial;

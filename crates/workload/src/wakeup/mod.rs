@@ -29,12 +29,12 @@ use crate::trial::Trial;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stress {
     None,
-    Under(Load, Place),
+    Under(Load, LoadCpu),
 }
 
 /// Where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum LoadCpu {
     SameCpu,
     OtherCpu,
 }
@@ -52,8 +52,8 @@ const GRACE: Duration = Duration::from_secs(20);
 pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure> {
     let load = match stress {
         Stress::None => None,
-        Stress::Under(load, Place::SameCpu) => Some((load, trial.cpu())),
-        Stress::Under(load, Place::OtherCpu) => Some((load, trial.other_cpu()?)),
+        Stress::Under(load, LoadCpu::SameCpu) => Some((load, trial.cpu())),
+        Stress::Under(load, LoadCpu::OtherCpu) => Some((load, trial.other_cpu()?)),
     };
     let failed =
         |error| Failure::new("starting a process for a wake-up trial", error, "allow the agent to fork");

@@ -1,21 +1,21 @@
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use measure::Failure;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
 
 use super::namespaces::enter_network;
 use super::tun::Tap;
-use super::{Finding, Probe};
+use crate::capability::finding::{Finding, Probe};
 use crate::sys::xdp::{Socket, redirect};
 
 pub const PROBE: Probe = Probe {
     id: "af-xdp",
     title: "AF_XDP",
-    opens: "the af-xdp port: frames between an interface and user space past the network stack",
+    enables: "the af-xdp port: frames between an interface and user space past the network stack",
     run,
 };
 
@@ -27,9 +27,7 @@ fn run() -> Result<Finding, Failure> {
     let place = format!("on a TAP interface in a network namespace {how}");
     let socket = Socket::bind(tap.index).map_err(|error| {
         let remedy = match error {
-            nix::Error::EAFNOSUPPORT | nix::Error::EPROTO => {
-                "use a kernel with CONFIG_XDP_SOCKETS (5.4 or later)"
-            }
+            Errno::AFNOSUPPORT | Errno::PROTO => "use a kernel with CONFIG_XDP_SOCKETS (5.4 or later)",
             _ => "run as root or with CAP_NET_RAW; raise the limit on locked memory on kernels before 5.11",
         };
         Failure::new(format!("AF_XDP socket {place}"), error, remedy)
@@ -62,7 +60,7 @@ fn frame(mark: u8) -> Vec<u8> {
 /// From the socket's ring to whoever reads the TAP interface.
 fn send(socket: &Socket, tap: &Tap) -> Result<(), String> {
     let frame = frame(1);
-    fcntl(tap.file.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| error.to_string())?;
+    fcntl_setfl(&tap.file, OFlags::NONBLOCK).map_err(|error| error.to_string())?;
     socket.send(&frame).map_err(|error| format!("sendto: {error}"))?;
     // The network stack may have frames of its own there, IPv6 neighbour discovery for one.
     within_patience(|| next_frame(&tap.file).filter(|seen| *seen == frame))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::text;
+use crate::capability::files::text;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {

@@ -4,13 +4,13 @@ use std::fs;
 use measure::Failure;
 
 use super::cgroup_tree::{Hierarchy, Version, hierarchies};
-use super::{Finding, Probe};
+use crate::capability::finding::{Finding, Probe};
 use crate::capability::leftover::Folder;
 
 pub const PROBE: Probe = Probe {
     id: "cgroups",
     title: "Control groups",
-    opens: "containers with a CPU set and a quota of their own, and CPU isolation at run time",
+    enables: "containers with a CPU set and a quota of their own, and CPU isolation at run time",
     run,
 };
 

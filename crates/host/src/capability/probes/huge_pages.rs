@@ -3,13 +3,14 @@ use std::path::PathBuf;
 
 use measure::Failure;
 
-use super::{Finding, KIB, MIB, Probe, bytes, field, or_unknown, text};
+use crate::capability::files::{KIB, MIB, bytes, field, or_unknown, text};
+use crate::capability::finding::{Finding, Probe};
 use crate::sys::Mapping;
 
 pub const PROBE: Probe = Probe {
     id: "huge-pages",
     title: "Huge pages",
-    opens: "guest memory and packet buffers with fewer TLB misses, and the memory curves with huge pages",
+    enables: "guest memory and packet buffers with fewer TLB misses, and the memory curves with huge pages",
     run,
 };
 
@@ -51,12 +52,10 @@ fn run() -> Result<Finding, Failure> {
 
 /// Takes up to `count` pages of the reserved pool and really uses them.
 fn reserved(page_bytes: usize, count: usize) -> io::Result<usize> {
-    let size_flag = page_bytes.ilog2().cast_signed() << libc::MAP_HUGE_SHIFT;
     let mut pages = Vec::new();
     while pages.len() < count {
         // One by one: a pool smaller than `count` counts too.
-        let page = Mapping::anonymous(page_bytes, libc::MAP_HUGETLB | size_flag)
-            .and_then(|page| page.populate().map(|()| page));
+        let page = Mapping::huge(page_bytes).and_then(|page| page.populate().map(|()| page));
         match page {
             Ok(page) => pages.push(page),
             Err(error) if pages.is_empty() => return Err(error.into()),
@@ -84,7 +83,7 @@ fn transparent() -> Result<String, String> {
     // 2 MiB on most kernels, 512 MiB on arm64 with pages of 64 KiB.
     let page_bytes = text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").parse().unwrap_or(2 * MIB);
     let wanted_bytes = (16 * MIB).max(2 * page_bytes);
-    let memory = Mapping::anonymous(wanted_bytes, 0).map_err(|error| error.to_string())?;
+    let memory = Mapping::anonymous(wanted_bytes).map_err(|error| error.to_string())?;
     memory.prefer_huge_pages().map_err(|error| error.to_string())?;
     memory.populate().map_err(|error| error.to_string())?;
     let obtained_kib = smaps_kib(&memory, "AnonHugePages:").ok_or("not found in /proc/self/smaps")?;

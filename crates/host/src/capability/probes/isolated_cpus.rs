@@ -1,16 +1,16 @@
 use std::io;
 
 use measure::Failure;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
+use rustix::thread::sched_getcpu;
 
 use super::cgroup_tree::{Version, hierarchies};
-use super::{Finding, Probe, text};
+use crate::capability::files::text;
+use crate::capability::finding::{Finding, Probe};
 
 pub const PROBE: Probe = Probe {
     id: "isolated-cpus",
     title: "Isolated CPUs",
-    opens: "CPUs on which nothing but the work or the vCPU put there runs: the tail of every latency",
+    enables: "CPUs on which nothing but the work or the vCPU put there runs: the tail of every latency",
     run,
 };
 
@@ -23,7 +23,7 @@ fn run() -> Result<Finding, Failure> {
     let facts = format!("tickless (nohz_full): {tickless}; cpuset partitions: {partition}");
     let remedy = "isolate at run time with a cgroup v2 cpuset partition (cpuset.cpus.partition = isolated), \
                   or boot with isolcpus=managed_irq,domain,LIST nohz_full=LIST rcu_nocbs=LIST";
-    let Some(cpu) = isolated.split([',', '-']).next().and_then(|cpu| cpu.parse::<usize>().ok()) else {
+    let Some(cpu) = linux::cpus::parse(&isolated).ok().and_then(|cpus| cpus.first().copied()) else {
         return Ok(if own_isolated {
             Finding::proven(format!("this process is in an isolated cpuset partition; {facts}"))
         } else {
@@ -44,10 +44,8 @@ fn run() -> Result<Finding, Failure> {
 
 /// Moves this thread to the CPU and looks where it is.
 fn run_on(cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &set)?;
-    match sched_getcpu()? {
+    linux::cpus::bind(&[cpu])?;
+    match sched_getcpu() {
         here if here == cpu => Ok(()),
         other => Err(io::Error::other(format!("accepted, but running on CPU {other}"))),
     }

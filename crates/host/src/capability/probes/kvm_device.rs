@@ -4,13 +4,14 @@ use std::path::Path;
 
 use measure::Failure;
 
-use super::{Finding, Probe, text};
+use crate::capability::files::text;
+use crate::capability::finding::{Finding, Probe};
 use crate::sys;
 
 pub const PROBE: Probe = Probe {
     id: "kvm-device",
     title: "/dev/kvm",
-    opens: "hardware-run guests; whether a stock kernel really runs in one is shown by the KVM line",
+    enables: "hardware-run guests; whether a stock kernel really runs in one is shown by the KVM line",
     run,
 };
 

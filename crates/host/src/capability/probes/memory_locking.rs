@@ -1,15 +1,16 @@
 use std::io;
 
 use measure::Failure;
-use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use rustix::process::{Resource, getrlimit};
 
-use super::{Finding, KIB, MIB, Probe, bytes, field, text};
+use crate::capability::files::{KIB, MIB, bytes, field, text};
+use crate::capability::finding::{Finding, Probe};
 use crate::sys::Mapping;
 
 pub const PROBE: Probe = Probe {
     id: "memory-locking",
     title: "Memory locking",
-    opens: "work and guests without page faults: mlockall for latency tests, QEMU's mem-lock=on",
+    enables: "work and guests without page faults: mlockall for latency tests, QEMU's mem-lock=on",
     run,
 };
 
@@ -54,7 +55,7 @@ fn run() -> Result<Finding, Failure> {
 
 /// Locks fresh memory and looks whether the kernel counts it as locked.
 fn lock(size: usize) -> io::Result<()> {
-    let memory = Mapping::anonymous(size, 0)?;
+    let memory = Mapping::anonymous(size)?;
     memory.lock()?;
     let locked_kib = field(&text("/proc/self/status"), "VmLck:").unwrap_or(0);
     match locked_kib as usize * KIB >= size {
@@ -65,12 +66,11 @@ fn lock(size: usize) -> io::Result<()> {
 
 /// The limit, and whether what was locked shows that it does not bind: mlock(2), CAP_IPC_LOCK.
 fn limit(locked_bytes: usize) -> String {
-    match getrlimit(Resource::RLIMIT_MEMLOCK) {
-        Ok((RLIM_INFINITY, _)) => "unlimited".into(),
-        Ok((soft, _)) if locked_bytes as u64 > soft => {
+    match getrlimit(Resource::Memlock).current {
+        None => "unlimited".into(),
+        Some(soft) if locked_bytes as u64 > soft => {
             format!("{}, which CAP_IPC_LOCK overrides", bytes(soft as usize))
         }
-        Ok((soft, _)) => bytes(soft as usize),
-        Err(error) => error.to_string(),
+        Some(soft) => bytes(soft as usize),
     }
 }

@@ -1,4 +1,4 @@
-//! The probes, one file each, and what several of them need.
+//! The probes, one file each.
 
 mod af_xdp;
 pub mod cgroup_tree;
@@ -17,10 +17,7 @@ mod tracing;
 mod tun;
 mod vhost_net;
 
-use std::fs;
-use std::path::Path;
-
-use super::{Finding, Probe};
+use super::finding::Probe;
 
 /// All probes in the order they run: time, memory, network, isolation, observation, virtualization.
 pub const ALL: [Probe; 15] = [
@@ -41,32 +38,18 @@ pub const ALL: [Probe; 15] = [
     kvm_device::PROBE,
 ];
 
-const KIB: usize = 1024;
-const MIB: usize = 1024 * KIB;
-
-/// A file's text without the white space around it; empty where it cannot be read.
-fn text(path: impl AsRef<Path>) -> String {
-    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
-/// The text, or words for there being none.
-fn or_unknown(text: String) -> String {
-    if text.is_empty() { "unknown".into() } else { text }
-}
-
-/// The number in the first line of a text that starts with `field`, as /proc has them: `VmLck:  64 kB`.
-fn field(text: &str, field: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-/// Binary units, as far as the number is round.
-fn bytes(count: usize) -> String {
-    match count {
-        count if count >= 1024 * MIB && count.is_multiple_of(1024 * MIB) => {
-            format!("{} GiB", count / (1024 * MIB))
-        }
-        count if count >= MIB => format!("{} MiB", count / MIB),
-        count => format!("{} KiB", count / KIB),
+/// The names of all probes, in the order they run.
+pub const NAMES: [&str; ALL.len()] = {
+    let mut names = [""; ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = ALL[index].id;
+        index += 1;
     }
+    names
+};
+
+/// The probe of this name.
+pub fn find(name: &str) -> Option<&'static Probe> {
+    ALL.iter().find(|probe| probe.id == name)
 }

@@ -2,25 +2,25 @@ use std::fs;
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use linux::interface::Interface;
+use linux::namespace::{UnshareFlags, unshare};
 use measure::Failure;
-use nix::sched::{CloneFlags, unshare};
-use nix::unistd::{getegid, geteuid};
+use rustix::process::{getegid, geteuid};
 
-use super::{Finding, Probe};
-use crate::capability::run::tie_to_parent;
-use crate::sys;
+use crate::capability::finding::{Finding, Probe};
+use crate::capability::parent::end_with_parent;
 
 pub const USER: Probe = Probe {
     id: "user-namespaces",
     title: "User namespaces",
-    opens: "containers, TAP interfaces and switches without root",
+    enables: "containers, TAP interfaces and switches without root",
     run: user,
 };
 
 pub const NETWORK: Probe = Probe {
     id: "network-namespaces",
     title: "Network namespaces",
-    opens: "containers and test beds with interfaces of their own, gone when they end",
+    enables: "containers and test beds with interfaces of their own, gone when they end",
     run: network,
 };
 
@@ -30,10 +30,11 @@ const REMEDY: &str = "allow user namespaces: sysctl user.max_user_namespaces=150
 
 fn user() -> Result<Finding, Failure> {
     let outside = (geteuid(), getegid());
-    enter_user(CloneFlags::empty())?;
+    enter_user(UnshareFlags::empty())?;
     Ok(Finding::proven(format!(
         "made one, and became user 0, group 0 in it from user {}, group {}",
-        outside.0, outside.1
+        outside.0.as_raw(),
+        outside.1.as_raw()
     )))
 }
 
@@ -49,7 +50,7 @@ fn network() -> Result<Finding, Failure> {
 /// A datagram from this process to itself.
 fn loop_back() -> Result<usize, (&'static str, std::io::Error)> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(|error| ("binding a UDP socket", error))?;
-    sys::interface_up(&socket, "lo").map_err(|error| ("bringing lo up", error.into()))?;
+    Interface::named("lo").and_then(|lo| lo.set_up()).map_err(|error| ("bringing lo up", error))?;
     let port = socket.local_addr().map_err(|error| ("asking for the port", error))?.port();
     let sent = socket.send_to(b"tautline", ("127.0.0.1", port));
     sent.map_err(|error| ("sending over lo", error))?;
@@ -62,19 +63,19 @@ fn loop_back() -> Result<usize, (&'static str, std::io::Error)> {
 
 /// Enters a network namespace, with a user namespace around it where that needs one, and says which.
 pub fn enter_network() -> Result<&'static str, Failure> {
-    match unshare(CloneFlags::CLONE_NEWNET) {
+    match unshare(UnshareFlags::NEWNET) {
         Ok(()) => Ok("as root"),
-        Err(_) => enter_user(CloneFlags::CLONE_NEWNET).map(|()| "in a user namespace"),
+        Err(_) => enter_user(UnshareFlags::NEWNET).map(|()| "in a user namespace"),
     }
 }
 
 /// Enters a user namespace as its root, along with further namespaces: user_namespaces(7).
-pub fn enter_user(further: CloneFlags) -> Result<(), Failure> {
-    let (user, group) = (geteuid(), getegid());
+pub fn enter_user(further: UnshareFlags) -> Result<(), Failure> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let fail =
         |tried: &str, error: String| Failure::new(format!("{tried} for a user namespace"), error, REMEDY);
-    unshare(CloneFlags::CLONE_NEWUSER | further).map_err(|error| fail("unshare", error.to_string()))?;
-    tie_to_parent();
+    unshare(UnshareFlags::NEWUSER | further).map_err(|error| fail("unshare", error.to_string()))?;
+    end_with_parent();
     // An ordinary user may map a group only after giving up setgroups.
     for (file, text) in [
         ("/proc/self/setgroups", "deny".to_owned()),

@@ -4,13 +4,14 @@ use std::io::{self, Read};
 
 use measure::Failure;
 
-use super::{Finding, MIB, Probe, or_unknown, text};
+use crate::capability::files::{MIB, or_unknown, text};
+use crate::capability::finding::{Finding, Probe};
 use crate::sys::{Event, Mapping, perf_event_open};
 
 pub const PROBE: Probe = Probe {
     id: "performance-counters",
     title: "Performance counters",
-    opens: "instructions, cycles and cache misses per operation and per packet",
+    enables: "instructions, cycles and cache misses per operation and per packet",
     run,
 };
 
@@ -50,8 +51,8 @@ fn hardware_remedy(error: &io::Error) -> &'static str {
 }
 
 fn software_remedy(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::ENOSYS) => "use a kernel with CONFIG_PERF_EVENTS",
+    match error.kind() {
+        io::ErrorKind::Unsupported => "use a kernel with CONFIG_PERF_EVENTS",
         _ => {
             "sysctl kernel.perf_event_paranoid=1, or run as root or with CAP_PERFMON; \
              in a container, its seccomp profile may forbid it"
@@ -87,7 +88,7 @@ fn page_faults() -> io::Result<String> {
     const TOUCHED_BYTES: usize = 4 * MIB;
     let faults = open(TYPE_SOFTWARE, SOFTWARE_PAGE_FAULTS)?;
     let before = count(&faults)?;
-    let memory = Mapping::anonymous(TOUCHED_BYTES, 0)?;
+    let memory = Mapping::anonymous(TOUCHED_BYTES)?;
     for offset in (0..TOUCHED_BYTES).step_by(4096) {
         memory.write(offset, &[1]);
     }

@@ -1,15 +1,17 @@
 use std::io;
 
+use linux::scheduler::{self, Policy};
 use measure::Failure;
-use nix::sys::resource::rlim_t;
+use rustix::process::{Resource, getrlimit};
 
-use super::{Finding, Probe, cgroup_tree, or_unknown, text};
-use crate::sys;
+use super::cgroup_tree;
+use crate::capability::files::{or_unknown, text};
+use crate::capability::finding::{Finding, Probe};
 
 pub const PROBE: Probe = Probe {
     id: "real-time-scheduling",
     title: "Real-time scheduling",
-    opens: "wake-up latencies in the real-time class, and vCPU threads that ordinary work cannot preempt",
+    enables: "wake-up latencies in the real-time class, and vCPU threads that ordinary work cannot preempt",
     run,
 };
 
@@ -33,25 +35,18 @@ fn run() -> Result<Finding, Failure> {
 
 /// Sets SCHED_FIFO at this priority and looks whether the kernel has it so.
 fn reached(priority: i32) -> io::Result<()> {
-    sys::set_scheduler(libc::SCHED_FIFO, priority)?;
-    let in_effect = sys::scheduler()?;
-    sys::set_scheduler(libc::SCHED_OTHER, 0)?;
-    match in_effect == (libc::SCHED_FIFO, priority) {
+    scheduler::set(Policy::Fifo(priority))?;
+    let in_effect = scheduler::current()?;
+    scheduler::set(Policy::Normal)?;
+    match in_effect == Policy::Fifo(priority) {
         true => Ok(()),
-        false => Err(io::Error::other(format!("accepted, but policy and priority are {in_effect:?}"))),
+        false => Err(io::Error::other(format!("accepted, but the policy is {in_effect:?}"))),
     }
 }
 
 fn real_time_limit() -> i32 {
-    // nix has no name for this one on every C library; /proc has it everywhere.
-    let limits = text("/proc/self/limits");
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime priority")).unwrap_or_default();
-    let limit: rlim_t = match line.split_whitespace().next() {
-        Some("unlimited") => rlim_t::MAX,
-        Some(number) => number.parse().unwrap_or(0),
-        None => 0,
-    };
-    limit.min(HIGHEST as rlim_t) as i32
+    let limit = getrlimit(Resource::Rtprio).current; // none: unlimited
+    limit.map_or(HIGHEST, |limit| limit.min(HIGHEST as u64) as i32)
 }
 
 fn refusal(error: io::Error) -> Failure {

@@ -1,17 +1,19 @@
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linux::cpus;
+use linux::usage::{Of, usage};
 use measure::Failure;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use rustix::param::clock_ticks_per_second;
 
-use super::{Finding, Probe, text};
+use crate::capability::files::text;
+use crate::capability::finding::{Finding, Probe};
 
 pub const PROBE: Probe = Probe {
     id: "steal-time",
     title: "Steal time and gaps",
-    opens: "maxima of latency that say something about the system under test, not about its neighbours",
+    enables: "maxima of latency that say something about the system under test, not about its neighbours",
     run,
 };
 
@@ -23,15 +25,13 @@ const QUIET_GAP: Duration = Duration::from_millis(1);
 struct Stretch {
     cpu: usize,
     longest_gap: Duration,
-    preemptions: i64,
+    preemptions: u64,
 }
 
 fn run() -> Result<Finding, Failure> {
     let fail =
         |tried: &str, error: String| Failure::new(tried, error, "mount /proc, and allow sched_setaffinity");
-    let allowed =
-        sched_getaffinity(Pid::from_raw(0)).map_err(|error| fail("sched_getaffinity", error.to_string()))?;
-    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false)).collect();
+    let cpus = cpus::usable().map_err(|error| fail("sched_getaffinity", error.to_string()))?;
     let stolen_before = stolen(&cpus).ok_or_else(|| fail("reading /proc/stat", "no steal column".into()))?;
     let threads: Vec<_> = cpus.iter().map(|&cpu| thread::spawn(move || spin(cpu))).collect();
     let mut stretches = Vec::new();
@@ -40,13 +40,12 @@ fn run() -> Result<Finding, Failure> {
         stretches.push(stretch.map_err(|error| fail("pinning a thread to every CPU", error.to_string()))?);
     }
     let ticks = stolen(&cpus).unwrap_or(stolen_before).saturating_sub(stolen_before);
-    let ticks_per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;
     let spun = STRETCH.as_secs_f64() * cpus.len() as f64;
-    let steal_percent = ticks as f64 / ticks_per_second / spun * 100.0;
+    let steal_percent = ticks as f64 / clock_ticks_per_second() as f64 / spun * 100.0;
 
     let worst = stretches.iter().max_by_key(|stretch| stretch.longest_gap);
     let worst = worst.ok_or_else(|| fail("sched_getaffinity", "no CPU".into()))?;
-    let preemptions: i64 = stretches.iter().map(|stretch| stretch.preemptions).sum();
+    let preemptions: u64 = stretches.iter().map(|stretch| stretch.preemptions).sum();
     let detail = format!(
         "{} CPUs spun for {} ms: steal {steal_percent:.1} % ({ticks} ticks), longest gap {:.3} ms on CPU {}, \
          preempted {preemptions} times by other work of this machine; {}",
@@ -69,10 +68,8 @@ fn run() -> Result<Finding, Failure> {
     })
 }
 
-fn spin(cpu: usize) -> nix::Result<Stretch> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &set)?;
+fn spin(cpu: usize) -> io::Result<Stretch> {
+    cpus::bind(&[cpu])?;
     let preemptions_before = preemptions()?;
     let start = Instant::now();
     let (mut last, mut longest_gap) = (start, Duration::ZERO);
@@ -84,8 +81,8 @@ fn spin(cpu: usize) -> nix::Result<Stretch> {
     Ok(Stretch { cpu, longest_gap, preemptions: preemptions()? - preemptions_before })
 }
 
-fn preemptions() -> nix::Result<i64> {
-    getrusage(UsageWho::RUSAGE_THREAD).map(|usage| usage.involuntary_context_switches())
+fn preemptions() -> io::Result<u64> {
+    usage(Of::Thread).map(|used| used.involuntary_switches)
 }
 
 /// Ticks that the hypervisor gave to others, over these CPUs: the eighth number of a CPU's line.

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use linux::namespace::{UnshareFlags, unshare};
 use measure::Failure;
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -17,14 +17,13 @@ pub fn find_or_mount() -> Result<PathBuf, Failure> {
     let place = PLACES[0];
     let remedy = "run as root; or have root mount it and open it to you: \
                   mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing";
-    let fail = |tried: &str, error: nix::Error| Failure::new(tried, error, remedy);
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|error| {
+    let fail = |tried: &str, error: std::io::Error| Failure::new(tried, error, remedy);
+    unshare(UnshareFlags::NEWNS).map_err(|error| {
         fail("tracefs is not mounted or not readable; a mount namespace to mount it in", error)
     })?;
-    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-        .map_err(|error| fail("making mounts private", error))?;
-    mount(Some("tracefs"), place, Some("tracefs"), MsFlags::empty(), None::<&str>)
-        .map_err(|error| fail("mounting tracefs", error))?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+        .map_err(|error| fail("making mounts private", error.into()))?;
+    mount("tracefs", place, "tracefs", MountFlags::empty(), None)
+        .map_err(|error| fail("mounting tracefs", error.into()))?;
     Ok(place.into())
 }

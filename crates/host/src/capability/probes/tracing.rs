@@ -7,14 +7,16 @@ use std::time::Duration;
 use measure::Failure;
 
 use super::performance_counters::count;
-use super::{Finding, Probe, text, tracefs};
+use super::tracefs;
+use crate::capability::files::text;
+use crate::capability::finding::{Finding, Probe};
 use crate::capability::leftover::Folder;
 use crate::sys::{Event, perf_event_open};
 
 pub const PROBE: Probe = Probe {
     id: "tracing",
     title: "Tracing",
-    opens: "who causes each VM exit and wake-up, counted and timed at the kernel's tracepoints",
+    enables: "who causes each VM exit and wake-up, counted and timed at the kernel's tracepoints",
     run,
 };
 

@@ -1,18 +1,17 @@
 use std::fs::{File, OpenOptions};
-use std::net::UdpSocket;
 
+use linux::interface::Interface;
+use linux::namespace::UnshareFlags;
 use measure::Failure;
-use nix::net::if_::if_nametoindex;
-use nix::sched::CloneFlags;
 
 use super::namespaces::enter_user;
-use super::{Finding, Probe};
+use crate::capability::finding::{Finding, Probe};
 use crate::sys;
 
 pub const PROBE: Probe = Probe {
     id: "tun",
     title: "TUN/TAP interfaces",
-    opens: "guests and switches on the kernel's network stack",
+    enables: "guests and switches on the kernel's network stack",
     run,
 };
 
@@ -21,7 +20,7 @@ const PATH: &str = "/dev/net/tun";
 fn run() -> Result<Finding, Failure> {
     // In the namespace it lives in first: afterwards there is no way back.
     let here = Tap::make();
-    let inside = enter_user(CloneFlags::CLONE_NEWNET).and_then(|()| Tap::make());
+    let inside = enter_user(UnshareFlags::NEWNET).and_then(|()| Tap::make());
     let name = |tap: &Tap| format!("made {} and brought it up", tap.name);
     let (here, inside) = (here.as_ref().map(name), inside.as_ref().map(name));
     let both = |here: String, inside: String| {
@@ -60,14 +59,12 @@ impl Tap {
             .open(PATH)
             .map_err(|error| Failure::new(format!("opening {PATH}"), error, remedy))?;
         let privilege = "run as root, or with CAP_NET_ADMIN";
-        let fail = |tried: &str, error: nix::Error| Failure::new(tried, error, privilege);
-        let name = sys::tun_set_interface(&file, "tautline%d", libc::IFF_TAP | libc::IFF_NO_PI)
-            .map_err(|error| fail("TUNSETIFF", error))?;
-        let index =
-            if_nametoindex(name.as_str()).map_err(|error| fail("looking for the interface", error))?;
-        let socket =
-            UdpSocket::bind("0.0.0.0:0").map_err(|error| Failure::new("a UDP socket", error, privilege))?;
-        sys::interface_up(&socket, &name).map_err(|error| fail("bringing the interface up", error))?;
+        let fail = |tried: &str, error: std::io::Error| Failure::new(tried, error, privilege);
+        let name = sys::make_tap(&file, "tautline%d").map_err(|error| fail("TUNSETIFF", error.into()))?;
+        let interface =
+            Interface::named(&name).map_err(|error| fail("a socket to ask for the interface", error))?;
+        let index = interface.index().map_err(|error| fail("looking for the interface", error))?;
+        interface.set_up().map_err(|error| fail("bringing the interface up", error))?;
         Ok(Tap { file, name, index })
     }
 }

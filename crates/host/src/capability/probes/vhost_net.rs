@@ -3,13 +3,14 @@ use std::io::ErrorKind;
 
 use measure::Failure;
 
-use super::{Finding, Probe, text};
+use crate::capability::files::text;
+use crate::capability::finding::{Finding, Probe};
 use crate::sys;
 
 pub const PROBE: Probe = Probe {
     id: "vhost-net",
     title: "vhost-net",
-    opens: "the kernel's own back-end for virtio-net, the usual one to compare with",
+    enables: "the kernel's own back-end for virtio-net, the usual one to compare with",
     run,
 };
 

@@ -11,8 +11,10 @@ use measure::quota::{CpuCgroup, Throttling, tick};
 use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord, Results};
 use workload::protocol::{AgentFacts, Reply, Request};
 
-use super::layout::Layout;
-use super::{START_LIMIT, lost};
+use super::run_plan::RunPlan;
+
+/// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
+const START_LIMIT: Duration = Duration::from_secs(45);
 
 /// How often an environment may be lost before it is given up.
 const LIVES: u32 = 3;
@@ -30,7 +32,7 @@ pub enum Answer {
 }
 
 /// One environment of the run.
-pub struct Place {
+pub struct EnvironmentSlot {
     /// Its place in [`Results::environments`].
     pub index: usize,
     /// Its name.
@@ -46,26 +48,26 @@ pub struct Place {
 }
 
 /// All environments that could be proven.
-pub struct Places<'a> {
+pub struct EnvironmentSlots<'a> {
     /// In the order of the command line.
-    pub places: Vec<Place>,
+    pub slots: Vec<EnvironmentSlot>,
     agent: &'a Agent,
     janitor: &'a Arc<Janitor>,
     cpus: Vec<usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> EnvironmentSlots<'a> {
     /// Starts every environment once. One that cannot is recorded with the reason, and the others go on.
     pub fn prove(
-        layout: &Layout,
+        run_plan: &RunPlan,
         agent: &'a Agent,
         janitor: &'a Arc<Janitor>,
         results: &mut Results,
         progress: &Progress,
     ) -> Self {
-        let cpus = layout.plan.cpus.clone();
-        let mut places = Vec::new();
-        for (name, text, spec) in &layout.places {
+        let cpus = run_plan.plan.cpus.clone();
+        let mut slots = Vec::new();
+        for (name, text, spec) in &run_plan.environments {
             if interrupt::is_set() {
                 break;
             }
@@ -93,7 +95,7 @@ impl<'a> Places<'a> {
                     };
                     let name = name.clone();
                     let (running, cgroup, quota) = (None, CpuCgroup::default(), None);
-                    places.push(Place {
+                    slots.push(EnvironmentSlot {
                         index,
                         name,
                         environment,
@@ -111,51 +113,51 @@ impl<'a> Places<'a> {
             }
             results.environments.push(record);
         }
-        Places { places, agent, janitor, cpus }
+        EnvironmentSlots { slots, agent, janitor, cpus }
     }
 
     /// Starts afresh whatever is not given up: the beginning of a block.
     pub fn start_all(&mut self, results: &mut Results, progress: &Progress) {
-        for place in &mut self.places {
-            place.running = None;
+        for slot in &mut self.slots {
+            slot.running = None;
         }
-        for index in 0..self.places.len() {
+        for index in 0..self.slots.len() {
             self.start(index, results, progress);
         }
     }
 
     /// Starts one environment, if it has a life left. Returns whether it runs.
     pub fn start(&mut self, index: usize, results: &mut Results, progress: &Progress) -> bool {
-        let place = &mut self.places[index];
-        if place.lives == 0 || interrupt::is_set() {
+        let slot = &mut self.slots[index];
+        if slot.lives == 0 || interrupt::is_set() {
             return false;
         }
-        progress.doing(format!("starting {}", place.name));
+        progress.doing(format!("starting {}", slot.name));
         let start = Start { agent: self.agent, cpus: &self.cpus, limit: START_LIMIT, janitor: self.janitor };
-        match place.start(&start) {
+        match slot.start(&start) {
             Ok((running, facts)) => {
-                let record = &mut results.environments[place.index];
+                let record = &mut results.environments[slot.index];
                 for (key, value) in facts {
                     match record.facts.iter_mut().find(|(known, _)| *known == key) {
                         Some(known) => known.1 = value,
                         None => record.facts.push((key, value)),
                     }
                 }
-                place.cgroup = running.cpu_cgroup();
-                place.quota = quota(&place.cgroup, results.plan.trial_ms);
-                results.environments[place.index].cpu_quota = place.quota;
-                place.running = Some(running);
+                slot.cgroup = running.cpu_cgroup();
+                slot.quota = quota(&slot.cgroup, results.plan.trial_ms);
+                results.environments[slot.index].cpu_quota = slot.quota;
+                slot.running = Some(running);
                 true
             }
             Err(failure) => {
-                place.lose(failure, results, progress);
+                slot.lose(failure, results, progress);
                 false
             }
         }
     }
 }
 
-impl Place {
+impl EnvironmentSlot {
     /// Whether its agent is there.
     pub fn runs(&self) -> bool {
         self.running.is_some()
@@ -256,4 +258,9 @@ fn facts_to_show(facts: &AgentFacts) -> Vec<(String, String)> {
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))
     .collect()
+}
+
+/// A failure's three parts for one environment that could not go on.
+fn lost(name: &str, failure: &Failure) -> String {
+    format!("{name}: {failure}")
 }

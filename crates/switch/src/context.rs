@@ -6,15 +6,15 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Lending, Plugboard, Side, Sink, Source, Token};
+use port::{FrameBatch, Interest, PortContext, Side, Sink, Source, Token};
 use virtio::net::MacAddress;
 
-use crate::crew::{Crew, PlacedSink};
 use crate::mailbox::Generation;
-use crate::plan::Plan;
 use crate::poller::Poller;
+use crate::queue_plan::QueuePlan;
 use crate::table::Refused;
 use crate::worker::Common;
+use crate::worker_pool::{AssignedSink, WorkerPool};
 use crate::{PortId, QueueId, announce};
 
 /// First key of what ports watch; those below are the switch's own.
@@ -28,39 +28,39 @@ struct Watch {
     fd: OwnedFd,
 }
 
-/// Everything that is plugged in and watched, for all ports.
-pub(crate) struct Hub {
-    pub crew: Crew,
+/// Everything that is attached and watched, for all ports.
+pub(crate) struct Attachments {
+    pub pool: WorkerPool,
     pub common: Arc<Common>,
     pub poller: Poller,
-    plan: Plan,
-    /// What is plugged in, as its port knows it; the worker may already have reported that it stopped.
-    plugged: BTreeMap<(QueueId, Side), Generation>,
-    sinks: BTreeMap<QueueId, PlacedSink>,
+    plan: QueuePlan,
+    /// What is attached, as its port knows it; the worker may already have reported that it stopped.
+    attached: BTreeMap<(QueueId, Side), Generation>,
+    sinks: BTreeMap<QueueId, AssignedSink>,
     /// Sources wait here until all ports have started, so that their first frames find their receivers.
     held: Option<Held>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
     /// Said and not yet passed on.
-    pub said: Vec<(PortId, String)>,
+    pub logged: Vec<(PortId, String)>,
     next: u64,
 }
 
-impl Hub {
-    pub fn new(crew: Crew, common: Arc<Common>, poller: Poller, plan: Plan) -> Self {
-        Hub {
-            crew,
+impl Attachments {
+    pub fn new(pool: WorkerPool, common: Arc<Common>, poller: Poller, plan: QueuePlan) -> Self {
+        Attachments {
+            pool,
             common,
             poller,
             plan,
-            plugged: BTreeMap::new(),
+            attached: BTreeMap::new(),
             sinks: BTreeMap::new(),
             held: Some(BTreeMap::new()),
             watches: BTreeMap::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
-            said: Vec::new(),
+            logged: Vec::new(),
             next: FIRST_WATCH,
         }
     }
@@ -80,7 +80,7 @@ impl Hub {
     fn add_source(&mut self, id: QueueId, generation: Generation, source: Box<dyn Source>) {
         match &mut self.held {
             Some(held) => _ = held.insert(id, (generation, source)),
-            None => self.crew.add_source(self.plan.source(id.port, id.pair), id, generation, source),
+            None => self.pool.add_source(self.plan.source(id.port, id.pair), id, generation, source),
         }
     }
 
@@ -101,9 +101,9 @@ impl Hub {
         Some(due)
     }
 
-    /// A queue has stopped by itself. False if its port has unplugged it meanwhile.
+    /// A queue has stopped by itself. False if its port has detached it meanwhile.
     pub fn stopped(&mut self, id: QueueId, side: Side, generation: Generation) -> bool {
-        if self.plugged.get(&(id, side)) != Some(&generation) {
+        if self.attached.get(&(id, side)) != Some(&generation) {
             return false;
         }
         // What is left of it may still be with other workers.
@@ -116,7 +116,7 @@ impl Hub {
 
     /// Removes all that a port has left behind.
     pub fn clear(&mut self, port: PortId) {
-        let left: Vec<_> = self.plugged.keys().filter(|(id, _)| id.port == port).copied().collect();
+        let left: Vec<_> = self.attached.keys().filter(|(id, _)| id.port == port).copied().collect();
         for (id, side) in left {
             match side {
                 Side::FromGuest => drop(self.take_source(id)),
@@ -137,17 +137,17 @@ impl Hub {
     }
 
     fn take_source(&mut self, id: QueueId) -> Option<Box<dyn Source>> {
-        self.plugged.remove(&(id, Side::FromGuest))?;
+        self.attached.remove(&(id, Side::FromGuest))?;
         let held = self.held.as_mut().and_then(|held| held.remove(&id)).map(|(_, source)| source);
-        let source = held.or_else(|| self.crew.take_source(self.plan.source(id.port, id.pair), id));
+        let source = held.or_else(|| self.pool.take_source(self.plan.source(id.port, id.pair), id));
         self.forget_if_down(id.port);
         source
     }
 
     fn take_sink(&mut self, id: QueueId) -> Option<Box<dyn Sink>> {
-        self.plugged.remove(&(id, Side::ToGuest))?;
-        let placed = self.sinks.remove(&id);
-        let sink = placed.and_then(|placed| self.crew.take_sink(id, placed));
+        self.attached.remove(&(id, Side::ToGuest))?;
+        let assigned = self.sinks.remove(&id);
+        let sink = assigned.and_then(|assigned| self.pool.take_sink(id, assigned));
         self.arrange(id.port, BTreeMap::new());
         self.forget_if_down(id.port);
         sink
@@ -165,12 +165,12 @@ impl Hub {
         // First all that move are taken, then given: nobody ever has one that belongs to another.
         for (pair, place) in pairs.iter().zip(&places) {
             let id = QueueId { port, pair: *pair };
-            if self.sinks.get(&id).is_some_and(|placed| placed.place != *place)
-                && let Some(placed) = self.sinks.remove(&id)
+            if self.sinks.get(&id).is_some_and(|assigned| assigned.assignment != *place)
+                && let Some(assigned) = self.sinks.remove(&id)
             {
-                let generation = placed.generation;
+                let generation = assigned.generation;
                 // One that has stopped is gone; its report is on the way.
-                if let Some(sink) = self.crew.take_sink(id, placed) {
+                if let Some(sink) = self.pool.take_sink(id, assigned) {
                     new.insert(*pair, (generation, sink));
                 }
             }
@@ -178,102 +178,102 @@ impl Hub {
         for (pair, place) in pairs.into_iter().zip(places) {
             if let Some((generation, sink)) = new.remove(&pair) {
                 let id = QueueId { port, pair };
-                self.sinks.insert(id, self.crew.add_sink(place, id, generation, sink));
+                self.sinks.insert(id, self.pool.add_sink(place, id, generation, sink));
             }
         }
     }
 
     /// A port without a queue has nobody behind it.
     fn forget_if_down(&self, port: PortId) {
-        if !self.plugged.keys().any(|(id, _)| id.port == port) {
+        if !self.attached.keys().any(|(id, _)| id.port == port) {
             self.common.table.flush(port);
         }
     }
 }
 
 /// What one port is lent for one call.
-pub(crate) struct Board<'a> {
-    pub hub: &'a mut Hub,
+pub(crate) struct SwitchContext<'a> {
+    pub attachments: &'a mut Attachments,
     pub port: PortId,
 }
 
-impl Board<'_> {
+impl SwitchContext<'_> {
     fn id(&self, pair: u16) -> QueueId {
         QueueId { port: self.port, pair }
     }
 }
 
-impl Plugboard for Board<'_> {
-    fn plug_source(&mut self, pair: u16, source: Box<dyn Source>) {
+impl PortContext for SwitchContext<'_> {
+    fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
         let id = self.id(pair);
-        drop(self.hub.take_source(id));
-        let generation = Generation(self.hub.number());
-        self.hub.plugged.insert((id, Side::FromGuest), generation);
-        self.hub.add_source(id, generation, source);
+        drop(self.attachments.take_source(id));
+        let generation = Generation(self.attachments.number());
+        self.attachments.attached.insert((id, Side::FromGuest), generation);
+        self.attachments.add_source(id, generation, source);
     }
 
-    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
         let id = self.id(pair);
-        drop(self.hub.take_sink(id));
-        let generation = Generation(self.hub.number());
-        self.hub.plugged.insert((id, Side::ToGuest), generation);
-        self.hub.arrange(id.port, BTreeMap::from([(pair, (generation, sink))]));
+        drop(self.attachments.take_sink(id));
+        let generation = Generation(self.attachments.number());
+        self.attachments.attached.insert((id, Side::ToGuest), generation);
+        self.attachments.arrange(id.port, BTreeMap::from([(pair, (generation, sink))]));
     }
 
-    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
-        self.hub.take_source(self.id(pair))
+    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+        self.attachments.take_source(self.id(pair))
     }
 
-    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
-        self.hub.take_sink(self.id(pair))
+    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+        self.attachments.take_sink(self.id(pair))
     }
 
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
         let of = (self.port, token);
         // Always afresh: the descriptor may be another one than before.
-        self.hub.unwatch(of);
+        self.attachments.unwatch(of);
         let fd = fd.try_clone_to_owned()?;
-        let key = self.hub.number();
-        self.hub.poller.add(&fd, key, interest)?;
-        self.hub.watches.insert(of, Watch { key, fd });
-        self.hub.keys.insert(key, of);
+        let key = self.attachments.number();
+        self.attachments.poller.add(&fd, key, interest)?;
+        self.attachments.watches.insert(of, Watch { key, fd });
+        self.attachments.keys.insert(key, of);
         Ok(())
     }
 
     fn unwatch(&mut self, token: Token) {
-        self.hub.unwatch((self.port, token));
+        self.attachments.unwatch((self.port, token));
     }
 
     fn after(&mut self, token: Token, time: Duration) {
         // Further away than the clock reaches is never.
         if let Some(at) = Instant::now().checked_add(time) {
-            self.hub.timers.insert((self.port, token), at);
+            self.attachments.timers.insert((self.port, token), at);
         }
     }
 
     fn announce(&mut self, address: MacAddress) {
-        let rules = &self.hub.common.rules[usize::from(self.port.0)];
+        let rules = &self.attachments.common.rules[usize::from(self.port.0)];
         let allowed = rules.addresses.as_ref().is_none_or(|allowed| allowed.contains(&address));
         if address.is_group() || !allowed {
             return self
-                .say(&format_args!("announced {address}, which may not be behind this port: ignored"));
+                .log(&format_args!("announced {address}, which may not be behind this port: ignored"));
         }
-        match Lending::of_frame(&announce::frame(address)) {
+        match FrameBatch::of_frame(&announce::frame(address)) {
             Ok(frame) => {
-                if let Err(refused) = self.hub.common.table.learn(address, self.port) {
+                if let Err(refused) = self.attachments.common.table.learn(address, self.port) {
                     let why = match refused {
                         Refused::Owned => "is another port's own",
-                        Refused::Held => "moves too often",
+                        Refused::MovesTooOften => "moves too often",
                     };
-                    return self.say(&format_args!("announced {address}, which {why}: ignored"));
+                    return self.log(&format_args!("announced {address}, which {why}: ignored"));
                 }
-                self.hub.crew.flood(self.hub.plan.source(self.port, 0), self.port, frame);
+                self.attachments.pool.flood(self.attachments.plan.source(self.port, 0), self.port, frame);
             }
-            Err(error) => self.say(&format_args!("cannot announce {address}: {error}")),
+            Err(error) => self.log(&format_args!("cannot announce {address}: {error}")),
         }
     }
 
-    fn say(&mut self, message: &dyn Display) {
-        self.hub.said.push((self.port, message.to_string()));
+    fn log(&mut self, message: &dyn Display) {
+        self.attachments.logged.push((self.port, message.to_string()));
     }
 }

@@ -2,38 +2,38 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use port::{Lending, QueueError, Sink};
+use port::{FrameBatch, QueueError, Sink};
 
 use crate::heartbeat::Heartbeat;
 use crate::keyed::Key;
-use crate::slot::Slot;
+use crate::shared_queue::SharedQueue;
 use crate::worker_counters::WorkerCounters;
 use crate::{PortId, QueueId, flow};
 
 /// One sink, and the frames of the burst at hand that go there.
-struct Exit {
+struct TxQueue {
     id: QueueId,
     /// This worker's alone, or shared with others where there are more of them than sinks.
-    slot: Arc<Slot<dyn Sink>>,
+    queue: Arc<SharedQueue<dyn Sink>>,
     which: Vec<u16>,
 }
 
 /// What came of a burst; `None` if the sink is gone, or another worker does not give it back.
 #[inline]
 fn accept(
-    slot: &Slot<dyn Sink>,
+    queue: &SharedQueue<dyn Sink>,
     id: QueueId,
     heartbeat: &Heartbeat,
-    lending: &Lending,
+    batch: &FrameBatch,
     which: &[u16],
 ) -> Option<Result<(), QueueError>> {
-    let mut claimed = slot.claim()?;
+    let mut claimed = queue.claim()?;
     if heartbeat.is_abandoned() {
         return None;
     }
     let sink = claimed.as_deref_mut()?;
     heartbeat.enter_sink(id);
-    let result = sink.accept(lending, which);
+    let result = sink.accept(batch, which);
     heartbeat.leave_sink();
     if result.is_err() {
         *claimed = None;
@@ -43,7 +43,7 @@ fn accept(
 
 /// What became of a burst at its receivers.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Handed {
+pub(crate) struct Sent {
     /// Frames that a sink was given; it has counted what became of them.
     pub accepted: u64,
     /// Frames whose sink is gone.
@@ -51,10 +51,10 @@ pub(crate) struct Handed {
 }
 
 /// All sinks of one worker.
-pub(crate) struct Exits {
+pub(crate) struct TxQueues {
     /// By port.
-    ports: Vec<Vec<Exit>>,
-    /// Exits that have frames of the burst at hand.
+    ports: Vec<Vec<TxQueue>>,
+    /// TxQueues that have frames of the burst at hand.
     touched: Vec<(u16, u16)>,
     /// 0, 1, 2, ...
     all: Vec<u16>,
@@ -64,10 +64,10 @@ pub(crate) struct Exits {
     counters: Arc<WorkerCounters>,
 }
 
-impl Exits {
+impl TxQueues {
     /// For ports `0 .. ports` and bursts of this many frames, in the hands of the worker with these counters.
     pub fn new(ports: usize, burst: usize, counters: Arc<WorkerCounters>) -> Self {
-        Exits {
+        TxQueues {
             ports: (0..ports).map(|_| Vec::new()).collect(),
             touched: Vec::new(),
             all: (0..=u16::MAX).take(burst).collect(),
@@ -78,41 +78,41 @@ impl Exits {
     }
 
     /// Adds a sink, or replaces it.
-    pub fn add(&mut self, id: QueueId, slot: Arc<Slot<dyn Sink>>) {
+    pub fn add(&mut self, id: QueueId, queue: Arc<SharedQueue<dyn Sink>>) {
         self.remove(id);
         let which = Vec::with_capacity(self.burst);
-        if let Some(exits) = self.ports.get_mut(usize::from(id.port.0)) {
-            exits.push(Exit { id, slot, which });
-            // The same flow takes the same pair whatever the order in which they were plugged in.
-            exits.sort_by_key(|exit| exit.id.pair);
+        if let Some(tx_queues) = self.ports.get_mut(usize::from(id.port.0)) {
+            tx_queues.push(TxQueue { id, queue, which });
+            // The same flow takes the same pair whatever the order in which they were attached.
+            tx_queues.sort_by_key(|tx_queue| tx_queue.id.pair);
         }
         self.touched.reserve(self.ports.iter().map(Vec::len).sum());
     }
 
     pub fn remove(&mut self, id: QueueId) {
-        if let Some(exits) = self.ports.get_mut(usize::from(id.port.0)) {
-            exits.retain(|exit| exit.id != id);
+        if let Some(tx_queues) = self.ports.get_mut(usize::from(id.port.0)) {
+            tx_queues.retain(|tx_queue| tx_queue.id != id);
         }
     }
 
     /// Gives frames to a port, each to the queue of its flow. False if the port has no queue running here.
     #[inline(always)]
-    pub fn push(&mut self, to: PortId, frames: Range<u16>, lending: &Lending, key: &Key) -> bool {
-        let exits = &mut self.ports[usize::from(to.0)];
-        let mut push = |exits: &mut [Exit], at: usize, frames: Range<u16>| {
-            let which = &mut exits[at].which;
+    pub fn push(&mut self, to: PortId, frames: Range<u16>, batch: &FrameBatch, key: &Key) -> bool {
+        let tx_queues = &mut self.ports[usize::from(to.0)];
+        let mut push = |tx_queues: &mut [TxQueue], at: usize, frames: Range<u16>| {
+            let which = &mut tx_queues[at].which;
             if which.is_empty() {
                 self.touched.push((to.0, at as u16));
             }
             which.extend(frames);
         };
-        match exits.len() {
+        match tx_queues.len() {
             0 => return false,
-            1 => push(exits, 0, frames),
+            1 => push(tx_queues, 0, frames),
             n => {
                 for index in frames {
-                    let hash = flow::hash(lending.frame(index.into()).head(), key);
-                    push(exits, ((u128::from(hash) * n as u128) >> 64) as usize, index..index + 1);
+                    let hash = flow::hash(batch.frame(index.into()).snapshot(), key);
+                    push(tx_queues, ((u128::from(hash) * n as u128) >> 64) as usize, index..index + 1);
                 }
             }
         }
@@ -121,43 +121,43 @@ impl Exits {
 
     /// Hands over what was pushed: one call for each sink, in the order in which the frames came.
     #[inline]
-    pub fn hand_over(&mut self, lending: &Lending) -> Handed {
-        let mut handed = Handed::default();
+    pub fn flush(&mut self, batch: &FrameBatch) -> Sent {
+        let mut sent = Sent::default();
         for (port, at) in self.touched.drain(..) {
-            let exit = &mut self.ports[usize::from(port)][usize::from(at)];
-            let frames = exit.which.len() as u64;
-            match accept(&exit.slot, exit.id, &self.counters.heartbeat, lending, &exit.which) {
-                Some(Ok(())) => handed.accepted += frames,
+            let tx_queue = &mut self.ports[usize::from(port)][usize::from(at)];
+            let frames = tx_queue.which.len() as u64;
+            match accept(&tx_queue.queue, tx_queue.id, &self.counters.heartbeat, batch, &tx_queue.which) {
+                Some(Ok(())) => sent.accepted += frames,
                 Some(Err(why)) => {
-                    handed.accepted += frames;
-                    self.stopped.push((exit.id, why));
+                    sent.accepted += frames;
+                    self.stopped.push((tx_queue.id, why));
                 }
-                None => handed.gone += frames,
+                None => sent.gone += frames,
             }
-            exit.which.clear();
+            tx_queue.which.clear();
         }
         self.take_out_stopped();
-        handed
+        sent
     }
 
     /// Hands all frames to a port that has one queue here, without a look at any of them; `None` if it has
     /// several or none.
     #[inline]
-    pub fn hand_over_all(&mut self, lending: &Lending, to: PortId) -> Option<Handed> {
-        let [exit] = &mut self.ports[usize::from(to.0)][..] else { return None };
-        let frames = lending.len();
+    pub fn send_all(&mut self, batch: &FrameBatch, to: PortId) -> Option<Sent> {
+        let [tx_queue] = &mut self.ports[usize::from(to.0)][..] else { return None };
+        let frames = batch.len();
         let which = self.all.get(..frames)?;
         let frames = frames as u64;
-        let handed = match accept(&exit.slot, exit.id, &self.counters.heartbeat, lending, which) {
-            Some(Ok(())) => Handed { accepted: frames, gone: 0 },
+        let sent = match accept(&tx_queue.queue, tx_queue.id, &self.counters.heartbeat, batch, which) {
+            Some(Ok(())) => Sent { accepted: frames, gone: 0 },
             Some(Err(why)) => {
-                self.stopped.push((exit.id, why));
-                Handed { accepted: frames, gone: 0 }
+                self.stopped.push((tx_queue.id, why));
+                Sent { accepted: frames, gone: 0 }
             }
-            None => Handed { accepted: 0, gone: frames },
+            None => Sent { accepted: 0, gone: frames },
         };
         self.take_out_stopped();
-        Some(handed)
+        Some(sent)
     }
 
     #[inline]

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use port::{QueueError, Side, Sink, Source};
 
-use crate::heartbeat::Position;
+use crate::heartbeat::WorkerPosition;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
-use crate::plan::Place;
-use crate::poller::Bell;
-use crate::slot::Slot;
+use crate::poller::Waker;
+use crate::queue_plan::QueueAssignment;
+use crate::shared_queue::SharedQueue;
 use crate::watchdog::Watchdog;
 use crate::worker::{Common, Worker};
 use crate::worker_counters::{WorkerCounters, WorkerCounts};
@@ -22,7 +22,7 @@ use crate::{QueueId, RunError};
 /// Threads that were given up and are still there, at most: each keeps what it held.
 const MOST_ABANDONED: usize = 16;
 
-struct Member {
+struct WorkerHandle {
     cpu: Option<usize>,
     incarnation: Incarnation,
     mailbox: Arc<Mailbox>,
@@ -34,17 +34,17 @@ struct Member {
     /// It cannot be replaced: nothing is asked of it any more.
     lost: bool,
     /// What it was told to use, those that others use too included.
-    sources: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Source>>)>,
-    sinks: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Sink>>)>,
+    sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
+    sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
 }
 
 /// The workers. Stops them when dropped.
-pub(crate) struct Crew {
-    members: Vec<Member>,
+pub(crate) struct WorkerPool {
+    workers: Vec<WorkerHandle>,
     common: Arc<Common>,
     sender: Sender<Report>,
     reports: Receiver<Report>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     deadline: Duration,
     /// Workers were told to stop.
     stopping: bool,
@@ -77,39 +77,39 @@ pub(crate) struct Replaced {
     pub worker: usize,
     pub cause: Cause,
     /// In which queues it was; none if it has come back meanwhile.
-    pub position: Position,
+    pub position: WorkerPosition,
     /// Queues that are lost with it.
     pub lost: Vec<(QueueId, Side, Generation)>,
 }
 
 /// A sink in the hands of workers.
-pub(crate) struct PlacedSink {
+pub(crate) struct AssignedSink {
     pub generation: Generation,
-    pub place: Place,
-    slot: Arc<Slot<dyn Sink>>,
+    pub assignment: QueueAssignment,
+    queue: Arc<SharedQueue<dyn Sink>>,
 }
 
-impl Place {
+impl QueueAssignment {
     fn workers(&self) -> &[usize] {
         match self {
-            Place::Own(worker) => std::slice::from_ref(worker),
-            Place::Shared(workers) => workers,
+            QueueAssignment::Own(worker) => std::slice::from_ref(worker),
+            QueueAssignment::Shared(workers) => workers,
         }
     }
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts one worker for each entry, on that CPU if there is one. One that makes no progress for `deadline`
     /// counts as stuck.
     pub fn start(cpus: &[Option<usize>], common: &Arc<Common>, deadline: Duration) -> Result<Self, RunError> {
-        let bell = Arc::new(Bell::new().map_err(system("making an eventfd"))?);
+        let waker = Arc::new(Waker::new().map_err(system("making an eventfd"))?);
         let (sender, reports) = channel();
-        let mut crew = Crew {
-            members: Vec::new(),
+        let mut pool = WorkerPool {
+            workers: Vec::new(),
             common: Arc::clone(common),
             sender,
             reports,
-            bell: Arc::clone(&bell),
+            waker: Arc::clone(&waker),
             deadline,
             stopping: false,
             events: VecDeque::new(),
@@ -117,14 +117,14 @@ impl Crew {
             trouble: None,
         };
         for (worker, cpu) in cpus.iter().enumerate() {
-            let member = crew.employ(Incarnation { worker, number: 0 }, *cpu)?;
-            crew.members.push(member);
+            let handle = pool.spawn(Incarnation { worker, number: 0 }, *cpu)?;
+            pool.workers.push(handle);
         }
-        Ok(crew)
+        Ok(pool)
     }
 
     /// A worker with nothing to do yet.
-    fn employ(&self, incarnation: Incarnation, cpu: Option<usize>) -> Result<Member, RunError> {
+    fn spawn(&self, incarnation: Incarnation, cpu: Option<usize>) -> Result<WorkerHandle, RunError> {
         let mailbox = Arc::new(Mailbox::new().map_err(system("making an eventfd"))?);
         let counters = Arc::new(WorkerCounters::new());
         let worker = Worker {
@@ -132,12 +132,12 @@ impl Crew {
             cpu,
             common: Arc::clone(&self.common),
             mailbox: Arc::clone(&mailbox),
-            reports: Reports { sender: Sender::clone(&self.sender), bell: Arc::clone(&self.bell) },
+            reports: Reports { sender: Sender::clone(&self.sender), waker: Arc::clone(&self.waker) },
             counters: Arc::clone(&counters),
         };
         let thread = std::thread::Builder::new().name(format!("worker-{}", incarnation.worker));
         let thread = thread.spawn(move || worker.run()).map_err(system("starting a thread"))?;
-        Ok(Member {
+        Ok(WorkerHandle {
             cpu,
             incarnation,
             mailbox,
@@ -152,12 +152,12 @@ impl Crew {
     }
 
     /// Rings when a worker reports.
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    pub fn waker(&self) -> &Waker {
+        &self.waker
     }
 
     pub fn counts(&self) -> impl Iterator<Item = WorkerCounts> {
-        self.members.iter().map(|member| member.before.plus(member.counters.counts()))
+        self.workers.iter().map(|handle| handle.before.plus(handle.counters.counts()))
     }
 
     /// What went wrong with a worker, once.
@@ -179,7 +179,7 @@ impl Crew {
                 }
                 // What becomes of a thread that was given up is nobody's concern.
                 Report::Gone { worker, .. } | Report::Failed { worker, .. }
-                    if self.members[worker.worker].incarnation != worker => {}
+                    if self.workers[worker.worker].incarnation != worker => {}
                 Report::Gone { panic: None, .. } if self.stopping => {}
                 Report::Gone { worker, panic } => {
                     let message = panic.unwrap_or_else(|| "it ended without being told to".to_owned());
@@ -187,14 +187,14 @@ impl Crew {
                 }
                 Report::Failed { worker, action, source } => {
                     let worker = worker.worker;
-                    self.lose(worker, RunError::Worker { worker, action, source });
+                    self.mark_failed(worker, RunError::Worker { worker, action, source });
                 }
             }
         }
     }
 
-    fn lose(&mut self, worker: usize, why: RunError) {
-        self.members[worker].lost = true;
+    fn mark_failed(&mut self, worker: usize, why: RunError) {
+        self.workers[worker].lost = true;
         self.trouble.get_or_insert(why);
     }
 
@@ -205,21 +205,21 @@ impl Crew {
 
     /// Looks whether a worker is stuck, and replaces it.
     pub fn watch(&mut self) {
-        for worker in 0..self.members.len() {
+        for worker in 0..self.workers.len() {
             self.watch_one(worker);
         }
     }
 
     fn watch_one(&mut self, worker: usize) {
-        let member = &mut self.members[worker];
-        if member.lost || member.thread.is_none() {
+        let handle = &mut self.workers[worker];
+        if handle.lost || handle.thread.is_none() {
             return;
         }
-        let counters = &member.counters;
+        let counters = &handle.counters;
         let state = || counters.heartbeat.state();
-        let stuck = member.watchdog.look(Instant::now(), counters.passes(), counters.is_asleep(), state);
+        let stuck = handle.watchdog.observe(Instant::now(), counters.passes(), counters.is_asleep(), state);
         if let Some(time) = stuck {
-            let thread = member.counters.heartbeat.thread();
+            let thread = handle.counters.heartbeat.thread();
             self.replace(worker, Cause::Stuck(time, thread));
         }
     }
@@ -227,18 +227,19 @@ impl Crew {
     /// Gives a worker's queues to a new thread, all but those in which the old one is.
     fn replace(&mut self, worker: usize, cause: Cause) {
         self.abandoned.retain(|thread| !thread.is_finished());
-        let old = &mut self.members[worker];
+        let old = &mut self.workers[worker];
         let is_stuck = matches!(cause, Cause::Stuck(..));
         if is_stuck && self.abandoned.len() >= MOST_ABANDONED {
             let deadline = self.deadline;
-            return self.lose(worker, RunError::WorkersStuck { threads: MOST_ABANDONED + 1, deadline });
+            return self
+                .mark_failed(worker, RunError::WorkersStuck { threads: MOST_ABANDONED + 1, deadline });
         }
         let position = old.counters.heartbeat.position();
         if let Cause::Panic(message) = &cause
-            && position == (Position { source: None, sink: None })
+            && position == (WorkerPosition { source: None, sink: None })
         {
             let message = message.clone();
-            return self.lose(worker, RunError::WorkerPanicked { worker, message });
+            return self.mark_failed(worker, RunError::WorkerPanicked { worker, message });
         }
         // In this order: whatever it claims from now on it gives back untouched.
         old.counters.heartbeat.abandon();
@@ -246,49 +247,49 @@ impl Crew {
         let (mut position, lost) = old.part(is_stuck);
         if is_stuck && lost.is_empty() {
             // It has come back, or is stuck in no queue at all.
-            position = Position { source: None, sink: None };
+            position = WorkerPosition { source: None, sink: None };
         }
         let next = Incarnation { worker, number: old.incarnation.number.wrapping_add(1) };
         let cpu = old.cpu;
-        let mut new = match self.employ(next, cpu) {
+        let mut new = match self.spawn(next, cpu) {
             Ok(new) => new,
-            Err(error) => return self.lose(worker, error),
+            Err(error) => return self.mark_failed(worker, error),
         };
-        let old = &mut self.members[worker];
+        let old = &mut self.workers[worker];
         new.before = old.before.plus(old.counters.counts());
         new.take_over(std::mem::take(&mut old.sources), std::mem::take(&mut old.sinks));
         let old = std::mem::replace(old, new);
         self.abandoned.extend(old.thread);
         self.events.push_back(Event::Replaced(Replaced { worker, cause, position, lost }));
         // Whoever waits for reports finds it.
-        self.bell.ring();
+        self.waker.wake();
     }
 
     /// Asks one worker and waits for its answer. `None` if there is none.
     fn ask<T>(&mut self, worker: usize, message: impl Fn(Sender<T>) -> Message) -> Option<T> {
         'again: loop {
-            let member = &self.members[worker];
-            let incarnation = member.incarnation;
-            // A worker that ended with the letter unread has reported why.
+            let handle = &self.workers[worker];
+            let incarnation = handle.incarnation;
+            // A worker that ended with the message unread has reported why.
             let interval = self.watch_interval().min(Duration::from_millis(20));
-            if member.lost {
+            if handle.lost {
                 return None;
             }
             let (reply, answer) = channel();
-            member.mailbox.post(message(reply));
+            handle.mailbox.post(message(reply));
             loop {
                 match answer.recv_timeout(interval) {
                     Ok(answer) => return Some(answer),
                     Err(RecvTimeoutError::Timeout) => self.watch_one(worker),
-                    // The letter was thrown away: the worker is about to report why.
+                    // The message was thrown away: the worker is about to report why.
                     Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_micros(200)),
                 }
                 self.read_reports();
-                let member = &self.members[worker];
-                if member.lost || member.thread.is_none() {
+                let handle = &self.workers[worker];
+                if handle.lost || handle.thread.is_none() {
                     return None;
                 }
-                if member.incarnation != incarnation {
+                if handle.incarnation != incarnation {
                     continue 'again;
                 }
             }
@@ -296,7 +297,7 @@ impl Crew {
     }
 
     fn tell(&self, worker: usize, message: Message) {
-        self.members[worker].mailbox.post(message);
+        self.workers[worker].mailbox.post(message);
     }
 
     pub fn add_source(
@@ -306,101 +307,101 @@ impl Crew {
         generation: Generation,
         source: Box<dyn Source>,
     ) {
-        let slot = Slot::new(source);
-        self.members[worker].sources.insert(id, (generation, Arc::clone(&slot)));
-        self.tell(worker, Message::AddSource { id, generation, slot });
+        let queue = SharedQueue::new(source);
+        self.workers[worker].sources.insert(id, (generation, Arc::clone(&queue)));
+        self.tell(worker, Message::AddSource { id, generation, queue });
     }
 
     /// `None` if it has stopped by itself, or is lost.
     pub fn take_source(&mut self, worker: usize, id: QueueId) -> Option<Box<dyn Source>> {
-        let (_, slot) = self.members[worker].sources.get(&id)?;
-        let slot = Arc::clone(slot);
+        let (_, queue) = self.workers[worker].sources.get(&id)?;
+        let queue = Arc::clone(queue);
         self.ask(worker, |reply| Message::TakeSource { id, reply });
-        self.members[worker].sources.remove(&id);
-        slot.take()
+        self.workers[worker].sources.remove(&id);
+        queue.take()
     }
 
-    pub fn flood(&self, worker: usize, from: crate::PortId, frame: port::Lending) {
+    pub fn flood(&self, worker: usize, from: crate::PortId, frame: port::FrameBatch) {
         self.tell(worker, Message::Flood { from, frame: Box::new(frame) });
     }
 
     /// Returns once the workers have it.
     pub fn add_sink(
         &mut self,
-        place: Place,
+        assignment: QueueAssignment,
         id: QueueId,
         generation: Generation,
         sink: Box<dyn Sink>,
-    ) -> PlacedSink {
-        let slot = Slot::new(sink);
-        for worker in place.workers() {
+    ) -> AssignedSink {
+        let queue = SharedQueue::new(sink);
+        for worker in assignment.workers() {
             // First, so that it has it too whoever takes this one's place while it is asked.
-            self.members[*worker].sinks.insert(id, (generation, Arc::clone(&slot)));
-            self.ask(*worker, |reply| Message::AddSink { id, generation, slot: Arc::clone(&slot), reply });
+            self.workers[*worker].sinks.insert(id, (generation, Arc::clone(&queue)));
+            self.ask(*worker, |reply| Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
         }
-        PlacedSink { generation, place, slot }
+        AssignedSink { generation, assignment, queue }
     }
 
     /// Takes a sink from all workers that have it; `None` if it has stopped by itself, or is lost.
-    pub fn take_sink(&mut self, id: QueueId, placed: PlacedSink) -> Option<Box<dyn Sink>> {
-        for worker in placed.place.workers() {
+    pub fn take_sink(&mut self, id: QueueId, assigned: AssignedSink) -> Option<Box<dyn Sink>> {
+        for worker in assigned.assignment.workers() {
             self.ask(*worker, |reply| Message::TakeSink { id, reply });
-            self.members[*worker].sinks.remove(&id);
+            self.workers[*worker].sinks.remove(&id);
         }
-        placed.slot.take()
+        assigned.queue.take()
     }
 
     /// Tells all workers to stop and waits for them, those that are stuck excepted.
     pub fn stop(&mut self) {
         self.stopping = true;
-        for member in &self.members {
-            member.mailbox.post(Message::Stop);
+        for handle in &self.workers {
+            handle.mailbox.post(Message::Stop);
         }
         let since = Instant::now();
-        for index in 0..self.members.len() {
-            let member = &mut self.members[index];
-            let Some(thread) = member.thread.take() else { continue };
-            while !thread.is_finished() && !member.lost && since.elapsed() < self.deadline {
+        for index in 0..self.workers.len() {
+            let handle = &mut self.workers[index];
+            let Some(thread) = handle.thread.take() else { continue };
+            while !thread.is_finished() && !handle.lost && since.elapsed() < self.deadline {
                 std::thread::sleep(Duration::from_micros(200));
             }
             if thread.is_finished() {
                 // Its panic, if any, was reported.
                 let _ = thread.join();
-            } else if !member.lost {
+            } else if !handle.lost {
                 let deadline = self.deadline;
-                self.lose(index, RunError::WorkersStuck { threads: 1, deadline });
+                self.mark_failed(index, RunError::WorkersStuck { threads: 1, deadline });
             }
         }
     }
 }
 
-impl Member {
+impl WorkerHandle {
     /// Parts with the queues that its thread is in and that cannot be had back; says which they are, and where
     /// the thread is.
-    fn part(&mut self, is_stuck: bool) -> (Position, Vec<(QueueId, Side, Generation)>) {
+    fn part(&mut self, is_stuck: bool) -> (WorkerPosition, Vec<(QueueId, Side, Generation)>) {
         let position = self.counters.heartbeat.position();
         let mut lost = Vec::new();
         if let Some(id) = position.source
-            && let Some((generation, slot)) = self.sources.get(&id).cloned()
+            && let Some((generation, queue)) = self.sources.get(&id).cloned()
         {
             if is_stuck {
-                if slot.retire() {
+                if queue.retire() {
                     self.sources.remove(&id);
                     lost.push((id, Side::FromGuest, generation));
                 }
             } else if position.sink.is_some()
-                && let Some(source) = slot.salvage()
+                && let Some(source) = queue.salvage()
             {
                 // The panic was the sink's: the source only waited.
-                self.sources.insert(id, (generation, Slot::new(source)));
+                self.sources.insert(id, (generation, SharedQueue::new(source)));
             } else {
                 self.sources.remove(&id);
                 lost.push((id, Side::FromGuest, generation));
             }
         }
         if let Some(id) = position.sink
-            && let Some((generation, slot)) = self.sinks.get(&id).cloned()
-            && (!is_stuck || slot.retire())
+            && let Some((generation, queue)) = self.sinks.get(&id).cloned()
+            && (!is_stuck || queue.retire())
         {
             self.sinks.remove(&id);
             lost.push((id, Side::ToGuest, generation));
@@ -411,23 +412,23 @@ impl Member {
     /// Goes on with what another worker had.
     fn take_over(
         &mut self,
-        sources: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Source>>)>,
-        sinks: BTreeMap<QueueId, (Generation, Arc<Slot<dyn Sink>>)>,
+        sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
+        sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
     ) {
         // Sinks first: frames find their receivers.
-        for (id, (generation, slot)) in sinks {
+        for (id, (generation, queue)) in sinks {
             let (reply, _) = channel();
-            self.mailbox.post(Message::AddSink { id, generation, slot: Arc::clone(&slot), reply });
-            self.sinks.insert(id, (generation, slot));
+            self.mailbox.post(Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
+            self.sinks.insert(id, (generation, queue));
         }
-        for (id, (generation, slot)) in sources {
-            self.mailbox.post(Message::AddSource { id, generation, slot: Arc::clone(&slot) });
-            self.sources.insert(id, (generation, slot));
+        for (id, (generation, queue)) in sources {
+            self.mailbox.post(Message::AddSource { id, generation, queue: Arc::clone(&queue) });
+            self.sources.insert(id, (generation, queue));
         }
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.stop();
     }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 const WRITE_BYTES: usize = 4096;
 
 /// At the end, how long a reader may take for one write.
-const PATIENCE: Duration = Duration::from_secs(1);
+const READER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Texts on their way to a descriptor, by a thread of their own. What does not fit is dropped and counted.
-pub struct Outlet {
+pub struct NonBlockingWriter {
     shared: Arc<Shared>,
 }
 
@@ -78,7 +78,7 @@ fn unlocked(fd: BorrowedFd<'_>) -> io::Result<File> {
     fd.try_clone_to_owned().map(File::from)
 }
 
-impl Outlet {
+impl NonBlockingWriter {
     /// For the standard error: some hundred lines.
     pub fn stderr() -> io::Result<Self> {
         Self::new("log", 64 << 10, unlocked(io::stderr().as_fd())?)
@@ -95,7 +95,7 @@ impl Outlet {
         let writer = Arc::clone(&shared);
         // It ends with the process: nobody can wake it from a write that waits.
         std::thread::Builder::new().name(name.to_owned()).spawn(move || writer.serve(into))?;
-        Ok(Outlet { shared })
+        Ok(NonBlockingWriter { shared })
     }
 
     /// Hands a text over; never waits. Returns how many were dropped before it, if it is not dropped itself.
@@ -124,11 +124,11 @@ impl Outlet {
     pub fn finish(&self) -> io::Result<()> {
         let mut queue = self.shared.lock();
         let (mut writes, mut since) = (queue.writes, Instant::now());
-        while (queue.busy || !queue.texts.is_empty()) && since.elapsed() < PATIENCE {
+        while (queue.busy || !queue.texts.is_empty()) && since.elapsed() < READER_TIMEOUT {
             queue = self
                 .shared
                 .changed
-                .wait_timeout(queue, PATIENCE / 10)
+                .wait_timeout(queue, READER_TIMEOUT / 10)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
             if queue.writes != writes {
@@ -147,17 +147,21 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_pipe_that_nobody_reads_and_drops_are_told() {
         let (reader, writer) = io::pipe().unwrap();
-        let outlet = Outlet::new("test", 1 << 10, writer).unwrap();
+        let writer = NonBlockingWriter::new("test", 1 << 10, writer).unwrap();
         let since = Instant::now();
         // More than a pipe holds.
         let long = "x".repeat(1 << 20);
-        outlet.line(&long);
+        writer.line(&long);
         for number in 0..100_000 {
-            outlet.line(&format!("line {number}"));
+            writer.line(&format!("line {number}"));
         }
-        assert!(outlet.finish().is_ok());
-        assert!(since.elapsed() > PATIENCE && since.elapsed() < PATIENCE * 20, "{:?}", since.elapsed());
-        let dropped = outlet.shared.lock().dropped;
+        assert!(writer.finish().is_ok());
+        assert!(
+            since.elapsed() > READER_TIMEOUT && since.elapsed() < READER_TIMEOUT * 20,
+            "{:?}",
+            since.elapsed()
+        );
+        let dropped = writer.shared.lock().dropped;
         assert!(dropped > 0);
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
         let mut told = 0;
@@ -169,7 +173,7 @@ mod tests {
                 Some(count) => told += count.parse::<u64>().unwrap(),
                 None => seen += 1,
             }
-            outlet.line("more");
+            writer.line("more");
         }
         println!("{told} of 100000 lines dropped, {seen} written");
     }
@@ -178,12 +182,12 @@ mod tests {
     fn a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let outlet = Outlet::new("test", 1 << 10, writer).unwrap();
-        outlet.line("unheard");
-        assert!(outlet.finish().is_ok());
+        let writer = NonBlockingWriter::new("test", 1 << 10, writer).unwrap();
+        writer.line("unheard");
+        assert!(writer.finish().is_ok());
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let outlet = Outlet::new("test", 1 << 10, full).unwrap();
-        outlet.line("too much");
-        assert_eq!(outlet.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let writer = NonBlockingWriter::new("test", 1 << 10, full).unwrap();
+        writer.line("too much");
+        assert_eq!(writer.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

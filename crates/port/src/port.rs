@@ -50,20 +50,20 @@ impl PortError {
     }
 }
 
-/// What a port is lent by whoever runs it. A queue that is plugged in belongs to a worker; taking it out
-/// waits until the worker has let go, between two bursts.
-pub trait Plugboard {
+/// What a port may ask of whoever runs it. An attached queue belongs to a worker; detaching waits until the worker
+/// has let go, between two bursts.
+pub trait PortContext {
     /// Frames come from here now, as those of queue pair `pair`.
-    fn plug_source(&mut self, pair: u16, source: Box<dyn Source>);
+    fn attach_source(&mut self, pair: u16, source: Box<dyn Source>);
 
     /// Frames for queue pair `pair` go here now.
-    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>);
+    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>);
 
-    /// Takes a source back; nothing of it is lent any more. `None` if none is plugged in.
-    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>>;
+    /// Takes a source back, its last batch released. `None` if none is attached.
+    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>>;
 
-    /// Takes a sink back. `None` if none is plugged in.
-    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>>;
+    /// Takes a sink back. `None` if none is attached.
+    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>>;
 
     /// Calls [`Port::ready`] when the descriptor is ready (level-triggered), or after a change of interest.
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()>;
@@ -78,8 +78,8 @@ pub trait Plugboard {
     /// A station was announced behind this port (RARP, a guest that has moved).
     fn announce(&mut self, address: MacAddress);
 
-    /// Says what happened, for people; `message` names what was tried and what to do if it is an error.
-    fn say(&mut self, message: &dyn std::fmt::Display);
+    /// Logs what happened, for people; `message` names what was tried and what to do if it is an error.
+    fn log(&mut self, message: &dyn std::fmt::Display);
 }
 
 /// The control side of a port. One thread calls all of these.
@@ -94,15 +94,15 @@ pub trait Port: Send {
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;
 
     /// Begins: listens, connects or opens.
-    fn start(&mut self, board: &mut dyn Plugboard) -> Result<(), PortError>;
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError>;
 
     /// Something watched is ready, or a time is over. An error ends the port; a peer's mistakes are no
     /// errors of the port.
-    fn ready(&mut self, token: Token, board: &mut dyn Plugboard) -> Result<(), PortError>;
+    fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError>;
 
-    /// A queue has stopped by itself; it is unplugged already.
-    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, board: &mut dyn Plugboard);
+    /// A queue has stopped by itself; it is detached already.
+    fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext);
 
-    /// Ends: unplugs everything and removes what it made.
-    fn end(&mut self, board: &mut dyn Plugboard);
+    /// Ends: detaches everything and removes what it made.
+    fn end(&mut self, context: &mut dyn PortContext);
 }

@@ -9,41 +9,17 @@ use workload::catalogue::{self, BudgetKind, Profile};
 use workload::protocol::Request;
 
 use super::external::External;
+use super::job::{Job, Method};
 use super::{cross_check, external, selection};
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
 
-/// One thing to measure.
-pub struct Job {
-    /// What it is.
-    pub spec: MetricSpec,
-    /// How it is measured.
-    pub how: How,
-    /// On how many of the run's CPUs it works: the first ones.
-    pub cpus_used: usize,
-}
-
-/// Ways to measure.
-pub enum How {
-    /// The agent does it.
-    Agent {
-        /// What is asked of it, given the CPUs as the environment numbers them and the time.
-        request: Box<dyn Fn(Vec<usize>, Duration) -> Request>,
-        /// The time it is given; the limit for its answer follows from it.
-        budget: Duration,
-        /// Whether it is given more where a CPU quota needs it to be seen.
-        sees_quota: bool,
-    },
-    /// cyclictest on the host, in alternation with the agent's job of the same kind.
-    Cyclictest(Duration),
-}
-
 /// Everything decided.
-pub struct Layout {
-    /// For the results file.
+pub struct RunPlan {
+    /// As the results file has it.
     pub plan: Plan,
     /// Names and kinds of the environments, in order.
-    pub places: Vec<(String, String, Spec)>,
+    pub environments: Vec<(String, String, Spec)>,
     /// What is measured, in order.
     pub jobs: Vec<Job>,
     /// How long beyond its trial an agent may take to answer.
@@ -52,7 +28,7 @@ pub struct Layout {
     pub externals: Vec<External>,
 }
 
-impl Layout {
+impl RunPlan {
     /// Reads and checks the arguments; changes nothing.
     pub fn from_arguments(arguments: &cli::Compare) -> anyhow::Result<Self> {
         let cpus = cpu_list::read("--cpus", arguments.cpus.as_deref())?;
@@ -73,7 +49,7 @@ impl Layout {
         };
         let jobs = selection::choose(all_jobs(&plan, &externals, arguments.cross_check), &arguments.only)?;
         let patience = Duration::from_secs(arguments.patience);
-        Ok(Layout { places: places(&arguments.environments)?, plan, jobs, patience, externals })
+        Ok(RunPlan { environments: environments(&arguments.environments)?, plan, jobs, patience, externals })
     }
 
     /// The descriptions of what is measured.
@@ -100,12 +76,12 @@ fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> 
         let sees_quota = entry.budget == BudgetKind::Trial;
         let cross = (cross_check && entry.spec.id.as_str() == cross_check::METRIC).then(|| Job {
             spec: cross_check::spec(&entry.spec),
-            how: How::Cyclictest(Duration::from_millis(budget_ms)),
+            method: Method::Cyclictest(Duration::from_millis(budget_ms)),
             cpus_used,
         });
         jobs.push(Job {
             spec: entry.spec,
-            how: How::Agent { request, budget: Duration::from_millis(budget_ms), sees_quota },
+            method: Method::Agent { request, budget: Duration::from_millis(budget_ms), sees_quota },
             cpus_used,
         });
         jobs.extend(cross);
@@ -115,17 +91,17 @@ fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> 
 }
 
 /// Environments with unique names: a second host is `host-2`.
-fn places(list: &str) -> anyhow::Result<Vec<(String, String, Spec)>> {
-    let mut places: Vec<(String, String, Spec)> = Vec::new();
+fn environments(list: &str) -> anyhow::Result<Vec<(String, String, Spec)>> {
+    let mut found: Vec<(String, String, Spec)> = Vec::new();
     for text in split_list(list) {
         let spec: Spec =
             text.parse().map_err(|error: environment::spec::SpecError| Usage(error.to_string()))?;
         let kind = text.split(':').next().unwrap_or(&text).to_owned();
-        let earlier = places.iter().filter(|(_, other, _)| other.split(':').next() == Some(&kind)).count();
+        let earlier = found.iter().filter(|(_, other, _)| other.split(':').next() == Some(&kind)).count();
         let name = if earlier == 0 { kind } else { format!("{kind}-{}", earlier + 1) };
-        places.push((name, text, spec));
+        found.push((name, text, spec));
     }
-    Ok(places)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -134,8 +110,11 @@ mod tests {
 
     #[test]
     fn a_second_environment_of_a_kind_gets_a_number() {
-        let names: Vec<String> =
-            places("host,host,container:cpus=0.5").unwrap().into_iter().map(|(name, ..)| name).collect();
+        let names: Vec<String> = environments("host,host,container:cpus=0.5")
+            .unwrap()
+            .into_iter()
+            .map(|(name, ..)| name)
+            .collect();
         assert_eq!(names, ["host", "host-2", "container"]);
     }
 }

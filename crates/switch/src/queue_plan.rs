@@ -15,7 +15,7 @@ use crate::forward::{Route, Rules};
 
 /// Where one sink goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueueAssignment {
     /// To one worker.
     Own(usize),
     /// To these.
@@ -24,13 +24,13 @@ pub(crate) enum Place {
 
 /// Who does what, known before any queue runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct QueuePlan {
     workers: usize,
     /// By port: workers that may send to it.
     users: Vec<Vec<usize>>,
 }
 
-impl Plan {
+impl QueuePlan {
     /// For ports with these rules and this many queue pairs at most.
     pub fn new(workers: usize, ports: &[(&Rules, u16)]) -> Self {
         let mut users = vec![BTreeSet::new(); ports.len()];
@@ -45,7 +45,7 @@ impl Plan {
                 users[usize::from(port.0)].extend(pairs.map(|pair| worker(workers, rules.port, pair)));
             }
         }
-        Plan { workers, users: users.into_iter().map(|set| set.into_iter().collect()).collect() }
+        QueuePlan { workers, users: users.into_iter().map(|set| set.into_iter().collect()).collect() }
     }
 
     /// The worker of a source.
@@ -54,23 +54,23 @@ impl Plan {
     }
 
     /// Places for all sinks of a port that run, in their order.
-    pub fn sinks(&self, port: PortId, running: usize) -> Vec<Place> {
+    pub fn sinks(&self, port: PortId, running: usize) -> Vec<QueueAssignment> {
         let users = &self.users[usize::from(port.0)];
         if running == 0 {
             return Vec::new();
         }
         if users.is_empty() {
             // Nobody sends here; somebody has to keep them.
-            return vec![Place::Own(worker(self.workers, port, 0)); running];
+            return vec![QueueAssignment::Own(worker(self.workers, port, 0)); running];
         }
         if running >= users.len() {
-            return (0..running).map(|i| Place::Own(users[i % users.len()])).collect();
+            return (0..running).map(|i| QueueAssignment::Own(users[i % users.len()])).collect();
         }
         let of = |i: usize| users.iter().copied().skip(i).step_by(running).collect::<Vec<_>>();
         (0..running)
             .map(|i| match &of(i)[..] {
-                [one] => Place::Own(*one),
-                several => Place::Shared(several.to_vec()),
+                [one] => QueueAssignment::Own(*one),
+                several => QueueAssignment::Shared(several.to_vec()),
             })
             .collect()
     }
@@ -97,30 +97,33 @@ mod tests {
         (0..ports).map(rules).collect()
     }
 
-    fn plan(workers: usize, ports: u16, pairs: u16) -> Plan {
+    fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
         let rules = learning(ports);
-        Plan::new(workers, &rules.iter().map(|rules| (rules, pairs)).collect::<Vec<_>>())
+        QueuePlan::new(workers, &rules.iter().map(|rules| (rules, pairs)).collect::<Vec<_>>())
     }
 
     #[test]
     fn two_ports_of_one_queue_and_two_workers_share_nothing() {
         let plan = plan(2, 2, 1);
         assert_eq!((plan.source(PortId(0), 0), plan.source(PortId(1), 0)), (0, 1));
-        assert_eq!(plan.sinks(PortId(0), 1), [Place::Own(1)]);
-        assert_eq!(plan.sinks(PortId(1), 1), [Place::Own(0)]);
+        assert_eq!(plan.sinks(PortId(0), 1), [QueueAssignment::Own(1)]);
+        assert_eq!(plan.sinks(PortId(1), 1), [QueueAssignment::Own(0)]);
     }
 
     #[test]
     fn a_queue_for_every_worker_belongs_to_it() {
         let plan = plan(2, 3, 2);
-        assert_eq!(plan.sinks(PortId(1), 2), [Place::Own(0), Place::Own(1)]);
-        assert_eq!(plan.sinks(PortId(1), 4), [0, 1, 0, 1].map(Place::Own));
+        assert_eq!(plan.sinks(PortId(1), 2), [QueueAssignment::Own(0), QueueAssignment::Own(1)]);
+        assert_eq!(plan.sinks(PortId(1), 4), [0, 1, 0, 1].map(QueueAssignment::Own));
     }
 
     #[test]
     fn fewer_queues_than_workers_are_shared_and_every_worker_has_one() {
         let plan = plan(4, 3, 4);
-        assert_eq!(plan.sinks(PortId(0), 1), [Place::Shared(vec![0, 1, 2, 3])]);
-        assert_eq!(plan.sinks(PortId(0), 3), [Place::Shared(vec![0, 3]), Place::Own(1), Place::Own(2)]);
+        assert_eq!(plan.sinks(PortId(0), 1), [QueueAssignment::Shared(vec![0, 1, 2, 3])]);
+        assert_eq!(
+            plan.sinks(PortId(0), 3),
+            [QueueAssignment::Shared(vec![0, 3]), QueueAssignment::Own(1), QueueAssignment::Own(2)]
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use port::in_memory::testing::{Collector, Injector};
 use port::in_memory::{QueueOptions, queue};
-use port::{DropReason, Interest, Plugboard, Side, Sink, Source, Token};
+use port::{DropReason, Interest, PortContext, Side, Sink, Source, Token};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Options, PortOptions, Switch};
 use virtio::net::{MacAddress, NetHeader};
@@ -39,16 +39,16 @@ fn coming_and_going(
         queues.push(queue);
         hands.push(hand);
     }
-    let start = move |board: &mut dyn Plugboard| {
+    let start = move |context: &mut dyn PortContext| {
         for (pair, (source, sink)) in (0..).zip(queues) {
-            board.plug_source(pair, source);
-            board.plug_sink(pair, sink);
+            context.attach_source(pair, source);
+            context.attach_sink(pair, sink);
         }
-        board.after(Token(0), Duration::from_millis(1));
+        context.after(Token(0), Duration::from_millis(1));
         Ok(())
     };
     let mut out: HashMap<u16, Queues> = HashMap::new();
-    let ready = move |token: Token, board: &mut dyn Plugboard| {
+    let ready = move |token: Token, context: &mut dyn PortContext| {
         let step = token.0;
         let pair = (step / 2 % 2) as u16;
         if step.is_multiple_of(2) && leave_in.load(Ordering::Acquire) {
@@ -57,18 +57,18 @@ fn coming_and_going(
         }
         match out.remove(&pair) {
             Some((source, sink)) => {
-                board.plug_sink(pair, sink);
-                board.plug_source(pair, source);
+                context.attach_sink(pair, sink);
+                context.attach_source(pair, source);
             }
             None => {
-                let source = board.unplug_source(pair).expect("it was in");
-                let sink = board.unplug_sink(pair).expect("it was in");
-                assert!(board.unplug_source(pair).is_none());
+                let source = context.detach_source(pair).expect("it was in");
+                let sink = context.detach_sink(pair).expect("it was in");
+                assert!(context.detach_source(pair).is_none());
                 out.insert(pair, (source, sink));
             }
         }
         times.fetch_add(1, Ordering::Relaxed);
-        board.after(Token(step + 1), Duration::from_micros(300));
+        context.after(Token(step + 1), Duration::from_micros(300));
         Ok(())
     };
     let (mut port, _) = Scripted::new(2, start, ready);
@@ -85,20 +85,20 @@ fn a_sink_that_is_plugged_in_is_found_by_the_next_frame() {
     let (mut injector, _collector) = hands.remove(0).remove(0);
     let (arrivals, arrived) = channel();
     let mut sink = Some(sink);
-    let start = move |board: &mut dyn Plugboard| {
-        board.plug_source(0, source);
-        board.after(Token(0), Duration::from_millis(1));
+    let start = move |context: &mut dyn PortContext| {
+        context.attach_source(0, source);
+        context.after(Token(0), Duration::from_millis(1));
         Ok(())
     };
-    let ready = move |Token(n), board: &mut dyn Plugboard| {
-        board.plug_sink(0, sink.take().expect("it is out"));
+    let ready = move |Token(n), context: &mut dyn PortContext| {
+        context.attach_sink(0, sink.take().expect("it is out"));
         // Sent by this very thread: what came first is beyond doubt.
         assert!(injector.inject(NetHeader::default(), &frame(BROADCAST, station(1), n.into())));
         let arrival = collector.take_within(LIMIT).map(|(_, frame)| number(&frame));
         let _ = arrivals.send(arrival); // The test waits for as many as it wants.
-        sink = board.unplug_sink(0);
+        sink = context.detach_sink(0);
         // Sometimes the worker sleeps by then, sometimes it does not yet.
-        board.after(Token(n + 1), Duration::from_micros(u64::from(n) * 7 % 200));
+        context.after(Token(n + 1), Duration::from_micros(u64::from(n) * 7 % 200));
         Ok(())
     };
     let (port, _) = Scripted::new(1, start, ready);
@@ -165,15 +165,15 @@ fn stations_behind_a_port_without_queues_are_forgotten() {
     let (done, out) = channel();
     let (port, _) = Scripted::new(
         1,
-        move |board| {
-            board.plug_source(0, source);
-            board.plug_sink(0, sink);
-            board.watch(Token(7), watched.as_fd(), Interest::Readable).unwrap();
+        move |context| {
+            context.attach_source(0, source);
+            context.attach_sink(0, sink);
+            context.watch(Token(7), watched.as_fd(), Interest::Readable).unwrap();
             Ok(())
         },
-        move |token, board| {
-            board.unwatch(Token(7));
-            let queues = (board.unplug_source(0).is_some(), board.unplug_sink(0).is_some());
+        move |token, context| {
+            context.unwatch(Token(7));
+            let queues = (context.detach_source(0).is_some(), context.detach_sink(0).is_some());
             done.send((token, queues)).unwrap();
             Ok(())
         },
@@ -203,15 +203,15 @@ fn an_announced_station_is_made_known_to_all_and_found() {
     let counters = Arc::clone(sink.counters());
     let (mut port, _) = Scripted::new(
         1,
-        move |board| {
-            board.plug_source(0, source);
-            board.plug_sink(0, sink);
-            board.after(Token(0), Duration::ZERO);
+        move |context| {
+            context.attach_source(0, source);
+            context.attach_sink(0, sink);
+            context.after(Token(0), Duration::ZERO);
             Ok(())
         },
-        |_, board| {
-            board.announce(MacAddress(station(9)));
-            board.announce(MacAddress(BROADCAST));
+        |_, context| {
+            context.announce(MacAddress(station(9)));
+            context.announce(MacAddress(BROADCAST));
             Ok(())
         },
     );
@@ -227,13 +227,13 @@ fn an_announced_station_is_made_known_to_all_and_found() {
     }
     send(&mut hands[0][0].0, &frame(station(9), station(1), 5));
     assert_eq!(number(&receive(&mut collector)), 5);
-    let said = Arc::clone(&bench.said);
+    let logged = Arc::clone(&bench.logged);
     let snapshot = bench.stop();
     assert!(hands[1][0].1.take().is_none(), "found, not looked for");
     assert_eq!(snapshot.table.learned, 2);
     check_books(&snapshot, 1);
-    let said = said.lock().unwrap();
-    assert!(said.len() == 1 && said[0].starts_with("c: announced ff:ff:ff:ff:ff:ff"), "{said:?}");
+    let logged = logged.lock().unwrap();
+    assert!(logged.len() == 1 && logged[0].starts_with("c: announced ff:ff:ff:ff:ff:ff"), "{logged:?}");
 }
 
 #[test]
@@ -245,15 +245,15 @@ fn a_port_may_plug_in_later() {
         let mut queues = Some((source, sink));
         let (port, _) = Scripted::new(
             1,
-            |board| {
-                board.after(Token(1), Duration::from_millis(2));
-                board.after(Token(1), Duration::from_millis(5)); // replaces the first
+            |context| {
+                context.after(Token(1), Duration::from_millis(2));
+                context.after(Token(1), Duration::from_millis(5)); // replaces the first
                 Ok(())
             },
-            move |_, board| {
+            move |_, context| {
                 let (source, sink) = queues.take().expect("a timer fires once");
-                board.plug_source(0, source);
-                board.plug_sink(0, sink);
+                context.attach_source(0, source);
+                context.attach_sink(0, sink);
                 Ok(())
             },
         );

@@ -17,7 +17,7 @@ const CLAIM_PAUSE: Duration = Duration::from_micros(50);
 const CLAIM_LIMIT: Duration = Duration::from_millis(20);
 
 /// A source or sink, and who may use it.
-pub(crate) struct Slot<T: ?Sized> {
+pub(crate) struct SharedQueue<T: ?Sized> {
     /// `None` once it was taken out, or has stopped.
     queue: Mutex<Option<Box<T>>>,
     /// A claim was waited for in vain: the next who wants it does not wait.
@@ -27,11 +27,11 @@ pub(crate) struct Slot<T: ?Sized> {
 }
 
 /// A claimed queue.
-pub(crate) type Claimed<'a, T> = MutexGuard<'a, Option<Box<T>>>;
+pub(crate) type ClaimedQueue<'a, T> = MutexGuard<'a, Option<Box<T>>>;
 
-impl<T: ?Sized> Slot<T> {
+impl<T: ?Sized> SharedQueue<T> {
     pub fn new(queue: Box<T>) -> Arc<Self> {
-        Arc::new(Slot {
+        Arc::new(SharedQueue {
             queue: Mutex::new(Some(queue)),
             overdue: AtomicBool::new(false),
             retired: AtomicBool::new(false),
@@ -40,13 +40,13 @@ impl<T: ?Sized> Slot<T> {
 
     /// Claims it, if nobody else holds it and nobody panicked in it.
     #[inline(always)]
-    pub fn try_claim(&self) -> Option<Claimed<'_, T>> {
+    pub fn try_claim(&self) -> Option<ClaimedQueue<'_, T>> {
         self.queue.try_lock().ok()
     }
 
     /// Claims it, and waits a little for whoever holds it. `None` if that takes too long.
     #[inline(always)]
-    pub fn claim(&self) -> Option<Claimed<'_, T>> {
+    pub fn claim(&self) -> Option<ClaimedQueue<'_, T>> {
         match self.queue.try_lock() {
             Ok(claimed) => Some(claimed),
             Err(TryLockError::Poisoned(_)) => None,
@@ -55,7 +55,7 @@ impl<T: ?Sized> Slot<T> {
     }
 
     #[cold]
-    fn wait(&self) -> Option<Claimed<'_, T>> {
+    fn wait(&self) -> Option<ClaimedQueue<'_, T>> {
         if self.overdue.load(Ordering::Relaxed) {
             // Who waited last has waited long enough for all. One attempt says whether it is over.
             let claimed = self.try_claim()?;
@@ -67,7 +67,7 @@ impl<T: ?Sized> Slot<T> {
         claimed
     }
 
-    fn wait_for(&self, limit: Duration) -> Option<Claimed<'_, T>> {
+    fn wait_for(&self, limit: Duration) -> Option<ClaimedQueue<'_, T>> {
         let mut attempts = 0;
         let mut since = None;
         loop {
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
 
     /// A slot that a thread holds until the sender is dropped.
-    fn held() -> (Arc<Slot<u32>>, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
-        let slot = Slot::new(Box::new(1));
+    fn held() -> (Arc<SharedQueue<u32>>, std::sync::mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
+        let slot = SharedQueue::new(Box::new(1));
         let (there, is_there) = channel();
         let (release, released) = channel::<()>();
         let holder = Arc::clone(&slot);
@@ -167,14 +167,14 @@ mod tests {
         drop(release);
         assert!(thread.join().unwrap(), "the holder knows");
         assert_eq!(slot.take(), None, "gone for good");
-        let slot = Slot::new(Box::new(2));
+        let slot = SharedQueue::new(Box::new(2));
         assert!(!slot.retire());
         assert_eq!(slot.take().as_deref(), Some(&2));
     }
 
     #[test]
     fn what_a_panic_left_behind_is_only_salvaged() {
-        let slot = Slot::new(Box::new(3));
+        let slot = SharedQueue::new(Box::new(3));
         let holder = Arc::clone(&slot);
         let panicked = std::thread::spawn(move || {
             let _claimed = holder.try_claim();

@@ -1,33 +1,33 @@
-//! A plugboard that one thread turns by hand.
+//! A port context that one thread turns by hand.
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use port::{Interest, Plugboard, Port, Sink, Source, Token};
+use port::{Interest, Port, PortContext, Sink, Source, Token};
 use rustix::event::{Timespec, epoll};
 use virtio::net::MacAddress;
 
 use super::soon;
 
-pub struct Board {
+pub struct TestContext {
     epoll: OwnedFd,
     watched: BTreeMap<u32, OwnedFd>,
     timers: BTreeMap<u32, Instant>,
     pub sources: BTreeMap<u16, Box<dyn Source>>,
     pub sinks: BTreeMap<u16, Box<dyn Sink>>,
-    pub said: Vec<String>,
+    pub logged: Vec<String>,
 }
 
-impl Board {
+impl TestContext {
     pub fn new() -> Self {
-        Board {
+        TestContext {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC).unwrap(),
             watched: BTreeMap::new(),
             timers: BTreeMap::new(),
             sources: BTreeMap::new(),
             sinks: BTreeMap::new(),
-            said: Vec::new(),
+            logged: Vec::new(),
         }
     }
 
@@ -74,36 +74,37 @@ impl Board {
     }
 
     /// Turns until it is so.
-    pub fn until(&mut self, port: &mut dyn Port, what: &str, so: impl Fn(&Board, &dyn Port) -> bool) {
+    pub fn until(&mut self, port: &mut dyn Port, what: &str, so: impl Fn(&TestContext, &dyn Port) -> bool) {
         let deadline = soon();
         while !so(self, port) {
-            assert!(Instant::now() < deadline, "not {what}: {}; said {:?}", port.describe(), self.said);
+            assert!(Instant::now() < deadline, "not {what}: {}; said {:?}", port.describe(), self.logged);
             self.turn(port);
         }
     }
 
-    /// Turns until this many pairs are plugged in.
-    pub fn until_plugged(&mut self, port: &mut dyn Port, pairs: usize) {
-        let plugged =
-            |board: &Board, _: &dyn Port| board.sources.len() == pairs && board.sinks.len() == pairs;
-        self.until(port, &format!("{pairs} pairs plugged in"), plugged);
+    /// Turns until this many pairs are attached.
+    pub fn until_attached(&mut self, port: &mut dyn Port, pairs: usize) {
+        let attached = |context: &TestContext, _: &dyn Port| {
+            context.sources.len() == pairs && context.sinks.len() == pairs
+        };
+        self.until(port, &format!("{pairs} pairs attached"), attached);
     }
 }
 
-impl Plugboard for Board {
-    fn plug_source(&mut self, pair: u16, source: Box<dyn Source>) {
-        assert!(self.sources.insert(pair, source).is_none(), "plugged in twice");
+impl PortContext for TestContext {
+    fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
+        assert!(self.sources.insert(pair, source).is_none(), "attached twice");
     }
 
-    fn plug_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
-        assert!(self.sinks.insert(pair, sink).is_none(), "plugged in twice");
+    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+        assert!(self.sinks.insert(pair, sink).is_none(), "attached twice");
     }
 
-    fn unplug_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
         self.sources.remove(&pair)
     }
 
-    fn unplug_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
         self.sinks.remove(&pair)
     }
 
@@ -132,8 +133,8 @@ impl Plugboard for Board {
 
     fn announce(&mut self, _: MacAddress) {}
 
-    fn say(&mut self, message: &dyn Display) {
+    fn log(&mut self, message: &dyn Display) {
         println!("{message}");
-        self.said.push(message.to_string());
+        self.logged.push(message.to_string());
     }
 }

@@ -1,0 +1,14 @@
+//! Commands of this machine.
+
+use std::path::PathBuf;
+
+use rustix::fs::{Access, access};
+
+/// The full path of a command in PATH or where distributions keep administrators' commands.
+pub fn find_command(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|file| access(file, Access::EXEC_OK).is_ok())
+}

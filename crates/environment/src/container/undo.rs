@@ -1,0 +1,31 @@
+//! What a start has made.
+
+use std::sync::Arc;
+
+use crate::Janitor;
+use crate::janitor::Leftover;
+
+/// Removes in reverse order what was made, by whatever way the start ends.
+pub(super) struct Undo {
+    janitor: Arc<Janitor>,
+    leftovers: Vec<Leftover>,
+}
+
+impl Undo {
+    pub fn new(janitor: &Arc<Janitor>) -> Self {
+        Undo { janitor: janitor.clone(), leftovers: Vec::new() }
+    }
+
+    pub fn made(&mut self, leftover: Leftover) {
+        self.janitor.made(&leftover);
+        self.leftovers.push(leftover);
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for leftover in self.leftovers.iter().rev() {
+            self.janitor.remove(leftover);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! One thing to measure, and by what method.
+
+use std::time::Duration;
+
+use measure::MetricSpec;
+use workload::protocol::Request;
+
+/// One thing to measure.
+pub struct Job {
+    /// What it is.
+    pub spec: MetricSpec,
+    /// By what method.
+    pub method: Method,
+    /// On how many of the run's CPUs it works: the first ones.
+    pub cpus_used: usize,
+}
+
+/// How it is measured.
+pub enum Method {
+    /// The agent does it.
+    Agent {
+        /// What is asked of it, given the CPUs as the environment numbers them and the time.
+        request: Box<dyn Fn(Vec<usize>, Duration) -> Request>,
+        /// The time it is given; the limit for its answer follows from it.
+        budget: Duration,
+        /// Whether it is given more where a CPU quota needs it to be seen.
+        sees_quota: bool,
+    },
+    /// cyclictest on the host, in alternation with the agent's job of the same kind.
+    Cyclictest(Duration),
+}
