@@ -285,7 +285,9 @@ mod tests {
     fn another_version_is_refused() {
         let ready = |version| Reply::Ready { version, facts: AgentFacts::default() };
         assert!(ready(VERSION).greeting().is_ok());
-        assert!(matches!(ready(VERSION + 1).greeting(), Err(ProtocolError::Version { found: 2 })));
+        assert!(
+            matches!(ready(VERSION + 1).greeting(), Err(ProtocolError::Version { found }) if found == VERSION + 1)
+        );
         assert!(Reply::Failed(Failure::new("a", "b", "c")).greeting().is_err());
     }
 }

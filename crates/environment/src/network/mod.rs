@@ -7,4 +7,4 @@ mod path;
 
 pub use layer::{Layer, LayerError};
 pub use namespace::Namespace;
-pub use path::{FAR_ADDRESS, NEAR_ADDRESS, Path};
+pub use path::{End, FAR_ADDRESS, NEAR_ADDRESS, Path};

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use linux::Child;
 use measure::Failure;
 
-use crate::container::find_command;
+use crate::command::find_command;
 use crate::spawn;
 
 /// A network namespace, its loopback up. A process holds it, and it goes with that process: no name stays behind in

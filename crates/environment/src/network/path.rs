@@ -3,6 +3,7 @@ use std::net::Ipv4Addr;
 use measure::Failure;
 
 use super::{Layer, Namespace};
+use crate::{Agent, Running, host};
 
 /// The address of the near end: from the block for benchmarks (RFC 2544, section C.2.2).
 pub const NEAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -24,7 +25,30 @@ pub struct Path {
     pub middle: Option<Namespace>,
 }
 
+/// An end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At [`NEAR_ADDRESS`].
+    Near,
+    /// At [`FAR_ADDRESS`].
+    Far,
+}
+
 impl Path {
+    /// Starts the agent at an end.
+    ///
+    /// # Errors
+    /// The agent cannot be started in the namespace.
+    pub fn start(&self, end: End, agent: &Agent) -> Result<Running, Failure> {
+        let (namespace, what) = match end {
+            End::Near => (&self.near, "the agent at the near end of a network path"),
+            End::Far => (&self.far, "the agent at the far end of a network path"),
+        };
+        let mut command = namespace.command(&agent.binary)?;
+        command.args(&agent.arguments);
+        host::spawn_with_pipes(command, what, "check that the file exists and may be executed")
+    }
+
     /// Builds a path of these layers, in whatever order they are named.
     ///
     /// # Errors
