@@ -12,6 +12,7 @@ pub mod container;
 pub mod guest;
 pub mod host;
 pub mod janitor;
+pub mod network;
 mod running;
 mod spawn;
 pub mod spec;

@@ -9,7 +9,8 @@ use crate::batch::Pace;
 use crate::catalogue::{self, Entry};
 use crate::external;
 use crate::facts;
-use crate::pin::pin_to;
+use crate::network::{FarEnd, near_end};
+use crate::pin::{pin_to, pin_to_all};
 use crate::protocol::{Reply, Request, VERSION};
 use crate::trial::Trial;
 use crate::work::Kept;
@@ -61,16 +62,34 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), Serv
 struct Agent {
     paces: HashMap<MetricId, Pace>,
     kept: Kept,
+    far_end: Option<FarEnd>,
 }
 
 impl Agent {
     fn answer(&mut self, request: Request) -> Reply {
         let result = match request {
-            Request::Run { metric, budget_ms, cpus } => self.run(&metric, budget_ms, cpus),
-            Request::External(job) => external::run(&job),
+            Request::Run { metric, budget_ms, cpus } => self.run(&metric, budget_ms, cpus).map(Reply::Done),
+            Request::External(job) => external::run(&job).map(Reply::Done),
+            Request::OpenFarEnd { flow, address, cpus } => {
+                // One at a time: an earlier one that nobody closed ends here.
+                self.far_end = None;
+                // Its thread inherits the CPUs.
+                pin_to_all(&cpus).and_then(|()| FarEnd::open(&flow, address)).map(|end| {
+                    let port = end.port();
+                    self.far_end = Some(end);
+                    Reply::FarEnd { port }
+                })
+            }
+            Request::RunNearEnd { flow, peer, cpus } => {
+                pin_to_all(&cpus).and_then(|()| near_end::run(&flow, peer)).map(Reply::NearEnd)
+            }
+            Request::CloseFarEnd => match self.far_end.take() {
+                Some(end) => end.close().map(Reply::FarEndClosed),
+                None => Err(Failure::new("closing the far end of a flow", "none is open", "open one first")),
+            },
             Request::Quit => unreachable!("the loop ends on it"),
         };
-        result.map_or_else(Reply::Failed, Reply::Done)
+        result.unwrap_or_else(Reply::Failed)
     }
 
     fn run(&mut self, metric: &MetricId, budget_ms: u64, cpus: Vec<usize>) -> Result<Outcome, Failure> {

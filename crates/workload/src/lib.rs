@@ -12,6 +12,7 @@ mod cpu;
 mod external;
 mod facts;
 mod memory;
+pub mod network;
 #[allow(unsafe_code)]
 mod opaque;
 mod os;

@@ -2,12 +2,16 @@
 //!
 //! The agent speaks first ([`Reply::Ready`]); after that each request gets exactly one reply, in order.
 
+use std::net::{IpAddr, SocketAddr};
+
 use measure::{Failure, MetricId, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::network::{Counts, Flow, NearOutcome};
+
 /// The version of this protocol. Both ends are one binary, so that only equality is asked for.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +28,26 @@ pub enum Request {
     },
     /// Run a program that the user brought.
     External(ExternalJob),
+    /// Open the far end of a flow at an address of this environment.
+    OpenFarEnd {
+        /// The flow.
+        flow: Flow,
+        /// The address.
+        address: IpAddr,
+        /// CPUs it may use.
+        cpus: Vec<usize>,
+    },
+    /// Do a flow with the far end at an address, which was opened before.
+    RunNearEnd {
+        /// The flow.
+        flow: Flow,
+        /// The far end.
+        peer: SocketAddr,
+        /// CPUs it may use.
+        cpus: Vec<usize>,
+    },
+    /// Close the far end, and say what it counted.
+    CloseFarEnd,
     /// End.
     Quit,
 }
@@ -54,6 +78,15 @@ pub enum Reply {
     },
     /// A trial's outcome.
     Done(Outcome),
+    /// The far end of a flow is open.
+    FarEnd {
+        /// At this port.
+        port: u16,
+    },
+    /// What the near end of a flow came to.
+    NearEnd(NearOutcome),
+    /// What the far end counted.
+    FarEndClosed(Counts),
     /// A request could not be met.
     Failed(Failure),
 }
@@ -158,7 +191,9 @@ impl Reply {
         match self {
             Reply::Ready { version: VERSION, facts } => Ok(facts),
             Reply::Ready { version, .. } => Err(ProtocolError::Version { found: version }),
-            Reply::Done(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
+            Reply::Done(_) | Reply::FarEnd { .. } | Reply::NearEnd(_) | Reply::FarEndClosed(_) => {
+                Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() })
+            }
             Reply::Failed(failure) => Err(ProtocolError::NoGreeting { found: failure.to_string() }),
         }
     }
@@ -184,12 +219,27 @@ mod tests {
         }
     }
 
+    fn flow(duration_ms: u64) -> Flow {
+        Flow {
+            class: crate::network::Class::UdpStream,
+            sender: crate::network::Side::Near,
+            message_bytes: 64,
+            connections: 1,
+            per_second: Some(0.5),
+            duration: std::time::Duration::from_millis(duration_ms),
+            verify: true,
+        }
+    }
+
     proptest! {
         #[test]
         fn requests_survive_the_line(metric in ".*", budget_ms: u64, cpus: Vec<usize>, words: Vec<String>) {
             for request in [
                 Request::Run { metric: MetricId::new(metric.clone()), budget_ms, cpus: cpus.clone() },
                 Request::External(ExternalJob { command: words.clone(), pattern: metric.clone(), timeout_ms: budget_ms, cpus: cpus.clone() }),
+                Request::OpenFarEnd { flow: flow(budget_ms), address: [127, 0, 0, 1].into(), cpus: cpus.clone() },
+                Request::RunNearEnd { flow: flow(budget_ms), peer: ([127, 0, 0, 1], 80).into(), cpus: cpus.clone() },
+                Request::CloseFarEnd,
                 Request::Quit,
             ] {
                 let line = request.to_line();
@@ -203,6 +253,9 @@ mod tests {
             for reply in [
                 Reply::Done(outcome(value, missed, text.clone())),
                 Reply::Failed(Failure::new(text.clone(), "b", "c")),
+                Reply::FarEnd { port: missed as u16 },
+                Reply::NearEnd(NearOutcome { unanswered: missed, ..NearOutcome::default() }),
+                Reply::FarEndClosed(Counts { sent: missed, ..Counts::default() }),
                 Reply::Ready { version: VERSION, facts: AgentFacts { kernel: text, ..AgentFacts::default() } },
             ] {
                 let line = reply.to_line();
@@ -232,7 +285,9 @@ mod tests {
     fn another_version_is_refused() {
         let ready = |version| Reply::Ready { version, facts: AgentFacts::default() };
         assert!(ready(VERSION).greeting().is_ok());
-        assert!(matches!(ready(VERSION + 1).greeting(), Err(ProtocolError::Version { found: 2 })));
+        assert!(
+            matches!(ready(VERSION + 1).greeting(), Err(ProtocolError::Version { found }) if found == VERSION + 1)
+        );
         assert!(Reply::Failed(Failure::new("a", "b", "c")).greeting().is_err());
     }
 }

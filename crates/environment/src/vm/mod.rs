@@ -2,6 +2,7 @@
 
 mod accelerator;
 mod initramfs;
+pub mod ivshmem;
 mod kernel_image;
 mod qemu;
 mod qmp;

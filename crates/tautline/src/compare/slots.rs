@@ -211,6 +211,7 @@ impl EnvironmentSlot {
                 Ok(Reply::Ready { .. }) => {
                     lost(Failure::new("asking the agent", "it greeted anew: the guest restarted", remedy))
                 }
+                Ok(_) => lost(Failure::new("asking the agent", "it answered another question", remedy)),
                 Err(error) => lost(Failure::new("asking the agent", error, remedy)),
             },
             Err(ChannelError::Interrupted) => Answer::Interrupted,

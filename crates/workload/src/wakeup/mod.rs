@@ -70,7 +70,7 @@ pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure>
     match reply?.map(|line| Reply::parse(&line)) {
         Some(Ok(Reply::Done(outcome))) => Ok(outcome),
         Some(Ok(Reply::Failed(failure))) => Err(failure),
-        Some(Ok(Reply::Ready { .. }) | Err(_)) | None => Err(Failure::new(
+        _ => Err(Failure::new(
             "a wake-up trial in a process of its own",
             "it ended without a result",
             "see whether something kills the agent's children (memory limit, real-time limit)",

@@ -1,0 +1,134 @@
+use std::net::Ipv4Addr;
+
+use measure::Failure;
+
+use super::{Layer, Namespace};
+use crate::{Agent, Running, host};
+
+/// The address of the near end: from the block for benchmarks (RFC 2544, section C.2.2).
+pub const NEAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// The address of the far end.
+pub const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// Of a tunnel's outer packets.
+const OUTER_NEAR: &str = "198.19.0.1";
+const OUTER_FAR: &str = "198.19.0.2";
+
+/// Two ends in namespaces of their own and what lies between them, built. All of it goes when this is dropped.
+#[derive(Debug)]
+pub struct Path {
+    /// Where the near end runs.
+    pub near: Namespace,
+    /// Where the far end runs.
+    pub far: Namespace,
+    /// Where a bridge between them is.
+    pub middle: Option<Namespace>,
+}
+
+/// An end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At [`NEAR_ADDRESS`].
+    Near,
+    /// At [`FAR_ADDRESS`].
+    Far,
+}
+
+impl Path {
+    /// Starts the agent at an end.
+    ///
+    /// # Errors
+    /// The agent cannot be started in the namespace.
+    pub fn start(&self, end: End, agent: &Agent) -> Result<Running, Failure> {
+        let (namespace, what) = match end {
+            End::Near => (&self.near, "the agent at the near end of a network path"),
+            End::Far => (&self.far, "the agent at the far end of a network path"),
+        };
+        let mut command = namespace.command(&agent.binary)?;
+        command.args(&agent.arguments);
+        host::spawn_with_pipes(command, what, "check that the file exists and may be executed")
+    }
+
+    /// Builds a path of these layers, in whatever order they are named.
+    ///
+    /// # Errors
+    /// What the kernel or its tools refused, by the words that were tried.
+    pub fn build(layers: &[Layer]) -> Result<Self, Failure> {
+        let has = |layer| layers.contains(&layer);
+        if layers.is_empty() {
+            return Err(Failure::new("building a network path", "it has no layers", "name at least veth"));
+        }
+        let near = Namespace::new()?;
+        let far = near.sibling()?;
+        let middle = if has(Layer::Bridge) { Some(near.sibling()?) } else { None };
+        match &middle {
+            None => {
+                let to = far.holder();
+                near.ip(&format!("link add eth0 type veth peer name eth0 netns {to}"))?;
+            }
+            Some(middle) => {
+                middle.ip("link add br0 type bridge")?;
+                for (end, port) in [(&near, "port0"), (&far, "port1")] {
+                    middle.ip(&format!("link add {port} type veth peer name eth0 netns {}", end.holder()))?;
+                    middle.ip(&format!("link set {port} master br0 up"))?;
+                }
+                middle.ip("link set br0 up")?;
+            }
+        }
+        for end in [&near, &far] {
+            end.ip("link set eth0 up")?;
+        }
+        let path = Path { near, far, middle };
+        let (near_device, far_device) = path.devices(has(Layer::Macvlan), has(Layer::Vxlan))?;
+        path.near.ip(&format!("address add {NEAR_ADDRESS}/24 dev {near_device}"))?;
+        path.far.ip(&format!("address add {FAR_ADDRESS}/24 dev {far_device}"))?;
+        if has(Layer::Nftables) {
+            path.filter()?;
+        }
+        if has(Layer::ConnectionTracking) {
+            path.far.nft("add table inet firewall")?;
+            path.far
+                .nft("add chain inet firewall input { type filter hook input priority 0 ; policy drop ; }")?;
+            path.far.nft("add rule inet firewall input ct state established,related,new accept")?;
+        }
+        Ok(path)
+    }
+
+    /// The devices that carry the ends' addresses.
+    fn devices(&self, macvlan: bool, vxlan: bool) -> Result<(&'static str, &'static str), Failure> {
+        let mut near = "eth0";
+        if macvlan {
+            self.near.ip("link add link eth0 name macvlan0 type macvlan mode bridge")?;
+            self.near.ip("link set macvlan0 up")?;
+            near = "macvlan0";
+        }
+        if !vxlan {
+            return Ok((near, "eth0"));
+        }
+        for (end, device, local, remote) in
+            [(&self.near, near, OUTER_NEAR, OUTER_FAR), (&self.far, "eth0", OUTER_FAR, OUTER_NEAR)]
+        {
+            end.ip(&format!("address add {local}/24 dev {device}"))?;
+            end.ip(&format!(
+                "link add vxlan0 type vxlan id 42 dstport 4789 local {local} remote {remote} dev {device}"
+            ))?;
+            end.ip("link set vxlan0 up")?;
+        }
+        Ok(("vxlan0", "vxlan0"))
+    }
+
+    /// Rules that no packet matches.
+    fn filter(&self) -> Result<(), Failure> {
+        let (end, family, hook) = match &self.middle {
+            Some(middle) => (middle, "bridge", "forward"),
+            None => (&self.far, "inet", "input"),
+        };
+        end.nft(&format!("add table {family} rules"))?;
+        end.nft(&format!("add chain {family} rules {hook} {{ type filter hook {hook} priority 0 ; }}"))?;
+        for rule in 0..Layer::NFTABLES_RULES {
+            // TEST-NET-3 (RFC 5737): nobody here has such an address.
+            end.nft(&format!("add rule {family} rules {hook} ip saddr 203.0.113.{rule} drop"))?;
+        }
+        Ok(())
+    }
+}
