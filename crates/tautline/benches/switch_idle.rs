@@ -135,7 +135,7 @@ impl Plugged {
         let mut plugged = Plugged { switch, rig: TestRig::new(), _folder: folder };
         for socket in &sockets {
             let port = VirtioUser::new(VirtioUserOptions::new(socket))?;
-            plugged.rig.plug("bench", Box::new(port))?;
+            plugged.rig.attach("bench", Box::new(port))?;
         }
         plugged.rig.wait_until_up(LIMIT)?;
         Ok(plugged)

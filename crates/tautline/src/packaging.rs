@@ -26,11 +26,18 @@ pub fn man(arguments: &cli::Man) -> anyhow::Result<Done> {
     // Options of the program itself reach the commands.
     command.build();
     write(directory, "tautline", command.clone())?;
-    for subcommand in command.get_subcommands() {
-        let name = format!("tautline-{}", subcommand.get_name());
-        write(directory, &name, subcommand.clone().display_name(&name).bin_name(name.replacen('-', " ", 1)))?;
-    }
+    write_subcommands(directory, "tautline", &command)?;
     Ok(Done::Whole)
+}
+
+/// `tautline-kvm.1`, `tautline-kvm-costs.1` and so on.
+fn write_subcommands(directory: &Path, parent: &str, command: &clap::Command) -> anyhow::Result<()> {
+    for subcommand in command.get_subcommands() {
+        let name = format!("{parent}-{}", subcommand.get_name());
+        write(directory, &name, subcommand.clone().display_name(&name).bin_name(name.replace('-', " ")))?;
+        write_subcommands(directory, &name, subcommand)?;
+    }
+    Ok(())
 }
 
 fn write(directory: &Path, name: &str, command: clap::Command) -> anyhow::Result<()> {

@@ -46,14 +46,14 @@ const RETIRED: &[(&str, In, &str)] = &[
         "parse_header, parse_fast, HeaderSnapshot, FrameMeta",
     ),
     // Queues.
-    (r"\bfn put_back\b|\.put_back\(", Rust, "rewind"),
+    (r"\bfn put_back\b|\.put_back\(", Folders(&["crates/port", "crates/virtqueue"]), "rewind"),
     (r"\b(struct|trait) Cells\b|\bCells<", Rust, "AtomicSlice"),
     (r"\bstruct Read\b", Folders(&["crates/virtqueue/src/split"]), "Descriptor"),
     (r"\bBelieved\b", All, "IndirectFlags::Trusted"),
     // Ports and the switch.
     (
         r"\b(enum|struct|trait) (Entrance|Exit|Outlet|Claim)\b|\bExits\b",
-        Rust,
+        Folders(&["crates/port", "crates/switch"]),
         "RxQueue, TxQueue, TxHandle, SharedTxQueue",
     ),
     (r"\b(enum|struct) (Bell|Letter)\b|\bletters?: ", Rust, "Waker, wake, clear; messages"),
@@ -116,31 +116,7 @@ const RETIRED: &[(&str, In, &str)] = &[
 ];
 
 /// Words whose rename is not done, by their patterns. Each line that goes is a rename that came.
-const STILL_TO_GO: &[&str] = &[
-    r"\bManner\b|\bmanner\.rs\b|\b(this|that|other|which|either|a) manner\b",
-    r"\bStream\b",
-    r"\b(FlushChoice|FlushWay)\b|\b(enum|struct) (Flush|Way|Choice)\b",
-    r"(?i)\bgiven[ -]up[ -]lines?\b|\blines? (that )?(are|is|were) given up\b|\bgiv(e|ing) up (single )?lines\b",
-    r"(?i)\bpoll(s|ing)?[ -]in[ -]vain\b",
-    r"\b(SETTLED|CHANGING|LEFT_BEHIND)\b",
-    r"\b(TIMED|STRETCH)\b",
-    r"\b(enum|struct|type) Piece\b",
-    r"\b(Lending|Lender|Lent)\b",
-    r"\bfn put_back\b|\.put_back\(",
-    r"\b(struct|trait) Cells\b|\bCells<",
-    r"\bstruct Read\b",
-    r"\bBelieved\b",
-    r"\b(enum|struct) (Bell|Letter)\b|\bletters?: ",
-    r"\bfn (un)?plug(_source|_sink)?\b",
-    r"(?i)\b(near|far) (cores?|receivers?|drivers?)\b",
-    r"\b(enum|struct) (Share|How)\b",
-    r"\b(enum|struct) Order\b",
-    r"\bmod own\b",
-    r"--patience\b",
-    r"--external\b",
-    r"--cross-check\b|\bcross_check\b",
-    r"--(trial|wakeup|search-trial|worker-deadline)-ms\b|--spin-us\b",
-];
+const STILL_TO_GO: &[&str] = &[];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()

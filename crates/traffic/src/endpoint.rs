@@ -44,13 +44,13 @@ pub fn run(socket: &Path, cpu: usize) -> Result<(), RigError> {
     let failed = |what| move |source| RigError::System { what, source };
     linux::cpus::bind(&[cpu]).map_err(failed("binding to a CPU"))?;
     let mut rig = TestRig::new();
-    rig.plug("host", Box::new(VhostUser::new(VhostUserOptions::new(socket))?))?;
+    rig.attach("host", Box::new(VhostUser::new(VhostUserOptions::new(socket))?))?;
     let (mut responder, mut counts, mut rounds) = (None, Counts::default(), 0u64);
     loop {
         // Looked at before it is taken back: taking it is a barrier, which waits for all that was stored.
         if pending.load(Ordering::Relaxed)
             && pending.swap(false, Ordering::Acquire)
-            && !obey(&commands, &mut responder, &counts).map_err(failed("commands to the port"))?
+            && !handle_command(&commands, &mut responder, &counts).map_err(failed("commands to the port"))?
         {
             return Ok(());
         }
@@ -80,7 +80,7 @@ pub fn run(socket: &Path, cpu: usize) -> Result<(), RigError> {
 
 /// Does what the commands say, and answers each. False at their end.
 #[cold]
-fn obey(
+fn handle_command(
     commands: &Receiver<String>,
     responder: &mut Option<Responder>,
     counts: &Counts,

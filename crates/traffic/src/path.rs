@@ -262,8 +262,8 @@ pub fn loopback_frames_per_second(
     let failed = |source| RigError::System { what: "memory for the loopback", source };
     let (one, other) = port::in_memory::InMemory::pair(1, Default::default()).map_err(failed)?;
     let mut rig = TestRig::new();
-    rig.plug("loopback", Box::new(one))?;
-    rig.plug("loopback", Box::new(other))?;
+    rig.attach("loopback", Box::new(one))?;
+    rig.attach("loopback", Box::new(other))?;
     let profile = Profile { bidirectional: false, ..profile };
     let mut path = Path::new(rig, Topology::Through, profile);
     let outcome = path.load(mix, Duration::ZERO)?.maximum(duration)?;
@@ -294,8 +294,8 @@ mod tests {
     fn path(pairs: u16, bidirectional: bool) -> Path {
         let (one, other) = port::in_memory::InMemory::pair(pairs, Default::default()).unwrap();
         let mut rig = TestRig::new();
-        rig.plug("one", Box::new(one)).unwrap();
-        rig.plug("other", Box::new(other)).unwrap();
+        rig.attach("one", Box::new(one)).unwrap();
+        rig.attach("other", Box::new(other)).unwrap();
         Path::new(rig, Topology::Through, PROFILE(bidirectional))
     }
 

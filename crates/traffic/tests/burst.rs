@@ -39,7 +39,7 @@ fn the_longest_burst_is_the_buffer_and_what_went_meanwhile() {
     let rig = |ports: [InMemory; 2]| {
         let mut rig = TestRig::new();
         for port in ports {
-            rig.plug("memory", Box::new(port)).unwrap();
+            rig.attach("memory", Box::new(port)).unwrap();
         }
         rig
     };

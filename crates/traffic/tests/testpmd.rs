@@ -16,7 +16,7 @@ fn trial(packed: bool, mix: &str, load: Load) -> TrialOutcome {
     let mut rig = TestRig::new();
     for path in &sockets {
         let options = VirtioUserOptions { packed, ..VirtioUserOptions::new(path) };
-        rig.plug("testpmd", Box::new(VirtioUser::new(options).unwrap())).unwrap();
+        rig.attach("testpmd", Box::new(VirtioUser::new(options).unwrap())).unwrap();
     }
     rig.wait_until_up(Duration::from_secs(20)).unwrap();
     let (fields, mix): (Fields, SizeMix) = (Fields::default(), mix.parse().unwrap());

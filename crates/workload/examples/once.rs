@@ -81,6 +81,7 @@ impl std::io::Write for Printer {
             }
             Reply::Failed(failure) => println!("{:44} FAILED {took_ms} ms: {failure}", spec.id),
             Reply::Ready { .. } => return Err(std::io::Error::other("a second greeting")),
+            other => panic!("another answer: {other:?}"),
         }
         Ok(line.len())
     }

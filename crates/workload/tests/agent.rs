@@ -93,6 +93,7 @@ impl Agent {
             Reply::Done(outcome) => Ok(outcome),
             Reply::Failed(failure) => Err(failure),
             Reply::Ready { .. } => panic!("a second greeting"),
+            other => panic!("another answer: {other:?}"),
         }
     }
 

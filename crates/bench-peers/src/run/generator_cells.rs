@@ -36,7 +36,7 @@ impl<'a> Generated<'a> {
         let mut rig = TestRig::new();
         for socket in &device.sockets {
             let spec: port::spec::PortSpec = path.port(socket, MAXIMUM_RING, plan.pages()).parse()?;
-            rig.plug(&name(&device.system), spec.build()?)?;
+            rig.attach(&name(&device.system), spec.build()?)?;
         }
         rig.wait_until_up(PATIENCE)?;
         let fields = Fields {

@@ -23,10 +23,10 @@ pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(size.most);
     let memory = Memory::new(FRESH, samples * size.bytes, size.pages)?;
-    bench.vm.plug(&memory, 0)?;
+    bench.vm.attach(&memory, 0)?;
     let touched = touch(bench, samples, size.bytes);
     let huge = memory.huge_bytes();
-    bench.vm.unplug(memory)?;
+    bench.vm.detach(memory)?;
     if size.pages == Pages::Huge && huge < samples * size.bytes {
         return Err(Failure::new(
             format!("touching {samples} fresh pages of 2 MiB"),
@@ -42,7 +42,7 @@ pub fn dirty_log(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(SMALL.most);
     let memory = Memory::new(FRESH, samples * SMALL.bytes, Pages::Small)?;
-    bench.vm.plug(&memory, KVM_MEM_LOG_DIRTY_PAGES)?;
+    bench.vm.attach(&memory, KVM_MEM_LOG_DIRTY_PAGES)?;
     let result = (|| {
         touch(bench, samples, SMALL.bytes)?;
         bench.vm.dirty_log(&memory)?;
@@ -57,7 +57,7 @@ pub fn dirty_log(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
         }
         Ok(touched)
     })();
-    bench.vm.unplug(memory)?;
+    bench.vm.detach(memory)?;
     result
 }
 

@@ -72,12 +72,12 @@ impl Memory {
 
     /// Gives it to a virtual machine, under this slot's number: until [`Self::unplug`], or until no CPU of the
     /// machine can run any more, it must not be dropped.
-    pub fn plug(&self, vm: &VmFd, slot: u32, flags: u32) -> Result<(), Failure> {
+    pub fn attach(&self, vm: &VmFd, slot: u32, flags: u32) -> Result<(), Failure> {
         self.set(vm, slot, flags, self.size)
     }
 
     /// Takes it away from a virtual machine, and unmaps it.
-    pub fn unplug(self, vm: &VmFd, slot: u32) -> Result<(), Failure> {
+    pub fn detach(self, vm: &VmFd, slot: u32) -> Result<(), Failure> {
         let result = self.set(vm, slot, 0, 0);
         if result.is_err() {
             // The guest may still reach it: it stays mapped for good.

@@ -64,7 +64,7 @@ impl MicroVm {
             vm.enable_cap(&capability).map_err(failed("KVM_ENABLE_CAP with KVM_CAP_HALT_POLL"))?;
         }
         let memory = Arc::new(Memory::new(0, layout::MEMORY, Pages::Small)?);
-        memory.plug(&vm, 0, 0)?;
+        memory.attach(&vm, 0, 0)?;
         memory.write(layout::CODE, program::code());
         for (address, bytes) in
             layout::tables(program::entry(Program::Fault), program::entry(Program::Interrupt))
@@ -117,13 +117,13 @@ impl MicroVm {
     }
 
     /// Adds memory at [`layout::FRESH`], until [`Self::unplug`].
-    pub fn plug(&self, memory: &Memory, flags: u32) -> Result<(), Failure> {
-        memory.plug(&self.vm, 1, flags)
+    pub fn attach(&self, memory: &Memory, flags: u32) -> Result<(), Failure> {
+        memory.attach(&self.vm, 1, flags)
     }
 
     /// Takes that memory away again.
-    pub fn unplug(&self, memory: Memory) -> Result<(), Failure> {
-        memory.unplug(&self.vm, 1)
+    pub fn detach(&self, memory: Memory) -> Result<(), Failure> {
+        memory.detach(&self.vm, 1)
     }
 
     /// The pages of that memory that were written since it was last asked: a bit for each. They are protected anew.

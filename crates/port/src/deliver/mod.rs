@@ -117,7 +117,7 @@ impl<'a> GsoOutput<'a> {
     pub fn len_bytes(&self, index: usize) -> usize {
         match self {
             GsoOutput::AsIs(frame, _) | GsoOutput::Checksum { frame, .. } => frame.len_bytes(),
-            GsoOutput::Segments { plan, .. } => plan.piece(index as u32).map_or(0, |p| p.bytes() as usize),
+            GsoOutput::Segments { plan, .. } => plan.segment(index as u32).map_or(0, |p| p.bytes() as usize),
         }
     }
 
@@ -261,7 +261,7 @@ fn write_segment(
 /// The sum of the payload of all segments: a datagram's checksum is in its first fragment. Read ahead of the
 /// copies; a sender that changes it meanwhile spoils its own checksum and nothing else.
 fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
-    let Some(first) = plan.piece(0) else { return 0 };
+    let Some(first) = plan.segment(0) else { return 0 };
     let (slices, skip) = frame.slices();
     let (mut at, end) = (first.payload.start as usize, frame.len_bytes());
     let (mut sum, mut done) = (0, 0);

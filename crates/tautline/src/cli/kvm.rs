@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use kvm::costs::MOST_SAMPLES;
 
-use super::ResultsTo;
+use super::{EXIT_CODES, ResultsTo};
 use crate::duration;
 
 /// Arguments of `kvm`.
@@ -27,6 +27,7 @@ pub enum KvmCommand {
 
 /// Arguments of `kvm costs`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct KvmCosts {
     /// Samples for each row.
     #[arg(long, value_name = "N", default_value_t = 1000,
@@ -44,6 +45,7 @@ pub struct KvmCosts {
 
 /// Arguments of `kvm trace`.
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct KvmTrace {
     /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
     #[arg(long, value_name = "PID")]

@@ -1,7 +1,7 @@
 //! `tautline compare`: plan, prove the environments, measure in turns, show.
 
 mod cores;
-mod cross_check;
+mod cyclictest;
 mod external;
 mod job;
 mod list;

@@ -7,7 +7,7 @@ use measure::noise::{NoiseProbe, Preemption};
 use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
 
 use super::cores::Cores;
-use super::cross_check;
+use super::cyclictest;
 use super::job::{Job, Method};
 use super::run_plan::RunPlan;
 use super::slots::{Answer, EnvironmentSlots};
@@ -154,7 +154,7 @@ fn ask(
             slot.ask(|cpus| request(cpus, budget), limit)
         }
         Method::Cyclictest(duration) => match results.environments[slots.slots[index].index].kind {
-            EnvironmentKind::Host => match cross_check::run(*duration, &run_plan.plan.cpus) {
+            EnvironmentKind::Host => match cyclictest::run(*duration, &run_plan.plan.cpus) {
                 Ok(outcome) => Answer::Done(outcome),
                 Err(failure) => Answer::Failed(failure),
             },

@@ -10,7 +10,7 @@ use workload::protocol::Request;
 
 use super::external::External;
 use super::job::{Job, Method};
-use super::{cross_check, external, selection};
+use super::{cyclictest, external, selection};
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
 
@@ -58,7 +58,7 @@ impl RunPlan {
     }
 }
 
-fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> {
+fn all_jobs(plan: &Plan, externals: &[External], cyclictest: bool) -> Vec<Job> {
     let profile = if plan.quick { Profile::Quick } else { Profile::Full };
     let mut jobs = Vec::new();
     for entry in catalogue::catalogue(profile) {
@@ -74,8 +74,8 @@ fn all_jobs(plan: &Plan, externals: &[External], cross_check: bool) -> Vec<Job> 
         });
         let cpus_used = entry.cpus_used(plan.cpus.len());
         let sees_quota = entry.budget == BudgetKind::Trial;
-        let cross = (cross_check && entry.spec.id.as_str() == cross_check::METRIC).then(|| Job {
-            spec: cross_check::spec(&entry.spec),
+        let cross = (cyclictest && entry.spec.id.as_str() == cyclictest::METRIC).then(|| Job {
+            spec: cyclictest::spec(&entry.spec),
             method: Method::Cyclictest(Duration::from_millis(budget_ms)),
             cpus_used,
         });

@@ -48,7 +48,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     for (name, spec) in [("--from", Some(&job.from)), ("--to", job.to.as_ref())] {
         let Some(spec) = spec else { continue };
         let port = spec.clone().build().map_err(|error| Usage(error.to_string()))?;
-        rig.plug(name, port)?;
+        rig.attach(name, port)?;
     }
     let timeout = arguments.timeout;
     rig.wait_until_up(timeout).map_err(or_interrupted)?;

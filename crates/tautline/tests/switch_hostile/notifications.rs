@@ -100,7 +100,7 @@ fn kicks_that_would_wait() {
     let middle = Middle::new(sockets.path("driver"), sockets.path("device"));
     let mut rig = TestRig::new();
     let device = VhostUser::new(VhostUserOptions::new(sockets.path("device"))).unwrap();
-    rig.plug("device", Box::new(device)).unwrap();
+    rig.attach("device", Box::new(device)).unwrap();
     let ports = ["friend", "a", "b"].map(|name| sockets.port(name, "vhost-user", "")).concat();
     let driver = sockets.port("driver", "virtio-user", "").to_vec();
     let wires = [connect("driver", "friend"), connect("a", "b")].concat();

@@ -90,7 +90,7 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: 
     let mut rig = TestRig::new();
     for path in &sockets {
         let port = VirtioUser::new(VirtioUserOptions::new(path)).unwrap();
-        rig.plug(&path.display().to_string(), Box::new(port)).unwrap();
+        rig.attach(&path.display().to_string(), Box::new(port)).unwrap();
     }
     rig.wait_until_up(SOON).unwrap();
     let fields = Fields::default();

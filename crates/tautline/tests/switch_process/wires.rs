@@ -54,7 +54,7 @@ impl Ends {
                 mtu_bytes: shape.mtu_bytes,
                 ..VirtioUserOptions::new(path)
             };
-            rig.plug(&path.display().to_string(), Box::new(VirtioUser::new(options).unwrap())).unwrap();
+            rig.attach(&path.display().to_string(), Box::new(VirtioUser::new(options).unwrap())).unwrap();
         }
         let lanes = [(0, 1), (1, 0)].map(|(from, to)| {
             let fields = Fields {

@@ -128,7 +128,7 @@ impl TestRig {
     }
 
     /// Starts a port; its number is that of its [`End`].
-    pub fn plug(&mut self, name: &str, mut port: Box<dyn Port>) -> Result<usize, RigError> {
+    pub fn attach(&mut self, name: &str, mut port: Box<dyn Port>) -> Result<usize, RigError> {
         let mut wiring = Wiring::default();
         port.start(&mut wiring)?;
         self.ports.push(Plugged { name: name.to_owned(), port, wiring });

@@ -101,8 +101,8 @@ mod tests {
     fn answers(responder: &Responder, sent: usize) -> (usize, Vec<[u8; 12]>) {
         let (one, other) = InMemory::pair(1, Default::default()).unwrap();
         let (mut rig, mut peer) = (TestRig::new(), TestRig::new());
-        rig.plug("responder", Box::new(one)).unwrap();
-        peer.plug("peer", Box::new(other)).unwrap();
+        rig.attach("responder", Box::new(one)).unwrap();
+        peer.attach("peer", Box::new(other)).unwrap();
         let mut stream = Stream::new(Fields::default(), &SizeMix::fixed(FrameSize::MIN), 0..1).unwrap();
         let (source, sink) = peer.end(0).pair(0).unwrap();
         let (batch, which) = stream.burst(sent, |_| 0);

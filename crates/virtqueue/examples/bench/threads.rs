@@ -35,9 +35,9 @@ pub fn table() {
 /// the kernel does with them.
 #[derive(Default)]
 #[repr(align(128))]
-struct Bell(AtomicBool);
+struct Waker(AtomicBool);
 
-impl Bell {
+impl Waker {
     fn ring(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -53,7 +53,7 @@ impl Bell {
 fn once(case: Case, burst: usize) -> f64 {
     let Bench { work, mut driver, mut device, burst: mut chains, mut used, arena: _arena, .. } =
         Bench::new(case, burst);
-    let (kick, call, stop) = (&Bell::default(), &Bell::default(), &AtomicBool::new(false));
+    let (kick, call, stop) = (&Waker::default(), &Waker::default(), &AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(move || {
             pin(1);

@@ -85,7 +85,7 @@ fn siblings(survey: &Survey) -> Verdict {
         );
     }
     Verdict::fail(found, wanted).with([Change::by_hand(format!(
-        "isolate whole cores: --isolate {together}; or switch SMT off in firmware"
+        "isolate both threads of a core: --isolate {together}; or switch SMT off in firmware"
     ))])
 }
 

@@ -1,6 +1,6 @@
 //! The headers of one piece.
 use super::layout::{Ip, TCP, UDP};
-use super::{MAX_HEADER_BYTES, Piece, Plan, SumOf};
+use super::{MAX_HEADER_BYTES, Plan, Segment, SumOf};
 use crate::net::{Offload, PartialChecksum, SegmentKind, checksum};
 
 /// A buffer for one piece's headers, to be used again for the next.
@@ -72,8 +72,8 @@ impl Headers {
 impl Plan<'_> {
     /// Writes a piece's headers, its checksum pending, and says where its payload is; nothing beyond the
     /// last piece.
-    pub fn write(&self, index: u32, headers: &mut Headers) -> Option<Piece> {
-        let piece = self.piece(index)?;
+    pub fn write(&self, index: u32, headers: &mut Headers) -> Option<Segment> {
+        let piece = self.segment(index)?;
         let copied = piece.header_bytes - self.fragment_header_bytes();
         let bytes = &mut headers.bytes;
         bytes[..copied].copy_from_slice(&self.head[..copied]);
@@ -100,7 +100,7 @@ impl Plan<'_> {
     }
 
     /// RFC 791 §3.1. Segments count the identification up, fragments share it.
-    fn write_v4(&self, bytes: &mut [u8; MAX_HEADER_BYTES], piece: &Piece) {
+    fn write_v4(&self, bytes: &mut [u8; MAX_HEADER_BYTES], piece: &Segment) {
         let network = self.layout.network;
         put(bytes, network + 2, (piece.bytes() - network as u32) as u16);
         if self.fragments() {
@@ -123,7 +123,7 @@ impl Plan<'_> {
     fn write_fragment_header(
         &self,
         bytes: &mut [u8; MAX_HEADER_BYTES],
-        piece: &Piece,
+        piece: &Segment,
         at: usize,
         announced_at: usize,
     ) {
@@ -137,7 +137,7 @@ impl Plan<'_> {
     }
 
     /// Bytes of the fragmentable part in front of this piece: a multiple of eight below 64 Ki.
-    fn fragment_offset(&self, piece: &Piece) -> u16 {
+    fn fragment_offset(&self, piece: &Segment) -> u16 {
         match piece.index {
             0 => 0,
             _ => (piece.payload.start - self.shared_out as u32) as u16,
@@ -148,7 +148,7 @@ impl Plan<'_> {
     fn write_transport(
         &self,
         bytes: &mut [u8; MAX_HEADER_BYTES],
-        piece: &Piece,
+        piece: &Segment,
         transport: usize,
     ) -> Option<Pending> {
         // A datagram in fragments has its whole length in the first one's header.
@@ -189,7 +189,7 @@ impl Plan<'_> {
     }
 
     /// RFC 9293 §3.1, RFC 3168 §6.1.2.
-    fn write_tcp(&self, tcp: &mut [u8], piece: &Piece) {
+    fn write_tcp(&self, tcp: &mut [u8], piece: &Segment) {
         const FIN: u8 = 0x01;
         const PSH: u8 = 0x08;
         const URG: u8 = 0x20;

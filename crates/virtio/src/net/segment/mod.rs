@@ -21,7 +21,7 @@ mod tests;
 
 pub use error::SegmentError;
 pub use headers::Headers;
-pub use plan::{Piece, Plan, SumOf, headers_needed};
+pub use plan::{Plan, Segment, SumOf, headers_needed};
 
 /// Headers are looked for in so many bytes of a frame. Ethernet, IP and TCP with all options and two VLAN
 /// tags take 142 of them; the rest is for IPv6 extension headers.

@@ -9,7 +9,7 @@ use crate::net::{Offload, SegmentKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SumOf {
     /// Each piece has a checksum, over its own payload.
-    Piece,
+    Segment,
     /// The first piece alone has a checksum, over the payload of all pieces: its headers are finished last.
     Frame,
     /// The sender has finished the checksum.
@@ -36,7 +36,7 @@ pub struct Plan<'h> {
 
 /// One piece: headers of its own in front of a part of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Segment {
     /// From 0 on.
     pub index: u32,
     /// Bytes of headers in front.
@@ -45,7 +45,7 @@ pub struct Piece {
     pub payload: Range<u32>,
 }
 
-impl Piece {
+impl Segment {
     /// Length of the whole piece.
     pub fn bytes(&self) -> u32 {
         self.header_bytes as u32 + self.payload.len() as u32
@@ -106,7 +106,7 @@ impl<'h> Plan<'h> {
         if pieces > MAX_PIECES {
             return Err(SegmentError::TooManyPieces { segment_bytes, pieces });
         }
-        let sum_of = if pieces == 1 && sum_of == SumOf::Frame { SumOf::Piece } else { sum_of };
+        let sum_of = if pieces == 1 && sum_of == SumOf::Frame { SumOf::Segment } else { sum_of };
         let plan =
             Plan { head, layout, kind, sum_of, identification, shared_out, frame_bytes, piece_bytes, pieces };
         plan.check_pieces()?;
@@ -124,7 +124,7 @@ impl<'h> Plan<'h> {
     }
 
     /// A piece; nothing beyond the last.
-    pub fn piece(&self, index: u32) -> Option<Piece> {
+    pub fn segment(&self, index: u32) -> Option<Segment> {
         if index >= self.pieces {
             return None;
         }
@@ -134,12 +134,12 @@ impl<'h> Plan<'h> {
         let copied = if index == 0 { self.layout.payload } else { self.shared_out };
         let start = if index == 0 { copied as u32 } else { share(index) };
         let payload = start..share(index + 1).min(self.frame_bytes);
-        Some(Piece { index, header_bytes: copied + self.fragment_header_bytes(), payload })
+        Some(Segment { index, header_bytes: copied + self.fragment_header_bytes(), payload })
     }
 
     /// All pieces in order.
-    pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
-        (0..self.pieces).filter_map(|index| self.piece(index))
+    pub fn iter(&self) -> impl Iterator<Item = Segment> + '_ {
+        (0..self.pieces).filter_map(|index| self.segment(index))
     }
 
     /// Payload of the whole frame.
@@ -170,7 +170,7 @@ impl<'h> Plan<'h> {
             }
         }
         // A fragment header can make the longest packets too long.
-        let longest = self.piece(0).map_or(0, |piece| piece.bytes()) - self.layout.network as u32;
+        let longest = self.segment(0).map_or(0, |piece| piece.bytes()) - self.layout.network as u32;
         match self.layout.ip {
             Ip::V6 { .. } if longest - 40 > u32::from(u16::MAX) => Err(SegmentError::TooLong(longest)),
             _ => Ok(()),
@@ -182,14 +182,14 @@ impl<'h> Plan<'h> {
 fn check_checksum(layout: &Layout, offload: &Offload, kind: SegmentKind) -> Result<SumOf, SegmentError> {
     let datagram = kind == SegmentKind::UdpFragments;
     let Some(partial) = offload.checksum else {
-        return Ok(if datagram { SumOf::Nothing } else { SumOf::Piece });
+        return Ok(if datagram { SumOf::Nothing } else { SumOf::Segment });
     };
     let expected = kind.checksum_offset();
     if usize::from(partial.start) != layout.transport || partial.offset != expected {
         let (start, offset, transport) = (partial.start, partial.offset, layout.transport);
         return Err(SegmentError::ChecksumElsewhere { start, offset, transport, expected });
     }
-    Ok(if datagram { SumOf::Frame } else { SumOf::Piece })
+    Ok(if datagram { SumOf::Frame } else { SumOf::Segment })
 }
 
 /// Length fields are not relied on, but one that contradicts the frame shows a sender that is not to be

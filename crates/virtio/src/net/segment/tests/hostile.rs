@@ -125,7 +125,7 @@ fn a_reserved_flag_is_part_of_the_header_checksum() {
 
 /// Whatever was accepted: the payload goes over whole and in order, and the IP headers are right.
 fn assert_sound(frame: &[u8], pieces: &[Vec<u8>], plan: &Plan) {
-    let mut at = plan.piece(0).unwrap().payload.start;
+    let mut at = plan.segment(0).unwrap().payload.start;
     assert!(!pieces.is_empty() && pieces.len() <= MAX_PIECES as usize);
     for (bytes, piece) in pieces.iter().zip(plan.iter()) {
         assert!(piece.header_bytes <= MAX_HEADER_BYTES);

@@ -182,9 +182,9 @@ fn cut(frame: &[u8], first: usize, offload: &Offload) -> Result<Vec<Vec<u8>>, Se
         sums.push((checksum::sum(payload), payload.len()));
         payloads.push(payload);
     }
-    assert_eq!(plan.piece(plan.pieces()), None);
+    assert_eq!(plan.segment(plan.pieces()), None);
     match plan.sum_of() {
-        SumOf::Piece => headers.iter_mut().zip(&sums).for_each(|(headers, (sum, _))| headers.finish(*sum)),
+        SumOf::Segment => headers.iter_mut().zip(&sums).for_each(|(headers, (sum, _))| headers.finish(*sum)),
         SumOf::Frame => {
             let whole = sums.iter().fold((0, 0), |(sum, len), (more, more_len)| {
                 (checksum::concat(sum, len, *more), len + more_len)
