@@ -22,13 +22,8 @@ pub fn switch(
     program: &Path,
     plan: &RunPlan,
 ) -> anyhow::Result<Answering> {
-    let mut arguments = vec![
-        "switch".to_owned(),
-        "--format".into(),
-        "json".into(),
-        "--cpus".into(),
-        plan.switch_cpu.to_string(),
-    ];
+    let cpu = plan.switch_cpu.to_string();
+    let mut arguments = ["switch", "--format", "json", "--cpus", &cpu].map(String::from).to_vec();
     for (name, socket) in ["a", "b"].iter().zip(sockets) {
         arguments.extend(["--port".into(), format!("{name}=vhost-user:{}", socket.display())]);
     }
