@@ -109,10 +109,16 @@ impl Sink {
         match (&self.file, self.format) {
             (None, Format::Json) => return print(&(json()? + "\n")),
             (None, Format::Text) => {}
+            (Some(_), _) => {}
+        }
+        // A full disk takes the file, and not what a person sees.
+        let printed = print(&text(width(), color()));
+        match (&self.file, self.format) {
             (Some(file), Format::Json) => write_whole(file, &(json()? + "\n"))?,
             (Some(file), Format::Text) => write_whole(file, &text(DEFAULT_WIDTH, false))?,
+            (None, _) => {}
         }
-        print(&text(width(), color()))
+        printed
     }
 }
 

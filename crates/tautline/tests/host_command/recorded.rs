@@ -24,7 +24,8 @@ fn results_go_where_they_are_told_to() {
     let file = place.path().join("plan.json");
     let file = file.to_str().unwrap();
     let output = host(&["plan", "--root", root, "--isolate", "2-3", "--format", "json", "--output", file]);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("vm-statistics"), "the text is printed as well");
     let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     assert_eq!(plan["schema"], "tautline-host-plan/1");
     let output = host(&["plan", "--root", root, "--isolate", "2-3", "--tuned"]);
@@ -38,7 +39,7 @@ fn mistakes_are_told_with_what_to_do() {
     for (arguments, code, words) in [
         (&["audit", "--root", "/no/such/folder"][..], 2, "name the folder of a recorded host"),
         (&["audit", "--isolate", "x"], 2, "no list of CPUs"),
-        (&["audit", "--watch", "long"], 2, "write for example 1s"),
+        (&["audit", "--watch", "long"], 2, "200ms"),
         (&["apply", "--root", root], 2, "--rules"),
         (&["apply", "--root", root, "--isolate", "0", "--all"], 1, "leave at least one CPU"),
         (&["apply", "--root", root, "--rules", "nonsense"], 1, "there is no such rule"),
