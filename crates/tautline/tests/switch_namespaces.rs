@@ -117,7 +117,11 @@ impl Joined {
         let ended = self.part(part);
         kill_process(Pid::from_raw(ended.id() as i32).unwrap(), signal).unwrap();
         let status = ended.end(SOON).unwrap();
-        let expected = if signal == Signal::KILL { 128 + 9 } else { 0 };
+        let expected = match signal {
+            Signal::INT => 130,
+            Signal::KILL => 128 + 9,
+            _ => 0,
+        };
         assert_eq!(status, expected, "{part:?} {signal:?}; {}", self.said());
         match part {
             Part::Left => self.interface_goes(0),
