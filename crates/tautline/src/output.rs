@@ -106,10 +106,8 @@ impl Sink {
         text: impl Fn(usize, bool) -> String,
         json: impl FnOnce() -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
-        match (&self.file, self.format) {
-            (None, Format::Json) => return print(&(json()? + "\n")),
-            (None, Format::Text) => {}
-            (Some(_), _) => {}
+        if self.is_json_printed() {
+            return print(&(json()? + "\n"));
         }
         // A full disk takes the file, and not what a person sees.
         let printed = print(&text(width(), color()));

@@ -48,7 +48,7 @@ fn of_rfc2544(
     html: Option<&Path>,
     gate: Option<&Gate>,
 ) -> anyhow::Result<Done> {
-    let runs = files.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let runs = files.iter().map(|file| Run::load(file)).collect::<Result<Vec<_>, _>>()?;
     match &runs[..] {
         [before, after] if html.is_none() => rfc2544::show_diff(before, after, sink, gate),
         [run] => rfc2544::show_run(run, sink, html, gate),
@@ -56,19 +56,6 @@ fn of_rfc2544(
             Err(Usage("--html draws one run of `rfc2544`; give one file, or leave --html out".into()).into())
         }
     }
-}
-
-fn load(file: &Path) -> anyhow::Result<Run> {
-    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
-    // The schema first: a file of another version fails on that, not on some field.
-    if let Some(found) = value["schema"].as_str().filter(|found| *found != SCHEMA) {
-        anyhow::bail!(
-            "{} has the schema {found}, and this program reads {SCHEMA}; use the version that wrote it",
-            file.display()
-        );
-    }
-    serde_json::from_value(value)
-        .with_context(|| format!("{} is no results file of `rfc2544`", file.display()))
 }
 
 fn of_compare(

@@ -274,7 +274,7 @@ fn every_command_in_a_sentence_names_what_there_is() {
             // `kvm trace` and its like have options of their own.
             let inner = words.get(2).filter(|word| word.chars().all(|c| c.is_ascii_lowercase()));
             let inner = inner.filter(|word| {
-                tautline(&[what, word, "--help"]).0 && matches!(what.as_str(), "host" | "kvm")
+                matches!(what.as_str(), "host" | "kvm") && tautline(&[what, word, "--help"]).0
             });
             let path: Vec<&str> =
                 [what.as_str()].into_iter().chain(inner.map(|word| word.as_str())).collect();
