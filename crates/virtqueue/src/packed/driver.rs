@@ -189,27 +189,28 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         found.then_some(count)
     }
 
-    /// Used buffers of one descriptor, up to `max`, before one that takes more than this, stands for several, or is
-    /// wrong, or is not used yet.
+    /// Used buffers of one descriptor, up to `max` and to the ring's end, before one that takes more than this, stands
+    /// for several, or is wrong, or is not used yet.
     #[inline(always)]
     fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) {
-        let (ring, size) = (self.ring.descriptors(), self.size.get());
+        let (at, size) = (self.next_used, self.size.get());
         let most = max.min((size - self.free).into());
-        let (mut at, mut done) = (self.next_used, 0);
-        while done < most {
-            let descriptor = &ring[usize::from(at.slot)];
+        let mut done = 0;
+        for (descriptor, slot_of_it) in
+            self.ring.descriptors()[at.slot.into()..].iter().zip(at.slot..).take(most)
+        {
             // Acquire: as in `reclaim_entry`.
             let flags = R::Atomics::observe(&descriptor.flags);
             if flags & WRAP_BITS != flags::used(at.wrap) {
                 break;
             }
-            if at.slot.is_multiple_of(LINE) {
+            if slot_of_it.is_multiple_of(LINE) {
                 descriptor.prefetch_ahead();
             }
             let (id, written) = (descriptor.id.load(Relaxed), descriptor.len.load(Relaxed));
             let written = if flags & WRITE != 0 { written } else { 0 };
             let Some(slot) = self.slots.get_mut(usize::from(id)) else { break };
-            let others = F::IN_ORDER && id != at.slot;
+            let others = F::IN_ORDER && id != slot_of_it;
             if slot.slots != 1 || written > slot.writable || others {
                 break;
             }
@@ -218,11 +219,10 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
                 self.free_ids.give_back(id);
             }
             used.push(Used { cookie: slot.cookie, written });
-            at = at.forward(1, size);
             done += 1;
         }
-        self.next_used = at;
-        self.free += done as u16;
+        self.next_used = at.forward(done, size);
+        self.free += done;
     }
 }
 
@@ -298,6 +298,10 @@ where
         }
         let before = used.len();
         self.reclaim_singles(used, max);
+        if self.next_used.slot == 0 {
+            // Beyond the ring's end: its next pass.
+            self.reclaim_singles(used, max - (used.len() - before));
+        }
         while used.len() - before < max {
             match self.reclaim_entry(used) {
                 Ok(0) => break,
