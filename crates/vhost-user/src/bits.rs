@@ -76,7 +76,7 @@ bitflags! {
 
 impl ProtocolFeatures {
     /// Everything that the sessions of this crate handle. What is missing here is never offered nor
-    /// accepted; [`crate::codec::table::PROTOCOL_FEATURES`] says why, bit by bit.
+    /// accepted; [`crate::codec::table::NOT_OFFERED`] says why, bit by bit.
     pub const HANDLED: Self = Self::MQ
         .union(Self::LOG_SHMFD)
         .union(Self::RARP)

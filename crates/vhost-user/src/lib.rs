@@ -156,7 +156,7 @@
 //! | BACKEND_SHMEM_UNMAP | | not offered: no device of Tautline has VIRTIO shared memory regions |
 //!
 //! No protocol feature is offered beyond those: CROSS_ENDIAN, CRYPTO_SESSION, XEN_MMAP, SHARED_OBJECT,
-//! GET_VRING_BASE_INFLIGHT, GPA_ADDRESSES and SHMEM are not; [`codec::table::PROTOCOL_FEATURES`] says why.
+//! GET_VRING_BASE_INFLIGHT, GPA_ADDRESSES and SHMEM are not; [`codec::table::NOT_OFFERED`] says why.
 //!
 //! # What a peer's mistake leads to
 //!

@@ -48,6 +48,14 @@ fn attacked(attack: impl FnOnce(&mut Connection)) -> (End, Vec<String>) {
     result
 }
 
+/// The same by an attacker that has agreed on features and owns the session.
+fn attacked_by_owner(attack: impl FnOnce(&mut Connection)) -> (End, Vec<String>) {
+    attacked(|attacker| {
+        owner(attacker);
+        attack(attacker);
+    })
+}
+
 fn send(connection: &mut Connection, request: Request, fds: Vec<OwnedFd>) {
     connection.send(request.to_message(fds), soon()).unwrap();
 }
@@ -75,8 +83,7 @@ fn descriptors_with_messages_that_take_none() {
         Request::SetVringKick(VringFd { index: 0, has_fd: false }),
         Request::SetStatus(1),
     ] {
-        let (end, _) = attacked(|attacker| {
-            owner(attacker);
+        let (end, _) = attacked_by_owner(|attacker| {
             send(attacker, request, (0..8).map(|_| fd()).collect());
         });
         assert_eq!(violation(end).field, "file descriptors");
@@ -87,8 +94,7 @@ fn descriptors_with_messages_that_take_none() {
 #[test]
 fn descriptors_of_repeated_messages_do_not_pile_up() {
     let _alone = alone();
-    let (end, _) = attacked(|attacker| {
-        owner(attacker);
+    let (end, _) = attacked_by_owner(|attacker| {
         for _ in 0..30 {
             send(attacker, Request::SetVringCall(VringFd { index: 0, has_fd: true }), vec![event_fd()]);
             send(attacker, Request::SetVringErr(VringFd { index: 1, has_fd: true }), vec![event_fd()]);
@@ -108,8 +114,7 @@ fn descriptors_that_are_missing() {
         Request::SetLogBase(LogArea { size_bytes: 4096, offset: 0 }),
         Request::AddMemReg(SingleRegion(region())),
     ] {
-        let (end, _) = attacked(|attacker| {
-            owner(attacker);
+        let (end, _) = attacked_by_owner(|attacker| {
             send(attacker, request, vec![]);
         });
         assert_eq!(violation(end).field, "file descriptors");
@@ -210,8 +215,7 @@ fn sizes_and_counts_that_lie() {
         (8, vec![0; 9]),
         (9, vec![0; 39]),
     ] {
-        let (end, log) = attacked(|attacker| {
-            owner(attacker);
+        let (end, log) = attacked_by_owner(|attacker| {
             let header = Header { id, reply: false, need_reply: false, size: payload.len() as u32 };
             attacker.send(Message { header, payload, fds: vec![] }, soon()).unwrap();
         });
@@ -232,14 +236,12 @@ fn queue_indices_out_of_range() {
         Request::SetVringNum(VringState { index: 0x1_0001, num: 256 }),
         Request::GetVringBase(VringState { index: 2, num: 0 }),
     ] {
-        let (end, _) = attacked(|attacker| {
-            owner(attacker);
+        let (end, _) = attacked_by_owner(|attacker| {
             send(attacker, request, vec![]);
         });
         assert_eq!(violation(end).field, "index");
     }
-    let (end, _) = attacked(|attacker| {
-        owner(attacker);
+    let (end, _) = attacked_by_owner(|attacker| {
         send(attacker, Request::SetVringKick(VringFd { index: 255, has_fd: true }), vec![event_fd()]);
     });
     assert_eq!(violation(end).field, "index");
@@ -248,8 +250,7 @@ fn queue_indices_out_of_range() {
 #[test]
 fn a_ring_started_with_half_of_what_it_needs() {
     let _alone = alone();
-    let (end, log) = attacked(|attacker| {
-        owner(attacker);
+    let (end, log) = attacked_by_owner(|attacker| {
         send(attacker, Request::SetMemTable(MemoryTable { regions: vec![region()] }), vec![guest_memory()]);
         send(attacker, Request::SetVringNum(VringState { index: 0, num: 256 }), vec![]);
         send(attacker, Request::SetVringKick(VringFd { index: 0, has_fd: true }), vec![event_fd()]);
@@ -263,8 +264,7 @@ fn a_ring_started_with_half_of_what_it_needs() {
 fn memory_that_wraps_around() {
     let _alone = alone();
     let wraps = MemoryRegion { guest_address: u64::MAX - 10, ..region() };
-    let (end, _) = attacked(|attacker| {
-        owner(attacker);
+    let (end, _) = attacked_by_owner(|attacker| {
         send(attacker, Request::SetMemTable(MemoryTable { regions: vec![wraps] }), vec![guest_memory()]);
     });
     assert_eq!(violation(end).field, "guest address");
@@ -274,8 +274,7 @@ fn memory_that_wraps_around() {
 #[test]
 fn a_log_that_wraps_around() {
     let _alone = alone();
-    let (end, _) = attacked(|attacker| {
-        owner(attacker);
+    let (end, _) = attacked_by_owner(|attacker| {
         let area = LogArea { size_bytes: 4096, offset: u64::MAX - 1 };
         send(attacker, Request::SetLogBase(area), vec![fd()]);
     });

@@ -39,6 +39,10 @@ fn with_backend(protocol: P, front_end: impl FnOnce(&mut Driver)) -> (Device, Ba
     backend.join().unwrap()
 }
 
+fn iotlb(at: u64, access: Access, kind: IotlbKind) -> Iotlb {
+    Iotlb { iova: at, size_bytes: at, user_address: at, access, kind }
+}
+
 #[test]
 fn rings_start_and_stop_under_every_set_of_features() {
     let sets = [
@@ -110,13 +114,7 @@ fn everything_that_is_handled_is_said_once() {
         driver.share_memory();
         driver.ask(Request::SetLogBase(LogArea { size_bytes: 4096, offset: 0 }), vec![fd()]);
         driver.ask(Request::SetLogFd, vec![event_fd()]);
-        let entry = Iotlb {
-            iova: 0x1000,
-            size_bytes: 0x1000,
-            user_address: 0x1000,
-            access: Access { read: true, write: true },
-            kind: IotlbKind::Update,
-        };
+        let entry = iotlb(0x1000, Access { read: true, write: true }, IotlbKind::Update);
         driver.ask(Request::IotlbMsg(entry), vec![]);
         let state = DeviceStateTransfer { direction: StateDirection::Load };
         let Some(Answer::StateChannel(Some(_))) = driver.ask(Request::SetDeviceStateFd(state), vec![fd()])
@@ -202,13 +200,7 @@ fn the_back_end_asks_and_the_front_end_acknowledges() {
         session
     };
     let mut back: Connection = device.channel.unwrap().into();
-    let miss = Iotlb {
-        iova: 0,
-        size_bytes: 0,
-        user_address: 0,
-        access: Access { read: true, write: false },
-        kind: IotlbKind::Miss,
-    };
+    let miss = iotlb(0, Access { read: true, write: false }, IotlbKind::Miss);
     let vring = VringFd { index: 0, has_fd: true };
     let state = VringState { index: 0, num: 0 };
     for (request, fds) in [

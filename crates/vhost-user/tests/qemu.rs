@@ -77,8 +77,7 @@ fn talk(mut connection: Connection, queues: u16) {
     let wanted = P::MQ | P::LOG_SHMFD | P::REPLY_ACK | P::BACKEND_REQ | P::CONFIGURE_MEM_SLOTS;
     assert!(agreed.contains(wanted), "{agreed:?}");
     assert!(device.channel.is_some());
-    let rejected: Vec<_> = device.log.iter().filter(|entry| entry.starts_with("rejected")).collect();
-    assert!(rejected.is_empty(), "{rejected:?}");
+    device.assert_nothing_rejected();
 }
 
 #[test]
@@ -117,19 +116,11 @@ fn the_firmwares_driver_starts_and_stops_its_rings() {
     for ring in device.rings.values() {
         assert_eq!(ring.config.layout, RingLayout::Split);
         assert_eq!(ring.config.base, VringBase::start(RingLayout::Split));
-        let within = |address: u64| {
-            device.regions.iter().any(|shared| {
-                (shared.region.user_address..shared.region.user_address + shared.region.size_bytes)
-                    .contains(&address)
-            })
-        };
-        let addresses = ring.config.addresses;
-        assert!([addresses.descriptor, addresses.driver, addresses.device].into_iter().all(within));
+        assert!(device.shares(ring.config.addresses));
     }
     qemu.0.stdin.as_mut().unwrap().write_all(b"system_reset\n").unwrap();
     let end = serve(&mut connection, &mut session, &mut device, |device| device.rings.is_empty());
     println!("QEMU said {:?}, events {:?}", device.messages, device.log);
     assert!(matches!(end, End::Enough), "{end:?} after {:?} {:?}", device.messages, device.log);
-    let rejected: Vec<_> = device.log.iter().filter(|entry| entry.starts_with("rejected")).collect();
-    assert!(rejected.is_empty(), "{rejected:?}");
+    device.assert_nothing_rejected();
 }

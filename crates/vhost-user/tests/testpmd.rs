@@ -71,22 +71,14 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
         assert_eq!((ring.config.layout, ring.config.size.get()), (layout, 256));
         assert_eq!(ring.config.base, VringBase::start(layout));
         assert!(matches!(ring.kick, Kick::Event(_)));
-        let within = |address: u64| {
-            device.regions.iter().any(|shared| {
-                (shared.region.user_address..shared.region.user_address + shared.region.size_bytes)
-                    .contains(&address)
-            })
-        };
-        let addresses = ring.config.addresses;
-        assert!([addresses.descriptor, addresses.driver, addresses.device].into_iter().all(within));
+        assert!(device.shares(ring.config.addresses));
     }
 
     program.0.stdin.as_mut().unwrap().write_all(b"port stop all\nquit\n").unwrap();
     let end = serve(&mut connection, &mut session, &mut device, |device| device.rings.is_empty());
     println!("testpmd said {:?}, events {:?}", device.messages, device.log);
     assert!(matches!(end, End::Enough), "{end:?} after {:?}", device.messages);
-    let rejected: Vec<_> = device.log.iter().filter(|entry| entry.starts_with("rejected")).collect();
-    assert!(rejected.is_empty(), "{rejected:?}");
+    device.assert_nothing_rejected();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use virtqueue::{Buffer, Direction};
 
 use crate::common::frame;
 use crate::common::guest::{Guest, Host, feature_sets, is_readable};
-use crate::{forward_all, plain};
+use crate::{forward_all, in_each, plain, two_guests};
 
 #[test]
 fn frames_go_through_whatever_was_agreed_on() {
@@ -42,9 +42,7 @@ fn frames_go_through_whatever_was_agreed_on() {
 
 #[test]
 fn a_changed_head_is_delivered_and_the_senders_memory_stays_as_it_is() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    let mut alice = Guest::running(&mut left, plain());
-    let mut bob = Guest::running(&mut right, plain());
+    let (mut left, mut right, mut alice, mut bob) = two_guests(plain());
     bob.post(0, 1, 2048);
     let mut sent = frame(1, 200);
     alice.send(1, &sent);
@@ -63,43 +61,34 @@ fn a_changed_head_is_delivered_and_the_senders_memory_stays_as_it_is() {
 
 #[test]
 fn frames_are_spread_over_merged_buffers_and_no_buffer_is_lost() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    for features in feature_sets() {
-        if !features.has(Feature::NET_MRG_RXBUF) {
-            continue;
-        }
-        let mut alice = Guest::running(&mut left, features);
-        let mut bob = Guest::running(&mut right, features);
-        let mut posted = 0;
-        for round in 0..30u32 {
-            let fresh = 60 - posted;
-            bob.post(0, fresh, 100);
-            let lengths = [60, 88, 89, 1000, 14, 1500];
-            let sent: Vec<_> = lengths.iter().map(|len| frame(round, *len)).collect();
-            sent.iter().for_each(|frame| alice.send(1, frame));
-            assert_eq!(forward_all(&mut left, &mut right), sent.len());
-            let used = bob.used(0);
-            // 72, 100, 101, 1012, 26 and 1512 bytes in buffers of 100.
-            assert_eq!(used.len(), 1 + 1 + 2 + 11 + 1 + 16, "{features}");
-            posted = 60 - used.len();
-            let received = bob.put_together(0, used);
-            assert_eq!(received.iter().map(|(_, frame)| frame.clone()).collect::<Vec<_>>(), sent);
-            let buffers = |(header, _): &(Vec<u8>, Vec<u8>)| u16::from_le_bytes([header[10], header[11]]);
-            assert_eq!(received.iter().map(buffers).collect::<Vec<_>>(), [1, 1, 2, 11, 1, 16]);
-            alice.used(1);
-        }
-        drop((alice, bob));
-        left.until("gone", |host| host.context.sources.is_empty());
-        right.until("gone", |host| host.context.sinks.is_empty());
-    }
+    in_each(
+        feature_sets().into_iter().filter(|features| features.has(Feature::NET_MRG_RXBUF)),
+        |features, alice, bob, left, right| {
+            let mut posted = 0;
+            for round in 0..30u32 {
+                let fresh = 60 - posted;
+                bob.post(0, fresh, 100);
+                let lengths = [60, 88, 89, 1000, 14, 1500];
+                let sent: Vec<_> = lengths.iter().map(|len| frame(round, *len)).collect();
+                sent.iter().for_each(|frame| alice.send(1, frame));
+                assert_eq!(forward_all(left, right), sent.len());
+                let used = bob.used(0);
+                // 72, 100, 101, 1012, 26 and 1512 bytes in buffers of 100.
+                assert_eq!(used.len(), 1 + 1 + 2 + 11 + 1 + 16, "{features}");
+                posted = 60 - used.len();
+                let received = bob.put_together(0, used);
+                assert_eq!(received.iter().map(|(_, frame)| frame.clone()).collect::<Vec<_>>(), sent);
+                let buffers = |(header, _): &(Vec<u8>, Vec<u8>)| u16::from_le_bytes([header[10], header[11]]);
+                assert_eq!(received.iter().map(buffers).collect::<Vec<_>>(), [1, 1, 2, 11, 1, 16]);
+                alice.used(1);
+            }
+        },
+    );
 }
 
 #[test]
 fn a_receiver_without_room_costs_counted_drops_and_no_buffer() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    for features in feature_sets() {
-        let mut alice = Guest::running(&mut left, features);
-        let mut bob = Guest::running(&mut right, features);
+    in_each(feature_sets(), |features, alice, bob, left, right| {
         let count = |host: &Host, reason| host.drops(0, Side::ToGuest, reason);
         let before =
             (count(&right, DropReason::ReceiverFull), count(&right, DropReason::NoBufferLargeEnough));
@@ -109,41 +98,32 @@ fn a_receiver_without_room_costs_counted_drops_and_no_buffer() {
         for frame in [&short[0], &frame(3, 600), &short[1], &frame(4, 60), &frame(5, 60)] {
             alice.send(1, frame);
         }
-        assert_eq!(forward_all(&mut left, &mut right), 5);
+        assert_eq!(forward_all(left, right), 5);
         let received: Vec<_> = bob.received(0).into_iter().map(|(_, frame)| frame).collect();
         assert_eq!(received, short, "{features}");
         let after = (count(&right, DropReason::ReceiverFull), count(&right, DropReason::NoBufferLargeEnough));
         let too_large = u64::from(!bob.mergeable());
         assert_eq!((after.0 - before.0, after.1 - before.1), (3 - too_large, too_large), "{features}");
         assert_eq!(alice.used(1).len(), 5);
-        drop((alice, bob));
-        left.until("gone", |host| host.context.sources.is_empty());
-        right.until("gone", |host| host.context.sinks.is_empty());
-    }
+    });
 }
 
 #[test]
 fn room_is_told_and_nothing_is_used_up_by_asking() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    for features in feature_sets() {
-        let mut alice = Guest::running(&mut left, features);
-        let mut bob = Guest::running(&mut right, features);
+    in_each(feature_sets(), |features, alice, bob, left, right| {
         let room = |right: &mut Host| right.context.sinks.get_mut(&0).unwrap().room();
-        assert_eq!(room(&mut right), 0);
+        assert_eq!(room(right), 0);
         bob.post(0, 3, 1600);
-        assert_eq!((room(&mut right), room(&mut right)), (3, 3), "{features}");
+        assert_eq!((room(right), room(right)), (3, 3), "{features}");
         bob.post(0, 16, 200);
         let merged = if bob.mergeable() { 5 } else { 19 };
-        assert_eq!(room(&mut right), merged, "{features}");
+        assert_eq!(room(right), merged, "{features}");
         (0..4).for_each(|number| alice.send(1, &frame(number, 100)));
-        assert_eq!(left.forward(0, &mut right, 0), 4);
+        assert_eq!(left.forward(0, right, 0), 4);
         assert_eq!(bob.received(0).len(), 4);
-        bob.enable(&mut right, 0, false);
-        assert_eq!(room(&mut right), usize::MAX);
-        drop((alice, bob));
-        left.until("gone", |host| host.context.sources.is_empty());
-        right.until("gone", |host| host.context.sinks.is_empty());
-    }
+        bob.enable(right, 0, false);
+        assert_eq!(room(right), usize::MAX);
+    });
 }
 
 /// A frame that asks for segments of one byte: a full receiver costs one look, not hundreds.

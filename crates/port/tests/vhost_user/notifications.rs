@@ -5,7 +5,7 @@ use vhost_user::codec::payload::VringFd;
 
 use crate::common::guest::{Guest, Host, feature_sets, is_readable};
 use crate::common::{self, frame};
-use crate::{forward_all, plain};
+use crate::{forward_all, plain, two_guests};
 
 #[test]
 fn a_sleeping_source_is_woken_by_a_kick_and_by_nothing_else() {
@@ -37,9 +37,7 @@ fn a_sleeping_source_is_woken_by_a_kick_and_by_nothing_else() {
 
 #[test]
 fn a_driver_that_polls_is_not_called() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    let mut alice = Guest::running(&mut left, plain());
-    let mut bob = Guest::running(&mut right, plain());
+    let (mut left, mut right, mut alice, mut bob) = two_guests(plain());
     bob.post(0, 10, 1600);
     for queue in alice.queues.values_mut().chain(bob.queues.values_mut()) {
         queue.driver.disable_calls();

@@ -6,14 +6,12 @@ use virtio::Feature;
 
 use crate::common::frame;
 use crate::common::guest::{Guest, Host, feature_sets};
-use crate::{forward_all, plain};
+use crate::{forward_all, in_each, plain, two_guests};
 
 /// vhost-user text, "Ring states": a started ring that is disabled is processed without side effects.
 #[test]
 fn a_disabled_ring_consumes_and_passes_nothing_on() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    let mut alice = Guest::running(&mut left, plain());
-    let mut bob = Guest::running(&mut right, plain());
+    let (mut left, mut right, mut alice, mut bob) = two_guests(plain());
     bob.post(0, 8, 1600);
     alice.enable(&mut left, 1, false);
     alice.send(1, &frame(1, 60));
@@ -37,10 +35,7 @@ fn a_disabled_ring_consumes_and_passes_nothing_on() {
 
 #[test]
 fn a_ring_goes_on_where_it_was_stopped() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    for features in feature_sets() {
-        let mut alice = Guest::running(&mut left, features);
-        let mut bob = Guest::running(&mut right, features);
+    in_each(feature_sets(), |features, alice, bob, left, right| {
         bob.post(0, 40, 300);
         let mut received = Vec::new();
         for round in 0..40u32 {
@@ -48,9 +43,9 @@ fn a_ring_goes_on_where_it_was_stopped() {
             for i in 0..3 {
                 alice.send(1, &frame(3 * round + i, 60));
             }
-            left.forward(0, &mut right, 0);
+            left.forward(0, right, 0);
             alice.send(1, &frame(1000 + round, 60));
-            for (guest, host, index) in [(&mut alice, &mut left, 1), (&mut bob, &mut right, 0)] {
+            for (guest, host, index) in [(&mut *alice, &mut *left, 1), (&mut *bob, &mut *right, 0)] {
                 let base = guest.stop_ring(host, index);
                 let gone =
                     if index == 1 { host.context.sources.is_empty() } else { host.context.sinks.is_empty() };
@@ -58,7 +53,7 @@ fn a_ring_goes_on_where_it_was_stopped() {
                 guest.announce_ring(host, index, base.to_wire());
                 guest.kick_off(host, index);
             }
-            forward_all(&mut left, &mut right);
+            forward_all(left, right);
             alice.used(1);
             let got: Vec<_> = bob.received(0).into_iter().map(|(_, frame)| frame).collect();
             bob.post(0, got.len(), 300);
@@ -67,10 +62,7 @@ fn a_ring_goes_on_where_it_was_stopped() {
         let sent = (0..40u32).flat_map(|round| [3 * round, 3 * round + 1, 3 * round + 2, 1000 + round]);
         let sent: Vec<_> = sent.map(|number| frame(number, 60)).collect();
         assert!(received == sent, "{features}: {} of {} frames in order", received.len(), sent.len());
-        drop((alice, bob));
-        left.until("gone", |host| host.context.sources.is_empty());
-        right.until("gone", |host| host.context.sinks.is_empty());
-    }
+    });
 }
 
 #[test]

@@ -11,14 +11,11 @@ use virtqueue::{Buffer, Direction};
 
 use crate::common::guest::{DATA, DATA_BYTES, Guest, Host, RINGS, RINGS_BYTES, region, ring_addresses};
 use crate::common::{self, frame};
-use crate::{forward_all, plain};
+use crate::{forward_all, in_each, plain};
 
 #[test]
 fn memory_comes_and_goes_under_running_rings() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    for features in [plain(), plain().with(Feature::RING_PACKED)] {
-        let mut alice = Guest::running(&mut left, features);
-        let mut bob = Guest::running(&mut right, features);
+    in_each([plain(), plain().with(Feature::RING_PACKED)], |_, alice, bob, left, right| {
         bob.post(0, 30, 1600);
         let pass = |alice: &mut Guest, bob: &mut Guest, left: &mut Host, right: &mut Host, number| {
             alice.send(1, &frame(number, 900));
@@ -26,94 +23,85 @@ fn memory_comes_and_goes_under_running_rings() {
             assert_eq!(bob.received(0)[0].1, frame(number, 900));
             assert_eq!(alice.used(1).len(), 1);
         };
-        pass(&mut alice, &mut bob, &mut left, &mut right, 1);
+        pass(alice, bob, left, right, 1);
 
         // Frames are lent while the memory is replaced: they are given back first.
         alice.send(1, &frame(2, 900));
         assert_eq!(left.context.sources.get_mut(&0).unwrap().rx_burst(32).unwrap().len(), 1);
-        alice.share_memory(&mut left);
+        alice.share_memory(left);
         assert_eq!(alice.used(1).len(), 1);
-        pass(&mut alice, &mut bob, &mut left, &mut right, 3);
+        pass(alice, bob, left, right, 3);
 
         let more = region(DATA + DATA_BYTES, 0x10_0000);
         let file = memory::sealed_memfd(c"more", more.size_bytes).unwrap();
-        let added = bob.add_region(&mut right, more, &file);
+        let added = bob.add_region(right, more, &file);
         assert!(matches!(added, Some(Answer::Done { .. })), "{added:?}");
-        pass(&mut alice, &mut bob, &mut left, &mut right, 4);
+        pass(alice, bob, left, right, 4);
         // A buffer in the memory that is new.
         let cookie = bob.queues[&0].next;
         bob.used(0);
         let unused = bob.queues[&0].driver.size().get() - bob.queues[&0].driver.free_descriptors();
         for number in 0..u32::from(unused) {
             alice.send(1, &frame(number, 60));
-            left.forward(0, &mut right, 0);
+            left.forward(0, right, 0);
             alice.used(1);
         }
         bob.used(0);
         let new = Buffer { address: more.guest_address, len: 1600, cookie };
         bob.add(0, &[new], Direction::FromDevice);
         alice.send(1, &frame(9, 900));
-        assert_eq!(left.forward(0, &mut right, 0), 1);
+        assert_eq!(left.forward(0, right, 0), 1);
         assert_eq!((alice.used(1).len(), bob.used(0)[0].written), (1, 912));
         let mut bytes = vec![0; 900];
         file.read_exact_at(&mut bytes, 12).unwrap();
         assert_eq!(bytes, frame(9, 900));
         bob.post(0, 10, 1600);
-        let gone = bob.try_ask(&mut right, Request::RemMemReg(SingleRegion(more)), vec![]);
+        let gone = bob.try_ask(right, Request::RemMemReg(SingleRegion(more)), vec![]);
         assert!(matches!(gone, Some(Answer::Done { .. })), "{gone:?}");
         // The rings' own region cannot go while they run; they run on.
         let rings = region(RINGS, RINGS_BYTES);
-        let refused = bob.try_ask(&mut right, Request::RemMemReg(SingleRegion(rings)), vec![]);
+        let refused = bob.try_ask(right, Request::RemMemReg(SingleRegion(rings)), vec![]);
         assert!(matches!(refused, Some(Answer::Refused { .. })), "{refused:?}");
-        pass(&mut alice, &mut bob, &mut left, &mut right, 5);
-        drop((alice, bob));
-        left.until("gone", |host| host.context.sources.is_empty());
-        right.until("gone", |host| host.context.sinks.is_empty());
-    }
+        pass(alice, bob, left, right, 5);
+    });
 }
 
 /// vhost-user text, "Migration": what the device writes is marked, buffers and rings.
 #[test]
 fn written_pages_are_logged() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    for features in [plain(), plain().with(Feature::RING_PACKED)] {
-        let mut alice = Guest::running(&mut left, features);
-        let mut bob = Guest::running(&mut right, features);
+    in_each([plain(), plain().with(Feature::RING_PACKED)], |_, alice, bob, left, right| {
         bob.post(0, 4, 4096);
         let log_bytes = (DATA + DATA_BYTES) / 4096 / 8;
         let file = memory::sealed_memfd(c"log", log_bytes).unwrap();
         let log = DirtyLog::map(&file, 0, log_bytes).unwrap();
         let area = LogArea { size_bytes: log_bytes, offset: 0 };
-        bob.ask(&mut right, Request::SetLogBase(area), vec![file.try_clone().unwrap().into()]);
+        bob.ask(right, Request::SetLogBase(area), vec![file.try_clone().unwrap().into()]);
         alice.send(1, &frame(1, 60));
-        assert_eq!(forward_all(&mut left, &mut right), 1);
+        assert_eq!(forward_all(left, right), 1);
         assert!(log.take().is_empty(), "logged before LOG_ALL");
 
         let features = bob.features;
-        bob.set_features(&mut right, features.with(Feature::VHOST_LOG_ALL));
+        bob.set_features(right, features.with(Feature::VHOST_LOG_ALL));
         let (ring, _, used) = common::guest::ring_at(0);
         let written_ring = if features.has(Feature::RING_PACKED) { ring } else { used };
         let address = VringAddress { log_used: true, log: written_ring, ..ring_addresses(0) };
-        bob.ask(&mut right, Request::SetVringAddr(address), vec![]);
+        bob.ask(right, Request::SetVringAddr(address), vec![]);
         alice.send(1, &frame(2, 60));
-        assert_eq!(forward_all(&mut left, &mut right), 1);
+        assert_eq!(forward_all(left, right), 1);
         assert_eq!(log.take(), [written_ring / 4096, Guest::buffer_at(0, 1) / 4096]);
         // QEMU names the device area, also where that is not what the device writes most (packed rings).
         let address = VringAddress { log: used, ..address };
-        bob.ask(&mut right, Request::SetVringAddr(address), vec![]);
+        bob.ask(right, Request::SetVringAddr(address), vec![]);
         alice.send(1, &frame(3, 60));
-        assert_eq!(forward_all(&mut left, &mut right), 1);
+        assert_eq!(forward_all(left, right), 1);
         assert_eq!(log.take(), [written_ring / 4096, Guest::buffer_at(0, 2) / 4096]);
 
-        bob.set_features(&mut right, features);
+        bob.set_features(right, features);
         alice.send(1, &frame(4, 60));
-        assert_eq!(forward_all(&mut left, &mut right), 1);
+        assert_eq!(forward_all(left, right), 1);
         assert!(log.take().is_empty());
         assert_eq!(bob.received(0).len(), 4);
-        drop((alice, bob));
-        left.until("gone", |host| host.context.sources.is_empty());
-        right.until("gone", |host| host.context.sinks.is_empty());
-    }
+    });
 }
 
 /// vhost-user text, "Inflight I/O tracking": what a back-end had taken when it died, the next one takes

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{BINARY, host, snapshot, text, unpack};
+use super::{BINARY, Recorded, host, text};
 
 /// What changes a host or its journal.
 const CALLS: &str = "openat,write,ftruncate,fsync,fdatasync,mkdir";
@@ -32,27 +32,25 @@ fn kind(line: &str) -> &str {
 
 #[test]
 fn killed_at_twenty_points_everything_can_be_put_back() {
-    let folder = unpack("intel");
-    let root = folder.path().to_str().unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let journal = place.path().join("journal");
-    let journal = journal.to_str().unwrap();
-    let log = place.path().join("log");
-    let before = snapshot(folder.path());
+    let recorded = Recorded::new("intel");
+    let (root, journal) = (recorded.root(), &recorded.place("journal"));
+    let log = recorded.place.path().join("log");
+    let before = recorded.snapshot();
 
     // Once to the end, to see which calls there are between the journal's first and the last.
     apply(root, journal, &log, None);
-    let whole = snapshot(folder.path());
+    let whole = recorded.snapshot();
     assert!(whole != before);
     let calls = text(&std::fs::read(&log).unwrap());
     // Only the thread that changes the host: strace counts each by itself.
     let thread = calls.split(' ').next().unwrap();
     let calls: Vec<&str> = calls.lines().filter(|call| call.starts_with(thread)).collect();
-    let first = 1 + calls.iter().position(|call| call.contains(journal)).expect("opening the journal");
+    let first =
+        1 + calls.iter().position(|call| call.contains(journal.as_str())).expect("opening the journal");
     let last = calls.len();
     assert!(last - first > 2 * POINTS, "{first} to {last}");
     assert_eq!(host(&["undo", "--root", root, "--journal", journal]).status.code(), Some(0));
-    assert!(snapshot(folder.path()) == before);
+    assert!(recorded.snapshot() == before);
 
     let mut seen = std::collections::BTreeSet::new();
     for point in 0..POINTS {
@@ -63,14 +61,10 @@ fn killed_at_twenty_points_everything_can_be_put_back() {
         apply(root, journal, &log, Some((kind_here, nth)));
         let said = text(&std::fs::read(&log).unwrap());
         assert!(said.contains("killed by SIGKILL"), "point {point}: {kind_here} {nth}: {said}");
-        seen.insert(snapshot(folder.path()));
+        seen.insert(recorded.snapshot());
         let output = host(&["undo", "--root", root, "--journal", journal]);
         assert_eq!(output.status.code(), Some(0), "point {point}: {}", text(&output.stderr));
-        assert!(
-            snapshot(folder.path()) == before,
-            "point {point}: {kind_here} {nth}: {}",
-            text(&output.stdout)
-        );
+        assert!(recorded.snapshot() == before, "point {point}: {kind_here} {nth}: {}", text(&output.stdout));
     }
     assert!(seen.len() > POINTS / 2, "only {} different half-applied hosts", seen.len());
 }
@@ -78,14 +72,11 @@ fn killed_at_twenty_points_everything_can_be_put_back() {
 /// `undo` that is itself killed is called again.
 #[test]
 fn undo_is_killed_and_called_again() {
-    let folder = unpack("intel");
-    let root = folder.path().to_str().unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let journal = place.path().join("journal");
-    let journal = journal.to_str().unwrap();
-    let before = snapshot(folder.path());
+    let recorded = Recorded::new("intel");
+    let (root, journal) = (recorded.root(), &recorded.place("journal"));
+    let before = recorded.snapshot();
     for number in [1, 5, 9, 13] {
-        apply(root, journal, &place.path().join("log"), None);
+        apply(root, journal, &recorded.place.path().join("log"), None);
         let inject = format!("inject=write:signal=SIGKILL:when={number}");
         let killed = Command::new("strace")
             .args(["-f", "-qq", "-e", "trace=write", "-e", &inject, "-o", "/dev/null", BINARY])
@@ -94,6 +85,6 @@ fn undo_is_killed_and_called_again() {
             .unwrap();
         assert!(!killed.status.success(), "write {number}");
         assert_eq!(host(&["undo", "--root", root, "--journal", journal]).status.code(), Some(0));
-        assert!(snapshot(folder.path()) == before, "write {number}");
+        assert!(recorded.snapshot() == before, "write {number}");
     }
 }

@@ -18,6 +18,30 @@ fn unpack(name: &str) -> tempfile::TempDir {
     folder
 }
 
+/// A recorded host, and a folder for the journal and whatever else a test writes.
+struct Recorded {
+    folder: tempfile::TempDir,
+    place: tempfile::TempDir,
+}
+
+impl Recorded {
+    fn new(name: &str) -> Self {
+        Recorded { folder: unpack(name), place: tempfile::tempdir().unwrap() }
+    }
+
+    fn root(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    fn place(&self, file: &str) -> String {
+        self.place.path().join(file).to_str().unwrap().to_owned()
+    }
+
+    fn snapshot(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+        snapshot(self.folder.path())
+    }
+}
+
 fn host(arguments: &[&str]) -> Output {
     Command::new(BINARY).arg("host").args(arguments).output().unwrap()
 }

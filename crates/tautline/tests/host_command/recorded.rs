@@ -1,6 +1,6 @@
 //! Options, forms and exit codes, on recorded hosts.
 
-use super::{host, text, unpack};
+use super::{Recorded, host, text, unpack};
 
 #[test]
 fn the_gate_counts_what_is_wrong_and_what_is_unknown() {
@@ -18,11 +18,8 @@ fn the_gate_counts_what_is_wrong_and_what_is_unknown() {
 
 #[test]
 fn results_go_where_they_are_told_to() {
-    let folder = unpack("intel");
-    let root = folder.path().to_str().unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("plan.json");
-    let file = file.to_str().unwrap();
+    let recorded = Recorded::new("intel");
+    let (root, file) = (recorded.root(), &recorded.place("plan.json"));
     let output = host(&["plan", "--root", root, "--isolate", "2-3", "--format", "json", "--output", file]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stdout).contains("vm-statistics"), "the text is printed as well");
@@ -54,11 +51,8 @@ fn mistakes_are_told_with_what_to_do() {
 /// A container's /sys and /proc/sys: they can be read, and not be written.
 #[test]
 fn a_host_that_is_mounted_read_only_refuses_and_says_where_to_run() {
-    let folder = unpack("container");
-    let root = folder.path().to_str().unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let journal = place.path().join("journal");
-    let journal = journal.to_str().unwrap();
+    let recorded = Recorded::new("container");
+    let (root, journal) = (recorded.root(), &recorded.place("journal"));
     let line = format!(
         "mount --bind {root} {root} && mount -o remount,ro,bind {root} && exec {} host apply --root {root} \
          --isolate 2-3 --rules vm-statistics --journal {journal}",

@@ -3,40 +3,34 @@ use port::LARGEST_FRAME_BYTES;
 use virtio::{Feature, Features};
 use virtqueue::Piece;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, attacked_through};
 use crate::switch_process::guest::{DATA, HEADER, RECEIVE, TRANSMIT, frame, layouts};
 use crate::tables::Tables;
 
 /// An innocent guest posts a large buffer and gets what an Ethernet can carry, not what another guest makes up.
 #[test]
 fn no_frame_is_longer_than_the_longest_packet_with_its_tags() {
-    let mut scene = Scene::new();
-    for (round, features) in (1..).zip(layouts()) {
-        scene.attacked(features, None, |scene, mut guest| {
-            guest.share_memory();
-            guest.start_ring(TRANSMIT);
-            let sent = frame(9, LARGEST_FRAME_BYTES);
-            guest.write(DATA, &[0; HEADER]);
-            guest.write(DATA + HEADER as u64, &sent);
-            let room = DATA + 0x20_0000;
-            scene.friend.add(RECEIVE, room, 0x10_0000);
-            let whole = (HEADER + LARGEST_FRAME_BYTES) as u32;
-            for len in [whole + 1, 512 << 10, 2 << 20] {
-                guest.add(TRANSMIT, DATA, len);
-            }
-            // 64 KiB each, so that no piece is too long.
-            let pieces = [Piece { address: DATA, len: 0x1_0000 }; 33];
-            guest.add_chain(TRANSMIT, &pieces, &[]);
-            guest.wait_for_used(TRANSMIT, 4);
-            scene.wait_for_drops("too long", 4 * round);
-            guest.add(TRANSMIT, DATA, whole);
-            let used = scene.friend.wait_for_used(RECEIVE, 1);
-            assert_eq!((used.len(), used[0].written), (1, whole));
-            assert_eq!(scene.friend.read(room + HEADER as u64, LARGEST_FRAME_BYTES), sent);
-            guest.wait_for_used(TRANSMIT, 1);
-        });
-    }
-    scene.end();
+    attacked_through(&[TRANSMIT], None, |scene, mut guest, round| {
+        let sent = frame(9, LARGEST_FRAME_BYTES);
+        guest.write(DATA, &[0; HEADER]);
+        guest.write(DATA + HEADER as u64, &sent);
+        let room = DATA + 0x20_0000;
+        scene.friend.add(RECEIVE, room, 0x10_0000);
+        let whole = (HEADER + LARGEST_FRAME_BYTES) as u32;
+        for len in [whole + 1, 512 << 10, 2 << 20] {
+            guest.add(TRANSMIT, DATA, len);
+        }
+        // 64 KiB each, so that no piece is too long.
+        let pieces = [Piece { address: DATA, len: 0x1_0000 }; 33];
+        guest.add_chain(TRANSMIT, &pieces, &[]);
+        guest.wait_for_used(TRANSMIT, 4);
+        scene.wait_for_drops("too long", 4 * round);
+        guest.add(TRANSMIT, DATA, whole);
+        let used = scene.friend.wait_for_used(RECEIVE, 1);
+        assert_eq!((used.len(), used[0].written), (1, whole));
+        assert_eq!(scene.friend.read(room + HEADER as u64, LARGEST_FRAME_BYTES), sent);
+        guest.wait_for_used(TRANSMIT, 1);
+    });
 }
 
 /// Two guests work together: one sends frames of 2 GiB, in tables whose entries are all the same 2 MiB, and the other

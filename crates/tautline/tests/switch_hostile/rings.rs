@@ -2,7 +2,7 @@
 use virtio::Feature;
 use virtqueue::Piece;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, attacked_through};
 use crate::switch_process::guest::{DATA, Guest, HEADER, RECEIVE, TRANSMIT, frame, layouts, plain, ring_at};
 use crate::switch_process::{description, passed, wait_for};
 
@@ -13,33 +13,27 @@ fn piece(address: u64, len: u32) -> Piece {
 /// CVE-2022-2132: chains too short for the header, and headers split over many descriptors.
 #[test]
 fn chains_too_short_and_too_finely_split() {
-    let mut scene = Scene::new();
-    for (round, features) in (1..).zip(layouts()) {
-        scene.attacked(features, None, |scene, mut guest| {
-            guest.share_memory();
-            guest.start_ring(TRANSMIT);
-            let at = DATA + 0x20_0000;
-            guest.write(at, &[0; 2048]);
-            for len in [1, 10, 11, 12, 13, 25] {
-                guest.add(TRANSMIT, at, len);
-            }
-            guest.add_chain(TRANSMIT, &[piece(at, 0), piece(at, 0)], &[]);
-            guest.add_chain(TRANSMIT, &[], &[piece(at, 2048)]);
-            assert_eq!(guest.wait_for_used(TRANSMIT, 8).len(), 8);
-            scene.wait_for_drops("too short", 8 * round);
+    attacked_through(&[TRANSMIT], None, |scene, mut guest, round| {
+        let at = DATA + 0x20_0000;
+        guest.write(at, &[0; 2048]);
+        for len in [1, 10, 11, 12, 13, 25] {
+            guest.add(TRANSMIT, at, len);
+        }
+        guest.add_chain(TRANSMIT, &[piece(at, 0), piece(at, 0)], &[]);
+        guest.add_chain(TRANSMIT, &[], &[piece(at, 2048)]);
+        assert_eq!(guest.wait_for_used(TRANSMIT, 8).len(), 8);
+        scene.wait_for_drops("too short", 8 * round);
 
-            let sent = frame(77, 300);
-            guest.write(at + HEADER as u64, &sent);
-            let split = HEADER as u64 + 20;
-            let mut pieces: Vec<_> = (0..split).map(|i| piece(at + i, 1)).collect();
-            pieces.insert(5, piece(at + 5, 0));
-            pieces.push(piece(at + split, sent.len() as u32 - 20));
-            scene.friend.post(1);
-            guest.add_chain(TRANSMIT, &pieces, &[]);
-            assert_eq!(scene.friend.receive(), sent);
-        });
-    }
-    scene.end();
+        let sent = frame(77, 300);
+        guest.write(at + HEADER as u64, &sent);
+        let split = HEADER as u64 + 20;
+        let mut pieces: Vec<_> = (0..split).map(|i| piece(at + i, 1)).collect();
+        pieces.insert(5, piece(at + 5, 0));
+        pieces.push(piece(at + split, sent.len() as u32 - 20));
+        scene.friend.post(1);
+        guest.add_chain(TRANSMIT, &pieces, &[]);
+        assert_eq!(scene.friend.receive(), sent);
+    });
 }
 
 /// CVE-2024-11614: a checksum outside the frame, and other headers that contradict theirs.
@@ -136,18 +130,12 @@ fn a_peer_that_vanishes_in_the_middle_of_a_burst() {
 /// A receiver that posts nothing costs its own frames and nobody's time.
 #[test]
 fn a_receiver_that_never_posts_buffers() {
-    let mut scene = Scene::new();
-    for (round, features) in (1..).zip(layouts()) {
-        scene.attacked(features, None, |scene, mut guest| {
-            guest.share_memory();
-            guest.start_ring(RECEIVE);
-            for number in 0..500 {
-                scene.friend.send(&frame(number, 900));
-                scene.friend.wait_for_used(TRANSMIT, 1);
-            }
-            scene.wait_for_drops("receiver full", 500 * round);
-            scene.bystanders.go_on();
-        });
-    }
-    scene.end();
+    attacked_through(&[RECEIVE], None, |scene, _, round| {
+        for number in 0..500 {
+            scene.friend.send(&frame(number, 900));
+            scene.friend.wait_for_used(TRANSMIT, 1);
+        }
+        scene.wait_for_drops("receiver full", 500 * round);
+        scene.bystanders.go_on();
+    });
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use virtio::{Feature, Features};
 
 use crate::switch_process::bystanders::Bystanders;
-use crate::switch_process::guest::{Guest, TRANSMIT, frame, plain};
+use crate::switch_process::guest::{Guest, TRANSMIT, frame, layouts, plain};
 use crate::switch_process::{Sockets, SwitchProcess, connect, description, drops, wait_for};
 
 pub struct Scene {
@@ -18,6 +18,22 @@ pub struct Scene {
     /// Descriptors that the switch has open while nobody is at the victim's port.
     open_fds: usize,
     passed: u32,
+}
+
+/// The attack is made through these rings, in each layout; it is told the how manieth it is.
+#[track_caller]
+pub fn attacked_through(rings: &[u8], said: Option<&str>, attack: impl Fn(&mut Scene, Guest, u64)) {
+    let mut scene = Scene::new();
+    for (round, features) in (1..).zip(layouts()) {
+        scene.attacked(features, said, |scene, mut guest| {
+            guest.share_memory();
+            for ring in rings {
+                guest.start_ring(*ring);
+            }
+            attack(scene, guest, round);
+        });
+    }
+    scene.end();
 }
 
 impl Scene {

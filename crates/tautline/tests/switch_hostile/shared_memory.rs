@@ -6,7 +6,7 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion, MemoryTable, VringAddress};
 use virtio::Feature;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, attacked_through};
 use crate::switch_process::guest::{
     DATA, DATA_BYTES, HEADER, RECEIVE, RINGS, RINGS_BYTES, TRANSMIT, USER, frame, layouts, plain, region,
     ring_addresses,
@@ -17,40 +17,33 @@ use crate::{memfd, state};
 /// CVE-2018-1059: what is contiguous for the guest need not be for the host. CVE-2020-10725: buffers where no memory is.
 #[test]
 fn ranges_that_are_not_contiguous_in_the_host() {
-    let mut scene = Scene::new();
-    for features in layouts() {
-        scene.attacked(features, Some("outside the shared memory"), |scene, mut guest| {
-            guest.share_memory();
-            guest.start_ring(RECEIVE);
-            guest.start_ring(TRANSMIT);
-            let border = DATA + DATA_BYTES / 2;
-            let sent = frame(3, 1000);
-            for before in [1, 11, 12, 13, 40, 76, 500] {
-                let at = border - before;
-                guest.write(at, &[0; HEADER]);
-                guest.write(at + HEADER as u64, &sent);
-                scene.friend.post(1);
-                guest.add(TRANSMIT, at, 1012);
-                assert_eq!(scene.friend.receive(), sent, "{before}");
-                guest.wait_for_used(TRANSMIT, 1);
+    attacked_through(&[RECEIVE, TRANSMIT], Some("outside the shared memory"), |scene, mut guest, _| {
+        let border = DATA + DATA_BYTES / 2;
+        let sent = frame(3, 1000);
+        for before in [1, 11, 12, 13, 40, 76, 500] {
+            let at = border - before;
+            guest.write(at, &[0; HEADER]);
+            guest.write(at + HEADER as u64, &sent);
+            scene.friend.post(1);
+            guest.add(TRANSMIT, at, 1012);
+            assert_eq!(scene.friend.receive(), sent, "{before}");
+            guest.wait_for_used(TRANSMIT, 1);
 
-                guest.write(at, &[0xee; 1100]);
-                guest.add(RECEIVE, at, 1100);
-                scene.friend.send(&sent);
-                assert_eq!(guest.wait_for_used(RECEIVE, 1)[0].written, 1012);
-                assert_eq!(guest.read(at + HEADER as u64, 1000), sent, "{before}");
-                assert_eq!(guest.read(at + 1012, 4), [0xee; 4]);
-                scene.friend.wait_for_used(TRANSMIT, 1);
-            }
-            // Past the end of all memory.
-            guest.add(TRANSMIT, DATA + DATA_BYTES - 100, 101);
-            wait_for("the ring's end", || {
-                let stopped = description(&scene.switch.snapshot(), "victim").contains("malformed");
-                stopped.then_some(())
-            });
+            guest.write(at, &[0xee; 1100]);
+            guest.add(RECEIVE, at, 1100);
+            scene.friend.send(&sent);
+            assert_eq!(guest.wait_for_used(RECEIVE, 1)[0].written, 1012);
+            assert_eq!(guest.read(at + HEADER as u64, 1000), sent, "{before}");
+            assert_eq!(guest.read(at + 1012, 4), [0xee; 4]);
+            scene.friend.wait_for_used(TRANSMIT, 1);
+        }
+        // Past the end of all memory.
+        guest.add(TRANSMIT, DATA + DATA_BYTES - 100, 101);
+        wait_for("the ring's end", || {
+            let stopped = description(&scene.switch.snapshot(), "victim").contains("malformed");
+            stopped.then_some(())
         });
-    }
-    scene.end();
+    });
 }
 
 /// CVE-2020-10722: a log that is not where it is said to be, or does not cover the memory.

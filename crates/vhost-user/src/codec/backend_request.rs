@@ -40,9 +40,7 @@ impl BackendRequest {
 
     /// Reads a request whose direction, size and descriptor count the table allows.
     pub fn parse(message: &Message) -> Result<Self, Violation> {
-        let rule = table::backend_request(message.header.id)?;
-        rule.check_request(message)?;
-        let payload = &message.payload[..];
+        let (rule, payload) = table::backend_request(message.header.id)?.check_request(message)?;
         Ok(match rule.id {
             1 => Self::IotlbMsg(read_all(rule, payload)?),
             2 => Self::ConfigChange,

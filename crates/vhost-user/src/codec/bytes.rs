@@ -73,12 +73,21 @@ impl Wire for () {
     fn write(&self, _: &mut Vec<u8>) {}
 }
 
+impl Wire for u32 {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
+        reader.u32()
+    }
+    fn write(&self, out: &mut Vec<u8>) {
+        put32(out, &[*self]);
+    }
+}
+
 impl Wire for u64 {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
         reader.u64()
     }
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_ne_bytes());
+        put64(out, &[*self]);
     }
 }
 

@@ -178,9 +178,7 @@ impl FrontendRequest {
 
     /// Reads a request whose direction, size and descriptor count the table allows.
     pub fn parse(message: &Message) -> Result<Self, Violation> {
-        let rule = table::frontend_request(message.header.id)?;
-        rule.check_request(message)?;
-        let payload = &message.payload[..];
+        let (rule, payload) = table::frontend_request(message.header.id)?.check_request(message)?;
         Ok(match rule.id {
             1 => Self::GetFeatures,
             2 => Self::SetFeatures(read_all(rule, payload)?),

@@ -8,6 +8,27 @@ pub const MAX_TABLE_REGIONS: usize = 8;
 /// The most bytes of configuration space in one message, as in QEMU and the vhost crate.
 pub const MAX_CONFIG_BYTES: usize = 256;
 
+/// A payload whose fields stand one behind the other.
+macro_rules! wire_in_order {
+    ($($name:ident { $($field:ident),+ })+) => {$(
+        impl Wire for $name {
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
+                Ok(Self { $($field: Wire::read(reader)?),+ })
+            }
+            fn write(&self, out: &mut Vec<u8>) {
+                $(self.$field.write(out);)+
+            }
+        }
+    )+};
+}
+
+wire_in_order! {
+    VringState { index, num }
+    MemoryRegion { guest_address, size_bytes, user_address, mmap_offset }
+    LogArea { size_bytes, offset }
+    VringArea { vring, size_bytes, offset }
+}
+
 /// A queue's index and a number about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringState {
@@ -15,15 +36,6 @@ pub struct VringState {
     pub index: u32,
     /// Means what the message says it means.
     pub num: u32,
-}
-
-impl Wire for VringState {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
-        Ok(Self { index: reader.u32()?, num: reader.u32()? })
-    }
-    fn write(&self, out: &mut Vec<u8>) {
-        put32(out, &[self.index, self.num]);
-    }
 }
 
 /// Where the parts of a ring lie.
@@ -94,20 +106,6 @@ pub struct MemoryRegion {
     pub mmap_offset: u64,
 }
 
-impl Wire for MemoryRegion {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
-        Ok(Self {
-            guest_address: reader.u64()?,
-            size_bytes: reader.u64()?,
-            user_address: reader.u64()?,
-            mmap_offset: reader.u64()?,
-        })
-    }
-    fn write(&self, out: &mut Vec<u8>) {
-        put64(out, &[self.guest_address, self.size_bytes, self.user_address, self.mmap_offset]);
-    }
-}
-
 /// All regions at once; none of them in the acknowledgement that ends a postcopy exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryTable {
@@ -153,15 +151,6 @@ pub struct LogArea {
     pub size_bytes: u64,
     /// Where guest address 0 is logged, in bytes from the start of the file.
     pub offset: u64,
-}
-
-impl Wire for LogArea {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
-        Ok(Self { size_bytes: reader.u64()?, offset: reader.u64()? })
-    }
-    fn write(&self, out: &mut Vec<u8>) {
-        put64(out, &[self.size_bytes, self.offset]);
-    }
 }
 
 /// What a translation allows.
@@ -281,16 +270,6 @@ pub struct VringArea {
     pub size_bytes: u64,
     /// From the start of the file, in bytes.
     pub offset: u64,
-}
-
-impl Wire for VringArea {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Violation> {
-        Ok(Self { vring: VringFd::read(reader)?, size_bytes: reader.u64()?, offset: reader.u64()? })
-    }
-    fn write(&self, out: &mut Vec<u8>) {
-        self.vring.write(out);
-        put64(out, &[self.size_bytes, self.offset]);
-    }
 }
 
 /// The buffer that survives the back-end and says what it had in flight.

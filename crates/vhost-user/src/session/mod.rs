@@ -1,6 +1,7 @@
 //! What each end knows and must do next, without any I/O: messages go in, events and replies come out.
 pub mod backend;
 pub mod frontend;
+mod postcopy;
 mod ticket;
 
 pub use ticket::{Outcome, Refusal, Ticket};

@@ -8,7 +8,7 @@ use vhost_user::session::backend::{
     BackendSession, DeviceStatus, Event, Kick, Sent, SharedRegion, StateChannel, VringConfig,
 };
 use vhost_user::session::{Refusal, SessionError};
-use vhost_user::vring::VringBase;
+use vhost_user::vring::{VringAddresses, VringBase};
 
 /// A ring that runs.
 pub struct Ring {
@@ -35,6 +35,22 @@ pub struct Device {
 }
 
 impl Device {
+    /// Whether all parts of a ring lie in shared memory.
+    pub fn shares(&self, ring: VringAddresses) -> bool {
+        let within = |address: u64| {
+            self.regions.iter().any(|shared| {
+                (shared.region.user_address..shared.region.user_address + shared.region.size_bytes)
+                    .contains(&address)
+            })
+        };
+        [ring.descriptor, ring.driver, ring.device].into_iter().all(within)
+    }
+
+    pub fn assert_nothing_rejected(&self) {
+        let rejected: Vec<_> = self.log.iter().filter(|entry| entry.starts_with("rejected")).collect();
+        assert!(rejected.is_empty(), "{rejected:?}");
+    }
+
     pub fn act(&mut self, session: &mut BackendSession, event: Event) -> Result<Sent, SessionError> {
         let outcome = if self.refuse { Err(Refusal::new("refused by the test")) } else { Ok(()) };
         let mut note = |text: String| self.log.push(text);

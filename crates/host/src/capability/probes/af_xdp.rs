@@ -9,19 +9,12 @@ use rustix::io::Errno;
 
 use super::namespaces::enter_network;
 use super::tun::Tap;
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::sys::xdp::{Socket, redirect};
-
-pub const PROBE: Probe = Probe {
-    id: "af-xdp",
-    title: "AF_XDP",
-    enables: "the af-xdp port: frames between an interface and user space past the network stack",
-    run,
-};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let how = enter_network()?;
     let tap = Tap::make()?;
     let place = format!("on a TAP interface in a network namespace {how}");

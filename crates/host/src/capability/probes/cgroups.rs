@@ -4,20 +4,13 @@ use std::fs;
 use measure::Failure;
 
 use super::cgroup_tree::{Hierarchy, Version, hierarchies};
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::capability::leftover::Folder;
-
-pub const PROBE: Probe = Probe {
-    id: "cgroups",
-    title: "Control groups",
-    enables: "containers with a CPU set and a quota of their own, and CPU isolation at run time",
-    run,
-};
 
 /// What containers and isolation need.
 const WANTED: [&str; 3] = ["cpu", "cpuset", "memory"];
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let hierarchies = hierarchies();
     let remedy =
         "mount cgroup2 on /sys/fs/cgroup, as systemd does; in a container, start it with a writable cgroup";

@@ -4,21 +4,14 @@ use measure::Failure;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::capability::files::{or_unknown, text};
-use crate::capability::finding::{Finding, Probe};
-
-pub const PROBE: Probe = Probe {
-    id: "clocksource",
-    title: "Clock source",
-    enables: "timing of single events without the clock itself being the cost",
-    run,
-};
+use crate::capability::finding::Finding;
 
 const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";
 /// Reading the clock without entering the kernel takes some tens of nanoseconds; entering it, or leaving
 /// the guest, several hundreds and more.
 const CHEAP_NS: f64 = 120.0;
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let current = or_unknown(text(format!("{FOLDER}/current_clocksource")));
     let available = or_unknown(text(format!("{FOLDER}/available_clocksource")));
     let cost_ns = cost_ns();

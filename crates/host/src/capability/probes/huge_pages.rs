@@ -4,20 +4,13 @@ use std::path::PathBuf;
 use measure::Failure;
 
 use crate::capability::files::{KIB, MIB, bytes, field, or_unknown, text};
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::sys::Mapping;
-
-pub const PROBE: Probe = Probe {
-    id: "huge-pages",
-    title: "Huge pages",
-    enables: "guest memory and packet buffers with fewer TLB misses, and the memory curves with huge pages",
-    run,
-};
 
 /// What is tried of each size.
 const RESERVED: [(usize, usize); 2] = [(2 * MIB, 8), (1024 * MIB, 1)];
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let mut details = Vec::new();
     let mut reserved_works = false;
     for (page_bytes, count) in RESERVED {

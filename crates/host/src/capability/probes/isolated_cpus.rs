@@ -5,16 +5,9 @@ use rustix::thread::sched_getcpu;
 
 use super::cgroup_tree::{Version, hierarchies};
 use crate::capability::files::text;
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 
-pub const PROBE: Probe = Probe {
-    id: "isolated-cpus",
-    title: "Isolated CPUs",
-    enables: "CPUs on which nothing but the work or the vCPU put there runs: the tail of every latency",
-    run,
-};
-
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let folder = "/sys/devices/system/cpu";
     let none = |list: String| if list.is_empty() || list == "(null)" { "none".to_owned() } else { list };
     let isolated = text(format!("{folder}/isolated"));

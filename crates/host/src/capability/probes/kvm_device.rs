@@ -5,21 +5,14 @@ use std::path::Path;
 use measure::Failure;
 
 use crate::capability::files::text;
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::sys;
-
-pub const PROBE: Probe = Probe {
-    id: "kvm-device",
-    title: "/dev/kvm",
-    enables: "hardware-run guests; whether a stock kernel really runs in one is shown by the KVM line",
-    run,
-};
 
 /// Fixed since Linux 2.6.22: Documentation/virt/kvm/api.rst, 4.1.
 const API_VERSION: i32 = 12;
 const PATH: &str = "/dev/kvm";
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let kvm = OpenOptions::new().read(true).write(true).open(PATH).map_err(|error| {
         let remedy = match error.kind() {
             ErrorKind::PermissionDenied => "add the user to the group `kvm`, or run as root",

@@ -4,20 +4,13 @@ use measure::Failure;
 use rustix::process::{Resource, getrlimit};
 
 use crate::capability::files::{KIB, MIB, bytes, field, text};
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::sys::Mapping;
-
-pub const PROBE: Probe = Probe {
-    id: "memory-locking",
-    title: "Memory locking",
-    enables: "work and guests without page faults: mlockall for latency tests, QEMU's mem-lock=on",
-    run,
-};
 
 /// Enough to show that it is not a token allowance; a guest needs its own size.
 const SIZES_BYTES: [usize; 6] = [64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB];
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     // Not more than a quarter of what is free: a probe must not push others out.
     let free_bytes =
         field(&text("/proc/meminfo"), "MemAvailable:").map_or(usize::MAX, |kib| kib as usize * KIB);

@@ -7,28 +7,14 @@ use linux::namespace::{UnshareFlags, unshare};
 use measure::Failure;
 use rustix::process::{getegid, geteuid};
 
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::capability::parent::end_with_parent;
-
-pub const USER: Probe = Probe {
-    id: "user-namespaces",
-    title: "User namespaces",
-    enables: "containers, TAP interfaces and switches without root",
-    run: user,
-};
-
-pub const NETWORK: Probe = Probe {
-    id: "network-namespaces",
-    title: "Network namespaces",
-    enables: "containers and test beds with interfaces of their own, gone when they end",
-    run: network,
-};
 
 const REMEDY: &str = "allow user namespaces: sysctl user.max_user_namespaces=15000; on Ubuntu also \
                       kernel.apparmor_restrict_unprivileged_userns=0, on older Debian \
                       kernel.unprivileged_userns_clone=1; in a container, its seccomp profile may forbid them, and its root may lack CAP_SETFCAP";
 
-fn user() -> Result<Finding, Failure> {
+pub fn user() -> Result<Finding, Failure> {
     let outside = (geteuid(), getegid());
     enter_user(UnshareFlags::empty())?;
     Ok(Finding::proven(format!(
@@ -38,7 +24,7 @@ fn user() -> Result<Finding, Failure> {
     )))
 }
 
-fn network() -> Result<Finding, Failure> {
+pub fn network() -> Result<Finding, Failure> {
     let how = enter_network()?;
     let fail = |tried: &str, error: String| {
         Failure::new(format!("in a network namespace {how}: {tried}"), error, "see dmesg; use a stock kernel")

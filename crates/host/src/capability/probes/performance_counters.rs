@@ -5,15 +5,8 @@ use std::io::{self, Read};
 use measure::Failure;
 
 use crate::capability::files::{MIB, or_unknown, text};
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::sys::{Event, Mapping, perf_event_open};
-
-pub const PROBE: Probe = Probe {
-    id: "performance-counters",
-    title: "Performance counters",
-    enables: "instructions, cycles and cache misses per operation and per packet",
-    run,
-};
 
 // linux/perf_event.h
 const TYPE_HARDWARE: u32 = 0;
@@ -22,7 +15,7 @@ const HARDWARE_CYCLES: u64 = 0;
 const HARDWARE_INSTRUCTIONS: u64 = 1;
 const SOFTWARE_PAGE_FAULTS: u64 = 2;
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let paranoid = or_unknown(text("/proc/sys/kernel/perf_event_paranoid"));
     let hardware = hardware();
     let software = page_faults();

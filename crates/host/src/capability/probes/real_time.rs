@@ -6,18 +6,11 @@ use rustix::process::{Resource, getrlimit};
 
 use super::cgroup_tree;
 use crate::capability::files::{or_unknown, text};
-use crate::capability::finding::{Finding, Probe};
-
-pub const PROBE: Probe = Probe {
-    id: "real-time-scheduling",
-    title: "Real-time scheduling",
-    enables: "wake-up latencies in the real-time class, and vCPU threads that ordinary work cannot preempt",
-    run,
-};
+use crate::capability::finding::Finding;
 
 const HIGHEST: i32 = 99;
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let highest = match reached(HIGHEST) {
         Ok(()) => HIGHEST,
         // An ordinary user may go as far as RLIMIT_RTPRIO, sched(7).

@@ -8,14 +8,7 @@ use measure::Failure;
 use rustix::param::clock_ticks_per_second;
 
 use crate::capability::files::text;
-use crate::capability::finding::{Finding, Probe};
-
-pub const PROBE: Probe = Probe {
-    id: "steal-time",
-    title: "Steal time and gaps",
-    enables: "maxima of latency that say something about the system under test, not about its neighbours",
-    run,
-};
+use crate::capability::finding::Finding;
 
 const STRETCH: Duration = Duration::from_millis(500);
 /// A longest gap that a host's ordinary timers and interrupts stay below.
@@ -28,7 +21,7 @@ struct Stretch {
     preemptions: u64,
 }
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let fail =
         |tried: &str, error: String| Failure::new(tried, error, "mount /proc, and allow sched_setaffinity");
     let cpus = cpus::usable().map_err(|error| fail("sched_getaffinity", error.to_string()))?;

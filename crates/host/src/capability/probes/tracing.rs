@@ -9,22 +9,15 @@ use measure::Failure;
 use super::performance_counters::count;
 use super::tracefs;
 use crate::capability::files::text;
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::capability::leftover::Folder;
 use crate::sys::{Event, perf_event_open};
-
-pub const PROBE: Probe = Probe {
-    id: "tracing",
-    title: "Tracing",
-    enables: "who causes each VM exit and wake-up, counted and timed at the kernel's tracepoints",
-    run,
-};
 
 /// A tracepoint that this process can make happen.
 const TRACEPOINT: &str = "events/sched/sched_switch";
 const NAPS: usize = 8;
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let tracefs = tracefs::find_or_mount()?;
     let kvm = kvm_events(&tracefs);
     let counted = perf_count(&tracefs);

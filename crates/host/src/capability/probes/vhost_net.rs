@@ -4,19 +4,12 @@ use std::io::ErrorKind;
 use measure::Failure;
 
 use crate::capability::files::text;
-use crate::capability::finding::{Finding, Probe};
+use crate::capability::finding::Finding;
 use crate::sys;
-
-pub const PROBE: Probe = Probe {
-    id: "vhost-net",
-    title: "vhost-net",
-    enables: "the kernel's own back-end for virtio-net, the usual one to compare with",
-    run,
-};
 
 const PATH: &str = "/dev/vhost-net";
 
-fn run() -> Result<Finding, Failure> {
+pub fn run() -> Result<Finding, Failure> {
     let vhost = OpenOptions::new().read(true).write(true).open(PATH).map_err(|error| {
         let remedy = match error.kind() {
             ErrorKind::PermissionDenied => {

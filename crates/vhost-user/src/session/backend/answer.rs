@@ -71,15 +71,16 @@ impl Answered {
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::Outcome {}
-    impl Sealed for super::VringBase {}
-    impl Sealed for super::ConfigBytes {}
-    impl Sealed for super::InflightArea {}
-    impl Sealed for super::Userfault {}
-    impl Sealed for super::MappedBases {}
-    impl Sealed for super::DeviceStatus {}
-    impl Sealed for super::StateChannel {}
 }
+
+impl sealed::Sealed for Outcome {}
+impl sealed::Sealed for VringBase {}
+impl sealed::Sealed for ConfigBytes {}
+impl sealed::Sealed for InflightArea {}
+impl sealed::Sealed for Userfault {}
+impl sealed::Sealed for MappedBases {}
+impl sealed::Sealed for DeviceStatus {}
+impl sealed::Sealed for StateChannel {}
 
 /// An answer to an event.
 pub trait Answer: sealed::Sealed + Sized {

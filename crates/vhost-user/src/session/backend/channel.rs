@@ -1,23 +1,13 @@
-//! The back-end's own requests, over the socket of SET_BACKEND_REQ_FD.
+//! The socket of SET_BACKEND_REQ_FD, over which the back-end makes requests of its own.
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 
-use super::BackendSession;
-use crate::bits::ProtocolFeatures;
-use crate::codec::backend_request::BackendRequest;
 use crate::codec::table::Rule;
-use crate::codec::{Message, reply};
-use crate::session::SessionError;
-use crate::violation::Violation;
-
-/// The most requests that may wait for their acknowledgement.
-const MAX_WAITING: usize = 256;
 
 /// Whether the channel is there, and what waits for an acknowledgement on it.
 #[derive(Debug, Default)]
 pub(super) struct Channel {
-    open: bool,
-    waiting: VecDeque<&'static Rule>,
+    pub(super) open: bool,
+    pub(super) waiting: VecDeque<&'static Rule>,
 }
 
 impl Channel {
@@ -34,74 +24,4 @@ pub struct ChannelReply {
     pub request: &'static str,
     /// Whether the front-end did it.
     pub success: bool,
-}
-
-impl BackendSession {
-    /// Makes the message that asks the front-end for this; to be sent over the back-end's socket. With
-    /// REPLY_ACK the front-end acknowledges each, and [`Self::receive_on_channel`] takes that.
-    pub fn request(&mut self, request: BackendRequest, fds: Vec<OwnedFd>) -> Result<Message, SessionError> {
-        let rule = request.rule();
-        if self.closed {
-            return Err(SessionError::Closed);
-        }
-        self.check_channel(rule, &request, fds.len())?;
-        let mut message = request.to_message(fds);
-        if self.agreed.protocol.contains(ProtocolFeatures::REPLY_ACK) {
-            if self.channel.waiting.len() >= MAX_WAITING {
-                return Err(rule
-                    .violation("waiting requests", MAX_WAITING as u64, "acknowledgements of earlier ones")
-                    .into());
-            }
-            message.header.need_reply = true;
-            self.channel.waiting.push_back(rule);
-        }
-        Ok(message)
-    }
-
-    fn check_channel(&self, rule: &Rule, request: &BackendRequest, fds: usize) -> Result<(), Violation> {
-        rule.check_gate(&self.agreed)?;
-        if !self.channel.open {
-            return Err(rule.violation("socket", 0u64, "SET_BACKEND_REQ_FD before it"));
-        }
-        if !rule.fds.contains(&fds) {
-            return Err(rule.violation("file descriptors", fds as u64, "the number of this message"));
-        }
-        if let BackendRequest::VringHostNotifier(area) = request
-            && area.vring.has_fd != (fds == 1)
-        {
-            return Err(rule.violation("file descriptors", fds as u64, "as many as bit 8 says"));
-        }
-        if fds > 0 && !self.agreed.protocol.contains(ProtocolFeatures::BACKEND_SEND_FD) {
-            return Err(rule.violation("file descriptors", fds as u64, "none without BACKEND_SEND_FD"));
-        }
-        if matches!(request, BackendRequest::VringCall(_) | BackendRequest::VringErr(_)) && !self.in_band() {
-            return Err(rule.violation("protocol feature bit", 14u64, "INBAND_NOTIFICATIONS"));
-        }
-        Ok(())
-    }
-
-    /// Takes an acknowledgement that came over the back-end's socket.
-    pub fn receive_on_channel(&mut self, message: Message) -> Result<ChannelReply, SessionError> {
-        if self.closed {
-            return Err(SessionError::Closed);
-        }
-        self.acknowledged(&message).map_err(|violation| {
-            self.closed = true;
-            violation.into()
-        })
-    }
-
-    fn acknowledged(&mut self, message: &Message) -> Result<ChannelReply, Violation> {
-        let rule = self.channel.waiting.pop_front().ok_or_else(|| {
-            Violation::new(
-                "reply on the back-end's socket",
-                "id",
-                message.header.id,
-                "no reply, for none is due",
-            )
-        })?;
-        reply::check(rule, message, 0..=0)?;
-        let code: u64 = reply::read(rule, message)?;
-        Ok(ChannelReply { request: rule.name, success: code == 0 })
-    }
 }

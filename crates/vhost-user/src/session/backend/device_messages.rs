@@ -73,13 +73,7 @@ impl BackendSession {
         if inflight.size_bytes < inflight::area_bytes(layout, inflight.queue_count, queue_size) {
             return Err(rule.violation("size", inflight.size_bytes, "room for all queues"));
         }
-        if inflight.offset.checked_add(inflight.size_bytes).is_none() {
-            return Err(rule.violation(
-                "offset",
-                inflight.offset,
-                "an offset that the size does not overflow",
-            ));
-        }
+        rule.check_range("offset", inflight.offset, inflight.size_bytes)?;
         let file = only_fd(rule, fds)?;
         Ok(self.ask_done(rule, Commit::Nothing, |done| Event::InflightSet { inflight, file, done }))
     }

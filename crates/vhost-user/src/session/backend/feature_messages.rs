@@ -39,13 +39,7 @@ impl BackendSession {
         if self.any_ring_started() && features != self.agreed.protocol {
             return Err(rule.violation("protocol features", features.bits(), "no change while queues run"));
         }
-        if features.unmet_need().is_some() {
-            return Err(rule.violation(
-                "protocol features",
-                features.bits(),
-                "BACKEND_REQ and REPLY_ACK with INBAND_NOTIFICATIONS",
-            ));
-        }
+        rule.check_needs(features)?;
         self.agreed.protocol = features;
         Ok(Next::Done)
     }

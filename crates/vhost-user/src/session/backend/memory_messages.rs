@@ -3,9 +3,10 @@ use std::os::fd::OwnedFd;
 
 use super::answer::Echo;
 use super::memory::MemoryMap;
-use super::{BackendSession, Commit, Event, Next, Postcopy, SharedRegion};
+use super::{BackendSession, Commit, Event, Next, SharedRegion};
 use crate::codec::payload::{Iotlb, IotlbKind, LogArea, MemoryRegion, MemoryTable};
 use crate::codec::table::Rule;
+use crate::session::postcopy::Postcopy;
 use crate::violation::Violation;
 
 /// The one descriptor that the table made sure of.
@@ -98,13 +99,7 @@ impl BackendSession {
         if area.size_bytes == 0 {
             return Err(rule.violation("log size", 0u64, "at least one byte"));
         }
-        if area.offset.checked_add(area.size_bytes).is_none() {
-            return Err(rule.violation(
-                "log offset",
-                area.offset,
-                "an offset that the size does not overflow",
-            ));
-        }
+        rule.check_range("log offset", area.offset, area.size_bytes)?;
         let file = only_fd(rule, fds)?;
         Ok(self.ask(Echo::Log(area), Commit::Nothing, |done| Event::LogSet { area, file, done }))
     }

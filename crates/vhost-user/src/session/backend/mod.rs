@@ -5,6 +5,7 @@
 //! changes the session's state if all went well, and gives the reply to send, if any.
 mod answer;
 mod channel;
+mod channel_messages;
 mod device_messages;
 mod event;
 mod feature_messages;
@@ -26,7 +27,8 @@ use crate::codec::Message;
 use crate::codec::frontend_request::FrontendRequest as Request;
 use crate::codec::reply::ReplyBody;
 use crate::codec::table::{self, Agreed, Reply, Rule, Shape};
-use crate::session::{Refusal, SessionError, Ticket};
+use crate::session::postcopy::Postcopy;
+use crate::session::{Outcome, Refusal, SessionError, Ticket};
 use crate::violation::Violation;
 use crate::vring::VringIndex;
 use answer::Echo;
@@ -56,17 +58,6 @@ pub struct Sent {
     pub reply: Option<Message>,
     /// The message, by its name, that was refused in this reply, and why.
     pub refused: Option<(&'static str, Refusal)>,
-}
-
-/// How far a postcopy migration has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Postcopy {
-    #[default]
-    Off,
-    Advised,
-    Listening,
-    /// Regions were sent back; the front-end's acknowledgement is due.
-    Mapped,
 }
 
 /// What an answer changes once it says that the event was done.
@@ -307,7 +298,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         commit: Commit,
-        event: impl FnOnce(Ticket<crate::session::Outcome>) -> Event,
+        event: impl FnOnce(Ticket<Outcome>) -> Event,
     ) -> Next {
         let echo = if rule.reply == Reply::Acknowledgement { Echo::Acknowledge } else { Echo::OnRequest };
         self.ask(echo, commit, event)

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::answer::Echo;
 use super::memory_messages::only_fd;
-use super::ring::{Setup, State};
+use super::ring::{Ring, Setup, State};
 use super::{BackendSession, Commit, Event, Kick, Next};
 use crate::bits::{Features, ProtocolFeatures};
 use crate::codec::payload::{VringAddress, VringFd, VringState};
 use crate::codec::reply::ReplyBody;
 use crate::codec::table::Rule;
+use crate::session::{Outcome, Ticket};
 use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex, layout_of};
 
@@ -155,14 +156,8 @@ impl BackendSession {
         vring: VringFd,
         fds: Vec<OwnedFd>,
     ) -> Result<Next, Violation> {
-        let index = self.index(rule, vring.index.into())?;
-        let call = optional_fd(rule, vring, fds)?.map(Arc::new);
-        let ring = &mut self.rings[index.as_usize()];
-        ring.call = call.clone();
-        if !ring.is_started() {
-            return Ok(Next::Done);
-        }
-        Ok(self.ask_done(rule, Commit::Nothing, |done| Event::VringCallChanged { index, call, done }))
+        let (index, call) = self.set_notifier(rule, vring, fds, |ring| &mut ring.call)?;
+        Ok(self.tell_running(rule, index, |done| Event::VringCallChanged { index, call, done }))
     }
 
     pub(super) fn on_set_vring_err(
@@ -171,14 +166,36 @@ impl BackendSession {
         vring: VringFd,
         fds: Vec<OwnedFd>,
     ) -> Result<Next, Violation> {
+        let (index, err) = self.set_notifier(rule, vring, fds, |ring| &mut ring.err)?;
+        Ok(self.tell_running(rule, index, |done| Event::VringErrChanged { index, err, done }))
+    }
+
+    /// Takes the descriptor for one of a ring's notifications.
+    fn set_notifier(
+        &mut self,
+        rule: &Rule,
+        vring: VringFd,
+        fds: Vec<OwnedFd>,
+        of: impl FnOnce(&mut Ring) -> &mut Option<Arc<OwnedFd>>,
+    ) -> Result<(VringIndex, Option<Arc<OwnedFd>>), Violation> {
         let index = self.index(rule, vring.index.into())?;
-        let err = optional_fd(rule, vring, fds)?.map(Arc::new);
-        let ring = &mut self.rings[index.as_usize()];
-        ring.err = err.clone();
-        if !ring.is_started() {
-            return Ok(Next::Done);
+        let fd = optional_fd(rule, vring, fds)?.map(Arc::new);
+        of(&mut self.rings[index.as_usize()]).clone_from(&fd);
+        Ok((index, fd))
+    }
+
+    /// What is set of a stopped ring is told with its start.
+    fn tell_running(
+        &mut self,
+        rule: &Rule,
+        index: VringIndex,
+        event: impl FnOnce(Ticket<Outcome>) -> Event,
+    ) -> Next {
+        if self.rings[index.as_usize()].is_started() {
+            self.ask_done(rule, Commit::Nothing, event)
+        } else {
+            Next::Done
         }
-        Ok(self.ask_done(rule, Commit::Nothing, |done| Event::VringErrChanged { index, err, done }))
     }
 
     /// QEMU's network device enables queues before it sets features, so the feature counts as agreed

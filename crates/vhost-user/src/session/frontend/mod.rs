@@ -18,39 +18,15 @@ use std::os::fd::OwnedFd;
 use crate::bits::{Features, ProtocolFeatures};
 use crate::codec::Message;
 use crate::codec::frontend_request::FrontendRequest as Request;
-use crate::codec::payload::{ConfigAccess, Inflight, MemoryRegion, MemoryTable};
+use crate::codec::payload::MemoryTable;
 use crate::codec::table::{Agreed, Reply, Rule};
 use crate::session::SessionError;
+use crate::session::postcopy::Postcopy;
 use crate::violation::Violation;
+use reply::Expect;
 
 /// The most requests that may wait for their answers.
 const MAX_WAITING: usize = 1024;
-
-/// Whether memory tables are answered with addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Postcopy {
-    #[default]
-    Off,
-    Advised,
-    Listening,
-}
-
-/// What must come back for a request.
-#[derive(Clone, Debug)]
-enum Expect {
-    Acknowledgement,
-    Features,
-    ProtocolFeatures,
-    Number,
-    VringBase(u32),
-    Config(ConfigAccess),
-    Inflight(Inflight),
-    Userfault,
-    MemoryTable(MemoryTable),
-    Region(MemoryRegion),
-    StateChannel,
-    Log,
-}
 
 #[derive(Debug)]
 struct Waiting {
@@ -141,13 +117,7 @@ impl FrontendSession {
                 if !surplus.is_empty() {
                     return Err(rule.violation("protocol features", surplus.bits(), "features of both ends"));
                 }
-                if features.unmet_need().is_some() {
-                    return Err(rule.violation(
-                        "protocol features",
-                        features.bits(),
-                        "BACKEND_REQ and REPLY_ACK with INBAND_NOTIFICATIONS",
-                    ));
-                }
+                rule.check_needs(*features)?;
             }
             Request::SetMemTable(MemoryTable { regions }) if regions.len() > 8 => {
                 return Err(rule.violation("number of regions", regions.len() as u64, "at most 8"));

@@ -1,7 +1,6 @@
 //! What the back-end answers, read against what was asked.
 use std::os::fd::OwnedFd;
 
-use super::Expect;
 use crate::bits::{Features, ProtocolFeatures};
 use crate::codec::payload::{
     ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState,
@@ -10,6 +9,23 @@ use crate::codec::table::Rule;
 use crate::codec::{Message, reply};
 use crate::violation::Violation;
 use crate::vring::{RingLayout, VringBase, layout_of};
+
+/// What must come back for a request.
+#[derive(Clone, Debug)]
+pub(super) enum Expect {
+    Acknowledgement,
+    Features,
+    ProtocolFeatures,
+    Number,
+    VringBase(u32),
+    Config(ConfigAccess),
+    Inflight(Inflight),
+    Userfault,
+    MemoryTable(MemoryTable),
+    Region(MemoryRegion),
+    StateChannel,
+    Log,
+}
 
 /// An answer of the back-end.
 #[derive(Debug)]

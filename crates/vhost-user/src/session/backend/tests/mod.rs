@@ -36,6 +36,14 @@ pub(super) fn with_memory() -> BackendSession {
     session
 }
 
+/// A session that has memory and a queue 0 that is set up, packed.
+pub(super) fn configured() -> BackendSession {
+    let mut session = agreed_without(Features::empty());
+    pass(&mut session, table(&[region(0)]), vec![fd()]);
+    configure(&mut session, 0);
+    session
+}
+
 /// A split session whose queue 0 runs.
 pub(super) fn running() -> BackendSession {
     let mut session = with_memory();

@@ -93,9 +93,7 @@ fn features_come_before_a_start() {
 
 #[test]
 fn packed_bases_carry_wrap_counters_both_ways() {
-    let mut session = agreed_without(Features::empty());
-    pass(&mut session, table(&[region(0)]), vec![fd()]);
-    configure(&mut session, 0);
+    let mut session = configured();
     pass(&mut session, Request::SetVringNum(VringState { index: 0, num: 3 }), vec![]);
     pass(&mut session, Request::SetVringBase(VringState { index: 0, num: 0x8001_0002 }), vec![]);
     let Event::VringStarted { config, done, .. } = event(&mut session, kick(0, true), vec![fd()]) else {
@@ -117,9 +115,7 @@ fn packed_bases_carry_wrap_counters_both_ways() {
 
 #[test]
 fn a_packed_base_lies_within_the_ring() {
-    let mut session = agreed_without(Features::empty());
-    pass(&mut session, table(&[region(0)]), vec![fd()]);
-    configure(&mut session, 0);
+    let mut session = configured();
     pass(&mut session, Request::SetVringBase(VringState { index: 0, num: 0x8100_8100 }), vec![]);
     reject(&mut session, kick(0, true), vec![fd()], "num"); // 256 of 256
 }
