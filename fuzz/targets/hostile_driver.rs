@@ -3,16 +3,10 @@
 #![no_main]
 
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use libfuzzer_sys::fuzz_target;
 use virtqueue::mock::fuzz::{Harness, Target};
 
-static HARNESS: LazyLock<Harness> = LazyLock::new(|| {
-    if std::env::var_os("FUZZ_CONCURRENT").is_some() {
-        std::thread::spawn(|| HARNESS.scribble(&AtomicBool::new(false), 1));
-    }
-    Harness::new()
-});
+static HARNESS: LazyLock<Harness> = LazyLock::new(|| Harness::of_target(&HARNESS));
 
 fuzz_target!(|script: &[u8]| HARNESS.run(Target::HostileDriver, script));

@@ -31,6 +31,6 @@ pub use metric::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 pub use noise::{Noise, NoiseProbe, Preemption};
 pub use results::{
     Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, QuotaRecord, Results, SCHEMA, SaveError,
-    save_json,
+    load_json, save_json,
 };
 pub use trial::{Outcome, Trial, Verdict};

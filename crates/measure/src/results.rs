@@ -2,6 +2,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::host_facts::HostFacts;
@@ -119,33 +120,54 @@ pub struct Results {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
-    #[error(
-        "reading results from {path}: {source}; give a file that `tautline compare --output FILE.json` wrote"
-    )]
+    #[error("reading results from {path}: {source}; give a file that `{writer}` wrote")]
     Read {
         /// The file.
         path: PathBuf,
+        /// The command that writes such files.
+        writer: &'static str,
         /// What the system said.
         source: io::Error,
     },
     /// It is not JSON of the right form.
-    #[error(
-        "{path} is not a results file: {source}; give a file that `tautline compare --output FILE.json` wrote"
-    )]
+    #[error("{path} is not a results file: {source}; give a file that `{writer}` wrote")]
     Form {
         /// The file.
         path: PathBuf,
+        /// The command that writes such files.
+        writer: &'static str,
         /// Where and what.
         source: serde_json::Error,
     },
     /// It is of another version.
-    #[error("{path} has schema {found:?}; this version reads {SCHEMA:?}: use the version that wrote it")]
+    #[error("{path} has schema {found:?}; this version reads {schema:?}: use the version that wrote it")]
     Schema {
         /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,
+        /// The one that is read.
+        schema: &'static str,
     },
+}
+
+/// Reads any results of this schema, which `writer` writes.
+pub fn load_json<R: DeserializeOwned>(
+    path: &Path,
+    schema: &'static str,
+    writer: &'static str,
+) -> Result<R, LoadError> {
+    let text = fs::read(path).map_err(|source| LoadError::Read { path: path.into(), writer, source })?;
+    let form = |source| LoadError::Form { path: path.into(), writer, source };
+    // The schema first: a file of another version fails on that, not on some field.
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
+    match value.get("schema").and_then(|schema| schema.as_str()) {
+        Some(found) if found == schema => serde_json::from_value(value).map_err(form),
+        found => {
+            let found = found.unwrap_or("none").into();
+            Err(LoadError::Schema { path: path.into(), found, schema })
+        }
+    }
 }
 
 /// A results file that could not be written.
@@ -171,14 +193,7 @@ pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError>
 impl Results {
     /// Reads a results file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = fs::read(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
-        let form = |source| LoadError::Form { path: path.into(), source };
-        // The schema first: a file of another version fails on that, not on some field.
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
-        match value.get("schema").and_then(|schema| schema.as_str()) {
-            Some(SCHEMA) => serde_json::from_value(value).map_err(form),
-            found => Err(LoadError::Schema { path: path.into(), found: found.unwrap_or("none").into() }),
-        }
+        load_json(path, SCHEMA, "tautline compare --output FILE.json")
     }
 
     /// Writes the file whole or not at all: a full disk or a kill leaves the earlier one.

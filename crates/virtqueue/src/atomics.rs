@@ -76,6 +76,14 @@ macro_rules! machine_word {
 }
 machine_word!(AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
 
+/// Made of the processor's own atomics, as all but models are.
+pub(crate) trait ProcessorAtomics:
+    Atomics<U16 = AtomicU16, U32 = AtomicU32, U64 = AtomicU64> + 'static
+{
+}
+
+impl<A: Atomics<U16 = AtomicU16, U32 = AtomicU32, U64 = AtomicU64> + 'static> ProcessorAtomics for A {}
+
 /// The processor's atomics: the peer is a processor of the same machine, as every guest, vhost back-end
 /// and vhost front-end is.
 #[derive(Debug)]

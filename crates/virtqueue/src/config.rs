@@ -75,41 +75,18 @@ pub enum IndirectFlags {
 
 /// Calls `$body` with `$F` as the type that stands for the run-time features.
 macro_rules! with_features {
-    ($features:expr, $F:ident => $body:expr) => {{
+    ($features:expr, $F:ident => $body:expr) => {
+        with_features!($features, $F => $body,
+            (false, false, false) (false, false, true) (false, true, false) (false, true, true)
+            (true, false, false) (true, false, true) (true, true, false) (true, true, true))
+    };
+    ($features:expr, $F:ident => $body:expr, $(($event_idx:literal, $indirect:literal, $in_order:literal))+) => {{
         let f = $features;
         match (f.event_idx, f.indirect, f.in_order) {
-            (false, false, false) => {
-                type $F = With<false, false, false>;
+            $(($event_idx, $indirect, $in_order) => {
+                type $F = With<$event_idx, $indirect, $in_order>;
                 $body
-            }
-            (false, false, true) => {
-                type $F = With<false, false, true>;
-                $body
-            }
-            (false, true, false) => {
-                type $F = With<false, true, false>;
-                $body
-            }
-            (false, true, true) => {
-                type $F = With<false, true, true>;
-                $body
-            }
-            (true, false, false) => {
-                type $F = With<true, false, false>;
-                $body
-            }
-            (true, false, true) => {
-                type $F = With<true, false, true>;
-                $body
-            }
-            (true, true, false) => {
-                type $F = With<true, true, false>;
-                $body
-            }
-            (true, true, true) => {
-                type $F = With<true, true, true>;
-                $body
-            }
+            })+
         }
     }};
 }

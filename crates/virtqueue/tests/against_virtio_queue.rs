@@ -5,7 +5,7 @@ use std::num::Wrapping;
 
 use proptest::prelude::*;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
-use virtqueue::mock::{Arena, DATA, TABLES};
+use virtqueue::mock::{Arena, DATA, TABLES, descriptor};
 use virtqueue::{Burst, DeviceQueue, Piece, Request, RingFeatures, RingLayout, Used};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 
@@ -57,15 +57,6 @@ impl RawDriver {
         }
     }
 
-    fn descriptor(address: u64, len: u32, flags: u16, next: u16) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&address.to_le_bytes());
-        bytes[8..12].copy_from_slice(&len.to_le_bytes());
-        bytes[12..14].copy_from_slice(&flags.to_le_bytes());
-        bytes[14..].copy_from_slice(&next.to_le_bytes());
-        bytes
-    }
-
     fn add(&mut self, readable: u16, writable: u16, indirect: bool) {
         let count = readable + writable;
         let needs = if indirect { 1 } else { count };
@@ -78,7 +69,7 @@ impl RawDriver {
         let piece = |i: u16, last: bool, next: u16| {
             let flags = if i >= readable { 2 } else { 0 } | if last { 0 } else { 1 };
             let address = DATA + (salt * 64 + u64::from(i) * 5) % 4000;
-            Self::descriptor(address, 1 + (salt as u32 + u32::from(i)) % 30, flags, next)
+            descriptor(address, 1 + (salt as u32 + u32::from(i)) % 30, flags, next)
         };
         let head = indexes[0];
         if indirect {
@@ -89,7 +80,7 @@ impl RawDriver {
                     arena.table_bytes().slice(table as usize + 16 * usize::from(i), 16).write(&bytes);
                 }
             }
-            let bytes = Self::descriptor(TABLES + table, 16 * u32::from(count), 4, 0);
+            let bytes = descriptor(TABLES + table, 16 * u32::from(count), 4, 0);
             self.put(16 * usize::from(head), &bytes);
         } else {
             for (i, &index) in indexes.iter().enumerate() {

@@ -2,17 +2,18 @@
 //! ring is stored, and copies the pages that it names, finds the page that the store changes in the log again. Pages
 //! of buffers are in it before the driver can see that they are used.
 
+mod own_words;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use memory::{DirtyLog, Translator, sealed_memfd};
+use memory::{DirtyLog, sealed_memfd};
+use own_words::Halves;
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{
-    Atomics, Buffer, Burst, DeviceQueue, Direction, DriverQueue, Event, PackedDescriptor, PackedDevice,
-    PackedDriver, PackedRing, Position, QueueSize, RingFeatures, RingLayout, RingPlaces, SplitDescriptor,
-    SplitDevice, SplitDriver, SplitRing, UsedElement, UsedLog, With, Word,
+    Atomics, Buffer, Burst, Direction, RingFeatures, RingLayout, RingPlaces, UsedLog, With, Word,
 };
 
 const SIZE: u16 = 4;
@@ -79,111 +80,16 @@ impl Atomics for Watched {
     type U64 = W64;
 }
 
-struct Split {
-    descriptors: Vec<SplitDescriptor<Watched>>,
-    available: Vec<W16>,
-    used_header: Vec<W16>,
-    used: Vec<UsedElement<Watched>>,
-    available_event: W16,
-}
-
-struct Packed {
-    descriptors: Vec<PackedDescriptor<Watched>>,
-    driver_event: Event<Watched>,
-    device_event: Event<Watched>,
-}
-
-struct Shared<T>(Arc<T>);
-
-impl SplitRing for Shared<Split> {
-    type Atomics = Watched;
-    fn descriptors(&self) -> &[SplitDescriptor<Watched>] {
-        &self.0.descriptors
-    }
-    fn available(&self) -> &[W16] {
-        &self.0.available
-    }
-    fn used_header(&self) -> &[W16] {
-        &self.0.used_header
-    }
-    fn used(&self) -> &[UsedElement<Watched>] {
-        &self.0.used
-    }
-    fn available_event(&self) -> &W16 {
-        &self.0.available_event
-    }
-}
-
-impl PackedRing for Shared<Packed> {
-    type Atomics = Watched;
-    fn descriptors(&self) -> &[PackedDescriptor<Watched>] {
-        &self.0.descriptors
-    }
-    fn driver_event(&self) -> &Event<Watched> {
-        &self.0.driver_event
-    }
-    fn device_event(&self) -> &Event<Watched> {
-        &self.0.device_event
-    }
-}
-
-type Halves = (Box<dyn DriverQueue>, Box<dyn DeviceQueue>);
 type MakeHalves = fn(UsedLog) -> Halves;
 
-fn arena(layout: RingLayout) -> Arena {
-    Arena::new(RingFeatures::plain(layout), SIZE.into(), 8192)
-}
-
 fn split<const EVENT_IDX: bool, const IN_ORDER: bool>(log: UsedLog) -> Halves {
-    let (layout, arena) = (RingLayout::Split, arena(RingLayout::Split));
-    let ring = Arc::new(Split {
-        descriptors: (0..SIZE).map(|_| Default::default()).map(split_descriptor).collect(),
-        available: (0..3 + SIZE).map(|_| W16::default()).collect(),
-        used_header: (0..2).map(|_| W16::default()).collect(),
-        used: (0..SIZE).map(|_| UsedElement::from_words(W32::default(), W32::default())).collect(),
-        available_event: W16::default(),
-    });
-    let size = QueueSize::new(layout, SIZE.into()).unwrap();
-    let translator = Translator::new(Arc::clone(&arena.space));
-    let driver =
-        SplitDriver::<_, With<EVENT_IDX, false, IN_ORDER>>::new(Shared(Arc::clone(&ring)), size, None);
-    let (ring, position) = (Shared(ring), Position::start(layout));
-    let device = SplitDevice::<_, With<EVENT_IDX, false, IN_ORDER>>::new(
-        ring,
-        size,
-        position,
-        translator,
-        Some(log),
-        None,
-    );
-    (Box::new(driver), Box::new(device))
-}
-
-fn split_descriptor((address, len, flags, next): (W64, W32, W16, W16)) -> SplitDescriptor<Watched> {
-    SplitDescriptor::from_words(address, len, flags, next)
+    let space = Arena::new(RingFeatures::plain(RingLayout::Split), SIZE.into(), 8192).space;
+    own_words::split::<Watched, With<EVENT_IDX, false, IN_ORDER>>(SIZE, space, Some(log))
 }
 
 fn packed<const EVENT_IDX: bool, const IN_ORDER: bool>(log: UsedLog) -> Halves {
-    let (layout, arena) = (RingLayout::Packed, arena(RingLayout::Packed));
-    let event = || Event::from_words(W16::default(), W16::default());
-    let descriptor =
-        |_| PackedDescriptor::from_words(W64::default(), W32::default(), W16::default(), W16::default());
-    let descriptors = (0..SIZE).map(descriptor).collect();
-    let ring = Arc::new(Packed { descriptors, driver_event: event(), device_event: event() });
-    let size = QueueSize::new(layout, SIZE.into()).unwrap();
-    let translator = Translator::new(Arc::clone(&arena.space));
-    let driver =
-        PackedDriver::<_, With<EVENT_IDX, false, IN_ORDER>>::new(Shared(Arc::clone(&ring)), size, None);
-    let (ring, position) = (Shared(ring), Position::start(layout));
-    let device = PackedDevice::<_, With<EVENT_IDX, false, IN_ORDER>>::new(
-        ring,
-        size,
-        position,
-        translator,
-        Some(log),
-        None,
-    );
-    (Box::new(driver), Box::new(device))
+    let space = Arena::new(RingFeatures::plain(RingLayout::Packed), SIZE.into(), 8192).space;
+    own_words::packed::<Watched, With<EVENT_IDX, false, IN_ORDER>>(SIZE, space, Some(log))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One malformed ring per rule: the error names section, place and value, what came before is served, and
 //! the ring stays stopped.
 
-use virtqueue::mock::{Arena, DATA, TABLES};
+use virtqueue::mock::{Arena, DATA, TABLES, descriptor};
 use virtqueue::{Buffer, Burst, Direction, Malformed, Place, PopError, RingError, RingFeatures, RingLayout};
 
 const NEXT: u16 = 1;
@@ -16,15 +16,6 @@ fn split() -> RingFeatures {
 
 fn packed() -> RingFeatures {
     RingFeatures { indirect: true, ..RingFeatures::plain(RingLayout::Packed) }
-}
-
-fn descriptor(address: u64, len: u32, third: u16, fourth: u16) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&address.to_le_bytes());
-    bytes[8..12].copy_from_slice(&len.to_le_bytes());
-    bytes[12..14].copy_from_slice(&third.to_le_bytes());
-    bytes[14..].copy_from_slice(&fourth.to_le_bytes());
-    bytes
 }
 
 /// A split ring of 8 with one good chain (head 7) before the given descriptors, of which 0 is the head.

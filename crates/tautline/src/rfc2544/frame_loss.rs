@@ -1,6 +1,6 @@
 //! The loss at each load.
-use traffic::search::rfc2544::{FrameLoss, FrameLossPlan, Step, frame_loss};
-use traffic::search::{Load, Progress};
+use traffic::search::rfc2544::{FrameLoss, FrameLossPlan, Step};
+use traffic::search::{Load, Progress, run};
 
 use super::measure::Bench;
 use super::search::described;
@@ -13,5 +13,5 @@ pub fn walked(bench: &mut Bench<'_, '_>, max: Load, step: Step) -> anyhow::Resul
         say(&format!("frame loss, {}", described(&step)));
         recorder.borrow_mut().trial(|so_far| so_far.frame_loss_trials.push(step.trial.clone()));
     };
-    frame_loss(plan, &Bench::budget(), |load, duration| bench.trial(load, duration), observe)
+    run(plan, &Bench::budget(), |load, duration| bench.trial(load, duration), observe)
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use traffic::results::SearchResult;
 use traffic::search::{
-    Cut, Finding, Fraction, Load, Measured, Progress as Step, SearchRange, maximum, mlr, rfc2544, tst009,
+    Cut, Finding, Fraction, Load, Measured, Progress as Step, SearchRange, maximum, mlr, rfc2544, run, tst009,
 };
 
 use super::job::MAXIMUM_TRIALS;
@@ -32,12 +32,12 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
         Search::Rfc2544 => {
             let search_trial = (!job.is_quick()).then_some(Duration::from_secs(5));
             let plan = rfc2544::ThroughputPlan { range, width, final_trial: trial, search_trial };
-            let found = rfc2544::throughput(plan, budget, measure, observe)?;
+            let found = run(plan, budget, measure, observe)?;
             SearchResult::Rfc2544 { finding: found.finding, trials: found.trials }
         }
         Search::Tst009 => {
             let plan = tst009::Plan { range, width, trial, verification: job.verification };
-            let found = tst009::search(plan, budget, measure, observe)?;
+            let found = run(plan, budget, measure, observe)?;
             SearchResult::Tst009 { finding: found.finding, trials: found.trials }
         }
         Search::Mlr => {
@@ -48,11 +48,11 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
                 mlr::Goal::new(trial, trial * 2, loss, Fraction::HALF, width)?.with_initial_trial(first)
             };
             let plan = mlr::Plan { range, goals: vec![goal(Fraction::ZERO)?, goal(loss)?] };
-            SearchResult::Mlr { outcome: mlr::search(&plan, budget, measure, observe)? }
+            SearchResult::Mlr { outcome: run(&plan, budget, measure, observe)? }
         }
         Search::Maximum => {
             let plan = maximum::Plan { load: range.max(), trial, repeats: MAXIMUM_TRIALS };
-            SearchResult::Maximum { outcome: maximum::received(plan, budget, measure, observe)? }
+            SearchResult::Maximum { outcome: run(plan, budget, measure, observe)? }
         }
     })
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Cut, Measured, Record, TrialInput, TrialResult, nanoseconds};
+use super::{Bounds, Cut, Load, Measured, Record, TrialInput, TrialResult, nanoseconds};
 
 /// What a search may cost at most. It ends before the trial that would exceed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Progress<'a, P, I = TrialInput, R = TrialResult> {
 }
 
 /// What a trial will cost.
-pub(super) trait Cost: Copy {
+pub trait Cost: Copy {
     fn duration(self) -> Duration;
 }
 
@@ -47,7 +47,7 @@ impl Cost for TrialInput {
 }
 
 /// A search as a state machine: what to ask next, and what the answer means. It never sees an invalid trial.
-pub(super) trait Strategy {
+pub trait Strategy {
     type Input: Cost;
     type Output;
     type Point;
@@ -60,7 +60,7 @@ pub(super) trait Strategy {
 }
 
 /// The trials of a driven search, and what cut it short, if anything did.
-pub(super) struct Driven<I, R> {
+pub struct Driven<I, R> {
     pub trials: Vec<Record<I, R>>,
     pub cut: Option<Cut>,
 }
@@ -97,6 +97,29 @@ pub(super) fn drive<S: Strategy, E>(
         attempt = if invalid { attempt + 1 } else { 1 };
     }
     Ok(Driven { trials, cut: None })
+}
+
+/// A search by load, as its plan describes it.
+pub trait Search: Sized {
+    /// What it finds.
+    type Found;
+    type Strategy: Strategy<Input = TrialInput, Output = TrialResult, Point = Load>;
+
+    fn strategy(&self) -> Self::Strategy;
+    fn found(self, strategy: Self::Strategy, driven: Driven<TrialInput, TrialResult>) -> Self::Found;
+}
+
+/// Makes the trials of a search and draws its conclusion. `measure` is given each trial's load and length; what it
+/// measured is shown to `observe`.
+pub fn run<S: Search, E>(
+    plan: S,
+    budget: &Budget,
+    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
+    observe: impl FnMut(Progress<'_, Load>),
+) -> Result<S::Found, E> {
+    let mut strategy = plan.strategy();
+    let driven = drive(&mut strategy, budget, |input| measure(input.load, input.duration), observe)?;
+    Ok(plan.found(strategy, driven))
 }
 
 /// How many trials were invalid; to be shown with every result.

@@ -1,31 +1,18 @@
 use std::fmt;
-use std::num::NonZeroU64;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::nanoseconds;
+use super::positive::positive;
 
-/// An intended load in frames per second, at least one. Whether it is one interface's or the sum over all is
-/// the caller's to say, once, for all trials of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Load(NonZeroU64);
+positive! {
+    /// An intended load in frames per second, at least one. Whether it is one interface's or the sum over all is
+    /// the caller's to say, once, for all trials of a search.
+    Load,
+    /// Frames per second.
+    frames_per_second
+}
 
 impl Load {
-    /// From frames per second; None for zero, at which no loss can be told.
-    pub const fn new(frames_per_second: u64) -> Option<Load> {
-        match NonZeroU64::new(frames_per_second) {
-            Some(rate) => Some(Load(rate)),
-            None => None,
-        }
-    }
-
-    /// Frames per second.
-    pub const fn frames_per_second(self) -> u64 {
-        self.0.get()
-    }
-
     /// The frames that are due in a trial of this length, rounded down.
     pub fn frames_in(self, duration: Duration) -> u64 {
         let frames = u128::from(self.0.get()) * u128::from(nanoseconds::of(duration)) / 1_000_000_000;
@@ -36,18 +23,6 @@ impl Load {
     pub fn time_for(self, frames: u64) -> Duration {
         let nanoseconds = (u128::from(frames) * 1_000_000_000).div_ceil(u128::from(self.0.get()));
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<NonZeroU64> for Load {
-    fn from(rate: NonZeroU64) -> Load {
-        Load(rate)
-    }
-}
-
-impl From<Load> for NonZeroU64 {
-    fn from(load: Load) -> NonZeroU64 {
-        load.0
     }
 }
 

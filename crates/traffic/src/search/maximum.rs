@@ -8,11 +8,9 @@ use std::time::Duration;
 use measure::statistics;
 use serde::{Deserialize, Serialize};
 
-use super::drive::drive;
+use super::drive::{Driven, Search};
 use super::repeats::Repeats;
-use super::{
-    Budget, Cut, Load, Measured, Progress, Record, TrialInput, TrialLength, TrialResult, nanoseconds,
-};
+use super::{Cut, Load, Record, TrialInput, TrialLength, TrialResult, nanoseconds};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,18 +41,19 @@ pub struct Maximum {
 }
 
 /// Offers the highest load and reports what came through.
-pub fn received<E>(
-    plan: Plan,
-    budget: &Budget,
-    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
-    observe: impl FnMut(Progress<'_, Load>),
-) -> Result<Maximum, E> {
-    let input = TrialInput { load: plan.load, duration: plan.trial };
-    let mut repeats = Repeats::new(input, plan.repeats);
-    let driven = drive(&mut repeats, budget, |input| measure(input.load, input.duration), observe)?;
-    let valid = driven.trials.iter().filter_map(|trial| trial.measured.valid());
-    let rates: Vec<f64> = valid.map(TrialResult::received_fps).collect();
-    let received_fps = statistics::median(&rates);
-    let length = TrialLength::of(plan.trial);
-    Ok(Maximum { plan, length, received_fps, trials: driven.trials, cut: driven.cut })
+impl Search for Plan {
+    type Found = Maximum;
+    type Strategy = Repeats<TrialResult>;
+
+    fn strategy(&self) -> Repeats<TrialResult> {
+        Repeats::new(TrialInput { load: self.load, duration: self.trial }, self.repeats)
+    }
+
+    fn found(self, _: Repeats<TrialResult>, driven: Driven<TrialInput, TrialResult>) -> Maximum {
+        let valid = driven.trials.iter().filter_map(|trial| trial.measured.valid());
+        let rates: Vec<f64> = valid.map(TrialResult::received_fps).collect();
+        let received_fps = statistics::median(&rates);
+        let length = TrialLength::of(self.trial);
+        Maximum { plan: self, length, received_fps, trials: driven.trials, cut: driven.cut }
+    }
 }

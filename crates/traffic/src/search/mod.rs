@@ -4,15 +4,17 @@
 //! after another and draws its conclusion from the frame counts alone, in exact integer arithmetic. The same
 //! answers of the closure give the same trials and the same result.
 //!
+//! A search is a plan, and [`run`] makes it; [`rfc2544::latency`] and [`rfc2544::back_to_back`] run by themselves.
+//!
 //! | search | question |
 //! |---|---|
-//! | [`rfc2544::throughput`] | the highest load without a lost frame |
-//! | [`rfc2544::frame_loss`] | how much is lost at each load |
+//! | [`rfc2544::ThroughputPlan`] | the highest load without a lost frame |
+//! | [`rfc2544::FrameLossPlan`] | how much is lost at each load |
 //! | [`rfc2544::latency`] | how long a frame takes at a given load |
 //! | [`rfc2544::back_to_back`] | the longest burst without a lost frame (RFC 9004) |
-//! | [`tst009::search`] | as throughput, a lossy trial being repeated before it counts (ETSI NFV-TST 009) |
-//! | [`mlr::search`] | several goals of loss at once, both bounds of each (RFC 9971) |
-//! | [`maximum::received`] | what comes through at the highest load, loss or no loss |
+//! | [`tst009::Plan`] | as throughput, a lossy trial being repeated before it counts (ETSI NFV-TST 009) |
+//! | [`mlr::Plan`] | several goals of loss at once, both bounds of each (RFC 9971) |
+//! | [`maximum::Plan`] | what comes through at the highest load, loss or no loss |
 //! | [`kept`] | up to which load the generator itself can be believed |
 //!
 //! What they share: the closure answers with a result, with [`Measured::Invalid`] where the generator was
@@ -29,8 +31,8 @@
 //! use std::convert::Infallible;
 //! use std::time::Duration;
 //!
-//! use traffic::search::rfc2544::{ThroughputPlan, throughput};
-//! use traffic::search::{Budget, Finding, Load, Measured, SearchRange, Fraction, TrialResult};
+//! use traffic::search::rfc2544::ThroughputPlan;
+//! use traffic::search::{Budget, Finding, Load, Measured, SearchRange, Fraction, TrialResult, run};
 //!
 //! let fps = |rate| Load::new(rate).expect("not zero");
 //! let plan = ThroughputPlan {
@@ -45,7 +47,7 @@
 //!     let counts = TrialResult::new(load.frames_in(duration), received, duration);
 //!     Ok::<_, Infallible>(Measured::Valid(counts.expect("possible counts")))
 //! };
-//! let Ok(found) = throughput(plan, &Budget::default(), measure, |progress| {
+//! let Ok(found) = run(plan, &Budget::default(), measure, |progress| {
 //!     println!("trial {}: {:?}", progress.trial.number, progress.bounds);
 //! });
 //! let Finding::Bracketed { lower, upper } = found.finding else { panic!("the limit is in the range") };
@@ -61,13 +63,15 @@ mod load;
 pub mod maximum;
 pub mod mlr;
 mod nanoseconds;
+mod positive;
 mod repeats;
 pub mod rfc2544;
 mod trial;
 pub mod tst009;
+mod verified;
 
 pub use bisection::{SearchRange, Verification};
-pub use drive::{Budget, Progress, invalid_trials};
+pub use drive::{Budget, Progress, invalid_trials, run};
 pub use finding::{Bounds, Cut, Finding};
 pub use fraction::Fraction;
 pub use kept::kept;

@@ -5,7 +5,7 @@ use super::drive::Strategy;
 use super::{Bounds, Load, TrialInput};
 
 /// The same trial a number of times. Searches for nothing.
-pub(super) struct Repeats<R> {
+pub struct Repeats<R> {
     input: TrialInput,
     left: u32,
     result: PhantomData<fn(&R)>,

@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::bisection::VerifiedBisection;
-use super::drive::{Strategy, drive};
+use super::drive::{Driven, Search};
+use super::verified::Verified;
 use super::{
-    Bounds, Budget, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialInput,
-    TrialLength, TrialResult, Verification, nanoseconds,
+    Finding, Fraction, Load, Record, SearchRange, TrialInput, TrialLength, TrialResult, Verification,
+    nanoseconds,
 };
 
 /// A search with loss verification.
@@ -41,38 +42,17 @@ pub struct Outcome {
 }
 
 /// Searches for the highest load that passes within max(r) trials, by halving.
-pub fn search<E>(
-    plan: Plan,
-    budget: &Budget,
-    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
-    observe: impl FnMut(Progress<'_, Load>),
-) -> Result<Outcome, E> {
-    let bisection = VerifiedBisection::new(plan.range, plan.width, plan.verification);
-    let mut search = Search { trial: plan.trial, bisection };
-    let driven = drive(&mut search, budget, |input| measure(input.load, input.duration), observe)?;
-    let finding = search.bisection.finding(driven.cut);
-    Ok(Outcome { plan, length: TrialLength::of(plan.trial), finding, trials: driven.trials })
-}
+impl Search for Plan {
+    type Found = Outcome;
+    type Strategy = Verified<TrialInput>;
 
-struct Search {
-    trial: Duration,
-    bisection: VerifiedBisection<Load>,
-}
-
-impl Strategy for Search {
-    type Input = TrialInput;
-    type Output = TrialResult;
-    type Point = Load;
-
-    fn next(&mut self) -> Option<TrialInput> {
-        self.bisection.next().map(|load| TrialInput { load, duration: self.trial })
+    fn strategy(&self) -> Verified<TrialInput> {
+        let bisection = VerifiedBisection::new(self.range, self.width, self.verification);
+        Verified::new(TrialInput { load: self.range.max(), duration: self.trial }, bisection)
     }
 
-    fn take(&mut self, input: TrialInput, result: &TrialResult) {
-        self.bisection.take(input.load, result);
-    }
-
-    fn bounds(&self) -> Vec<Bounds<Load>> {
-        vec![self.bisection.bounds()]
+    fn found(self, strategy: Verified<TrialInput>, driven: Driven<TrialInput, TrialResult>) -> Outcome {
+        let finding = strategy.finding(driven.cut);
+        Outcome { plan: self, length: TrialLength::of(self.trial), finding, trials: driven.trials }
     }
 }

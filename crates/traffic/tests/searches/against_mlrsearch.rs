@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::simulated::{Behaviour, Device, load};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use traffic::search::mlr::{Goal, Plan, search};
-use traffic::search::{Bounds, Budget, Finding, Fraction, Load, SearchRange};
+use traffic::search::mlr::{Goal, Plan};
+use traffic::search::{Bounds, Budget, Finding, Fraction, Load, SearchRange, run};
 
 const MIN: u64 = 1000;
 const MAX: u64 = 14_880_952;
@@ -103,7 +103,7 @@ fn by_us(job: &Job) -> (Vec<Bounds<Load>>, Duration) {
     let plan = Plan { range: SearchRange::new(load(MIN), load(MAX)).unwrap(), goals: job.goals.clone() };
     let budget = Budget { attempts: NonZeroU32::MIN, ..Budget::default() };
     let mut device = Device::new(job.behaviour).seeded(job.seed);
-    let Ok(found) = search(&plan, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(found) = run(&plan, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
     assert_eq!(found.cut, None, "{:?}", job.behaviour);
     let bounds = found.results.iter().map(|result| match result.finding {
         Finding::Bracketed { lower, upper } => Bounds { lower: Some(lower.load), upper: Some(upper) },

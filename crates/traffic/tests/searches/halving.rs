@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 
 use crate::simulated::{Behaviour, Device, load, seconds};
 use proptest::prelude::*;
-use traffic::search::rfc2544::{Throughput, ThroughputPlan, throughput};
+use traffic::search::rfc2544::{Throughput, ThroughputPlan};
 use traffic::search::{
     Budget, Cut, Finding, Fraction, Invalid, Measured, SearchRange, TrialLength, Verification,
-    invalid_trials, tst009,
+    invalid_trials, run, tst009,
 };
 
 const LIMIT: u64 = 7_654_321;
@@ -28,8 +28,8 @@ fn patient() -> Budget {
     Budget { attempts: NonZeroU32::new(1000).unwrap(), ..Budget::default() }
 }
 
-fn run(plan: ThroughputPlan, device: &mut Device) -> Throughput {
-    let Ok(found) = throughput(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+fn searched(plan: ThroughputPlan, device: &mut Device) -> Throughput {
+    let Ok(found) = run(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
     found
 }
 
@@ -41,8 +41,7 @@ fn verified(max_trials: u32, max_frames_lost: Option<u64>) -> tst009::Plan {
 }
 
 fn run_verified(plan: tst009::Plan, device: &mut Device) -> tst009::Outcome {
-    let Ok(found) =
-        tst009::search(plan, &Budget::default(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(found) = run(plan, &Budget::default(), |l, d| device.measure::<Infallible>(l, d), |_| ());
     found
 }
 
@@ -70,7 +69,7 @@ fn bracket(finding: &Finding<traffic::search::Load>) -> (u64, u64) {
 fn a_sharp_limit_is_bracketed_within_the_width_and_confirmed_at_full_length() {
     for search_trial in [None, Some(seconds(1)), Some(seconds(60))] {
         let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
-        let found = run(ThroughputPlan { search_trial, ..plan() }, &mut device);
+        let found = searched(ThroughputPlan { search_trial, ..plan() }, &mut device);
         let (lower, upper) = bracket(&found.finding);
         assert!(lower <= LIMIT && LIMIT < upper, "{lower} {upper}");
         assert!((upper - lower) * 200 <= upper, "{lower} {upper}");
@@ -88,7 +87,7 @@ fn a_sharp_limit_is_bracketed_within_the_width_and_confirmed_at_full_length() {
 fn short_trials_save_traffic() {
     let traffic = |search_trial| {
         let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
-        run(ThroughputPlan { search_trial, ..plan() }, &mut device);
+        searched(ThroughputPlan { search_trial, ..plan() }, &mut device);
         device.traffic
     };
     assert!(traffic(Some(seconds(1))) < traffic(None) / 5);
@@ -97,14 +96,14 @@ fn short_trials_save_traffic() {
 #[test]
 fn one_frame_per_second_is_the_closest_the_bounds_can_come() {
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
-    let found = run(ThroughputPlan { width: Fraction::ZERO, ..plan() }, &mut device);
+    let found = searched(ThroughputPlan { width: Fraction::ZERO, ..plan() }, &mut device);
     assert_eq!(bracket(&found.finding), (LIMIT, LIMIT + 1));
 }
 
 #[test]
 fn a_lossy_limit_is_where_the_first_frame_is_lost() {
     let mut device = Device::new(Behaviour::Lossy { limit: LIMIT, steepness: 1 });
-    let (lower, upper) = bracket(&run(plan(), &mut device).finding);
+    let (lower, upper) = bracket(&searched(plan(), &mut device).finding);
     assert!(lower <= LIMIT && LIMIT < upper && (upper - lower) * 200 <= upper, "{lower} {upper}");
 }
 
@@ -114,7 +113,7 @@ fn a_load_that_only_short_trials_carried_is_never_the_result() {
     let limit_of = |duration| if duration < seconds(60) { LIMIT } else { LIMIT / 3 };
     let measure = |l, d| Device::new(Behaviour::Sharp { limit: limit_of(d) }).measure::<Infallible>(l, d);
     let mut confirmed_bounds = Vec::new();
-    let Ok(found) = throughput(plan(), &Budget::default(), measure, |progress| {
+    let Ok(found) = run(plan(), &Budget::default(), measure, |progress| {
         confirmed_bounds.push(progress.bounds[0]);
     });
     let (lower, upper) = bracket(&found.finding);
@@ -127,7 +126,7 @@ fn a_load_that_only_short_trials_carried_is_never_the_result() {
 
 #[test]
 fn a_device_without_loss_is_limited_by_the_maximum_alone() {
-    let found = run(plan(), &mut Device::new(Behaviour::NoLoss));
+    let found = searched(plan(), &mut Device::new(Behaviour::NoLoss));
     assert_eq!(found.finding, Finding::AtMaximum { lower: load(MAX) });
     assert_eq!(found.trials.len(), 2, "one short, one to confirm");
     let found = run_verified(verified(2, None), &mut Device::new(Behaviour::NoLoss));
@@ -137,7 +136,7 @@ fn a_device_without_loss_is_limited_by_the_maximum_alone() {
 
 #[test]
 fn a_device_that_forwards_nothing_is_below_the_minimum() {
-    let found = run(plan(), &mut Device::new(Behaviour::TotalLoss));
+    let found = searched(plan(), &mut Device::new(Behaviour::TotalLoss));
     assert_eq!(found.finding, Finding::BelowMinimum { upper: load(1000) });
     assert_eq!(found.finding.decided_lower(), None);
     assert!(found.trials.len() <= halvings(&plan()));
@@ -149,11 +148,11 @@ fn a_device_that_forwards_nothing_is_below_the_minimum() {
 fn the_minimum_itself_is_tried_before_it_is_given_up() {
     // 1,000 is within the width of everything up to 1,005.
     for limit in [1000, 1001, 1004] {
-        let found = run(plan(), &mut Device::new(Behaviour::Sharp { limit }));
+        let found = searched(plan(), &mut Device::new(Behaviour::Sharp { limit }));
         let (lower, upper) = bracket(&found.finding);
         assert!(lower <= limit && limit < upper, "{lower} {upper}");
     }
-    let found = run(plan(), &mut Device::new(Behaviour::Sharp { limit: 999 }));
+    let found = searched(plan(), &mut Device::new(Behaviour::Sharp { limit: 999 }));
     let last = found.trials.last().unwrap();
     assert_eq!((found.finding, last.input.load), (Finding::BelowMinimum { upper: load(1000) }, load(1000)));
 }
@@ -163,7 +162,8 @@ fn a_drifting_device_yields_bounds_that_were_true_when_they_were_measured() {
     let behaviour = Behaviour::Drifting { limit: LIMIT, per_second: 1000 };
     for search_trial in [None, Some(seconds(1))] {
         let mut device = Device::new(behaviour);
-        let (lower, upper) = bracket(&run(ThroughputPlan { search_trial, ..plan() }, &mut device).finding);
+        let (lower, upper) =
+            bracket(&searched(ThroughputPlan { search_trial, ..plan() }, &mut device).finding);
         // The limit went from LIMIT to this over the search.
         let last = LIMIT - 1000 * device.traffic.as_secs();
         assert!(lower <= LIMIT && upper > last && (upper - lower) * 200 <= upper, "{lower} {upper} {last}");
@@ -211,7 +211,7 @@ fn one_clean_repeat_passes_the_load_and_the_count_starts_anew_at_the_next() {
         let behaviour = if clean { Behaviour::NoLoss } else { Behaviour::TotalLoss };
         Device::new(behaviour).measure::<Infallible>(l, d)
     };
-    let Ok(found) = tst009::search(verified(3, None), &Budget::default(), &mut measure, |_| ());
+    let Ok(found) = run(verified(3, None), &Budget::default(), &mut measure, |_| ());
     assert_eq!(found.finding, Finding::AtMaximum { lower: load(MAX) });
     assert_eq!(found.trials.len(), 3);
     asked.clear();
@@ -222,7 +222,7 @@ fn one_clean_repeat_passes_the_load_and_the_count_starts_anew_at_the_next() {
         let behaviour = if first { Behaviour::TotalLoss } else { Behaviour::Sharp { limit: LIMIT } };
         Device::new(behaviour).measure::<Infallible>(l, d)
     };
-    let Ok(found) = tst009::search(verified(2, None), &Budget::default(), &mut measure, |_| ());
+    let Ok(found) = run(verified(2, None), &Budget::default(), &mut measure, |_| ());
     let (lower, upper) = bracket(&found.finding);
     assert!(lower <= LIMIT && LIMIT < upper, "{lower} {upper}");
     asked.clear();
@@ -231,15 +231,15 @@ fn one_clean_repeat_passes_the_load_and_the_count_starts_anew_at_the_next() {
         asked.push(l);
         Device::new(Behaviour::TotalLoss).measure::<Infallible>(l, d)
     };
-    let Ok(_) = tst009::search(verified(2, None), &Budget::default(), &mut measure, |_| ());
+    let Ok(_) = run(verified(2, None), &Budget::default(), &mut measure, |_| ());
     assert!(asked.chunks(2).all(|pair| pair.len() == 2 && pair[0] == pair[1]), "{asked:?}");
 }
 
 #[test]
 fn invalid_trials_are_repeated_counted_and_never_a_result() {
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT }).invalid_one_in(3);
-    let found = run(plan(), &mut device);
-    let clean = run(plan(), &mut Device::new(Behaviour::Sharp { limit: LIMIT }));
+    let found = searched(plan(), &mut device);
+    let clean = searched(plan(), &mut Device::new(Behaviour::Sharp { limit: LIMIT }));
     assert_eq!(found.finding, clean.finding);
     let invalid = invalid_trials(&found.trials);
     assert!(invalid > 0);
@@ -265,7 +265,7 @@ fn a_trial_that_stays_invalid_ends_the_search_undecided() {
         device.measure(l, d)
     };
     let budget = Budget { attempts: NonZeroU32::new(3).unwrap(), ..Budget::default() };
-    let Ok(found) = throughput(plan(), &budget, measure, |_| ());
+    let Ok(found) = run(plan(), &budget, measure, |_| ());
     assert_eq!(found.finding, Finding::Undecided { lower: None, upper: None, cut: Cut::Invalid });
     assert_eq!(found.trials.len(), 3);
     assert_eq!(found.finding.decided_lower(), None);
@@ -279,7 +279,7 @@ fn an_error_passes_through_and_ends_the_search() {
         calls += 1;
         if calls == 3 { Err("the link went down") } else { device.measure(l, d) }
     };
-    assert_eq!(throughput(plan(), &Budget::default(), measure, |_| seen += 1), Err("the link went down"));
+    assert_eq!(run(plan(), &Budget::default(), measure, |_| seen += 1), Err("the link went down"));
     assert_eq!((calls, seen), (3, 2));
 }
 
@@ -289,7 +289,7 @@ fn a_budget_ends_the_search_before_it_is_exceeded_and_leaves_true_bounds() {
         let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
         let budget = Budget { trials, ..Budget::default() };
         let plan = ThroughputPlan { search_trial: None, ..plan() };
-        let Ok(found) = throughput(plan, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+        let Ok(found) = run(plan, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
         assert!(found.trials.len() <= trials as usize);
         if let Finding::Undecided { lower, upper, cut } = found.finding {
             assert_eq!((found.trials.len(), cut), (trials as usize, Cut::Trials));
@@ -301,11 +301,11 @@ fn a_budget_ends_the_search_before_it_is_exceeded_and_leaves_true_bounds() {
     }
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
     let budget = Budget { traffic: seconds(70), ..Budget::default() };
-    let Ok(_) = throughput(plan(), &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(_) = run(plan(), &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
     assert!(device.traffic <= seconds(70));
     let budget = Budget { traffic: seconds(59), ..Budget::default() };
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
-    let Ok(found) = throughput(plan(), &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(found) = run(plan(), &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
     assert!(matches!(found.finding, Finding::Undecided { lower: None, cut: Cut::Traffic, .. }), "{found:?}");
 }
 
@@ -313,7 +313,7 @@ fn a_budget_ends_the_search_before_it_is_exceeded_and_leaves_true_bounds() {
 fn the_observer_sees_every_trial_with_bounds_that_close_in() {
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT }).invalid_one_in(4);
     let mut seen = Vec::new();
-    let Ok(found) = throughput(
+    let Ok(found) = run(
         plan(),
         &Budget::default(),
         |l, d| device.measure::<Infallible>(l, d),
@@ -335,7 +335,7 @@ fn the_observer_sees_every_trial_with_bounds_that_close_in() {
 #[test]
 fn short_final_trials_are_labelled_quick() {
     let quick = ThroughputPlan { final_trial: seconds(2), ..plan() };
-    assert_eq!(run(quick, &mut Device::new(Behaviour::NoLoss)).length, TrialLength::Quick);
+    assert_eq!(searched(quick, &mut Device::new(Behaviour::NoLoss)).length, TrialLength::Quick);
     let quick = tst009::Plan { trial: seconds(59), ..verified(2, None) };
     assert_eq!(run_verified(quick, &mut Device::new(Behaviour::NoLoss)).length, TrialLength::Quick);
 }
@@ -343,7 +343,7 @@ fn short_final_trials_are_labelled_quick() {
 #[test]
 fn a_result_reads_back_from_json_as_it_was() {
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT }).invalid_one_in(3);
-    let found = run(plan(), &mut device);
+    let found = searched(plan(), &mut device);
     let text = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<Throughput>(&text).unwrap(), found);
     let backwards = text.replace(r#""min":1000"#, r#""min":14880953"#);
@@ -372,7 +372,7 @@ proptest! {
         };
         let mut device =
             Device::new(Behaviour::Sharp { limit }).seeded(seed).invalid_one_in(invalid_one_in);
-        let Ok(found) = throughput(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+        let Ok(found) = run(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
         let valid = found.trials.len() - invalid_trials(&found.trials);
         prop_assert!(valid <= 2 * halvings(&plan), "{valid} trials");
         match found.finding {
@@ -411,8 +411,8 @@ proptest! {
             ))
         };
         let plan = ThroughputPlan { search_trial: short.then_some(seconds(1)), ..plan() };
-        let Ok(found) = throughput(plan, &budget, &mut measure, |_| ());
-        let Ok(repeated) = tst009::search(verified(max_r, z), &budget, &mut measure, |_| ());
+        let Ok(found) = run(plan, &budget, &mut measure, |_| ());
+        let Ok(repeated) = run(verified(max_r, z), &budget, &mut measure, |_| ());
         for (finding, trials) in [(found.finding, found.trials), (repeated.finding, repeated.trials)] {
             prop_assert!(trials.len() <= budget.trials as usize);
             let traffic: std::time::Duration = trials.iter().map(|trial| trial.input.duration).sum();

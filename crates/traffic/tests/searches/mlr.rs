@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::simulated::{Behaviour, Device, load, seconds};
 use proptest::prelude::*;
-use traffic::search::mlr::{Class, Goal, GoalResult, LoadTrial, Outcome, Plan, classify, search};
+use traffic::search::mlr::{Class, Goal, GoalResult, LoadTrial, Outcome, Plan, classify};
 use traffic::search::{
     Budget, Cut, Finding, Fraction, Invalid, Load, Measured, Record, SearchRange, TrialLength, TrialResult,
-    invalid_trials,
+    invalid_trials, run,
 };
 
 const LIMIT: u64 = 7_654_321;
@@ -36,8 +36,8 @@ fn patient() -> Budget {
     Budget { attempts: NonZeroU32::new(1000).unwrap(), ..Budget::default() }
 }
 
-fn run(goals: &[Goal], device: &mut Device) -> Outcome {
-    let Ok(found) = search(&plan(goals), &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+fn searched(goals: &[Goal], device: &mut Device) -> Outcome {
+    let Ok(found) = run(&plan(goals), &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
     found
 }
 
@@ -88,7 +88,7 @@ fn assert_bounds_are_the_relevant_ones(found: &Outcome) {
 #[test]
 fn a_sharp_limit_is_bracketed_in_few_trials() {
     let mut device = Device::new(Behaviour::Sharp { limit: LIMIT });
-    let found = run(&[no_drop()], &mut device);
+    let found = searched(&[no_drop()], &mut device);
     assert_within_width(&found.results[0]);
     let (lower, upper, conditional) = bracket(&found.results[0]);
     assert!(lower <= LIMIT && LIMIT < upper);
@@ -105,7 +105,7 @@ fn two_goals_of_a_lossy_limit_are_each_found_at_their_own_loss() {
     // 1 % more load is 0.1 % more loss, so 0.5 % is lost at 1.05 times the limit.
     let behaviour = Behaviour::Lossy { limit: LIMIT, steepness: 10 };
     for goals in [[no_drop(), partial_drop()], [partial_drop(), no_drop()]] {
-        let found = run(&goals, &mut Device::new(behaviour));
+        let found = searched(&goals, &mut Device::new(behaviour));
         assert_bounds_are_the_relevant_ones(&found);
         for result in &found.results {
             assert_within_width(result);
@@ -122,7 +122,7 @@ fn two_goals_of_a_lossy_limit_are_each_found_at_their_own_loss() {
 #[test]
 fn the_conditional_throughput_is_not_beyond_a_hard_limit() {
     // RFC 9971 "Hard Performance Limit": with a loss goal the load is, the conditional throughput is not.
-    let found = run(&[partial_drop()], &mut Device::new(Behaviour::Sharp { limit: LIMIT }));
+    let found = searched(&[partial_drop()], &mut Device::new(Behaviour::Sharp { limit: LIMIT }));
     let (lower, upper, conditional) = bracket(&found.results[0]);
     let edge = LIMIT as f64 / 0.995;
     assert!(lower as f64 <= edge && edge < upper as f64);
@@ -132,7 +132,7 @@ fn the_conditional_throughput_is_not_beyond_a_hard_limit() {
 #[test]
 fn goals_of_different_length_share_trials_and_hints() {
     let goals = [Goal::rfc2544(percent(0.5)), Goal::tst009(percent(0.5)), no_drop()];
-    let found = run(&goals, &mut Device::new(Behaviour::Sharp { limit: LIMIT }));
+    let found = searched(&goals, &mut Device::new(Behaviour::Sharp { limit: LIMIT }));
     assert_bounds_are_the_relevant_ones(&found);
     for result in &found.results {
         assert_within_width(result);
@@ -150,7 +150,7 @@ fn a_longer_goal_begins_where_the_shorter_one_ended() {
     // The rate that comes through at the maximum says little about where this device loses its first frame.
     let behaviour = Behaviour::Lossy { limit: LIMIT, steepness: 1 };
     for goals in [[Goal::rfc2544(percent(0.5)), no_drop()], [no_drop(), Goal::rfc2544(percent(0.5))]] {
-        let found = run(&goals, &mut Device::new(behaviour));
+        let found = searched(&goals, &mut Device::new(behaviour));
         for result in &found.results {
             assert_within_width(result);
         }
@@ -165,7 +165,7 @@ fn short_initial_trials_tell_upper_bounds_for_less() {
     let slow = quick.with_initial_trial(quick.final_trial()).unwrap();
     let spend = |goal| {
         let mut device = Device::new(Behaviour::Lossy { limit: LIMIT, steepness: 1 });
-        let found = run(&[goal], &mut device);
+        let found = searched(&[goal], &mut device);
         assert_within_width(&found.results[0]);
         let (lower, upper, _) = bracket(&found.results[0]);
         assert!(lower <= LIMIT && LIMIT < upper);
@@ -183,7 +183,7 @@ fn short_initial_trials_tell_upper_bounds_for_less() {
 fn occasional_loss_is_tolerated_up_to_the_exceed_ratio() {
     let behaviour = Behaviour::Occasional { limit: LIMIT, one_in: 5 };
     for seed in 0..50 {
-        let found = run(&[no_drop()], &mut Device::new(behaviour).seeded(seed));
+        let found = searched(&[no_drop()], &mut Device::new(behaviour).seeded(seed));
         assert_bounds_are_the_relevant_ones(&found);
         let (lower, upper, _) = bracket(&found.results[0]);
         assert!(lower <= LIMIT && upper > LIMIT * 99 / 100, "seed {seed}: {lower} {upper}");
@@ -191,7 +191,7 @@ fn occasional_loss_is_tolerated_up_to_the_exceed_ratio() {
     }
     // Without an exceed ratio one disturbance in some eleven trials suffices.
     let strict = Goal::new(seconds(1), seconds(11), Fraction::ZERO, Fraction::ZERO, percent(0.5)).unwrap();
-    let far = |seed| match run(&[strict], &mut Device::new(behaviour).seeded(seed)).results[0].finding {
+    let far = |seed| match searched(&[strict], &mut Device::new(behaviour).seeded(seed)).results[0].finding {
         Finding::Bracketed { upper, .. } => upper.frames_per_second() < LIMIT * 99 / 100,
         Finding::BelowMinimum { .. } => true,
         other => panic!("{other:?}"),
@@ -252,7 +252,7 @@ fn one_load_is_a_range_too() {
     let only = |limit| {
         let plan = Plan { range: SearchRange::new(load(1000), load(1000)).unwrap(), goals: vec![no_drop()] };
         let mut device = Device::new(Behaviour::Sharp { limit });
-        let Ok(found) = search(&plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+        let Ok(found) = run(&plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
         found.results[0].finding
     };
     assert!(matches!(only(1000), Finding::AtMaximum { .. }));
@@ -286,7 +286,7 @@ fn a_spent_budget_leaves_what_is_known_and_says_undecided() {
         assert!(found.results.iter().any(undecided));
     }
     let preempted = |_, _| Ok::<_, Infallible>(Measured::Invalid(Invalid::Preempted));
-    let Ok(found) = search(&plan(&[no_drop()]), &Budget::default(), preempted, |_| ());
+    let Ok(found) = run(&plan(&[no_drop()]), &Budget::default(), preempted, |_| ());
     let undecided = Finding::Undecided { lower: None, upper: None, cut: Cut::Invalid };
     assert_eq!((found.results[0].finding, found.trials.len()), (undecided, 5));
 }
@@ -299,7 +299,7 @@ fn an_error_passes_through() {
         calls += 1;
         if calls == 4 { Err("gone") } else { device.measure(l, d) }
     };
-    assert_eq!(search(&plan(&[no_drop()]), &Budget::default(), measure, |_| ()), Err("gone"));
+    assert_eq!(run(&plan(&[no_drop()]), &Budget::default(), measure, |_| ()), Err("gone"));
 }
 
 #[test]
@@ -359,7 +359,7 @@ proptest! {
         let mut device =
             Device::new(Behaviour::Sharp { limit }).seeded(seed).invalid_one_in(invalid_one_in);
         let budget = Budget { trials: 20_000, traffic: Duration::MAX, ..patient() };
-        let Ok(found) = search(&plan(&goals), &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+        let Ok(found) = run(&plan(&goals), &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
         assert_bounds_are_the_relevant_ones(&found);
         prop_assert_eq!(found.cut, None);
         // Only whole frames are offered: over a trial of a second or more that is a frame a second at most.
@@ -402,7 +402,7 @@ proptest! {
             Ok::<_, Infallible>(Measured::Valid(TrialResult::new(100, 100 - lost, d).unwrap()))
         };
         let plan = plan(&goals);
-        let Ok(found) = search(&plan, &budget, measure, |_| ());
+        let Ok(found) = run(&plan, &budget, measure, |_| ());
         prop_assert!(found.trials.len() <= trials as usize);
         prop_assert!(found.trials.iter().map(|trial| trial.input.duration).sum::<Duration>() <= budget.traffic);
         assert_bounds_are_the_relevant_ones(&found);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::simulated::{Behaviour, Device, load, seconds};
 use traffic::search::rfc2544::{
     BackToBack, BackToBackPlan, Burst, FrameLoss, FrameLossPlan, LatencyPlan, Step, ThroughputPlan,
-    back_to_back, frame_loss, latency, throughput,
+    back_to_back, latency,
 };
 use traffic::search::{
     Budget, Cut, Finding, Fraction, Invalid, Measured, SearchRange, TrialLength, TrialResult, Verification,
-    invalid_trials, maximum,
+    invalid_trials, maximum, run,
 };
 
 fn times(count: u32) -> NonZeroU32 {
@@ -25,7 +25,7 @@ fn patient() -> Budget {
 
 fn walk(step: Step, device: &mut Device) -> FrameLoss {
     let plan = FrameLossPlan { max: load(1_000_000), step, trial: seconds(60) };
-    let Ok(found) = frame_loss(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(found) = run(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
     found
 }
 
@@ -69,7 +69,7 @@ fn two_lossless_trials_must_be_successive() {
         Device::new(behaviour).measure::<Infallible>(l, d)
     };
     let plan = FrameLossPlan { max: load(1_000_000), step: Step::COARSEST, trial: seconds(1) };
-    let Ok(found) = frame_loss(plan, &Budget::default(), measure, |_| ());
+    let Ok(found) = run(plan, &Budget::default(), measure, |_| ());
     assert_eq!(percentages(&found), [100, 90, 80, 70, 60]);
     assert_eq!(found.length, TrialLength::Quick);
 }
@@ -84,7 +84,7 @@ fn the_frame_loss_rate_repeats_invalid_trials_and_says_what_cut_it_short() {
     let plan = FrameLossPlan { max: load(1_000_000), step: Step::COARSEST, trial: seconds(60) };
     let budget = Budget { trials: 4, ..Budget::default() };
     let mut device = Device::new(Behaviour::TotalLoss);
-    let Ok(cut) = frame_loss(plan, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(cut) = run(plan, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
     assert_eq!((cut.points.len(), cut.cut, cut.ended_lossless), (4, Some(Cut::Trials), false));
 }
 
@@ -264,7 +264,7 @@ fn throughput_and_back_to_back_of_one_device_give_its_drain_rate_and_its_buffer(
         |l: traffic::search::Load, d| buffer.measure::<Infallible>(Burst::new(l.frames_in(d)).unwrap(), l);
     let range = SearchRange::new(load(1000), load(10_000_000)).unwrap();
     let plan = ThroughputPlan { range, width: Fraction::ZERO, final_trial: seconds(60), search_trial: None };
-    let Ok(found) = throughput(plan, &Budget::default(), trial, |_| ());
+    let Ok(found) = run(plan, &Budget::default(), trial, |_| ());
     let throughput = *found.finding.decided_lower().unwrap();
     assert_eq!(throughput, load(6_000_068));
     let plan = BackToBackPlan { throughput, ..burst_plan() };
@@ -368,7 +368,7 @@ fn the_maximum_is_what_comes_through_however_much_is_lost() {
     let behaviour = Behaviour::Sharp { limit: 600_000 };
     let plan = maximum::Plan { load: load(1_000_000), trial: seconds(60), repeats: times(3) };
     let mut device = Device::new(behaviour).invalid_one_in(2);
-    let Ok(found) = maximum::received(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
+    let Ok(found) = run(plan, &patient(), |l, d| device.measure::<Infallible>(l, d), |_| ());
     assert_eq!(found.received_fps, Some(600_000.0));
     assert_eq!(found.trials.len() - invalid_trials(&found.trials), 3);
     assert_eq!((found.length, found.cut), (TrialLength::Full, None));
@@ -377,12 +377,12 @@ fn the_maximum_is_what_comes_through_however_much_is_lost() {
         let fits = l.frames_per_second() <= 600_000;
         Device::new(if fits { Behaviour::NoLoss } else { Behaviour::TotalLoss }).measure::<Infallible>(l, d)
     };
-    let Ok(found) = maximum::received(plan, &patient(), overload, |_| ());
+    let Ok(found) = run(plan, &patient(), overload, |_| ());
     assert_eq!(found.received_fps, Some(0.0));
     let range = SearchRange::new(load(1000), plan.load).unwrap();
     let (width, final_trial) = (Fraction::ZERO, seconds(60));
     let zero_loss = ThroughputPlan { range, width, final_trial, search_trial: None };
-    let Ok(zero_loss) = throughput(zero_loss, &patient(), overload, |_| ());
+    let Ok(zero_loss) = run(zero_loss, &patient(), overload, |_| ());
     assert_eq!(zero_loss.finding, Finding::Bracketed { lower: load(600_000), upper: load(600_001) });
 }
 
@@ -394,9 +394,9 @@ fn the_maximum_is_a_median_and_none_without_a_valid_trial() {
         let received = received.next().expect("three trials");
         Ok::<_, Infallible>(Measured::Valid(TrialResult::new(1000, received, d).unwrap()))
     };
-    let Ok(found) = maximum::received(plan, &Budget::default(), measure, |_| ());
+    let Ok(found) = run(plan, &Budget::default(), measure, |_| ());
     assert_eq!((found.received_fps, found.length), (Some(500.0), TrialLength::Quick));
     let preempted = |_, _| Ok::<_, Infallible>(Measured::Invalid(Invalid::Preempted));
-    let Ok(found) = maximum::received(plan, &Budget::default(), preempted, |_| ());
+    let Ok(found) = run(plan, &Budget::default(), preempted, |_| ());
     assert_eq!((found.received_fps, found.cut, found.trials.len()), (None, Some(Cut::Invalid), 5));
 }

@@ -31,6 +31,26 @@ impl Case {
         if self.pieces && !self.features.indirect { PIECES.len() } else { 1 }
     }
 
+    /// Makes a burst available; gives the kicks that were asked for.
+    #[inline(always)]
+    pub fn publish(&self, work: &Work, driver: &mut dyn DriverQueue) -> u64 {
+        assert_eq!(work.add(driver), work.len());
+        u64::from(self.asks && driver.needs_kick())
+    }
+
+    /// Takes all buffers of a burst back.
+    #[inline(always)]
+    pub fn reclaim(&self, driver: &mut dyn DriverQueue, used: &mut Vec<Used>, n: usize) {
+        used.clear();
+        if self.asks {
+            driver.disable_calls();
+        }
+        assert_eq!(driver.reclaim(used, n).expect("sound"), n);
+        if self.asks {
+            assert!(!driver.enable_calls(), "all is reclaimed");
+        }
+    }
+
     /// Whether the queue can hold a burst.
     pub fn fits(&self, burst: usize) -> bool {
         burst * self.slots() <= SIZE as usize
@@ -42,28 +62,14 @@ impl Case {
 const fn of_layout(layout: RingLayout, names: [&'static str; 6]) -> [Case; 6] {
     let plain = RingFeatures::plain(layout);
     let [one, in_order, flags, event_idx, pieces, indirect] = names;
+    let case = Case { name: one, features: plain, pieces: false, asks: false };
     [
-        Case { name: one, features: plain, pieces: false, asks: false },
-        Case {
-            name: in_order,
-            features: RingFeatures { in_order: true, ..plain },
-            pieces: false,
-            asks: false,
-        },
-        Case { name: flags, features: plain, pieces: false, asks: true },
-        Case {
-            name: event_idx,
-            features: RingFeatures { event_idx: true, ..plain },
-            pieces: false,
-            asks: true,
-        },
-        Case { name: pieces, features: plain, pieces: true, asks: false },
-        Case {
-            name: indirect,
-            features: RingFeatures { indirect: true, ..plain },
-            pieces: true,
-            asks: false,
-        },
+        case,
+        Case { name: in_order, features: RingFeatures { in_order: true, ..plain }, ..case },
+        Case { name: flags, asks: true, ..case },
+        Case { name: event_idx, features: RingFeatures { event_idx: true, ..plain }, asks: true, ..case },
+        Case { name: pieces, pieces: true, ..case },
+        Case { name: indirect, features: RingFeatures { indirect: true, ..plain }, pieces: true, ..case },
     ]
 }
 
@@ -167,20 +173,10 @@ impl Bench {
     /// every burst: no notifications while at work, arm, look again.
     #[inline(always)]
     pub fn round(&mut self) {
-        let (n, asks) = (self.work.len(), self.case.asks);
-        assert_eq!(self.work.add(self.driver.as_mut()), n);
-        if asks {
-            self.notifications += u64::from(self.driver.needs_kick());
-        }
+        let n = self.work.len();
+        self.notifications += self.case.publish(&self.work, self.driver.as_mut());
         self.serve(n);
-        self.used.clear();
-        if asks {
-            self.driver.disable_calls();
-        }
-        assert_eq!(self.driver.reclaim(&mut self.used, n).expect("sound"), n);
-        if asks {
-            assert!(!self.driver.enable_calls(), "all is reclaimed");
-        }
+        self.case.reclaim(self.driver.as_mut(), &mut self.used, n);
     }
 
     /// The device half of one burst.

@@ -83,20 +83,10 @@ impl Oracle {
 
     /// One burst there and back; the driver half does what it does in our own round.
     pub fn round(&mut self) {
-        let (n, asks) = (self.work.len(), self.case.asks);
-        assert_eq!(self.work.add(self.driver.as_mut()), n);
-        if asks {
-            self.notifications += u64::from(self.driver.needs_kick());
-        }
+        let n = self.work.len();
+        self.notifications += self.case.publish(&self.work, self.driver.as_mut());
         self.serve(n);
-        self.used.clear();
-        if asks {
-            self.driver.disable_calls();
-        }
-        assert_eq!(self.driver.reclaim(&mut self.used, n).expect("sound"), n);
-        if asks {
-            assert!(!self.driver.enable_calls(), "all is reclaimed");
-        }
+        self.case.reclaim(self.driver.as_mut(), &mut self.used, n);
     }
 
     /// The device half alone, over a queue filled off the clock: nanoseconds per buffer.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use memory::{AtomicSlice, Mapping};
 
-use super::region::{InFlightError, PackedHeader, PackedState, VERSION, bind};
+use super::region::{InFlightError, PackedHeader, PackedState, VERSION, bind, check_header};
 use crate::PackedPosition;
 use crate::QueueSize;
 
@@ -71,9 +71,7 @@ impl PackedInFlight {
             head.version.store(VERSION, Release);
             return Ok(region);
         }
-        if version != VERSION || descriptors != size.get() {
-            return Err(InFlightError::Header { version, descriptors, expected: size.get() });
-        }
+        check_header(version, descriptors, size)?;
         region.recover(flags_at)?;
         Ok(region)
     }

@@ -98,6 +98,14 @@ unsafe impl AtomicData for PackedHeader {}
 // SAFETY: as above.
 unsafe impl AtomicData for PackedState {}
 
+/// Refuses a region that another version or another queue has written.
+pub(super) fn check_header(version: u16, descriptors: u16, size: QueueSize) -> Result<(), InFlightError> {
+    if version != VERSION || descriptors != size.get() {
+        return Err(InFlightError::Header { version, descriptors, expected: size.get() });
+    }
+    Ok(())
+}
+
 /// Header and states of one queue at `offset` bytes into the mapping.
 pub(super) fn bind<H: AtomicData, S: AtomicData>(
     mapping: &Arc<Mapping>,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use memory::{AtomicSlice, Mapping};
 
-use super::region::{InFlightError, SplitHeader, SplitState, VERSION, bind};
+use super::region::{InFlightError, SplitHeader, SplitState, VERSION, bind, check_header};
 use crate::QueueSize;
 
 /// The region of one split ring.
@@ -40,9 +40,7 @@ impl SplitInFlight {
             head.version.store(VERSION, Release);
             return Ok(region);
         }
-        if version != VERSION || descriptors != size.get() {
-            return Err(InFlightError::Header { version, descriptors, expected: size.get() });
-        }
+        check_header(version, descriptors, size)?;
         region.recover(used_index)?;
         Ok(region)
     }

@@ -5,6 +5,7 @@
 //! a buffer returned twice, more work than the queue is long, a stopped ring that goes on.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use memory::SharedSlice;
@@ -68,6 +69,15 @@ impl Harness {
             SIZES[layout as usize].iter().map(|&size| Arena::new(features, size, DATA_BYTES)).collect()
         });
         Harness { arenas }
+    }
+
+    /// The harness of a fuzz target, held by `own`. With `FUZZ_CONCURRENT` set, a thread writes over the rings all
+    /// the while.
+    pub fn of_target(own: &'static LazyLock<Harness>) -> Self {
+        if std::env::var_os("FUZZ_CONCURRENT").is_some() {
+            std::thread::spawn(|| own.scribble(&AtomicBool::new(false), 1));
+        }
+        Self::new()
     }
 
     /// Runs one script.

@@ -33,6 +33,16 @@ pub struct Arena {
     ring_bytes: u64,
 }
 
+/// A descriptor as it lies in the ring; the two last words are `flags` and `next`, or `id` and `flags`.
+pub fn descriptor(address: u64, len: u32, third: u16, fourth: u16) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&address.to_le_bytes());
+    bytes[8..12].copy_from_slice(&len.to_le_bytes());
+    bytes[12..14].copy_from_slice(&third.to_le_bytes());
+    bytes[14..].copy_from_slice(&fourth.to_le_bytes());
+    bytes
+}
+
 impl Arena {
     /// Memory for one queue and two data regions of together `data_bytes`.
     pub fn new(features: RingFeatures, size: u32, data_bytes: u64) -> Self {

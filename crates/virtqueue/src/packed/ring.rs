@@ -8,7 +8,7 @@ use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError, prefetch
 
 use super::event;
 use crate::PackedPosition;
-use crate::atomics::{Atomics, Platform, Smp, Word};
+use crate::atomics::{Atomics, ProcessorAtomics, Smp, Word};
 use crate::position::event_passed;
 use crate::{QueueSize, tuning};
 
@@ -34,13 +34,9 @@ pub struct Event<A: Atomics> {
 const _: () = assert!(size_of::<PackedDescriptor<Smp>>() == 16 && size_of::<Event<Smp>>() == 4);
 
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl AtomicData for PackedDescriptor<Smp> {}
+unsafe impl<A: ProcessorAtomics> AtomicData for PackedDescriptor<A> {}
 // SAFETY: 2 + 2 bytes of atomics, no padding.
-unsafe impl AtomicData for Event<Smp> {}
-// SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl AtomicData for PackedDescriptor<Platform> {}
-// SAFETY: 2 + 2 bytes of atomics, no padding.
-unsafe impl AtomicData for Event<Platform> {}
+unsafe impl<A: ProcessorAtomics> AtomicData for Event<A> {}
 
 /// Where a packed ring's words are. Implemented for mapped memory, and by models.
 pub trait PackedRing {

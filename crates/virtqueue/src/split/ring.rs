@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError};
 
 use crate::QueueSize;
-use crate::atomics::{Atomics, Platform, Smp, Word};
+use crate::atomics::{Atomics, ProcessorAtomics, Smp, Word};
 
 /// A descriptor (§2.7.5).
 #[repr(C, align(16))]
@@ -28,13 +28,9 @@ pub struct UsedElement<A: Atomics> {
 const _: () = assert!(size_of::<SplitDescriptor<Smp>>() == 16 && size_of::<UsedElement<Smp>>() == 8);
 
 // SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl AtomicData for SplitDescriptor<Smp> {}
+unsafe impl<A: ProcessorAtomics> AtomicData for SplitDescriptor<A> {}
 // SAFETY: 4 + 4 bytes of atomics, no padding.
-unsafe impl AtomicData for UsedElement<Smp> {}
-// SAFETY: 8 + 4 + 2 + 2 bytes of atomics, no padding.
-unsafe impl AtomicData for SplitDescriptor<Platform> {}
-// SAFETY: 4 + 4 bytes of atomics, no padding.
-unsafe impl AtomicData for UsedElement<Platform> {}
+unsafe impl<A: ProcessorAtomics> AtomicData for UsedElement<A> {}
 
 /// Where a split ring's words are. Implemented for mapped memory, and by models that explore every order
 /// in which two processors can see them.

@@ -4,8 +4,8 @@ use std::time::Duration;
 use ::measure::Histogram;
 
 use traffic::results::{Maximum, MaximumTrial, SCHEMA};
-use traffic::search::rfc2544::{BackToBackPlan, Burst, FrameLossPlan, Step, back_to_back, frame_loss};
-use traffic::search::{Budget, Fraction, Measured, SearchRange, TrialResult, Verification, mlr};
+use traffic::search::rfc2544::{BackToBackPlan, Burst, FrameLossPlan, Step, back_to_back};
+use traffic::search::{Budget, Fraction, Measured, SearchRange, TrialResult, Verification, mlr, run};
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn run() -> anyhow::Result<Run> {
     let range = SearchRange::new(load(1000), load(1_000_000)).unwrap();
     let plan = mlr::Plan { range, goals: vec![goal(Fraction::ZERO)?, goal(share(0.5))?] };
     let of_trial = |load: Load, duration: Duration| device(load.frames_in(duration), load);
-    let search = SearchResult::Mlr { outcome: mlr::search(&plan, &budget, of_trial, |_| ())? };
+    let search = SearchResult::Mlr { outcome: run(&plan, &budget, of_trial, |_| ())? };
     let walk = FrameLossPlan { max: load(1_000_000), step: Step::COARSEST, trial };
     let bursts = BackToBackPlan {
         max_rate: load(1_000_000),
@@ -59,7 +59,7 @@ fn run() -> anyhow::Result<Run> {
         generator_kept_less: true,
         search,
         latency: vec![latency(50, Some(of_latency)), latency(90, None)],
-        frame_loss: Some(frame_loss(walk, &budget, of_trial, |_| ())?),
+        frame_loss: Some(run(walk, &budget, of_trial, |_| ())?),
         back_to_back: Some(Bursts::Made { outcome: back_to_back(bursts, &budget, of_burst, |_| ())? }),
     };
     Ok(Run {

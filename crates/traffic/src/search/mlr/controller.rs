@@ -7,10 +7,9 @@ use super::loads::Loads;
 use super::selector::{Selector, at_least_one, is_reached};
 use super::target::chain;
 use super::{Goal, LoadTrial, conditional_throughput};
-use crate::search::drive::{Strategy, drive};
+use crate::search::drive::{Driven, Search, Strategy};
 use crate::search::{
-    Bounds, Budget, Cut, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialInput,
-    TrialLength, TrialResult,
+    Bounds, Cut, Finding, Fraction, Load, Record, SearchRange, TrialInput, TrialLength, TrialResult,
 };
 
 /// A search for several goals.
@@ -67,16 +66,18 @@ pub struct Outcome {
 ///
 /// A goal whose bounds another goal's trials have moved is taken up again; if that does not come to rest, the
 /// budget ends it, and the goal is undecided.
-pub fn search<E>(
-    plan: &Plan,
-    budget: &Budget,
-    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
-    observe: impl FnMut(Progress<'_, Load>),
-) -> Result<Outcome, E> {
-    let mut controller = Controller::new(plan);
-    let driven = drive(&mut controller, budget, |input| measure(input.load, input.duration), observe)?;
-    let results = (0..plan.goals.len()).map(|goal| controller.result(goal, driven.cut)).collect();
-    Ok(Outcome { range: plan.range, results, trials: driven.trials, cut: driven.cut })
+impl<'a> Search for &'a Plan {
+    type Found = Outcome;
+    type Strategy = Controller<'a>;
+
+    fn strategy(&self) -> Controller<'a> {
+        Controller::new(self)
+    }
+
+    fn found(self, strategy: Controller<'a>, driven: Driven<TrialInput, TrialResult>) -> Outcome {
+        let results = (0..self.goals.len()).map(|goal| strategy.result(goal, driven.cut)).collect();
+        Outcome { range: self.range, results, trials: driven.trials, cut: driven.cut }
+    }
 }
 
 /// Where the answers may lie, told by what came through.
@@ -89,7 +90,7 @@ enum Opening {
     Done,
 }
 
-struct Controller<'a> {
+pub struct Controller<'a> {
     goals: &'a [Goal],
     range: SearchRange,
     opening: Opening,

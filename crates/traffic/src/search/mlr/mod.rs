@@ -16,5 +16,5 @@ mod target;
 
 pub use classify::{Class, LoadTrial, classify};
 pub use conditional::conditional_throughput;
-pub use controller::{GoalResult, LowerBound, Outcome, Plan, search};
+pub use controller::{GoalResult, LowerBound, Outcome, Plan};
 pub use goal::{Goal, GoalError};

@@ -4,42 +4,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::search::bisection::VerifiedBisection;
-use crate::search::drive::{Cost, Strategy, drive};
+use crate::search::drive::{Cost, drive};
+use crate::search::positive::positive;
+use crate::search::verified::{Asks, Verified};
 use crate::search::{
-    Bounds, Budget, Cut, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialResult,
-    Verification,
+    Budget, Cut, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialResult, Verification,
 };
 
-/// A burst: frames with the least gap between them that the medium allows, at least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Burst(NonZeroU64);
-
-impl Burst {
-    /// From a number of frames; None for zero.
-    pub const fn new(frames: u64) -> Option<Burst> {
-        match NonZeroU64::new(frames) {
-            Some(frames) => Some(Burst(frames)),
-            None => None,
-        }
-    }
-
+positive! {
+    /// A burst: frames with the least gap between them that the medium allows, at least one.
+    Burst,
     /// Frames.
-    pub const fn frames(self) -> u64 {
-        self.0.get()
-    }
-}
-
-impl From<NonZeroU64> for Burst {
-    fn from(frames: NonZeroU64) -> Burst {
-        Burst(frames)
-    }
-}
-
-impl From<Burst> for NonZeroU64 {
-    fn from(burst: Burst) -> NonZeroU64 {
-        burst.0
-    }
+    frames
 }
 
 /// What a search for a burst asks of one trial: the device idle and its buffers empty, then the burst, then
@@ -152,7 +128,7 @@ pub fn back_to_back<E>(
     if plan.throughput >= plan.max_rate {
         return Ok(BackToBack::NotApplicable { plan });
     }
-    let shortest = Burst(NonZeroU64::MIN);
+    let shortest = Burst::from(NonZeroU64::MIN);
     let range = SearchRange::new(shortest, plan.max_burst).expect("one frame is the least");
     let mut left = *budget;
     let (mut searches, mut cut) = (Vec::new(), None);
@@ -162,12 +138,13 @@ pub fn back_to_back<E>(
             Some(first) => bisection.beginning_at(first),
             None => bisection,
         };
-        let mut search = Search { rate: plan.max_rate, bisection };
+        let first = BurstInput { burst: plan.max_burst, rate: plan.max_rate };
+        let mut search = Verified::new(first, bisection);
         let driven = drive(&mut search, &left, |input| measure(input.burst, input.rate), &mut observe)?;
         left.trials -= driven.trials.len() as u32;
         let traffic = driven.trials.iter().map(|trial| trial.input.duration());
         left.traffic = traffic.fold(left.traffic, Duration::saturating_sub);
-        let finding = search.bisection.finding(driven.cut);
+        let finding = search.finding(driven.cut);
         searches.push(BurstSearch { finding, trials: driven.trials });
         cut = driven.cut;
         if cut.is_some() {
@@ -178,26 +155,15 @@ pub fn back_to_back<E>(
     Ok(BackToBack::Measured { plan, searches, statistics, cut })
 }
 
-struct Search {
-    rate: Load,
-    bisection: VerifiedBisection<Burst>,
-}
-
-impl Strategy for Search {
-    type Input = BurstInput;
-    type Output = TrialResult;
+impl Asks for BurstInput {
     type Point = Burst;
 
-    fn next(&mut self) -> Option<BurstInput> {
-        self.bisection.next().map(|burst| BurstInput { burst, rate: self.rate })
+    fn point(self) -> Burst {
+        self.burst
     }
 
-    fn take(&mut self, input: BurstInput, result: &TrialResult) {
-        self.bisection.take(input.burst, result);
-    }
-
-    fn bounds(&self) -> Vec<Bounds<Burst>> {
-        vec![self.bisection.bounds()]
+    fn at(self, burst: Burst) -> Self {
+        BurstInput { burst, ..self }
     }
 }
 
@@ -231,9 +197,8 @@ fn statistics(plan: &BackToBackPlan, searches: &[BurstSearch]) -> Option<BurstSt
 mod tests {
     use super::*;
 
-    #[test]
-    fn statistics_agree_with_hand_worked_ones() {
-        let plan = BackToBackPlan {
+    fn plan() -> BackToBackPlan {
+        BackToBackPlan {
             max_rate: Load::new(1000).unwrap(),
             throughput: Load::new(600).unwrap(),
             max_burst: Burst::new(1000).unwrap(),
@@ -241,7 +206,12 @@ mod tests {
             width: Fraction::ZERO,
             verification: Verification::NONE,
             repeats: NonZeroU32::MIN,
-        };
+        }
+    }
+
+    #[test]
+    fn statistics_agree_with_hand_worked_ones() {
+        let plan = plan();
         let found = |frames| {
             let (lower, upper) = (Burst::new(frames).unwrap(), Burst::new(frames + 1).unwrap());
             BurstSearch { finding: Finding::Bracketed { lower, upper }, trials: Vec::new() }
@@ -259,15 +229,7 @@ mod tests {
 
     #[test]
     fn a_buffer_that_was_not_filled_yields_no_statistics() {
-        let plan = BackToBackPlan {
-            max_rate: Load::new(1000).unwrap(),
-            throughput: Load::new(600).unwrap(),
-            max_burst: Burst::new(1000).unwrap(),
-            first_burst: None,
-            width: Fraction::ZERO,
-            verification: Verification::NONE,
-            repeats: NonZeroU32::MIN,
-        };
+        let plan = plan();
         let unfilled = Finding::AtMaximum { lower: plan.max_burst };
         assert_eq!(statistics(&plan, &[BurstSearch { finding: unfilled, trials: Vec::new() }]), None);
         let lost = Finding::BelowMinimum { upper: Burst::new(1).unwrap() };

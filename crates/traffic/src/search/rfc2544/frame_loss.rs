@@ -2,10 +2,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::search::drive::{Strategy, drive};
-use crate::search::{
-    Bounds, Budget, Cut, Load, Measured, Progress, Record, TrialInput, TrialLength, TrialResult, nanoseconds,
-};
+use crate::search::drive::{Driven, Search, Strategy};
+use crate::search::{Bounds, Cut, Load, Record, TrialInput, TrialLength, TrialResult, nanoseconds};
 
 /// By how much the load falls from one trial to the next, in per cent of the maximum: 1 to 10, the coarsest
 /// that RFC 2544 section 26.3 allows.
@@ -82,20 +80,27 @@ pub struct FrameLoss {
 }
 
 /// Offers 100 % of the maximum, then less and less until two successive trials lose nothing.
-pub fn frame_loss<E>(
-    plan: FrameLossPlan,
-    budget: &Budget,
-    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
-    observe: impl FnMut(Progress<'_, Load>),
-) -> Result<FrameLoss, E> {
-    let mut walk = Walk { plan, points: Vec::new() };
-    let driven = drive(&mut walk, budget, |input| measure(input.load, input.duration), observe)?;
-    let (ended_lossless, length) = (walk.ended_lossless(), TrialLength::of(plan.trial));
-    let (trials, cut) = (driven.trials, driven.cut);
-    Ok(FrameLoss { plan, length, points: walk.points, ended_lossless, trials, cut })
+impl Search for FrameLossPlan {
+    type Found = FrameLoss;
+    type Strategy = Walk;
+
+    fn strategy(&self) -> Walk {
+        Walk { plan: *self, points: Vec::new() }
+    }
+
+    fn found(self, strategy: Walk, driven: Driven<TrialInput, TrialResult>) -> FrameLoss {
+        FrameLoss {
+            plan: self,
+            length: TrialLength::of(self.trial),
+            ended_lossless: strategy.ended_lossless(),
+            points: strategy.points,
+            trials: driven.trials,
+            cut: driven.cut,
+        }
+    }
 }
 
-struct Walk {
+pub struct Walk {
     plan: FrameLossPlan,
     points: Vec<LossPoint>,
 }

@@ -8,6 +8,6 @@ mod throughput;
 pub use back_to_back::{
     BackToBack, BackToBackPlan, Burst, BurstInput, BurstSearch, BurstStatistics, BurstTrials, back_to_back,
 };
-pub use frame_loss::{FrameLoss, FrameLossPlan, LossPoint, Step, frame_loss};
+pub use frame_loss::{FrameLoss, FrameLossPlan, LossPoint, Step};
 pub use latency::{Latency, LatencyPlan, latency};
-pub use throughput::{Throughput, ThroughputPlan, throughput};
+pub use throughput::{Throughput, ThroughputPlan};

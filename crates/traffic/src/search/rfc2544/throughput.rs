@@ -3,10 +3,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::search::bisection::Bisection;
-use crate::search::drive::{Strategy, drive};
+use crate::search::drive::{Driven, Search, Strategy};
 use crate::search::{
-    Bounds, Budget, Finding, Fraction, Load, Measured, Progress, Record, SearchRange, TrialInput,
-    TrialLength, TrialResult, nanoseconds,
+    Bounds, Finding, Fraction, Load, Record, SearchRange, TrialInput, TrialLength, TrialResult, nanoseconds,
 };
 
 /// A search for the throughput.
@@ -44,20 +43,22 @@ pub struct Throughput {
 /// With short trials on the way, halving with them comes first, and its answer is confirmed by a final trial;
 /// where that loses frames, halving goes on below with final trials only. So a search takes at most about
 /// twice the binary logarithm of range over width in trials.
-pub fn throughput<E>(
-    plan: ThroughputPlan,
-    budget: &Budget,
-    mut measure: impl FnMut(Load, Duration) -> Result<Measured, E>,
-    observe: impl FnMut(Progress<'_, Load>),
-) -> Result<Throughput, E> {
-    let mut search = Search::new(plan);
-    let driven = drive(&mut search, budget, |input| measure(input.load, input.duration), observe)?;
-    let finding = search.confirmed.finding(driven.cut);
-    Ok(Throughput { plan, length: TrialLength::of(plan.final_trial), finding, trials: driven.trials })
+impl Search for ThroughputPlan {
+    type Found = Throughput;
+    type Strategy = Halving;
+
+    fn strategy(&self) -> Halving {
+        Halving::new(*self)
+    }
+
+    fn found(self, strategy: Halving, driven: Driven<TrialInput, TrialResult>) -> Throughput {
+        let finding = strategy.confirmed.finding(driven.cut);
+        Throughput { plan: self, length: TrialLength::of(self.final_trial), finding, trials: driven.trials }
+    }
 }
 
 /// Short trials first, then final ones.
-struct Search {
+pub struct Halving {
     final_trial: Duration,
     /// The bounds that count. What a short trial lost is lost; what it carried is not yet carried.
     confirmed: Bisection<Load>,
@@ -67,16 +68,16 @@ struct Search {
     candidate: Option<Load>,
 }
 
-impl Search {
-    fn new(plan: ThroughputPlan) -> Search {
+impl Halving {
+    fn new(plan: ThroughputPlan) -> Halving {
         let bisection = Bisection::new(plan.range, plan.width);
         let short = plan.search_trial.filter(|short| *short < plan.final_trial);
         let short = short.map(|duration| (duration, bisection.clone()));
-        Search { final_trial: plan.final_trial, confirmed: bisection, short, candidate: None }
+        Halving { final_trial: plan.final_trial, confirmed: bisection, short, candidate: None }
     }
 }
 
-impl Strategy for Search {
+impl Strategy for Halving {
     type Input = TrialInput;
     type Output = TrialResult;
     type Point = Load;
