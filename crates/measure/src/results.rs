@@ -1,10 +1,10 @@
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::host_facts::HostFacts;
+use crate::load::{LoadError, load};
 use crate::quota::CpuQuota;
 use crate::{Failure, MetricId, MetricSpec, Trial};
 
@@ -115,39 +115,6 @@ pub struct Results {
     pub trials: Vec<Trial>,
 }
 
-/// A results file that could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file could not be read.
-    #[error(
-        "reading results from {path}: {source}; give a file that `tautline compare --output FILE.json` wrote"
-    )]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It is not JSON of the right form.
-    #[error(
-        "{path} is not a results file: {source}; give a file that `tautline compare --output FILE.json` wrote"
-    )]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// Where and what.
-        source: serde_json::Error,
-    },
-    /// It is of another version.
-    #[error("{path} has schema {found:?}; this version reads {SCHEMA:?}: use the version that wrote it")]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: String,
-    },
-}
-
 /// A results file that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("writing results to {path}: {source}; the earlier content, if any, is untouched")]
@@ -171,14 +138,7 @@ pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError>
 impl Results {
     /// Reads a results file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = fs::read(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
-        let form = |source| LoadError::Form { path: path.into(), source };
-        // The schema first: a file of another version fails on that, not on some field.
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
-        match value.get("schema").and_then(|schema| schema.as_str()) {
-            Some(SCHEMA) => serde_json::from_value(value).map_err(form),
-            found => Err(LoadError::Schema { path: path.into(), found: found.unwrap_or("none").into() }),
-        }
+        load(path, SCHEMA, "`tautline compare --output FILE.json`")
     }
 
     /// Writes the file whole or not at all: a full disk or a kill leaves the earlier one.

@@ -3,9 +3,10 @@
 //! [`Run`] is the whole file. Units are in the names: `_ns` nanoseconds, `_fps` frames per second, `_s` seconds.
 //! docs/results-schema.md has the same for those who read the JSON with something else.
 //! [`Recorder`](crate::recorder::Recorder) writes the file anew after each trial.
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use measure::Histogram;
+use measure::LoadError;
 use serde::{Deserialize, Serialize};
 
 use crate::search::rfc2544::{BackToBack, BurstTrials, FrameLoss};
@@ -258,44 +259,8 @@ impl SearchResult {
 impl Run {
     /// Reads a results file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = std::fs::read(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
-        let form = |source| LoadError::Form { path: path.into(), source };
-        // The schema first: a file of another version fails on that, not on some field.
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
-        match value["schema"].as_str() {
-            Some(SCHEMA) => serde_json::from_value(value).map_err(form),
-            found => Err(LoadError::Schema { path: path.into(), found: found.unwrap_or("none").into() }),
-        }
+        measure::load::load(path, SCHEMA, "`tautline rfc2544`")
     }
-}
-
-/// A results file that could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file could not be read.
-    #[error("reading results from {path}: {source}; give a file that `tautline rfc2544` wrote")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It is not JSON of the right form.
-    #[error("{path} is not a results file: {source}; give a file that `tautline rfc2544` wrote")]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// Where and what.
-        source: serde_json::Error,
-    },
-    /// It is of another version.
-    #[error("{path} has schema {found:?}; this version reads {SCHEMA:?}: use the version that wrote it")]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: String,
-    },
 }
 
 fn mlr_rate(goal: &mlr::GoalResult) -> Option<f64> {

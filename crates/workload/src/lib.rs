@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+mod arithmetic;
 mod batch;
 pub mod catalogue;
 mod clock;

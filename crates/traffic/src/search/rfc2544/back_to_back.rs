@@ -231,9 +231,8 @@ fn statistics(plan: &BackToBackPlan, searches: &[BurstSearch]) -> Option<BurstSt
 mod tests {
     use super::*;
 
-    #[test]
-    fn statistics_agree_with_hand_worked_ones() {
-        let plan = BackToBackPlan {
+    fn plan() -> BackToBackPlan {
+        BackToBackPlan {
             max_rate: Load::new(1000).unwrap(),
             throughput: Load::new(600).unwrap(),
             max_burst: Burst::new(1000).unwrap(),
@@ -241,7 +240,12 @@ mod tests {
             width: Fraction::ZERO,
             verification: Verification::NONE,
             repeats: NonZeroU32::MIN,
-        };
+        }
+    }
+
+    #[test]
+    fn statistics_agree_with_hand_worked_ones() {
+        let plan = plan();
         let found = |frames| {
             let (lower, upper) = (Burst::new(frames).unwrap(), Burst::new(frames + 1).unwrap());
             BurstSearch { finding: Finding::Bracketed { lower, upper }, trials: Vec::new() }
@@ -259,15 +263,7 @@ mod tests {
 
     #[test]
     fn a_buffer_that_was_not_filled_yields_no_statistics() {
-        let plan = BackToBackPlan {
-            max_rate: Load::new(1000).unwrap(),
-            throughput: Load::new(600).unwrap(),
-            max_burst: Burst::new(1000).unwrap(),
-            first_burst: None,
-            width: Fraction::ZERO,
-            verification: Verification::NONE,
-            repeats: NonZeroU32::MIN,
-        };
+        let plan = plan();
         let unfilled = Finding::AtMaximum { lower: plan.max_burst };
         assert_eq!(statistics(&plan, &[BurstSearch { finding: unfilled, trials: Vec::new() }]), None);
         let lost = Finding::BelowMinimum { upper: Burst::new(1).unwrap() };

@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use super::answer::Echo;
 use super::memory_messages::only_fd;
-use super::ring::{Setup, State};
+use super::ring::{Ring, Setup, State};
 use super::{BackendSession, Commit, Event, Kick, Next};
 use crate::bits::{Features, ProtocolFeatures};
 use crate::codec::payload::{VringAddress, VringFd, VringState};
 use crate::codec::reply::ReplyBody;
 use crate::codec::table::Rule;
+use crate::session::{Outcome, Ticket};
 use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex, layout_of};
+
+/// Descriptors that came with a message.
+type Fds = Vec<OwnedFd>;
+/// What a message led to.
+type Answered = Result<Next, Violation>;
 
 impl BackendSession {
     fn index(&self, rule: &Rule, index: u32) -> Result<VringIndex, Violation> {
@@ -149,36 +155,40 @@ impl BackendSession {
         }))
     }
 
-    pub(super) fn on_set_vring_call(
-        &mut self,
-        rule: &Rule,
-        vring: VringFd,
-        fds: Vec<OwnedFd>,
-    ) -> Result<Next, Violation> {
-        let index = self.index(rule, vring.index.into())?;
-        let call = optional_fd(rule, vring, fds)?.map(Arc::new);
-        let ring = &mut self.rings[index.as_usize()];
-        ring.call = call.clone();
-        if !ring.is_started() {
-            return Ok(Next::Done);
-        }
-        Ok(self.ask_done(rule, Commit::Nothing, |done| Event::VringCallChanged { index, call, done }))
+    pub(super) fn on_set_vring_call(&mut self, rule: &Rule, vring: VringFd, fds: Fds) -> Answered {
+        self.set_notifier(
+            rule,
+            (vring, fds),
+            |ring| &mut ring.call,
+            |index, call, done| Event::VringCallChanged { index, call, done },
+        )
     }
 
-    pub(super) fn on_set_vring_err(
+    pub(super) fn on_set_vring_err(&mut self, rule: &Rule, vring: VringFd, fds: Fds) -> Answered {
+        self.set_notifier(
+            rule,
+            (vring, fds),
+            |ring| &mut ring.err,
+            |index, err, done| Event::VringErrChanged { index, err, done },
+        )
+    }
+
+    /// An eventfd to the front-end: kept, and told of where the ring runs.
+    fn set_notifier(
         &mut self,
         rule: &Rule,
-        vring: VringFd,
-        fds: Vec<OwnedFd>,
+        (vring, fds): (VringFd, Vec<OwnedFd>),
+        place: impl FnOnce(&mut Ring) -> &mut Option<Arc<OwnedFd>>,
+        event: impl FnOnce(VringIndex, Option<Arc<OwnedFd>>, Ticket<Outcome>) -> Event,
     ) -> Result<Next, Violation> {
         let index = self.index(rule, vring.index.into())?;
-        let err = optional_fd(rule, vring, fds)?.map(Arc::new);
+        let notifier = optional_fd(rule, vring, fds)?.map(Arc::new);
         let ring = &mut self.rings[index.as_usize()];
-        ring.err = err.clone();
+        place(ring).clone_from(&notifier);
         if !ring.is_started() {
             return Ok(Next::Done);
         }
-        Ok(self.ask_done(rule, Commit::Nothing, |done| Event::VringErrChanged { index, err, done }))
+        Ok(self.ask_done(rule, Commit::Nothing, |done| event(index, notifier, done)))
     }
 
     /// QEMU's network device enables queues before it sets features, so the feature counts as agreed
