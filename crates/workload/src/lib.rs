@@ -7,6 +7,7 @@
 pub mod agent;
 mod batch;
 pub mod catalogue;
+mod child_process;
 mod clock;
 mod cpu;
 mod external;
@@ -20,6 +21,7 @@ mod pin;
 pub mod protocol;
 #[allow(unsafe_code)]
 mod sys;
+pub mod ticks;
 mod trial;
 mod wakeup;
 mod work;
