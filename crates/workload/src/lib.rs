@@ -12,6 +12,7 @@ mod clock;
 mod cpu;
 mod external;
 mod facts;
+mod load;
 mod memory;
 pub mod network;
 #[allow(unsafe_code)]

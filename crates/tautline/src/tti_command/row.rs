@@ -17,7 +17,7 @@ use ticks::{PAGE_BYTES, Page, doorbell};
 use workload::protocol::{Reply, Request};
 use workload::ticks::{Load, TicksJob};
 
-use super::Job;
+use super::job::Job;
 use crate::exit::Usage;
 
 /// How long a start may take until the agent answers.

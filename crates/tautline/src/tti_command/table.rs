@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 use measure::Histogram;
 use ticks::receiver::Wait;
 
-use super::Results;
+use super::results::Results;
 use super::row::{Row, load_name};
 use crate::duration;
 

@@ -3,7 +3,6 @@
 //! A trial is a process of its own: its memory is locked and it runs under SCHED_FIFO, neither of which may
 //! stick to the agent, and the load ends with it for sure.
 
-mod load;
 mod timer;
 
 use std::fs::{File, OpenOptions};
@@ -16,7 +15,7 @@ use measure::{Failure, NoiseProbe, Outcome, Preemption};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::thread::set_current_timer_slack;
 
-pub use load::Load;
+pub use crate::load::Load;
 
 use crate::child_process;
 use crate::protocol::Reply;
