@@ -12,9 +12,12 @@ use crate::duration;
 pub mod host;
 #[path = "cli/kvm.rs"]
 mod kvm;
+#[path = "cli/tti.rs"]
+mod tti;
 
 pub use host::HostCommand;
 pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
+pub use tti::{Beside, Tti, Way};
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
@@ -89,6 +92,8 @@ pub enum Command {
     /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
     #[command(subcommand)]
     Host(HostCommand),
+    /// A hardware-like interrupt at every interval, and when it reaches user space: on the host, in a container.
+    Tti(Tti),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
     /// Print the completions of a shell.

@@ -2,7 +2,6 @@
 
 mod accelerator;
 mod initramfs;
-pub mod ivshmem;
 mod kernel_image;
 mod qemu;
 mod qmp;

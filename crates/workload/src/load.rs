@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use measure::Failure;
 use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
 
 use crate::opaque::hide_u64;
 use crate::pin::pin_to;
 
 /// What is kept busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
     /// Arithmetic in registers.
     Cpu,
     /// Copies between arrays beyond the caches of a CPU.
@@ -34,7 +36,7 @@ const START: Duration = Duration::from_secs(10);
 
 impl Load {
     /// Starts a thread on a CPU that makes the load until the process ends; returns when it is at work.
-    pub(super) fn start(self, cpu: usize) -> Result<(), Failure> {
+    pub(crate) fn start(self, cpu: usize) -> Result<(), Failure> {
         let (started, awaited) = sync_channel(1);
         let failed = |answer: String| {
             Failure::new("starting load beside a timer", answer, "allow the agent threads and memory")
