@@ -16,6 +16,7 @@ pub mod host_facts;
 pub mod label_exchange;
 pub mod median_interval;
 mod metric;
+pub mod network;
 pub mod noise;
 pub mod quota;
 mod resampled;

@@ -64,8 +64,10 @@ fn every_class_over_every_path_both_ways() {
         vec![Veth, Bridge, Nftables, ConnectionTracking],
         vec![Veth, Bridge, Nftables, ConnectionTracking, Vxlan],
         vec![Veth, Macvlan],
+        vec![Switch],
+        vec![Loopback],
     ] {
-        let path = Path::build(&layers).unwrap_or_else(|failure| panic!("{layers:?}: {failure}"));
+        let path = Path::build(&layers, &agent()).unwrap_or_else(|failure| panic!("{layers:?}: {failure}"));
         let (mut near, mut far) = (Asked::start(&path, End::Near), Asked::start(&path, End::Far));
         for class in Class::ALL {
             for sender in [Side::Near, Side::Far] {
@@ -104,7 +106,7 @@ fn every_class_over_every_path_both_ways() {
 
 #[test]
 fn a_far_end_that_is_killed_is_an_error_at_the_near_end_and_nothing_is_left() {
-    let path = Path::build(&[Layer::Veth]).unwrap();
+    let path = Path::build(&[Layer::Veth], &agent()).unwrap();
     let (mut near, mut far) = (Asked::start(&path, End::Near), Asked::start(&path, End::Far));
     let asked = Flow {
         class: Class::TcpRr,

@@ -1,10 +1,16 @@
 //! Ways from one end to another through the kernel's network: what a packet's path consists of, built for real in
 //! network namespaces that go with the processes that hold them.
 
+mod description;
 mod layer;
 mod namespace;
+mod open;
 mod path;
+mod switch;
 
+pub use description::{NearEnd, PathDescription};
 pub use layer::{Layer, LayerError};
 pub use namespace::Namespace;
+pub use open::{OpenPath, Party};
 pub use path::{End, FAR_ADDRESS, NEAR_ADDRESS, Path};
+pub use switch::Switch;

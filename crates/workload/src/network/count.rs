@@ -20,6 +20,9 @@ pub struct Counts {
     pub refused: u64,
     /// Messages that were sent more than a millisecond after they were due.
     pub late: u64,
+    /// System calls that this end made to send and receive.
+    #[serde(default)]
+    pub calls: u64,
     /// Nanoseconds from the first message to the last, by this end's clock.
     pub elapsed_ns: u64,
 }

@@ -12,7 +12,7 @@ use super::tcp::{self, Then};
 use super::udp;
 
 /// A stream towards this end is over when nothing came for so long after its time.
-const QUIET: Duration = Duration::from_millis(200);
+const QUIET: Duration = Duration::from_millis(100);
 /// Nor does it last longer than its time and this.
 const OVERTIME: Duration = Duration::from_secs(5);
 /// A greeting may be lost as any datagram.

@@ -1,0 +1,132 @@
+//! Two agents and a flow between them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use environment::Running;
+use environment::network::{FAR_ADDRESS, OpenPath};
+use measure::network::Cost;
+use measure::{Failure, Histogram};
+use workload::network::{Flow, Side};
+use workload::protocol::{Reply, Request};
+
+use super::cost::Reading;
+
+/// A path whose agents have greeted.
+pub struct Ends {
+    path: OpenPath,
+    cpus: Vec<usize>,
+}
+
+/// What a flow came to.
+pub struct Flowed {
+    /// Bytes a second that arrived; of requests and answers the median round trip, ns.
+    pub value: f64,
+    pub latency: Option<Histogram>,
+    pub sent: u64,
+    pub received: u64,
+    pub refused: u64,
+    pub received_bytes: u64,
+    /// Requests without an answer.
+    pub missed: u64,
+    pub elapsed_ns: u64,
+    pub cost: Cost,
+}
+
+const REMEDY: &str = "repeat with --only to find what it died of";
+
+impl Ends {
+    pub fn greeted(mut path: OpenPath, limit: Duration, cpus: &[usize]) -> Result<Self, Failure> {
+        for (end, name) in [(&mut path.near, "near"), (&mut path.far, "far")] {
+            let doing = format!("starting the agent at the {name} end of a path");
+            let line = end.channel().receive(limit).map_err(|error| end.explain(&doing, &error, REMEDY))?;
+            Reply::parse(&line)
+                .and_then(Reply::greeting)
+                .map_err(|error| Failure::new(&doing, error, REMEDY))?;
+        }
+        Ok(Ends { path, cpus: cpus.to_vec() })
+    }
+
+    /// Runs one flow: the near end on the first CPU, the far end on the second where there is one.
+    pub fn run(&mut self, flow: &Flow, timeout: Duration) -> Result<Flowed, Failure> {
+        let limit = flow.duration.saturating_mul(4).saturating_add(timeout);
+        let near_cpus = vec![self.cpus[0]];
+        let far_cpus = vec![self.cpus.get(1).copied().unwrap_or(self.cpus[0])];
+        let open = Request::OpenFarEnd { flow: flow.clone(), address: FAR_ADDRESS.into(), cpus: far_cpus };
+        let port = match ask(&mut self.path.far, &open, limit)? {
+            Reply::FarEnd { port } => port,
+            _ => return Err(out_of_turn()),
+        };
+        let before = Reading::now(&self.path, &self.cpus);
+        let peer = SocketAddr::new(FAR_ADDRESS.into(), port);
+        let run = Request::RunNearEnd { flow: flow.clone(), peer, cpus: near_cpus };
+        let near = match ask(&mut self.path.near, &run, limit) {
+            Ok(Reply::NearEnd(outcome)) => outcome,
+            Ok(_) => return Err(out_of_turn()),
+            Err(failure) => {
+                // The next flow opens its own far end; this one must not stay.
+                let _ = ask(&mut self.path.far, &Request::CloseFarEnd, limit);
+                return Err(failure);
+            }
+        };
+        let far = match ask(&mut self.path.far, &Request::CloseFarEnd, limit)? {
+            Reply::FarEndClosed(counts) => counts,
+            _ => return Err(out_of_turn()),
+        };
+        let mut cost = Reading::now(&self.path, &self.cpus).since(&before, flow);
+        cost.calls = near.counts.calls + far.calls;
+        let corrupt = near.counts.corrupt + far.corrupt;
+        if corrupt > 0 {
+            return Err(Failure::new(
+                "a flow over a path",
+                format!("{corrupt} messages were not as they were sent"),
+                "see which layer changes them: repeat with one layer less",
+            ));
+        }
+        let (sender, receiver) = match flow.sending() {
+            Side::Near => (&near.counts, &far),
+            Side::Far => (&far, &near.counts),
+        };
+        let is_stream = flow.class.is_stream();
+        // Of requests, what was received are answers.
+        let receiver = if is_stream { receiver } else { &near.counts };
+        let value = match &near.latency {
+            Some(latency) => latency.median_ns() as f64,
+            None => receiver.received_per_second(),
+        };
+        if receiver.received == 0 || !(value.is_finite() && value > 0.0) {
+            return Err(Failure::new(
+                "a flow over a path",
+                format!("of {} messages {} arrived", sender.sent, receiver.received),
+                "give a longer trial: the path may be slow",
+            ));
+        }
+        Ok(Flowed {
+            value,
+            sent: sender.sent,
+            received: receiver.received,
+            refused: sender.refused,
+            received_bytes: receiver.received_bytes,
+            missed: near.unanswered,
+            elapsed_ns: sender.elapsed_ns.max(receiver.elapsed_ns),
+            cost,
+            latency: near.latency,
+        })
+    }
+}
+
+fn ask(end: &mut Running, request: &Request, limit: Duration) -> Result<Reply, Failure> {
+    let line = request.to_line();
+    let sent = end.channel().send(line.trim_end(), limit);
+    let answer = sent.and_then(|()| end.channel().receive(limit));
+    let line = answer.map_err(|error| end.explain("asking an end of a path", &error, REMEDY))?;
+    match Reply::parse(&line) {
+        Ok(Reply::Failed(failure)) => Err(failure),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(Failure::new("asking an end of a path", error, REMEDY)),
+    }
+}
+
+fn out_of_turn() -> Failure {
+    Failure::new("asking an end of a path", "it answered another question", REMEDY)
+}
