@@ -1,8 +1,10 @@
 //! The group `net` as a user runs it: real paths, counts that add up, and nothing left however it ends.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{Run, nothing_left, wait_until};
@@ -14,10 +16,16 @@ fn run(only: &str, more: &[&str], json: &Path) -> Run {
     Run::new(&["compare", "--quick", "--only", only]).args(more).arg("--output").arg(json)
 }
 
-/// Network namespaces that a process of this machine is in.
-fn namespaces() -> std::collections::BTreeSet<std::path::PathBuf> {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter_map(|process| std::fs::read_link(process.path().join("ns/net")).ok()).collect()
+/// The network namespaces that processes of a run are in, but for this test's own.
+fn namespaces(processes: &[u32]) -> BTreeSet<PathBuf> {
+    let of = |process: &u32| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let own = of(&std::process::id());
+    processes.iter().filter_map(of).filter(|namespace| Some(namespace) != own.as_ref()).collect()
+}
+
+fn all_processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[test]
@@ -34,11 +42,12 @@ fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
         assert_eq!(path.failure, None, "{ended}");
     }
     for flow in &network.flows {
-        let of_flow =
-            |metric| results.trials.iter().filter(move |t| t.metric == *metric && t.verdict.counts());
         for metric in [&flow.metric, &flow.cost] {
-            assert_eq!(of_flow(metric).count(), 2, "{metric}: {ended}");
-            assert!(of_flow(metric).all(|trial| trial.outcome.value > 0.0), "{metric}");
+            let counted =
+                results.trials.iter().filter(|trial| trial.metric == *metric && trial.verdict.counts());
+            let values: Vec<f64> = counted.map(|trial| trial.outcome.value).collect();
+            assert_eq!(values.len(), 2, "{metric}: {ended}");
+            assert!(values.iter().all(|value| *value > 0.0), "{metric}: {values:?}");
         }
         let trials: Vec<_> =
             network.trials.iter().filter(|trial| trial.metric == flow.metric && trial.counts).collect();
@@ -69,14 +78,13 @@ fn a_run_that_is_killed_leaves_no_process_namespace_or_file() {
     // An agent at each of four ends, one in a container, and a switch.
     assert!(wait_until(|| common::children(pid, "agent").len() >= 3), "the ends run");
     std::thread::sleep(Duration::from_millis(500));
-    let own = namespaces();
+    let used = namespaces(&common::children(pid, "agent"));
+    assert!(used.len() >= 3, "{used:?}");
     common::signal(pid, Signal::KILL);
     started.finish();
     nothing_left(pid);
-    // Its own are gone with their processes; those of others may come and go meanwhile.
-    let holders = || common::children(pid, "agent").len();
-    assert!(wait_until(|| holders() == 0));
-    assert!(!own.is_empty());
+    // Interfaces, rules and queues go with the namespaces, and those with the last process in them.
+    assert!(wait_until(|| namespaces(&all_processes()).is_disjoint(&used)), "{used:?}");
 }
 
 #[test]

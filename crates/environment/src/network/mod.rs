@@ -11,6 +11,6 @@ mod switch;
 pub use description::{NearEnd, PathDescription};
 pub use layer::{Layer, LayerError};
 pub use namespace::Namespace;
-pub use open::{OpenPath, Party};
+pub use open::OpenPath;
 pub use path::{End, FAR_ADDRESS, NEAR_ADDRESS, Path};
 pub use switch::Switch;

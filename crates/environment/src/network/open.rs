@@ -11,18 +11,6 @@ pub struct OpenPath {
     /// The agent at the far end.
     pub far: Running,
     path: Path,
-    in_container: bool,
-}
-
-/// Who works for a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Party {
-    /// The near end's process.
-    Near,
-    /// The far end's process.
-    Far,
-    /// `tautline switch`.
-    Switch,
 }
 
 impl OpenPath {
@@ -37,7 +25,6 @@ impl OpenPath {
         container: Option<&Container>,
     ) -> Result<Self, Failure> {
         let path = Path::build(&description.layers, start.agent)?;
-        let in_container = description.near == NearEnd::Container;
         let near = match (description.near, container) {
             (NearEnd::Host, _) => path.start(End::Near, start.agent)?,
             (NearEnd::Container, Some(container)) => container.joining(path.near.file())?.start(start)?,
@@ -50,17 +37,11 @@ impl OpenPath {
             }
         };
         let far = path.start(End::Far, start.agent)?;
-        Ok(OpenPath { near, far, path, in_container })
+        Ok(OpenPath { near, far, path })
     }
 
-    /// The processes that work for a flow. Once both agents have greeted.
-    pub fn processes(&self) -> Vec<(Party, u32)> {
-        let near = self.near.process_id();
-        // The runtime stays between this process and the agent.
-        let near = if self.in_container { linux::cpu_time::children(near) } else { vec![near] };
-        let mut found: Vec<(Party, u32)> = near.into_iter().map(|process| (Party::Near, process)).collect();
-        found.push((Party::Far, self.far.process_id()));
-        found.extend(self.path.switch.as_ref().map(|switch| (Party::Switch, switch.process_id())));
-        found
+    /// The process of the switch between the ends, where there is one.
+    pub fn switch(&self) -> Option<u32> {
+        self.path.switch.as_ref().map(|switch| switch.process_id())
     }
 }

@@ -61,7 +61,11 @@ impl Path {
         let near = Arc::new(Namespace::new()?);
         let path = match layers {
             [] => {
-                return Err(Failure::new("building a network path", "it has no layers", "name at least veth"));
+                return Err(Failure::new(
+                    "building a network path",
+                    "it has no layers",
+                    "name at least veth",
+                ));
             }
             [Layer::Loopback] => {
                 let path = Path { switch: None, far: Arc::clone(&near), near, middle: None };

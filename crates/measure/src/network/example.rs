@@ -1,6 +1,6 @@
 //! A made-up group `net`. No figure in it was measured.
 
-use super::{Cost, FlowRecord, KindCost, Network, NetworkTrial, PathRecord, RoleCost};
+use super::{Cost, FlowRecord, KindCost, NetworkTrial, PathRecord, RoleCost};
 use crate::{
     Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, Results, Trial, Unit, Verdict, example,
 };

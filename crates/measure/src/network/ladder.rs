@@ -55,7 +55,8 @@ fn by_block(results: &Results, environment: &str, metric: &MetricId) -> BTreeMap
     blocks.into_iter().filter_map(|(block, values)| Some((block, median(&values)?))).collect()
 }
 
-/// All trials of a flow that count, for each packet (or transaction) that arrived.
+/// All trials of a flow that count, for each packet (or transaction): the sender's figures by what it sent, all others'
+/// by what arrived.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Packets that the figures are of.
@@ -111,21 +112,25 @@ pub fn figures(network: &Network, environment: &str, metric: &MetricId) -> Optio
         let name = super::KindCost::default().parts()[kind].0;
         (name, per_packet(parts.fold(0u64, |sum, (_, ns)| sum.saturating_add(ns))))
     });
-    let cpu_ns = sum(|trial| trial.cost.cpu_ns);
+    let sent = sum(|trial| trial.sent).max(1);
+    let roles: Vec<(String, f64, f64, f64)> = roles
+        .into_iter()
+        .map(|(name, amounts)| {
+            let divisor = if name == super::SENDER { sent } else { received };
+            let [cpu, voluntary, involuntary] = amounts.map(|amount| amount as f64 / divisor as f64);
+            (name, cpu, voluntary, involuntary)
+        })
+        .collect();
+    let cpu_ns: f64 = roles.iter().map(|(_, cpu_ns, ..)| cpu_ns).sum();
     let gigabits = sum(|trial| trial.received_bytes) as f64 * 8.0 / 1e9;
     Some(Figures {
         received,
-        sent: sum(|trial| trial.sent),
+        sent,
         lost: sum(|trial| trial.lost),
         refused: sum(|trial| trial.refused),
-        cpu_ns: per_packet(cpu_ns),
-        cpu_s_per_gigabit: if gigabits > 0.0 { cpu_ns as f64 / 1e9 / gigabits } else { f64::NAN },
-        roles: roles
-            .into_iter()
-            .map(|(name, [cpu, voluntary, involuntary])| {
-                (name, per_packet(cpu), per_packet(voluntary), per_packet(involuntary))
-            })
-            .collect(),
+        cpu_ns,
+        cpu_s_per_gigabit: if gigabits > 0.0 { cpu_ns * received as f64 / 1e9 / gigabits } else { f64::NAN },
+        roles,
         kinds: kinds.collect(),
         calls: per_packet(sum(|trial| trial.cost.calls)),
         interrupts: per_packet(sum(|trial| trial.cost.interrupts)),
@@ -187,7 +192,11 @@ mod tests {
         let found = figures(&network, "host", &metric).unwrap();
         assert_eq!((found.received, found.sent, found.lost), (400, 420, 20));
         assert_eq!(found.cpu_ns, 1000.0);
-        assert_eq!(found.roles, [("sender".to_owned(), 600.0, 1.0, 0.0)]);
+        assert_eq!(
+            found.roles,
+            [("sender".to_owned(), 600.0, 0.0, 0.0), ("receiver".to_owned(), 400.0, 1.0, 0.0)]
+        );
+        assert_eq!(network.trials[0].ns_per_packet(), 1000.0);
         assert!(found.kinds.contains(&("softirq", 250.0)));
         assert_eq!(found.calls, 2.0);
         // 1,000 bits a packet: a million packets a gigabit, 1,000 ns each.

@@ -104,6 +104,24 @@ pub struct NetworkTrial {
     pub cost: Cost,
 }
 
+/// The role of the thread that sends; of requests and answers the one that asks.
+pub const SENDER: &str = "sender";
+/// The role of the thread that receives, or answers.
+pub const RECEIVER: &str = "receiver";
+
+impl NetworkTrial {
+    /// CPU time of a packet that is sent and arrives, ns: the sender's by what it sent, all others' by what arrived. What
+    /// is lost costs its sender as much as what arrives, and would else be counted as a cost of what arrives.
+    pub fn ns_per_packet(&self) -> f64 {
+        let of_role = |role: &RoleCost| role.cpu_ns as f64 / self.divisor(&role.role) as f64;
+        self.cost.roles.iter().map(of_role).sum()
+    }
+
+    fn divisor(&self, role: &str) -> u64 {
+        if role == SENDER { self.sent } else { self.received }
+    }
+}
+
 /// What a trial took on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {

@@ -38,7 +38,9 @@ pub fn measure(
     progress.count(trials + u64::from(plan.blocks * plan.rounds) * paths.trials(hosts));
     let mut cores = Cores::new(&plan.cpus);
     for block in 0..plan.blocks {
-        slots.start_all(results, progress);
+        if !run_plan.jobs.is_empty() {
+            slots.start_all(results, progress);
+        }
         for round in 0..plan.rounds {
             for job in &run_plan.jobs {
                 let mut order: Vec<usize> = (0..slots.slots.len()).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use measure::Failure;
 
-use super::count::Counts;
+use super::count::{Counts, Took};
 use super::flow::{Class, Flow, Side};
 use super::message;
 use super::tcp::{self, Then};
@@ -55,7 +55,9 @@ impl FarEnd {
             let port = socket.local_addr().map_err(opened)?.port();
             (port, Box::new(move || serve_udp(&socket, &flow, &told)))
         };
-        let thread = thread::Builder::new().name("far end".into()).spawn(serve).map_err(|error| {
+        // A thread of its own: all that it takes is the flow's.
+        let counted = || serve().map(|counts| Counts { took: Took::until_now(), ..counts });
+        let thread = thread::Builder::new().name("far end".into()).spawn(counted).map_err(|error| {
             Failure::new("starting a thread", error, "see the limits of processes and memory here")
         })?;
         Ok(FarEnd { port, stop, thread: Some(thread) })

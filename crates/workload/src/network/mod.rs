@@ -15,7 +15,7 @@ mod tcp;
 mod udp;
 mod works;
 
-pub use count::{Counts, NearOutcome};
+pub use count::{Counts, NearOutcome, Took};
 pub use far_end::FarEnd;
 pub use flow::{Class, Flow, FlowError, Side};
 pub use works::{MANY_CONNECTIONS, MESSAGE_BYTES, NamedWork, works};

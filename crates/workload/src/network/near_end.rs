@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use measure::Failure;
 
-use super::count::NearOutcome;
+use super::count::{NearOutcome, Took};
 use super::flow::{Class, Flow, Side};
 use super::message;
 use super::tcp::{self, Then};
@@ -23,6 +23,13 @@ const HELLOS: usize = 3;
 /// # Errors
 /// The flow cannot be ([`Flow::check`]), the far end cannot be reached, or the path between broke.
 pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
+    let before = Took::until_now();
+    let mut outcome = do_flow(flow, peer)?;
+    outcome.counts.took = Took::since(before);
+    Ok(outcome)
+}
+
+fn do_flow(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
     flow.check().map_err(|error| Failure::new("opening the near end of a flow", error, "see above"))?;
     let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let any: SocketAddr = any.parse().expect("an address");

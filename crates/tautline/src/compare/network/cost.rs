@@ -1,15 +1,16 @@
-//! What a flow took: read before and after it from what the kernel counts.
+//! What a flow took: what both ends say of their threads, and beside it what the kernel counts of all others.
 
 use std::collections::BTreeMap;
 
-use environment::network::{OpenPath, Party};
+use environment::network::OpenPath;
 use linux::cpu_time::{self, CpuTime, ThreadTime};
-use measure::network::{Cost, KindCost, RoleCost};
-use workload::network::{Flow, Side};
+use measure::network::{Cost, KindCost, RECEIVER, RoleCost, SENDER};
+use workload::network::{Counts, Took};
 
 /// Counters at one instant.
 pub struct Reading {
-    threads: BTreeMap<(Option<Party>, u32), ThreadTime>,
+    /// By role and thread.
+    threads: BTreeMap<(&'static str, u32), ThreadTime>,
     cpus: CpuTime,
     interrupts: (u64, u64),
 }
@@ -17,29 +18,30 @@ pub struct Reading {
 impl Reading {
     pub fn now(path: &OpenPath, cpus: &[usize]) -> Self {
         let mut threads = BTreeMap::new();
-        for (party, process) in path.processes() {
-            threads
-                .extend(cpu_time::threads(process).into_iter().map(|(id, time)| ((Some(party), id), time)));
+        let mut add = |role: &'static str, process| {
+            threads.extend(cpu_time::threads(process).into_iter().map(|(id, time)| ((role, id), time)));
+        };
+        if let Some(process) = path.switch() {
+            add("switch worker", process);
         }
         // Interrupts that a softirq thread finishes; what is done on the spot is in the time of whom it interrupts.
         for process in cpu_time::processes_named("ksoftirqd/") {
-            threads.extend(cpu_time::threads(process).into_iter().map(|(id, time)| ((None, id), time)));
+            add("softirq", process);
         }
         Reading { threads, cpus: CpuTime::of(cpus).unwrap_or_default(), interrupts: cpu_time::interrupts() }
     }
 
-    /// What was added since an earlier reading, by role.
-    pub fn since(&self, before: &Reading, flow: &Flow) -> Cost {
-        let mut roles: Vec<RoleCost> = Vec::new();
-        for ((party, id), after) in &self.threads {
-            let earlier = before.threads.get(&(*party, *id)).cloned().unwrap_or_default();
-            let took = after.since(&earlier);
+    /// What was added since an earlier reading, and what both ends took.
+    pub fn since(&self, before: &Reading, sender: &Counts, receiver: &Counts) -> Cost {
+        let mut roles = vec![of_end(SENDER, sender.took), of_end(RECEIVER, receiver.took)];
+        for ((role, id), after) in &self.threads {
+            let took =
+                before.threads.get(&(*role, *id)).map_or_else(|| after.clone(), |before| after.since(before));
             if took.cpu_ns == 0 {
                 continue;
             }
-            let role = role(*party, flow);
-            let place = roles.iter().position(|known| known.role == role).unwrap_or_else(|| {
-                roles.push(RoleCost { role: role.to_owned(), ..RoleCost::default() });
+            let place = roles.iter().position(|known| known.role == *role).unwrap_or_else(|| {
+                roles.push(RoleCost { role: (*role).to_owned(), ..RoleCost::default() });
                 roles.len() - 1
             });
             roles[place].cpu_ns += took.cpu_ns;
@@ -47,10 +49,12 @@ impl Reading {
             roles[place].involuntary_switches += took.involuntary_switches;
         }
         let kinds = self.cpus.since(before.cpus);
-        let beside_threads_ns =
-            if interrupts_are_beside_threads() { kinds.irq_ns + kinds.softirq_ns } else { 0 };
+        if interrupts_are_beside_threads() {
+            let cpu_ns = kinds.irq_ns + kinds.softirq_ns;
+            roles.push(RoleCost { role: "interrupts".into(), cpu_ns, ..RoleCost::default() });
+        }
         Cost {
-            cpu_ns: roles.iter().map(|role| role.cpu_ns).sum::<u64>() + beside_threads_ns,
+            cpu_ns: roles.iter().map(|role| role.cpu_ns).sum(),
             roles,
             kinds: KindCost {
                 user_ns: kinds.user_ns,
@@ -60,22 +64,19 @@ impl Reading {
                 guest_ns: kinds.guest_ns,
                 steal_ns: kinds.steal_ns,
             },
-            calls: 0,
+            calls: sender.calls + receiver.calls,
             interrupts: self.interrupts.0.saturating_sub(before.interrupts.0),
             softirqs: self.interrupts.1.saturating_sub(before.interrupts.1),
         }
     }
 }
 
-/// What a party's threads do in a flow.
-fn role(party: Option<Party>, flow: &Flow) -> &'static str {
-    let sends = |side| flow.sending() == side;
-    match party {
-        Some(Party::Near) if sends(Side::Near) => "sender",
-        Some(Party::Far) if sends(Side::Far) => "sender",
-        Some(Party::Near | Party::Far) => "receiver",
-        Some(Party::Switch) => "switch worker",
-        None => "softirq",
+fn of_end(role: &str, took: Took) -> RoleCost {
+    RoleCost {
+        role: role.into(),
+        cpu_ns: took.cpu_ns,
+        voluntary_switches: took.voluntary_switches,
+        involuntary_switches: took.involuntary_switches,
     }
 }
 

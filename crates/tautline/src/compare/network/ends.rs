@@ -73,8 +73,7 @@ impl Ends {
             Reply::FarEndClosed(counts) => counts,
             _ => return Err(out_of_turn()),
         };
-        let mut cost = Reading::now(&self.path, &self.cpus).since(&before, flow);
-        cost.calls = near.counts.calls + far.calls;
+        let after = Reading::now(&self.path, &self.cpus);
         let corrupt = near.counts.corrupt + far.corrupt;
         if corrupt > 0 {
             return Err(Failure::new(
@@ -87,6 +86,7 @@ impl Ends {
             Side::Near => (&near.counts, &far),
             Side::Far => (&far, &near.counts),
         };
+        let cost = after.since(&before, sender, receiver);
         let is_stream = flow.class.is_stream();
         // Of requests, what was received are answers.
         let receiver = if is_stream { receiver } else { &near.counts };

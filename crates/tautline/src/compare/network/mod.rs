@@ -204,8 +204,7 @@ fn record(
         &flow.record.metric,
         Outcome { histogram: flowed.latency.clone(), ..outcome(flowed.value, &flowed) },
     );
-    push(&flow.record.cost, outcome(flowed.cost.cpu_ns as f64 / flowed.received as f64, &flowed));
-    results.network.trials.push(NetworkTrial {
+    let trial = NetworkTrial {
         metric: flow.record.metric.clone(),
         environment: slot.environment.clone(),
         block: at.block,
@@ -216,8 +215,10 @@ fn record(
         lost: flowed.sent.saturating_sub(flowed.received),
         refused: flowed.refused,
         received_bytes: flowed.received_bytes,
-        cost: flowed.cost,
-    });
+        cost: flowed.cost.clone(),
+    };
+    push(&flow.record.cost, outcome(trial.ns_per_packet(), &flowed));
+    results.network.trials.push(trial);
 }
 
 fn outcome(value: f64, flowed: &Flowed) -> Outcome {
