@@ -160,9 +160,12 @@ fn wakeup(entries: &mut Vec<Entry>) {
         entries.push(Entry { budget: BudgetKind::Wakeup, cpus_needed, ..entry });
     };
     add("idle", "timer, idle", Stress::None, 1);
-    for (load, id, words) in
-        [(Load::Cpu, "cpu", "CPU"), (Load::Memory, "memory", "memory"), (Load::Io, "io", "I/O")]
-    {
+    for (load, id, words) in [
+        (Load::Cpu, "cpu", "CPU"),
+        (Load::Memory, "memory", "memory"),
+        (Load::Io, "io", "I/O"),
+        (Load::Network, "network", "network"),
+    ] {
         let title = |place| format!("timer, {words} load, {place}");
         add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, LoadCpu::SameCpu), 1);
         add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, LoadCpu::OtherCpu), 2);

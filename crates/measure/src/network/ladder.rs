@@ -173,12 +173,15 @@ mod tests {
             received_bytes: received * 125,
             cost: Cost {
                 cpu_ns: received * 1000,
-                roles: vec![RoleCost {
-                    role: "sender".into(),
-                    cpu_ns: received * 600,
-                    voluntary_switches: received,
-                    ..RoleCost::default()
-                }],
+                roles: vec![
+                    RoleCost { role: "sender".into(), cpu_ns: (received + 10) * 600, ..RoleCost::default() },
+                    RoleCost {
+                        role: "receiver".into(),
+                        cpu_ns: received * 400,
+                        voluntary_switches: received,
+                        ..RoleCost::default()
+                    },
+                ],
                 kinds: KindCost { softirq_ns: received * 250, ..KindCost::default() },
                 calls: received * 2,
                 interrupts: 1,
@@ -192,10 +195,8 @@ mod tests {
         let found = figures(&network, "host", &metric).unwrap();
         assert_eq!((found.received, found.sent, found.lost), (400, 420, 20));
         assert_eq!(found.cpu_ns, 1000.0);
-        assert_eq!(
-            found.roles,
-            [("sender".to_owned(), 600.0, 0.0, 0.0), ("receiver".to_owned(), 400.0, 1.0, 0.0)]
-        );
+        let roles = [("sender".to_owned(), 600.0, 0.0, 0.0), ("receiver".to_owned(), 400.0, 1.0, 0.0)];
+        assert_eq!(found.roles, roles);
         assert_eq!(network.trials[0].ns_per_packet(), 1000.0);
         assert!(found.kinds.contains(&("softirq", 250.0)));
         assert_eq!(found.calls, 2.0);

@@ -60,7 +60,7 @@ impl RunPlan {
         network.choose(&arguments.only);
         let mut environments = environments(&arguments.environments)?;
         if environments.iter().all(|(.., spec)| *spec != Spec::Host) {
-            network.flows.clear();
+            network.clear();
         }
         if jobs.is_empty() && !network.flows.is_empty() {
             // Paths begin on the host, whatever their near end is.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use environment::network::PathDescription;
+use environment::network::{PathDescription, absent_paths};
 use measure::network::{FlowRecord, Network, PathRecord};
 use measure::{Direction, Group, MetricId, MetricSpec, Unit};
 use workload::Profile;
@@ -24,6 +24,8 @@ pub struct NetworkPlan {
     pub flows: Vec<PlannedFlow>,
     /// How long beyond its flow an end may take to answer.
     pub timeout: Duration,
+    /// Whether no path was left out.
+    is_whole: bool,
 }
 
 /// A trial is no shorter: the kernel counts interrupts' time in ticks of 10 ms.
@@ -51,14 +53,22 @@ impl NetworkPlan {
                 });
             }
         }
-        NetworkPlan { flows, timeout }
+        NetworkPlan { flows, timeout, is_whole: true }
     }
 
     /// The flows that a word of `--only` names, by either of their metrics; all where there is no word.
     pub fn choose(&mut self, words: &[String]) {
         if !words.is_empty() {
+            let all = self.flows.len();
             self.flows.retain(|flow| flow.specs().iter().any(|spec| selection::is_named(words, spec)));
+            self.is_whole = self.flows.len() == all;
         }
+    }
+
+    /// Leaves all out.
+    pub fn clear(&mut self) {
+        self.flows.clear();
+        self.is_whole = false;
     }
 
     /// The paths, each once.
@@ -103,8 +113,17 @@ impl NetworkPlan {
             emulated: false,
             failure: None,
         };
+        // Named with the whole group: who chose some paths asked for no others.
+        let absent = if self.is_whole { absent_paths() } else { Vec::new() };
+        let absent = absent.into_iter().map(|path| PathRecord {
+            name: path.pieces.join("_"),
+            pieces: path.pieces.iter().map(|piece| piece.to_string()).collect(),
+            adds_to: None,
+            emulated: false,
+            failure: Some(path.reason),
+        });
         Network {
-            paths: paths.iter().map(record).collect(),
+            paths: paths.iter().map(record).chain(absent).collect(),
             flows: self.flows.iter().map(|flow| flow.record.clone()).collect(),
             trials: Vec::new(),
         }
