@@ -11,7 +11,7 @@ use crate::work::{Cores, Work};
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Enough to see every group in two minutes.
+    /// Enough to see every group in four minutes.
     Quick,
     /// More array sizes, process counts and working sets. Holds all of [`Profile::Quick`].
     Full,

@@ -66,7 +66,7 @@ fn adds(rung: &Rung) -> String {
     match rung.own_interval {
         None => format!("{}{mark}, too few starts", signed(own_ns)),
         Some((low, high)) if low <= 0.0 && high >= 0.0 => {
-            format!("no difference shown{mark} [{}, {}]", signed(low), signed(high))
+            format!("not shown{mark} [{}, {}]", signed(low), signed(high))
         }
         Some((low, high)) => format!("{}{mark} [{}, {}]", signed(own_ns), signed(low), signed(high)),
     }

@@ -16,6 +16,8 @@ use super::cost::Reading;
 pub struct Ends {
     path: OpenPath,
     cpus: Vec<usize>,
+    /// An end answered late, wrongly or not at all: what it says next may answer an earlier question.
+    is_lost: bool,
 }
 
 /// What a flow came to.
@@ -44,11 +46,23 @@ impl Ends {
                 .and_then(Reply::greeting)
                 .map_err(|error| Failure::new(&doing, error, REMEDY))?;
         }
-        Ok(Ends { path, cpus: cpus.to_vec() })
+        Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false })
+    }
+
+    /// Whether nothing more can be asked of it.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Runs one flow, and learns whether its ends can be asked again.
+    pub fn run(&mut self, flow: &Flow, timeout: Duration) -> Result<Flowed, Failure> {
+        let flowed = self.do_flow(flow, timeout);
+        self.is_lost = matches!(&flowed, Err(broken) if !broken.in_turn);
+        flowed.map_err(|broken| broken.failure)
     }
 
     /// Runs one flow: the near end on the first CPU, the far end on the second where there is one.
-    pub fn run(&mut self, flow: &Flow, timeout: Duration) -> Result<Flowed, Failure> {
+    fn do_flow(&mut self, flow: &Flow, timeout: Duration) -> Result<Flowed, Broken> {
         let limit = flow.duration.saturating_mul(4).saturating_add(timeout);
         let near_cpus = vec![self.cpus[0]];
         let far_cpus = vec![self.cpus.get(1).copied().unwrap_or(self.cpus[0])];
@@ -63,10 +77,11 @@ impl Ends {
         let near = match ask(&mut self.path.near, &run, limit) {
             Ok(Reply::NearEnd(outcome)) => outcome,
             Ok(_) => return Err(out_of_turn()),
-            Err(failure) => {
+            Err(broken) => {
                 // The next flow opens its own far end; this one must not stay.
-                let _ = ask(&mut self.path.far, &Request::CloseFarEnd, limit);
-                return Err(failure);
+                let closed = ask(&mut self.path.far, &Request::CloseFarEnd, limit);
+                let in_turn = broken.in_turn && closed.map_or_else(|other| other.in_turn, |_| true);
+                return Err(Broken { in_turn, ..broken });
             }
         };
         let far = match ask(&mut self.path.far, &Request::CloseFarEnd, limit)? {
@@ -76,8 +91,7 @@ impl Ends {
         let after = Reading::now(&self.path, &self.cpus);
         let corrupt = near.counts.corrupt + far.corrupt;
         if corrupt > 0 {
-            return Err(Failure::new(
-                "a flow over a path",
+            return Err(in_turn(
                 format!("{corrupt} messages were not as they were sent"),
                 "see which layer changes them: repeat with one layer less",
             ));
@@ -95,8 +109,7 @@ impl Ends {
             None => receiver.received_per_second(),
         };
         if receiver.received == 0 || !(value.is_finite() && value > 0.0) {
-            return Err(Failure::new(
-                "a flow over a path",
+            return Err(in_turn(
                 format!("of {} messages {} arrived", sender.sent, receiver.received),
                 "give a longer trial: the path may be slow",
             ));
@@ -115,18 +128,32 @@ impl Ends {
     }
 }
 
-fn ask(end: &mut Running, request: &Request, limit: Duration) -> Result<Reply, Failure> {
+/// Why a flow came to nothing.
+struct Broken {
+    failure: Failure,
+    /// Whether each question has its answer.
+    in_turn: bool,
+}
+
+fn in_turn(answer: String, remedy: &str) -> Broken {
+    Broken { failure: Failure::new("a flow over a path", answer, remedy), in_turn: true }
+}
+
+fn ask(end: &mut Running, request: &Request, limit: Duration) -> Result<Reply, Broken> {
+    const DOING: &str = "asking an end of a path";
+    let out_of_turn = |failure| Broken { failure, in_turn: false };
     let line = request.to_line();
     let sent = end.channel().send(line.trim_end(), limit);
     let answer = sent.and_then(|()| end.channel().receive(limit));
-    let line = answer.map_err(|error| end.explain("asking an end of a path", &error, REMEDY))?;
+    let line = answer.map_err(|error| out_of_turn(end.explain(DOING, &error, REMEDY)))?;
     match Reply::parse(&line) {
-        Ok(Reply::Failed(failure)) => Err(failure),
+        Ok(Reply::Failed(failure)) => Err(Broken { failure, in_turn: true }),
         Ok(reply) => Ok(reply),
-        Err(error) => Err(Failure::new("asking an end of a path", error, REMEDY)),
+        Err(error) => Err(out_of_turn(Failure::new(DOING, error, REMEDY))),
     }
 }
 
-fn out_of_turn() -> Failure {
-    Failure::new("asking an end of a path", "it answered another question", REMEDY)
+fn out_of_turn() -> Broken {
+    let failure = Failure::new("asking an end of a path", "it answered another question", REMEDY);
+    Broken { failure, in_turn: false }
 }

@@ -135,7 +135,8 @@ impl<'a> Paths<'a> {
         results: &mut Results,
         progress: &Progress,
     ) {
-        if absent(results, &flow.record.metric, &slot.environment) {
+        // Built anew for the next start.
+        if slot.ends.is_lost() || absent(results, &flow.record.metric, &slot.environment) {
             return;
         }
         let cpus = self.start.cpus;

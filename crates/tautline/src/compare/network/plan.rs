@@ -29,7 +29,7 @@ pub struct NetworkPlan {
 }
 
 /// A trial is no shorter: the kernel counts interrupts' time in ticks of 10 ms.
-const LEAST_TRIAL: Duration = Duration::from_millis(80);
+const LEAST_TRIAL: Duration = Duration::from_millis(60);
 
 impl NetworkPlan {
     /// Every work of the profile over every path.
