@@ -14,8 +14,8 @@ use workload::network::{Class, Flow, Side};
 use workload::protocol::{Reply, Request};
 
 const LIMIT: Duration = Duration::from_secs(30);
-const SECONDS: u64 = 2;
-const TURNS: usize = 7;
+const SECONDS: u64 = 1;
+const TURNS: usize = 15;
 /// What both may differ by.
 const TOLERANCE: f64 = 0.15;
 /// Of TCP, the same for both; of UDP, sockperf's smallest that holds our message's number.
