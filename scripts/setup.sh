@@ -117,6 +117,8 @@ if [ "$purpose" = test ]; then
     need busybox busybox-static
     need ping iputils-ping
     need iperf3 iperf3
+    need sockperf sockperf
+    need nft nftables
     need ethtool ethtool
     [ -d "$ovs_cache" ] || ovs=missing
     mlr=

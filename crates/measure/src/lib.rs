@@ -17,6 +17,7 @@ pub mod label_exchange;
 pub mod load;
 pub mod median_interval;
 mod metric;
+pub mod network;
 pub mod noise;
 pub mod quota;
 mod resampled;

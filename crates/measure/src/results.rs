@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host_facts::HostFacts;
 use crate::load::{LoadError, load};
+use crate::network::Network;
 use crate::quota::CpuQuota;
 use crate::{Failure, MetricId, MetricSpec, Trial};
 
@@ -113,6 +114,9 @@ pub struct Results {
     pub absences: Vec<Absence>,
     /// Every trial, the discarded ones too.
     pub trials: Vec<Trial>,
+    /// What the group `net` has besides.
+    #[serde(default, skip_serializing_if = "Network::is_empty")]
+    pub network: Network,
 }
 
 /// A results file that could not be written.

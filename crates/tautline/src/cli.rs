@@ -137,7 +137,7 @@ pub struct Doctor {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Compare {
-    /// About two minutes: fewer metrics, shorter trials. Labelled so in every output.
+    /// About four minutes: fewer metrics, shorter trials. Labelled so in every output.
     #[arg(long)]
     pub quick: bool,
 
@@ -145,7 +145,7 @@ pub struct Compare {
     #[arg(long)]
     pub list: bool,
 
-    /// Only these groups (cpu, memory, os, wakeup, external) or metrics that begin so (os.pipe).
+    /// Only these groups (cpu, memory, os, wakeup, net, external) or metrics that begin so (os.pipe).
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub only: Vec<String>,
 

@@ -11,7 +11,7 @@ use crate::work::{Cores, Work};
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Enough to see every group in two minutes.
+    /// Enough to see every group in four minutes.
     Quick,
     /// More array sizes, process counts and working sets. Holds all of [`Profile::Quick`].
     Full,
@@ -160,9 +160,12 @@ fn wakeup(entries: &mut Vec<Entry>) {
         entries.push(Entry { budget: BudgetKind::Wakeup, cpus_needed, ..entry });
     };
     add("idle", "timer, idle", Stress::None, 1);
-    for (load, id, words) in
-        [(Load::Cpu, "cpu", "CPU"), (Load::Memory, "memory", "memory"), (Load::Io, "io", "I/O")]
-    {
+    for (load, id, words) in [
+        (Load::Cpu, "cpu", "CPU"),
+        (Load::Memory, "memory", "memory"),
+        (Load::Io, "io", "I/O"),
+        (Load::Network, "network", "network"),
+    ] {
         let title = |place| format!("timer, {words} load, {place}");
         add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, LoadCpu::SameCpu), 1);
         add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, LoadCpu::OtherCpu), 2);

@@ -15,7 +15,11 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
     arguments.extend(start.agent.arguments.iter().cloned());
 
     let mut namespaces: Vec<Value> =
-        ["pid", "mount", "ipc", "uts", "network"].iter().map(|kind| json!({ "type": kind })).collect();
+        ["pid", "mount", "ipc", "uts"].iter().map(|kind| json!({ "type": kind })).collect();
+    namespaces.push(match &settings.network_namespace {
+        Some(path) => json!({ "type": "network", "path": path }),
+        None => json!({ "type": "network" }),
+    });
     let mut linux = json!({});
     if rootless {
         namespaces.push(json!({"type": "user"}));

@@ -116,6 +116,14 @@ impl<'a> EnvironmentSlots<'a> {
         EnvironmentSlots { slots, agent, janitor, cpus }
     }
 
+    /// What a start of something else than an environment needs.
+    pub fn start_on<'b>(&self, cpus: &'b [usize]) -> Start<'b>
+    where
+        'a: 'b,
+    {
+        Start { agent: self.agent, cpus, limit: START_LIMIT, janitor: self.janitor }
+    }
+
     /// Starts afresh whatever is not given up: the beginning of a block.
     pub fn start_all(&mut self, results: &mut Results, progress: &Progress) {
         for slot in &mut self.slots {
