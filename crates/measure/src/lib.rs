@@ -10,6 +10,7 @@ pub mod classes;
 pub mod compare;
 #[cfg(any(test, feature = "example"))]
 pub mod example;
+pub mod difference;
 mod failure;
 mod histogram;
 pub mod host_facts;

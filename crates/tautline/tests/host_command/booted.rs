@@ -1,8 +1,11 @@
 //! Every rule that can be changed at run time, really written, read back and put back: in a booted machine of four
 //! emulated CPUs with a stock kernel, two of them set aside.
 
+#[path = "booted/verify.rs"]
+mod verify;
+
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use peers::Guest;
 use peers::guest::Settings;
@@ -122,4 +125,12 @@ fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
         run(&guest, "tautline host undo");
         same(&snapshot(&guest), &before, &format!("killed at write {number}"));
     }
+
+    // The same machine, for it takes its time to boot.
+    let begin = Instant::now();
+    verify::every_rule_gets_an_interval(&guest, &before, &planned);
+    println!("verify --ablate: {:?}", begin.elapsed());
+    verify::what_somebody_undid_is_named(&guest, &before, &plan);
+    verify::killed_in_the_middle(&guest, &before);
+    println!("verify in all: {:?}", begin.elapsed());
 }

@@ -39,6 +39,15 @@ pub(crate) enum LoadCpu {
     OtherCpu,
 }
 
+/// What becomes of the CPU's idle states meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdleStates {
+    /// The kernel is asked for none with a wake-up latency, as by cyclictest.
+    HeldOff,
+    /// As whoever set this machine up wants them.
+    AsConfigured,
+}
+
 /// The timer's period: cyclictest's usual one.
 const PERIOD: Duration = Duration::from_millis(1);
 
@@ -49,7 +58,7 @@ const PRIORITY: i32 = 80;
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs one trial.
-pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure> {
+pub(crate) fn measure(stress: Stress, idle_states: IdleStates, trial: &Trial) -> Result<Outcome, Failure> {
     let load = match stress {
         Stress::None => None,
         Stress::Under(load, LoadCpu::SameCpu) => Some((load, trial.cpu())),
@@ -60,7 +69,7 @@ pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure>
     let (from_child, to_parent) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let mut to_parent = File::from(to_parent);
     let child = Child::fork(|| {
-        let reply = in_child(load, trial).map_or_else(Reply::Failed, Reply::Done);
+        let reply = in_child(load, idle_states, trial).map_or_else(Reply::Failed, Reply::Done);
         i32::from(to_parent.write_all(reply.to_line().as_bytes()).is_err())
     })
     .map_err(failed)?;
@@ -103,7 +112,11 @@ fn read_within(mut pipe: File, limit: Duration) -> Result<Option<String>, Failur
     }
 }
 
-fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failure> {
+fn in_child(
+    load: Option<(Load, usize)>,
+    idle_states: IdleStates,
+    trial: &Trial,
+) -> Result<Outcome, Failure> {
     if let Some((load, cpu)) = load {
         load.start(cpu)?;
     }
@@ -117,9 +130,12 @@ fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failu
     want("locked memory", mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from));
     // Only matters where SCHED_FIFO is refused: its timers have no slack anyway.
     want("timer slack of 1 ns", set_current_timer_slack(NonZeroU64::new(1)).map_err(io::Error::from));
-    let awake = stay_awake();
+    let awake = match idle_states {
+        IdleStates::HeldOff => stay_awake().map(Some),
+        IdleStates::AsConfigured => Ok(None),
+    };
     let (awake, held) = match awake {
-        Ok(file) => (Some(file), Ok(())),
+        Ok(file) => (file, Ok(())),
         Err(error) => (None, Err(error)),
     };
     want("hold on deep idle states (/dev/cpu_dma_latency)", held);
