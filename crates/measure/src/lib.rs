@@ -8,9 +8,9 @@
 pub mod bootstrap;
 pub mod classes;
 pub mod compare;
+pub mod difference;
 #[cfg(any(test, feature = "example"))]
 pub mod example;
-pub mod difference;
 mod failure;
 mod histogram;
 pub mod host_facts;

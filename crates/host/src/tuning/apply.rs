@@ -94,7 +94,8 @@ pub fn note_what_holds(survey: &Survey, journal: &Path) -> Result<(), Failure> {
     // Its end is where the next line goes.
     journal.story(survey.tree)?;
     let findings = Audit::of(survey).findings.into_iter();
-    journal.holds(findings.filter(|finding| finding.state == State::Pass).map(|finding| finding.rule).collect())
+    journal
+        .holds(findings.filter(|finding| finding.state == State::Pass).map(|finding| finding.rule).collect())
 }
 
 type Before = Option<String>;

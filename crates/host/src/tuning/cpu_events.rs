@@ -55,7 +55,9 @@ fn switches(text: &str, cpus: &CpuList) -> Result<u64, String> {
     let mut sum = None;
     for line in text.lines() {
         let mut words = line.split_whitespace();
-        let Some(cpu) = words.next().and_then(|word| word.strip_prefix("cpu")?.parse().ok()) else { continue };
+        let Some(cpu) = words.next().and_then(|word| word.strip_prefix("cpu")?.parse().ok()) else {
+            continue;
+        };
         if let Some(count) = words.nth(8).and_then(|word| word.parse::<u64>().ok())
             && cpus.contains(cpu)
         {

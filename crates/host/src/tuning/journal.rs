@@ -31,7 +31,11 @@ pub struct Entry {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 enum Line {
-    Begin { schema: String, root: PathBuf, boot: Option<String> },
+    Begin {
+        schema: String,
+        root: PathBuf,
+        boot: Option<String>,
+    },
     Change(Entry),
     /// The kernel did not take the last change of this.
     Refused {
@@ -39,7 +43,9 @@ enum Line {
         knob: Knob,
     },
     /// Rules that the host met once a plan was applied.
-    Holds { rules: Vec<String> },
+    Holds {
+        rules: Vec<String>,
+    },
 }
 
 /// An open journal, which no other process writes at the same time.

@@ -51,14 +51,18 @@ fn what_is_given_up_is_put_back_and_stays_so() {
     let host = Host::of("intel");
     let place = tempfile::tempdir().unwrap();
     let journal = place.path().join("journal");
-    let picked = Picked { rules: Some(["vm-statistics", "soft-lockup"].map(str::to_owned).into()), accepted: vec![] };
+    let picked =
+        Picked { rules: Some(["vm-statistics", "soft-lockup"].map(str::to_owned).into()), accepted: vec![] };
     tuning::apply(&host.tree, &host.plan(), &picked, &journal, |_| {}).unwrap();
     let mut toggle = Toggle::open(&host.tree, &journal).unwrap().unwrap();
     toggle.give_up("vm-statistics");
     toggle.switch(|_| false).unwrap();
     toggle.switch(|_| true).unwrap();
     let read = |path: &str| host.tree.read(path).unwrap();
-    assert_eq!((read("/proc/sys/vm/stat_interval"), read("/proc/sys/kernel/soft_watchdog")), ("1".into(), "0".into()));
+    assert_eq!(
+        (read("/proc/sys/vm/stat_interval"), read("/proc/sys/kernel/soft_watchdog")),
+        ("1".into(), "0".into())
+    );
     assert_eq!(toggle.rules().collect::<Vec<_>>(), ["soft-lockup"]);
 }
 

@@ -48,7 +48,8 @@ fn everything_is_written_and_everything_is_put_back() {
         for rule in &after.rules {
             let left: Vec<_> = rule.at_run_time().collect();
             // No kernel is there to move threads and interrupts, or to find free pages.
-            let needs_a_kernel = matches!(rule.rule.as_str(), "kvm-threads" | "kernel-threads" | "interrupts" | "huge-pages");
+            let needs_a_kernel =
+                matches!(rule.rule.as_str(), "kvm-threads" | "kernel-threads" | "interrupts" | "huge-pages");
             assert!(left.is_empty() || needs_a_kernel, "{name}: {}: {left:?}", rule.rule);
         }
         if name != "realtime" && name != "one-cpu" {

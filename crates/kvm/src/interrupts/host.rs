@@ -86,10 +86,7 @@ fn deliveries(accepted: &str, injected: &str, injected_key: &str) -> Deliveries 
 }
 
 /// `{ apicid:  0, vec:  37 } hitcount:  5000`: the keys' values with the count. Other lines are passed over.
-fn rows<'a, const N: usize>(
-    text: &'a str,
-    keys: [&'a str; N],
-) -> impl Iterator<Item = ([u64; N], u64)> + 'a {
+fn rows<'a, const N: usize>(text: &'a str, keys: [&'a str; N]) -> impl Iterator<Item = ([u64; N], u64)> + 'a {
     text.lines().filter_map(move |line| {
         let (inside, after) = line.trim().strip_prefix('{')?.split_once('}')?;
         let mut values = [0; N];

@@ -82,13 +82,12 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
         vectors.dedup();
         !own.is_empty() && rivals.len() <= vectors.len()
     };
-    let claimed: Vec<usize> = candidates
-        .iter()
-        .filter(|(_, own)| is_known(own))
-        .flat_map(|(_, own)| own.iter().copied())
-        .collect();
-    let unclaimed: u64 =
-        (0..devices.len()).filter(|place| !claimed.contains(place)).map(|place| devices[place].delivered).sum();
+    let claimed: Vec<usize> =
+        candidates.iter().filter(|(_, own)| is_known(own)).flat_map(|(_, own)| own.iter().copied()).collect();
+    let unclaimed: u64 = (0..devices.len())
+        .filter(|place| !claimed.contains(place))
+        .map(|place| devices[place].delivered)
+        .sum();
 
     let one = |(name, (count, about)): (&String, &(u64, String))| {
         let own = OWN.iter().find(|(own, _)| own == name).map(|(_, vectors)| *vectors);
@@ -165,11 +164,7 @@ mod tests {
 
     fn host(accepted: &[(u64, u64, u64)], injected: &[(u64, u64)]) -> Deliveries {
         let accepted = accepted.iter().map(|&(apic, vector, delivered)| Delivery { apic, vector, delivered });
-        Deliveries {
-            accepted: accepted.collect(),
-            injected: injected.iter().copied().collect(),
-            dropped: 0,
-        }
+        Deliveries { accepted: accepted.collect(), injected: injected.iter().copied().collect(), dropped: 0 }
     }
 
     fn paths(judged: &[Judged]) -> Vec<(&str, &str)> {
@@ -212,7 +207,11 @@ mod tests {
             [("26", "forwarded"), ("27", "forwarded")]
         );
         // Half of them.
-        let half = judge(&guest(&[("26", 5000), ("LOC", 1000)]), &host(&[(0, 37, 2500), (0, 0xec, 500)], &[]), false);
+        let half = judge(
+            &guest(&[("26", 5000), ("LOC", 1000)]),
+            &host(&[(0, 37, 2500), (0, 0xec, 500)], &[]),
+            false,
+        );
         assert_eq!(paths(&half), [("26", "unknown"), ("LOC", "unknown")]);
         // Too few, or events lost.
         assert_eq!(paths(&judge(&guest(&[("26", 40)]), &host(&[], &[]), false)), [("26", "unknown")]);

@@ -111,7 +111,8 @@ fn count(instance: &Path, arguments: &Interrupts, started: String) -> anyhow::Re
 
 fn ask_guest(command: &str) -> anyhow::Result<GuestInterrupts> {
     let tried = format!("asking the guest: {command}");
-    let remedy = "give a command that prints the guest's /proc/interrupts, such as ssh GUEST cat /proc/interrupts";
+    let remedy =
+        "give a command that prints the guest's /proc/interrupts, such as ssh GUEST cat /proc/interrupts";
     let output = Command::new("sh")
         .args(["-c", command])
         .stdin(Stdio::null())
@@ -122,14 +123,17 @@ fn ask_guest(command: &str) -> anyhow::Result<GuestInterrupts> {
         return Err(Failure::new(tried, output.status, remedy).into());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    GuestInterrupts::parse(&text).ok_or_else(|| Failure::new(tried, "that is no /proc/interrupts", remedy).into())
+    GuestInterrupts::parse(&text)
+        .ok_or_else(|| Failure::new(tried, "that is no /proc/interrupts", remedy).into())
 }
 
 /// Processes but one that have a virtual machine open.
 fn other_guests(own: u32) -> anyhow::Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").context("reading /proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
         let descriptors = std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
         let is_guest = descriptors
             .filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok())
@@ -155,7 +159,9 @@ fn features() -> anyhow::Result<Vec<Feature>> {
     };
     let findings = Audit::of(&Survey::of(&tree, &wishes)?).findings;
     let wanted = findings.into_iter().filter(|finding| FEATURES.contains(&finding.rule.as_str()));
-    Ok(wanted.map(|finding| Feature { rule: finding.rule, title: finding.title, found: finding.found }).collect())
+    Ok(wanted
+        .map(|finding| Feature { rule: finding.rule, title: finding.title, found: finding.found })
+        .collect())
 }
 
 fn text(proof: &Proof, width: usize) -> String {

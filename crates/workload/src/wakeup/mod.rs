@@ -112,11 +112,7 @@ fn read_within(mut pipe: File, limit: Duration) -> Result<Option<String>, Failur
     }
 }
 
-fn in_child(
-    load: Option<(Load, usize)>,
-    idle_states: IdleStates,
-    trial: &Trial,
-) -> Result<Outcome, Failure> {
+fn in_child(load: Option<(Load, usize)>, idle_states: IdleStates, trial: &Trial) -> Result<Outcome, Failure> {
     if let Some((load, cpu)) = load {
         load.start(cpu)?;
     }

@@ -185,7 +185,15 @@ mod tests {
             noise: Noise::default(),
         };
         let events = Events { interrupts, ..Events::default() };
-        Sample { block, state, cpu: 2, outcome, counted_ns: 2_000_000_000, events, host_noise: Noise::default() }
+        Sample {
+            block,
+            state,
+            cpu: 2,
+            outcome,
+            counted_ns: 2_000_000_000,
+            events,
+            host_noise: Noise::default(),
+        }
     }
 
     /// Every block has a weather of its own; as found costs twice as much, without `good` three times.
@@ -213,7 +221,9 @@ mod tests {
         assert_eq!(interrupts.finding, Finding::Better);
         assert!(!found.iter().any(|effect| effect.figure == Figure::Switches), "they were not counted");
         let few = effects(&samples(5), &State::AsFound, &State::Applied);
-        assert!(few.iter().all(|effect| effect.finding == Finding::TooFewBlocks && effect.interval.is_none()));
+        assert!(
+            few.iter().all(|effect| effect.finding == Finding::TooFewBlocks && effect.interval.is_none())
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::bail;
+use host::tuning::rules::Takes;
 use host::tuning::{self, Audit, HostTree, Outcome, Picked, Plan, PutBack, Survey, Toggle};
 use linux::interrupt::{self, Interrupted};
 
@@ -55,11 +56,9 @@ pub fn run(arguments: &Verify) -> anyhow::Result<Done> {
         return Err(error);
     }
     verification.conclude();
-    let outcomes = gate.map(|gate| gate.evaluate_figures(&limits::figures(&verification))).unwrap_or_default();
-    sink.put(
-        |width, _| table::render(&verification, width),
-        || Ok(serde_json::to_string(&verification)?),
-    )?;
+    let outcomes =
+        gate.map(|gate| gate.evaluate_figures(&limits::figures(&verification))).unwrap_or_default();
+    sink.put(|width, _| table::render(&verification, width), || Ok(serde_json::to_string(&verification)?))?;
     output::print_gate(&sink, &outcomes)?;
     if !verification.complete {
         return Err(anyhow::Error::new(Interrupted).context("what was measured until then is shown above"));
@@ -82,8 +81,10 @@ fn apply(
         let hazard = rule.hazard.as_ref().filter(|_| !arguments.accept.contains(&rule.rule));
         match (rule.at_run_time().next(), hazard) {
             (None, _) => {
-                let takes = tuning::rules::find(&rule.rule).map_or("", |rule| rule.takes.words());
-                verification.left_out.push(LeftOut::new(&rule.rule, format!("cannot be switched: {takes}")));
+                let takes = tuning::rules::find(&rule.rule).map(|rule| rule.takes);
+                // What takes no more than a write and is not written is a person's to do.
+                let how = takes.filter(|takes| *takes != Takes::RunTime).map_or("done by hand", Takes::words);
+                verification.left_out.push(LeftOut::new(&rule.rule, format!("not switched: {how}")));
             }
             (Some(_), Some(hazard)) => {
                 let reason = format!("needs --accept {}: {hazard}", rule.rule);
@@ -93,10 +94,12 @@ fn apply(
         }
     }
     let unknown = plan.unknown.iter().filter(|(rule, _)| wanted(rule));
-    verification.left_out.extend(unknown.map(|(rule, reason)| LeftOut::new(rule, format!("unknown: {reason}"))));
+    verification
+        .left_out
+        .extend(unknown.map(|(rule, reason)| LeftOut::new(rule, format!("unknown: {reason}"))));
     // Names that are none are told by it, before the first write.
     rules.extend(arguments.rules.iter().filter(|name| tuning::rules::find(name).is_none()).cloned());
-    let picked = Picked { rules: Some(rules), accepted: arguments.accept.clone() };
+    let picked = Picked { rules: Some(rules.clone()), accepted: arguments.accept.clone() };
     let applied = tuning::apply(tree, &plan, &picked, &arguments.journal, |outcome| {
         if let Outcome::Refused { rule, failure } = outcome {
             verification.left_out.push(LeftOut::new(rule, format!("in part: {failure}")));
@@ -105,7 +108,17 @@ fn apply(
     if applied.is_err() {
         let _ = put_back(tree, &arguments.journal);
     }
-    applied.map(drop).map_err(Into::into)
+    applied.map_err(anyhow::Error::from)?;
+    let switched = Toggle::open(tree, &arguments.journal)?;
+    let switched: Vec<&str> = switched.iter().flat_map(Toggle::rules).collect();
+    for rule in &rules {
+        let is_told = verification.left_out.iter().any(|left| left.rule == *rule);
+        if !is_told && !switched.contains(&rule.as_str()) {
+            let reason = "nothing was left to change once the rules before it were applied";
+            verification.left_out.push(LeftOut::new(rule, reason.into()));
+        }
+    }
+    Ok(())
 }
 
 /// Everything that `apply` above has written.

@@ -64,7 +64,8 @@ impl Verification {
         Ok(Verification {
             schema: SCHEMA.into(),
             tautline: env!("CARGO_PKG_VERSION").into(),
-            started: time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?,
+            started: time::OffsetDateTime::now_utc()
+                .format(&time::format_description::well_known::Rfc3339)?,
             emulated: host.cpu_model.contains("TCG"),
             host,
             profile: survey.wishes.profile,

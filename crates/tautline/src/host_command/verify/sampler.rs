@@ -99,7 +99,8 @@ fn ask(running: &mut Running, request: Option<&Request>, limit: Duration) -> any
         Ok(Reply::Ready { .. }) if request.is_none() => Ok(None),
         Ok(Reply::Failed(failure)) => Err(failure.into()),
         other => {
-            let answer = other.map_or_else(|error| error.to_string(), |_| "it answered another question".into());
+            let answer =
+                other.map_or_else(|error| error.to_string(), |_| "it answered another question".into());
             Err(Failure::new(doing, answer, "try again").into())
         }
     }

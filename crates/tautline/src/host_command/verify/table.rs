@@ -47,8 +47,11 @@ pub fn render(verification: &Verification, width: usize) -> String {
             let _ = writeln!(text, "  {}: {}", units::text(&left.rule), units::text(&left.reason));
         }
     }
-    let mut remarks: Vec<&String> =
-        verification.samples.iter().flat_map(|sample| sample.outcome.remarks.iter().chain(&sample.events.unknown)).collect();
+    let mut remarks: Vec<&String> = verification
+        .samples
+        .iter()
+        .flat_map(|sample| sample.outcome.remarks.iter().chain(&sample.events.unknown))
+        .collect();
     remarks.sort();
     remarks.dedup();
     for remark in remarks {
@@ -163,7 +166,15 @@ fn maxima(text: &mut String, verification: &Verification) {
             units::exceedance_bound(all.count()),
         );
     }
-    let _ = writeln!(text, "Counts hold the measurement's own timer and switches, 1000 a second, in every state.");
+    let fewest = verification.samples.iter().filter_map(|sample| sample.outcome.histogram.as_ref());
+    let fewest = fewest.map(Histogram::count).min().unwrap_or(0);
+    if fewest < 1000 {
+        let _ = writeln!(
+            text,
+            "A sample has {fewest} wake-ups: its high quantiles are its maximum; give a longer --time"
+        );
+    }
+    let _ = writeln!(text, "Counts hold the measurement's own timer and switches, alike in every state.");
 }
 
 /// How many of so many comparisons come out as differences by chance alone.
@@ -171,8 +182,7 @@ fn chance(text: &mut String, rules: &[RuleEffect]) {
     let all = || rules.iter().flat_map(|rule| ABLATION.into_iter().filter_map(|figure| rule.of(figure)));
     let expected: f64 =
         all().filter_map(|effect| Some(1.0 - measure::median_interval::coverage(effect.blocks)?)).sum();
-    let found =
-        all().filter(|effect| matches!(effect.finding, Finding::Better | Finding::Worse)).count();
+    let found = all().filter(|effect| matches!(effect.finding, Finding::Better | Finding::Worse)).count();
     if expected > 0.0 {
         let _ = writeln!(
             text,
@@ -186,9 +196,10 @@ fn chance(text: &mut String, rules: &[RuleEffect]) {
 /// CPU time that a hypervisor took is in the figures.
 fn noise(text: &mut String, verification: &Verification) {
     const STEAL_LIMIT: f64 = 0.02;
-    let noisy = verification.samples.iter().filter(|sample| {
-        sample.host_noise.steal_ns as f64 > STEAL_LIMIT * sample.counted_ns as f64
-    });
+    let noisy = verification
+        .samples
+        .iter()
+        .filter(|sample| sample.host_noise.steal_ns as f64 > STEAL_LIMIT * sample.counted_ns as f64);
     let count = noisy.count();
     if count > 0 {
         let _ = writeln!(
@@ -202,7 +213,9 @@ fn noise(text: &mut String, verification: &Verification) {
 fn table(width: usize) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.clamp(40, u16::MAX as usize) as u16);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.clamp(40, u16::MAX as usize) as u16);
     table
 }
 

@@ -20,9 +20,8 @@ fn names<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 
 /// Every rule that can be written has its row, with an interval for each figure.
 pub fn every_rule_gets_an_interval(guest: &Guest, before: &str, planned: &[&str]) {
-    let ablate = format!(
-        "{VERIFY} {ACCEPT} --ablate --time 300ms --blocks 6 --format json --output /tmp/verify.json"
-    );
+    let ablate =
+        format!("{VERIFY} {ACCEPT} --ablate --time 300ms --blocks 6 --format json --output /tmp/verify.json");
     let text = run(guest, &ablate);
     println!("{text}");
     same(&snapshot(guest), before, "after verify --ablate");
@@ -33,9 +32,12 @@ pub fn every_rule_gets_an_interval(guest: &Guest, before: &str, planned: &[&str]
     let rows = names(&found["ablation"], "rule");
     let left_out = names(&found["left_out"], "rule");
     for rule in planned {
-        assert!(rows.contains(rule) || left_out.contains(rule), "{rule}: neither in {rows:?} nor in {left_out:?}");
+        assert!(
+            rows.contains(rule) || left_out.contains(rule),
+            "{rule}: neither in {rows:?} nor in {left_out:?}"
+        );
     }
-    for rule in ["domain-isolation", "workqueues", "kernel-threads", "rt-throttling", "vm-statistics"] {
+    for rule in ["domain-isolation", "workqueues", "rt-throttling", "vm-statistics"] {
         assert!(rows.contains(&rule), "{rule} of {rows:?}");
         assert!(text.contains(rule), "{rule} in {text}");
     }
@@ -49,7 +51,9 @@ pub fn every_rule_gets_an_interval(guest: &Guest, before: &str, planned: &[&str]
     // Each state once a block, in turns.
     let samples = found["samples"].as_array().unwrap();
     assert_eq!(samples.len(), 6 * (2 + rows.len()));
-    assert!(samples.iter().any(|sample| sample["cpu"] == 2) && samples.iter().any(|sample| sample["cpu"] == 3));
+    assert!(
+        samples.iter().any(|sample| sample["cpu"] == 2) && samples.iter().any(|sample| sample["cpu"] == 3)
+    );
     assert!(
         samples.iter().all(|sample| sample["outcome"]["histogram"].is_object()
             && sample["events"]["switches"].is_u64()
@@ -61,7 +65,8 @@ pub fn every_rule_gets_an_interval(guest: &Guest, before: &str, planned: &[&str]
 
 /// irqbalance is started, a thread of the kernel moved back, a value written: each is named, and stays the user's.
 pub fn what_somebody_undid_is_named(guest: &Guest, before: &str, plan: &Value) {
-    let threads = plan["rules"].as_array().unwrap().iter().find(|rule| rule["rule"] == "kernel-threads").unwrap();
+    let threads =
+        plan["rules"].as_array().unwrap().iter().find(|rule| rule["rule"] == "kernel-threads").unwrap();
     let thread = &threads["changes"][0]["thread"];
     let (id, name) = (thread["id"].as_i64().unwrap(), thread["name"].as_str().unwrap());
     run(
