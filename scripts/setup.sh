@@ -10,6 +10,7 @@ set -eu
 purpose=${1:-compare}
 oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
+realtime_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/realtime
 nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
@@ -26,7 +27,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 case $machine in
 x86_64)
     qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual'
-    generic_packages='linux-image-amd64 linux-image-generic'
+    generic_packages='linux-image-amd64 linux-image-generic' realtime_packages='linux-image-rt-amd64 linux-image-realtime'
     foreign=aarch64 foreign_debian=arm64
     ;;
 aarch64)
@@ -199,9 +200,10 @@ fi
 generic=
 if [ "$purpose" = test ] && [ "$machine" = x86_64 ]; then
     ls "$nested_cache"/vmlinuz-* >/dev/null 2>&1 || generic=missing
+    ls "$realtime_cache"/vmlinuz-* >/dev/null 2>&1 || realtime=missing
 fi
 
-if [ -z "$packages$rust$foreign_rust$kernel$generic$root_tar${dpdk:-}${ovs:-}${tuned:-}${mlr:-}${flavor:-}${crate_tools:-}" ]; then
+if [ -z "$packages$rust$foreign_rust$kernel$generic${realtime:-}$root_tar${dpdk:-}${ovs:-}${tuned:-}${mlr:-}${flavor:-}${crate_tools:-}" ]; then
     exit 0
 fi
 
@@ -218,6 +220,7 @@ plan() { # nothing has been done yet when this is printed
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
+    [ -z "${realtime:-}" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION"
 }
 if ! has apt-get; then
@@ -427,6 +430,11 @@ if [ -n "$kernel" ]; then
     refresh
     fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q net/core
         net/llc net/packet' || missing=yes
+fi
+if [ -n "${realtime:-}" ]; then
+    refresh
+    fetch_kernel "$realtime_cache" "$realtime_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q
+        net/core net/llc net/packet' || missing=yes
 fi
 if [ -n "$generic" ]; then
     refresh
