@@ -205,7 +205,7 @@ fn text(proof: &Proof, width: usize) -> String {
             None => by_reason.push((count.reason.clone(), count.count)),
         }
     }
-    by_reason.sort_by(|one, other| other.1.cmp(&one.1));
+    by_reason.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let reasons: Vec<String> =
         by_reason.iter().take(6).map(|(reason, count)| format!("{reason} {count}")).collect();
     let _ = writeln!(text, "{all} exits: {}", reasons.join(", "));

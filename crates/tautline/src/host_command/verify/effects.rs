@@ -167,48 +167,8 @@ fn effect(samples: &[Sample], figure: Figure, base: &State, other: &State) -> Op
 
 #[cfg(test)]
 mod tests {
-    use measure::{Noise, Outcome};
-
-    use super::super::record::Events;
+    use super::super::record::example::samples;
     use super::*;
-
-    fn sample(block: u32, state: State, latency_ns: u64, interrupts: Option<u64>) -> Sample {
-        let mut histogram = Histogram::new();
-        histogram.record_many_ns(latency_ns, 1000);
-        let outcome = Outcome {
-            value: latency_ns as f64,
-            samples: vec![latency_ns as f64],
-            histogram: Some(histogram),
-            missed: 0,
-            elapsed_ns: 1_000_000_000,
-            remarks: Vec::new(),
-            noise: Noise::default(),
-        };
-        let events = Events { interrupts, ..Events::default() };
-        Sample {
-            block,
-            state,
-            cpu: 2,
-            outcome,
-            counted_ns: 2_000_000_000,
-            events,
-            host_noise: Noise::default(),
-        }
-    }
-
-    /// Every block has a weather of its own; as found costs twice as much, without `good` three times.
-    fn samples(blocks: u32) -> Vec<Sample> {
-        let of_block = |block: u32| {
-            let weather = 1000 * u64::from(block + 1);
-            [
-                sample(block, State::AsFound, 2 * weather, Some(40)),
-                sample(block, State::Applied, weather, Some(0)),
-                sample(block, State::Without("good".into()), 3 * weather, Some(0)),
-                sample(block, State::Without("idle".into()), weather + u64::from(block % 2), None),
-            ]
-        };
-        (0..blocks).flat_map(of_block).collect()
-    }
 
     #[test]
     fn applied_is_set_against_as_found_block_by_block() {

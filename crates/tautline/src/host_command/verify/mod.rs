@@ -49,9 +49,8 @@ pub fn run(arguments: &Verify) -> anyhow::Result<Done> {
     let measured = measure(&tree, &survey, arguments, &mut verification);
     // Whatever happened: the host is left as it was found.
     let left = if verification.was_applied { Ok(()) } else { put_back(&tree, journal) };
-    let measured = measured.and(left);
-    if let Err(error) = measured
-        && !(error.is::<Interrupted>() && !verification.samples.is_empty())
+    if let Err(error) = left.and(measured)
+        && (!error.is::<Interrupted>() || verification.samples.is_empty())
     {
         return Err(error);
     }

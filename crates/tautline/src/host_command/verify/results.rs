@@ -90,3 +90,29 @@ impl Verification {
         self.ablation = ablation(&self.samples, &self.rules);
     }
 }
+
+#[cfg(test)]
+pub fn example(samples: Vec<Sample>) -> Verification {
+    let mut verification = Verification {
+        schema: SCHEMA.into(),
+        tautline: String::new(),
+        started: String::new(),
+        host: HostFacts::default(),
+        emulated: false,
+        profile: Profile::RealtimeHost,
+        isolated: "2-3".parse().unwrap(),
+        housekeeping: "0-1".parse().unwrap(),
+        was_applied: false,
+        broken: Vec::new(),
+        rules: ["idle", "good"].map(str::to_owned).into(),
+        left_out: Vec::new(),
+        blocks: 6,
+        sample_ns: 1_000_000_000,
+        complete: true,
+        samples,
+        effects: Vec::new(),
+        ablation: Vec::new(),
+    };
+    verification.conclude();
+    verification
+}

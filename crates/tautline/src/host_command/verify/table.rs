@@ -37,7 +37,10 @@ pub fn render(verification: &Verification, width: usize) -> String {
     text += &effects(&verification.effects, mark, width);
     maxima(&mut text, verification);
     if !verification.ablation.is_empty() {
-        let _ = writeln!(text, "\nWithout one rule, against all applied (above 1, or +: the rule helps)\n");
+        let _ = writeln!(
+            text,
+            "\nWithout one rule, against all applied: times as late, or more a second (above 1, or +: the rule helps)\n"
+        );
         text += &ablation(&verification.ablation, mark, width);
         chance(&mut text, &verification.ablation);
     }
@@ -222,5 +225,41 @@ fn table(width: usize) -> Table {
 fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
     for column in table.column_iter_mut().skip(*columns.start()).take(columns.count()) {
         column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host::tuning::Broken;
+
+    use super::super::record::example::samples;
+    use super::super::results::{LeftOut, example};
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_figure_and_what_was_left_out() {
+        let mut verification = example(samples(6));
+        verification.left_out.push(LeftOut::new("tick", "needs a \u{1b}[31mreboot".into()));
+        let text = render(&verification, 120);
+        for words in ["×0.50", "[0.50, 0.50]", "−20.0", "better", "tick: needs a", "good", "×3.00"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains('\u{1b}') && !text.contains(EMULATED_MARK), "{text}");
+        let (good, idle) = (text.find(" good ").unwrap(), text.find(" idle ").unwrap());
+        assert!(good < idle, "the most effective first: {text}");
+        verification.emulated = true;
+        assert!(render(&verification, 120).contains(EMULATED_MEANING));
+    }
+
+    #[test]
+    fn few_blocks_have_no_interval_and_nothing_is_no_table() {
+        let text = render(&example(samples(2)), 80);
+        assert!(text.contains("too few blocks") && !text.contains("by chance"), "{text}");
+        let mut verification = example(Vec::new());
+        verification.was_applied = true;
+        let (rule, what) = ("vm-statistics".into(), "/proc/sys/vm/stat_interval".into());
+        verification.broken.push(Broken { rule, what, wanted: "10".into(), found: "3".into() });
+        let text = render(&verification, 80);
+        assert!(text.contains("No longer") && text.contains("vm-statistics"), "{text}");
     }
 }

@@ -41,8 +41,14 @@ fn a_real_time_kernel_too() {
     assert_ne!(snapshot(&guest), before);
 
     // Of an applied plan: all of it holds, and each state is measured.
-    let verify = format!("tautline host verify {ISOLATE} --time 300ms --blocks 6 --format json");
-    let found = json(&run(&guest, &verify));
+    run(&guest, "printf '[[limit]]\\nmetric = \"applied.*\"\\nmax = 1e15\\n' >/tmp/gate.toml");
+    let verify =
+        format!("tautline host verify {ISOLATE} --time 300ms --blocks 6 --gate /tmp/gate.toml --format json");
+    let output = guest.run_within(&verify, LIMIT).unwrap();
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let held: Vec<&str> = output.stderr.lines().filter(|line| line.starts_with("gate: ")).collect();
+    assert_eq!(held.len(), 5, "wake-ups, interrupts, timer, softirqs, switches: {}", output.stderr);
+    let found = json(&output.stdout);
     assert_eq!((&found["was_applied"], found["broken"].as_array().unwrap().len()), (&true.into(), 0));
     let rules: Vec<&str> =
         found["rules"].as_array().unwrap().iter().map(|rule| rule.as_str().unwrap()).collect();

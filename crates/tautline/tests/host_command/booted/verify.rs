@@ -74,8 +74,13 @@ pub fn what_somebody_undid_is_named(guest: &Guest, before: &str, plan: &Value) {
         "tautline host apply --isolate 2-3 --rules kernel-threads,vm-statistics,rt-throttling,soft-lockup",
     );
     let short = format!("{VERIFY} --time 100ms --blocks 1 --format json");
-    let found = guest.run_within(&short, LIMIT).unwrap();
-    assert_eq!(found.status, 0, "{}", found.stderr);
+    run(
+        guest,
+        "printf '[[limit]]\\nmetric = \"applied.wakeup\"\\nstatistic = \"max\"\\nmax = 1\\n' >/tmp/gate.toml",
+    );
+    let found = guest.run_within(&format!("{short} --gate /tmp/gate.toml"), LIMIT).unwrap();
+    assert_eq!(found.status, 3, "{}", found.stderr);
+    assert!(found.stderr.contains("applied.wakeup"), "{}", found.stderr);
     let found = json(&found.stdout);
     assert_eq!((found["was_applied"].as_bool(), names(&found["broken"], "rule").len()), (Some(true), 0));
 
@@ -117,6 +122,12 @@ pub fn killed_in_the_middle(guest: &Guest, before: &str) {
         println!("killed after {seconds} s: {} values put back", undone.lines().count());
         same(&snapshot(guest), before, &format!("killed after {seconds} s, number {number}"));
     }
+    // Ctrl-C puts back by itself, and shows what there is.
+    let interrupt =
+        format!("{VERIFY} {ACCEPT} --time 6s --blocks 20 & sleep 4; kill -INT $!; wait $!; echo $?");
+    let shown = run(guest, &interrupt);
+    assert!(shown.trim_end().ends_with("130") && shown.contains("interrupted"), "{shown}");
+    same(&snapshot(guest), before, "after SIGINT");
     // Nothing that measured is left.
     assert_eq!(run(guest, "pgrep tautline || true"), "");
 }
