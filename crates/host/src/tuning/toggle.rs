@@ -81,6 +81,11 @@ impl<'a> Toggle<'a> {
         Ok(())
     }
 
+    /// Switches these rules alone from now on; the others stay as they are.
+    pub fn only(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.rules.retain(|rule| wanted(&rule.name));
+    }
+
     /// No longer switches a rule: it is put back, as far as that goes, and stays so.
     pub fn give_up(&mut self, rule: &str) {
         for rule in self.rules.iter().filter(|known| known.name == rule) {

@@ -64,6 +64,10 @@ fn what_is_given_up_is_put_back_and_stays_so() {
         ("1".into(), "0".into())
     );
     assert_eq!(toggle.rules().collect::<Vec<_>>(), ["soft-lockup"]);
+    // What is not to be switched stays as it is.
+    toggle.only(|rule| rule == "vm-statistics");
+    toggle.switch(|_| false).unwrap();
+    assert_eq!(host.tree.read("/proc/sys/kernel/soft_watchdog").unwrap(), "0");
 }
 
 #[test]

@@ -145,7 +145,13 @@ fn measure(
     arguments: &Verify,
     verification: &mut Verification,
 ) -> anyhow::Result<()> {
-    let toggle = Toggle::open(tree, &arguments.journal)?;
+    let mut toggle = Toggle::open(tree, &arguments.journal)?;
+    if let Some(toggle) = &mut toggle
+        && !arguments.rules.is_empty()
+    {
+        // Of an applied plan the others stay applied.
+        toggle.only(|rule| arguments.rules.iter().any(|name| name == rule));
+    }
     let Some(mut toggle) = toggle.filter(|toggle| toggle.rules().next().is_some()) else {
         // Of an applied plan of which nothing holds any more, that is the result.
         if verification.was_applied {

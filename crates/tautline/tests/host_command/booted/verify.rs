@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{ACCEPT, LIMIT, run, same, snapshot};
 
-const VERIFY: &str = "tautline host verify --isolate 2-3 --guest-memory 64M";
+const VERIFY: &str = "tautline host verify --isolate 2-3 --guest-memory 16M";
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
