@@ -153,5 +153,6 @@ fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
         assert!(!killed.success(), "write {number} was not reached: {}", killed.stdout);
         run(&guest, "tautline host undo");
         same(&snapshot(&guest), &before, &format!("killed at write {number}"));
+        println!("killed at write {number} of {writes}");
     }
 }
