@@ -2,9 +2,11 @@
 //!
 //! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
-//! says so. [`trace`] counts the exits of a running guest by reason.
+//! says so. [`trace`] counts the exits of a running guest by reason;
+//! [`interrupts`] tells which of its interrupts the host's software delivered.
 
 pub mod costs;
+pub mod interrupts;
 #[cfg(target_arch = "x86_64")]
 mod micro_vm;
 #[cfg(target_arch = "x86_64")]

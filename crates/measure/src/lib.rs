@@ -8,6 +8,7 @@
 pub mod bootstrap;
 pub mod classes;
 pub mod compare;
+pub mod difference;
 #[cfg(any(test, feature = "example"))]
 pub mod example;
 mod failure;

@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use measure::Failure;
 use serde::{Deserialize, Serialize};
@@ -130,10 +133,23 @@ impl Knob {
         }
     }
 
+    /// Makes a value the one in force, and sees whether it is.
+    pub fn set(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
+        self.write(tree, value)?;
+        match self.read(tree)? {
+            Some(now) if self.same(&now, value) => Ok(()),
+            now => Err(Failure::new(
+                format!("setting {self} to {value:?}"),
+                format!("the kernel took it, and says {:?} now", now.unwrap_or_default()),
+                "this host cannot have it; `tautline host undo` puts the value found back",
+            )),
+        }
+    }
+
     /// Takes away what was not there before.
     pub fn remove(&self, tree: &HostTree) -> Result<(), Failure> {
         let removed = match self {
-            Knob::Cgroup { path } => fs::remove_dir(tree.place(path)),
+            Knob::Cgroup { path } => remove_cgroup(&tree.place(path)),
             Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } if !tree.is_live() => {
                 fs::remove_file(tree.place(path))
             }
@@ -205,6 +221,20 @@ impl std::fmt::Display for Knob {
             Knob::Controller { path, controller } => write!(f, "controller {controller} in {path}"),
             Knob::Affinity { thread } => write!(f, "CPUs of thread {} ({})", thread.id, thread.name),
             Knob::Scheduling { thread } => write!(f, "scheduling of thread {} ({})", thread.id, thread.name),
+        }
+    }
+}
+
+/// A process that was killed is in its cgroup until it is no more.
+fn remove_cgroup(folder: &Path) -> std::io::Result<()> {
+    const LIMIT: Duration = Duration::from_secs(2);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Thread {
     pub id: ThreadId,
     /// Whether the kernel started it.
     pub kernel: bool,
+    /// Whether it is a thread of the kernel that must stay on its CPUs.
+    pub bound: bool,
     /// Its process.
     pub process: i32,
     /// The CPUs it may use.
@@ -113,6 +115,7 @@ fn read(tree: &HostTree, folder: &str, process: i32) -> Result<Option<Thread>, S
 
 fn parse(stat: &str, status: &str, process: i32) -> Option<Thread> {
     const PF_KTHREAD: u64 = 0x0020_0000;
+    const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
     let (head, rest) = stat.rsplit_once(')')?;
     let (id, name) = head.split_once(" (")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -122,6 +125,7 @@ fn parse(stat: &str, status: &str, process: i32) -> Option<Thread> {
     Some(Thread {
         id: ThreadId { id: id.parse().ok()?, name: name.to_owned(), started: field(22)? },
         kernel: field(9)? & PF_KTHREAD != 0,
+        bound: field(9)? & PF_NO_SETAFFINITY != 0,
         process,
         cpus,
         scheduling: Scheduling { policy: field(41)? as i32, priority: field(40)? as i32 },

@@ -9,6 +9,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{EXIT_CODES, ResultsTo};
 use crate::duration;
 
+#[path = "host/interrupts.rs"]
+mod interrupts;
+#[path = "host/verify.rs"]
+mod verify;
+pub use interrupts::Interrupts;
+pub use verify::Verify;
+
 /// The verbs of `host`.
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
@@ -18,8 +25,12 @@ pub enum HostCommand {
     Plan(Plan),
     /// Make the changes of the plan that can be made while the host runs.
     Apply(Apply),
+    /// What the plan's changes give: wake-up latency and interrupts before and after, in turns; then all is put back.
+    Verify(Verify),
     /// Put back everything that apply changed, also after a crash.
     Undo(Undo),
+    /// How interrupts reach a running guest: past the host or by its software, proved by counting both ends.
+    Interrupts(Interrupts),
     /// The same profile for libvirt, Nova, KubeVirt, QEMU or systemd.
     Export(Export),
 }

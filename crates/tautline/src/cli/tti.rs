@@ -28,7 +28,7 @@ pub struct Tti {
     #[arg(long, value_name = "LIST", default_value = "host,container")]
     pub environments: String,
 
-    /// What else goes on, on the receiver's CPU, at normal priority: none, cpu, memory, io.
+    /// What else goes on, on the receiver's CPU, at normal priority: none, cpu, memory, io, network.
     #[arg(
         long,
         value_name = "LOAD,…",
@@ -71,6 +71,8 @@ pub enum Beside {
     Memory,
     /// Writes, syncs and reads of a file in memory.
     Io,
+    /// Datagrams over loopback.
+    Network,
 }
 
 /// How the receiver learns of a tick.

@@ -1,7 +1,9 @@
 //! `apply` and `undo`.
 
+use std::time::Duration;
+
 use anyhow::bail;
-use host::tuning::{self, Outcome, Picked, PutBack};
+use host::tuning::{self, Outcome, Picked, PutBack, Survey};
 
 use crate::cli::host::{Apply, Undo};
 use crate::exit::Done;
@@ -24,6 +26,11 @@ pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
         };
         let _ = output::print(&line);
     })?;
+    if summary.written > 0 {
+        // With counters it would take a second.
+        let wishes = arguments.subject.wishes(Duration::ZERO);
+        tuning::note_what_holds(&Survey::of(&tree, &wishes)?, &arguments.journal)?;
+    }
     output::print(&format!("{} changed, {} refused\n", summary.written, summary.refused))?;
     if summary.written > 0 {
         output::print(&format!(

@@ -77,5 +77,6 @@ fn load_of(beside: Beside) -> Option<Load> {
         Beside::Cpu => Some(Load::Cpu),
         Beside::Memory => Some(Load::Memory),
         Beside::Io => Some(Load::Io),
+        Beside::Network => Some(Load::Network),
     }
 }

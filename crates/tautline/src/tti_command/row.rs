@@ -60,6 +60,7 @@ pub fn load_name(load: Option<Load>) -> &'static str {
         Some(Load::Cpu) => "cpu",
         Some(Load::Memory) => "memory",
         Some(Load::Io) => "io",
+        Some(Load::Network) => "network",
     }
 }
 

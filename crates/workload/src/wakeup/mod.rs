@@ -35,6 +35,15 @@ pub(crate) enum LoadCpu {
     OtherCpu,
 }
 
+/// What becomes of the CPU's idle states meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdleStates {
+    /// The kernel is asked for none with a wake-up latency, as by cyclictest.
+    HeldOff,
+    /// As whoever set this machine up wants them.
+    AsConfigured,
+}
+
 /// The timer's period: cyclictest's usual one.
 const PERIOD: Duration = Duration::from_millis(1);
 
@@ -45,13 +54,13 @@ const PRIORITY: i32 = 80;
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs one trial.
-pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure> {
+pub(crate) fn measure(stress: Stress, idle_states: IdleStates, trial: &Trial) -> Result<Outcome, Failure> {
     let load = match stress {
         Stress::None => None,
         Stress::Under(load, LoadCpu::SameCpu) => Some((load, trial.cpu())),
         Stress::Under(load, LoadCpu::OtherCpu) => Some((load, trial.other_cpu()?)),
     };
-    let body = || in_child(load, trial).map_or_else(Reply::Failed, Reply::Done);
+    let body = || in_child(load, idle_states, trial).map_or_else(Reply::Failed, Reply::Done);
     match child_process::run("a wake-up trial", trial.budget * 2 + GRACE, body)? {
         Reply::Done(outcome) => Ok(outcome),
         Reply::Failed(failure) => Err(failure),
@@ -59,7 +68,7 @@ pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure>
     }
 }
 
-fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failure> {
+fn in_child(load: Option<(Load, usize)>, idle_states: IdleStates, trial: &Trial) -> Result<Outcome, Failure> {
     if let Some((load, cpu)) = load {
         load.start(cpu)?;
     }
@@ -73,9 +82,12 @@ fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failu
     want("locked memory", mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from));
     // Only matters where SCHED_FIFO is refused: its timers have no slack anyway.
     want("timer slack of 1 ns", set_current_timer_slack(NonZeroU64::new(1)).map_err(io::Error::from));
-    let awake = stay_awake();
+    let awake = match idle_states {
+        IdleStates::HeldOff => stay_awake().map(Some),
+        IdleStates::AsConfigured => Ok(None),
+    };
     let (awake, held) = match awake {
-        Ok(file) => (Some(file), Ok(())),
+        Ok(file) => (file, Ok(())),
         Err(error) => (None, Err(error)),
     };
     want("hold on deep idle states (/dev/cpu_dma_latency)", held);
