@@ -2,7 +2,7 @@
 //!
 //! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
-//! says so. [`trace`] counts the exits of a running guest by reason;
+//! says so. [`trace`] counts and times the exits of a running guest;
 //! [`interrupts`] tells which of its interrupts the host's software delivered.
 
 pub mod costs;

@@ -17,6 +17,7 @@ mod report_command;
 mod rfc2544;
 mod show;
 mod switch_command;
+mod tracing;
 mod tti_command;
 
 use std::process::ExitCode;

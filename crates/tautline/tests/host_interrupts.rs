@@ -64,7 +64,7 @@ fn a_virtio_device_through_irqfd_is_forwarded() {
     // The timer's too: nothing here posts interrupts.
     let timer = lines.iter().find(|line| line["line"] == "LOC").unwrap();
     assert_ne!(timer["path"], "direct", "{timer:#}");
-    let exits = found["exits"]["counts"].as_array().unwrap();
+    let exits = found["exits"]["reasons"].as_array().unwrap();
     let all: u64 = exits.iter().map(|exit| exit["count"].as_u64().unwrap()).sum();
     assert!(all > injected, "{exits:#?}");
     assert!(!found["features"].as_array().unwrap().is_empty());

@@ -21,7 +21,7 @@ pub struct Kvm {
 pub enum KvmCommand {
     /// Unit costs as distributions: exits, interrupts, wake-ups, faults. Needs no guest: it brings a tiny one.
     Costs(KvmCosts),
-    /// The exits of a running guest, counted in the kernel by reason and virtual CPU.
+    /// The exits of a running guest, counted and timed in the kernel by reason and virtual CPU.
     Trace(KvmTrace),
 }
 
@@ -46,10 +46,15 @@ pub struct KvmCosts {
 /// Arguments of `kvm trace`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
+#[command(group = clap::ArgGroup::new("guest").required(true).args(["pid", "domain"]))]
 pub struct KvmTrace {
     /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
     #[arg(long, value_name = "PID")]
-    pub pid: u32,
+    pub pid: Option<u32>,
+
+    /// The guest's name: a libvirt domain, or QEMU's -name.
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
 
     /// How long to count, at most; until the process ends or SIGINT, if that is earlier.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(86_400)))]

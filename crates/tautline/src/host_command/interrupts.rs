@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use environment::Janitor;
-use environment::janitor::Leftover;
 use host::tuning::{Audit, HostTree, Survey, Wishes};
 use kvm::interrupts::{GuestInterrupts, HostCounter, Judged, Path as InterruptPath, judge};
-use kvm::trace::{self, Counter, Exits};
+use kvm::trace::{self, Times, Tracer};
 use linux::interrupt;
 use measure::Failure;
 use measure::host_facts::HostFacts;
@@ -20,6 +19,7 @@ use serde::Serialize;
 use crate::cli::host::Interrupts;
 use crate::exit::Done;
 use crate::output::{self, Sink};
+use crate::tracing::Made;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-host-interrupts/1";
@@ -43,7 +43,7 @@ struct Proof {
     /// Other processes with a guest: their deliveries cannot be told from this one's.
     other_guests: Vec<u32>,
     lines: Vec<Judged>,
-    exits: Exits,
+    exits: Times,
     /// Events that a histogram had no room for.
     dropped: u64,
 }
@@ -63,23 +63,20 @@ pub fn run(arguments: &Interrupts) -> anyhow::Result<Done> {
     let tracefs = trace::tracefs()?;
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Janitor::start(&binary)?;
-    let instance = tracefs.join("instances").join(format!("tautline-{}", std::process::id()));
-    let leftover = Leftover::TracingInstance(instance.clone());
-    janitor.made(&leftover);
-    std::fs::create_dir(&instance)
-        .with_context(|| format!("making the tracing instance {}; run as root", instance.display()))?;
-    let proof = count(&instance, arguments, started);
-    janitor.remove(&leftover);
-    let proof = proof?;
+    let mut made = Made::by(&janitor);
+    let proof = count(&mut made, &tracefs, arguments, started)?;
+    drop(made);
     sink.put(|width, _| text(&proof, width), || Ok(serde_json::to_string(&proof)?))?;
     interrupt::check()?;
     Ok(Done::Whole)
 }
 
-fn count(instance: &Path, arguments: &Interrupts, started: String) -> anyhow::Result<Proof> {
-    let mut exits = Counter::start(instance, arguments.pid)?;
+fn count(made: &mut Made, tracefs: &Path, arguments: &Interrupts, started: String) -> anyhow::Result<Proof> {
+    let instance = made.instance(tracefs)?;
+    let mut exits = Tracer::new(tracefs, &instance, arguments.pid)?;
+    exits.steps().into_iter().try_for_each(|step| made.step(step))?;
     // The host counts a little longer than the guest: what it did not deliver then, it did not deliver.
-    let host = HostCounter::start(instance)?;
+    let host = HostCounter::start(&made.instance(tracefs)?)?;
     let before = ask_guest(&arguments.guest)?;
     let start = Instant::now();
     let progress = output::progress();
@@ -104,7 +101,7 @@ fn count(instance: &Path, arguments: &Interrupts, started: String) -> anyhow::Re
         features: features()?,
         lines: judge(&taken, &deliveries, !other_guests.is_empty()),
         other_guests,
-        dropped: deliveries.dropped + exits.dropped,
+        dropped: deliveries.dropped + exits.lost,
         exits,
     })
 }
@@ -197,9 +194,9 @@ fn text(proof: &Proof, width: usize) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let _ = writeln!(text, "{table}\n");
-    let all: u64 = proof.exits.counts.iter().map(|count| count.count).sum();
+    let all: u64 = proof.exits.reasons.iter().map(|count| count.count).sum();
     let mut by_reason: Vec<(String, u64)> = Vec::new();
-    for count in &proof.exits.counts {
+    for count in &proof.exits.reasons {
         match by_reason.iter_mut().find(|(reason, _)| *reason == count.reason) {
             Some((_, sum)) => *sum += count.count,
             None => by_reason.push((count.reason.clone(), count.count)),
