@@ -3,13 +3,24 @@
 //! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
 //! says so. [`trace`] counts the exits of a running guest by reason.
+//! [`events`] is a trace of all that a packet passes, [`path`] its steps.
 
 pub mod costs;
+pub mod events;
 #[cfg(target_arch = "x86_64")]
 mod micro_vm;
+pub mod path;
 #[cfg(target_arch = "x86_64")]
 mod port_writes;
 pub mod trace;
 
 #[cfg(target_arch = "x86_64")]
 pub use port_writes::PortWrites;
+
+/// Whether the CPU is QEMU's emulation: its figures show that a path works, never how fast it is.
+pub fn is_emulated() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return micro_vm::tsc::is_emulated();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}

@@ -18,8 +18,18 @@ use common::{Run, nothing_left, wait_until};
 use serde_json::Value;
 
 /// Commands that print results.
-const PRINT_RESULTS: [&str; 9] =
-    ["doctor", "compare", "switch", "rfc2544", "report", "kvm costs", "kvm trace", "host audit", "host plan"];
+const PRINT_RESULTS: [&str; 9] = [
+    "doctor",
+    "compare",
+    "switch",
+    "rfc2544",
+    "report",
+    "kvm costs",
+    "kvm trace",
+    "kvm path",
+    "host audit",
+    "host plan",
+];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
 const PRINT_NONE: [&str; 5] = ["completions", "man", "host apply", "host undo", "host export"];
 
