@@ -3,7 +3,8 @@
 //! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
 //! says so. [`trace`] counts the exits of a running guest by reason.
-//! [`events`] is a trace of all that a packet passes, [`path`] its steps.
+//! [`events`] is a trace of all that a packet passes, [`path`] its steps, and [`worst`] who
+//! had the time of the longest latency.
 
 pub mod costs;
 pub mod events;
@@ -13,6 +14,7 @@ pub mod path;
 #[cfg(target_arch = "x86_64")]
 mod port_writes;
 pub mod trace;
+pub mod worst;
 
 #[cfg(target_arch = "x86_64")]
 pub use port_writes::PortWrites;

@@ -69,7 +69,7 @@ fn event(line: &str, ticks_per_us: f64) -> Option<(Event, String)> {
     let (open, digits) = at?;
     let (comm, pid) = line[..open].trim().rsplit_once('-')?;
     let pid: Pid = pid.trim().parse().ok()?;
-    let rest = &line[open + 2 + digits.len() + 1..];
+    let rest = line.get(open + 2 + digits.len() + 1..)?;
     let mut words = rest.split_whitespace();
     let flags = words.next()?.as_bytes();
     let stamp = words.next()?;

@@ -16,6 +16,14 @@ mod walk;
 pub use step::{Arrow, Mode, Place, Step};
 pub use summary::{Arrows, Summary, Variant};
 
+/// The threads of a process that are virtual CPUs, with their numbers.
+pub fn vcpus(
+    trace: &crate::events::Trace,
+    target: &crate::events::Target,
+) -> std::collections::BTreeMap<crate::events::Pid, u32> {
+    walk::Walker::new(trace, target).vcpus().clone()
+}
+
 /// What is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
