@@ -14,7 +14,7 @@ pub mod host;
 mod kvm;
 
 pub use host::HostCommand;
-pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace};
+pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]

@@ -25,6 +25,8 @@ pub enum KvmCommand {
     Trace(KvmTrace),
     /// The steps of a packet or an interrupt: who ran where, for how long, beside the steps such a path is known to have.
     Path(KvmPath),
+    /// The longest wake-up or interrupt of a guest's CPU beside the median: who had the time.
+    Worst(KvmWorst),
 }
 
 /// Arguments of `kvm costs`.
@@ -102,6 +104,40 @@ pub struct KvmPath {
     /// Length of a packet for --explain: its bytes are copied once.
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub bytes: u32,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+/// What `kvm worst` watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum WatchedLatency {
+    /// From a virtual CPU's wake-up to its guest's entry.
+    WakeUp,
+    /// From a pending interrupt to the guest's entry that delivers it.
+    Interrupt,
+}
+
+/// Arguments of `kvm worst`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct KvmWorst {
+    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    #[arg(long, value_name = "PID")]
+    pub pid: u32,
+
+    /// What is watched.
+    #[arg(long, value_enum, value_name = "LATENCY", default_value = "wake-up")]
+    pub watch: WatchedLatency,
+
+    /// How long to trace, at most; until SIGINT, if that is earlier.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(60)))]
+    pub time: Duration,
+
+    /// A latency budget (TOML): limits by stage; exit code 3 where one does not hold.
+    #[arg(long, value_name = "FILE")]
+    pub budget: Option<std::path::PathBuf>,
 
     /// Where results go.
     #[command(flatten)]

@@ -6,27 +6,25 @@ use std::time::Instant;
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use environment::Janitor;
-use environment::janitor::Leftover;
-use kvm::events::{Recorder, Target, Trace};
+use kvm::events::Target;
 use kvm::path::explain::Explanation;
 use kvm::path::known::{self, Device};
-use kvm::path::{Place, Summary, Traffic, follow, sequence};
-use linux::interrupt;
-use serde::Serialize;
+use kvm::path::{Arrows, Place, Summary, Traffic, follow, sequence};
+use report::html::sequence::{Arrow, Sequence};
+use serde::{Deserialize, Serialize};
 
 use crate::cli::{Followed, KvmPath};
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
 
 /// The schema of this version's files.
-const SCHEMA: &str = "tautline-kvm-path/1";
+pub const SCHEMA: &str = "tautline-kvm-path/1";
 
 /// What is written.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Report {
-    schema: &'static str,
-    tautline: &'static str,
+    schema: String,
+    tautline: String,
     started: String,
     host: measure::host_facts::HostFacts,
     accelerator: String,
@@ -56,7 +54,7 @@ pub fn run(arguments: &KvmPath) -> anyhow::Result<Done> {
     let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
     let target = Target::find(arguments.pid)?;
     let begin = Instant::now();
-    let trace = record(arguments)?;
+    let trace = super::record(arguments.pid, arguments.time)?;
     let traffic = match arguments.followed {
         Followed::NetRx => Traffic::NetRx,
         Followed::NetTx => Traffic::NetTx,
@@ -67,8 +65,8 @@ pub fn run(arguments: &KvmPath) -> anyhow::Result<Done> {
     let device = Device::of(found.as_ref(), target.has_vfio);
     let host = measure::host_facts::HostFacts::gather();
     let report = Report {
-        schema: SCHEMA,
-        tautline: env!("CARGO_PKG_VERSION"),
+        schema: SCHEMA.into(),
+        tautline: env!("CARGO_PKG_VERSION").into(),
         started,
         emulated: kvm::is_emulated(),
         host,
@@ -99,30 +97,72 @@ fn read_costs(file: &Path) -> anyhow::Result<kvm::costs::Costs> {
         .map_err(|error| Usage(format!("{}: not a file of `kvm costs`: {error}", file.display())).into())
 }
 
-/// A trace of the whole machine, in an instance that goes again.
-fn record(arguments: &KvmPath) -> anyhow::Result<Trace> {
-    let tracefs = kvm::trace::tracefs()?;
-    let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
-    let janitor = Janitor::start(&binary)?;
-    let instance = tracefs.join("instances").join(format!("tautline-{}", std::process::id()));
-    let leftover = Leftover::TracingInstance(instance.clone());
-    janitor.made(&leftover);
-    std::fs::create_dir(&instance)
-        .with_context(|| format!("making the tracing instance {}; run as root", instance.display()))?;
-    let traced = Recorder::start(&instance).and_then(|recorder| {
-        let start = Instant::now();
-        let progress = output::progress();
-        progress.doing(format!("tracing process {}; Ctrl-C ends it", arguments.pid));
-        while start.elapsed() < arguments.time && !interrupt::is_set() {
-            let left = arguments.time.saturating_sub(start.elapsed());
-            std::thread::sleep(left.min(std::time::Duration::from_millis(50)));
-        }
-        progress.finish();
-        recorder.stop()
-    });
-    janitor.remove(&leftover);
-    Ok(traced?)
+/// Draws a file again, as text and as a page.
+pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
+    let text_of = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let report: Report = serde_json::from_slice(&text_of)
+        .with_context(|| format!("{}: not a file that this version's `kvm path` wrote", file.display()))?;
+    sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
+    if let Some(page) = html {
+        std::fs::write(page, report::html::sequence::render(&diagram(&report)))
+            .with_context(|| format!("writing the page to {}", page.display()))?;
+    }
+    Ok(Done::Whole)
 }
+
+fn diagram(report: &Report) -> Sequence {
+    let mut sequence =
+        Sequence { title: format!("The path of {}", report.followed.name()), ..Sequence::default() };
+    sequence.facts.push(format!("{}, {:.2} s", report.accelerator, report.seconds));
+    if report.emulated {
+        sequence.facts.push(EMULATED.into());
+    }
+    if let Some(found) = &report.found {
+        sequence.facts.push(headline(found));
+        let lanes = sequence::lanes(found);
+        let micros = |ns: u64| ns as f64 / 1e3;
+        sequence.arrows = found
+            .steps
+            .iter()
+            .map(|step| Arrow {
+                from: sequence::lane(&lanes, &step.from),
+                to: sequence::lane(&lanes, &step.to),
+                label: by(step),
+                time: format!("{:.1} µs, {:.1} µs", micros(step.median_ns), micros(step.max_ns)),
+            })
+            .collect();
+        sequence.lanes = lanes.into_iter().map(|(who, mode)| [who, mode.to_owned()]).collect();
+    }
+    let mut line = String::new();
+    published(&mut line, report, report.found.as_ref().map_or(0, |found| found.steps.len()));
+    if let Some(explanation) = &report.explanation {
+        explain(&mut line, explanation);
+    }
+    sequence.notes.extend(line.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+    sequence.notes.extend(report.differences.iter().cloned());
+    sequence
+}
+
+fn headline(found: &Summary) -> String {
+    format!(
+        "{} steps, {} of them context switches; {} of {} took exactly these; median {:.1} µs, worst {:.1} µs",
+        found.steps.len(),
+        found.context_switches,
+        found.alike,
+        found.packets,
+        found.median_ns as f64 / 1e3,
+        found.max_ns as f64 / 1e3,
+    )
+}
+
+fn by(step: &Arrows) -> String {
+    match step.what.as_str() {
+        "" => step.arrow.name().to_owned(),
+        what => format!("{}: {what}", step.arrow.name()),
+    }
+}
+
+const EMULATED: &str = "Emulated CPU: steps are real; times show that each path works, never how fast it is.";
 
 fn place(place: &Place) -> String {
     format!("{} ({}, CPU {})", place.who, place.mode.name(), place.cpu)
@@ -141,10 +181,7 @@ fn text(report: &Report) -> String {
         report.pid, report.accelerator, report.seconds
     );
     if report.emulated {
-        let _ = writeln!(
-            text,
-            "Emulated CPU: steps are real; times show that each path works, never how fast it is."
-        );
+        let _ = writeln!(text, "{EMULATED}");
     }
     if report.lost > 0 {
         let _ = writeln!(text, "{} events lost: paths across the gap are missing.", report.lost);
@@ -159,24 +196,12 @@ fn text(report: &Report) -> String {
         published(&mut text, report, 0);
         return text;
     };
-    let _ = writeln!(
-        text,
-        "{} steps, {} of them context switches; {} of {} took exactly these; median {:.1} µs, worst {:.1} µs\n",
-        found.steps.len(),
-        found.context_switches,
-        found.alike,
-        found.packets,
-        found.median_ns as f64 / 1e3,
-        found.max_ns as f64 / 1e3,
-    );
+    let _ = writeln!(text, "{}\n", headline(found));
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
     table.set_header(["", "from", "to", "by", "median µs", "worst µs"]);
     for (number, step) in found.steps.iter().enumerate() {
-        let by = match step.what.as_str() {
-            "" => step.arrow.name().to_owned(),
-            what => format!("{}: {what}", step.arrow.name()),
-        };
+        let by = by(step);
         let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
         let number = (number + 1).to_string();
         table.add_row([
