@@ -43,9 +43,6 @@ fn steps(machine: &Machine, inner: &Inner, path: NetworkPath, followed: &str) ->
         trace.wait().unwrap().expect_success();
     }
     println!("=== {} {followed}\n{}", path.name(), machine.must("cat /path.txt"));
-    if std::env::var_os("KEEP_TRACES").is_some() {
-        println!("{}", machine.must("true"));
-    }
     serde_json::from_slice(&machine.pull(Path::new("/path.json")).unwrap()).unwrap()
 }
 
@@ -66,15 +63,65 @@ fn packets_take_every_path() {
         exchange(&machine, &inner, path);
         println!("{} after {:?}", path.name(), start.elapsed());
     }
+    let page = documented();
     for path in NetworkPath::ALL {
         for followed in ["net-rx", "net-tx"] {
             let report = steps(&machine, &inner, path, followed);
-            println!(
-                "{} {followed} after {:?}: {}",
-                path.name(),
-                start.elapsed(),
-                report["steps"].as_array().map_or(0, Vec::len)
-            );
+            println!("{} {followed} after {:?}", path.name(), start.elapsed());
+            let steps = page.iter().find(|row| row.0 == path.name() && row.1 == followed);
+            check(path, followed, &report, &steps.expect("docs/paths.md has a row for each").2);
         }
+    }
+    // What the command wrote is drawn again.
+    let text = machine.must("tautline report /path.json --html /path.html");
+    assert!(text.contains("net-tx"), "{text}");
+    assert!(machine.must("cat /path.html").contains("<svg") || text.contains("0 steps"));
+    let qemu = inner.id().unwrap();
+    let worst = machine.must(&format!("tautline kvm worst --pid {qemu} --time 1s"));
+    assert!(worst.contains("latencies") && worst.contains("The worst"), "{worst}");
+    machine.must("printf '[[stage]]\\nname = \"wake-up\"\\nmax_us = 0.001\\n' >/budget.toml");
+    let missed =
+        machine.run(&format!("tautline kvm worst --pid {qemu} --time 1s --budget /budget.toml")).unwrap();
+    assert_eq!(missed.status, 3, "{}{}", missed.stdout, missed.stderr);
+}
+
+/// The rows of the page: path, direction, steps as written.
+fn documented() -> Vec<(String, String, String)> {
+    let page = include_str!("../../../docs/paths.md");
+    let cells = page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let rows = cells.filter(|cells| cells.len() > 4 && cells[2].starts_with('`'));
+    let word = |text: &str| text.trim_matches('`').to_owned();
+    rows.map(|cells| (word(cells[1]), word(cells[2]), word(cells[3]))).collect()
+}
+
+/// Some packets took the number of steps that the page says, and nobody is on the path who cannot be.
+fn check(path: NetworkPath, followed: &str, report: &serde_json::Value, documented: &str) {
+    let what = format!("{} {followed}: {report}", path.name());
+    let packets = report["packets"].as_u64().unwrap_or(0);
+    if documented == "0" {
+        // Forty were sent. A stray one of another card may be among what was traced.
+        assert!(packets < 4, "{what}");
+        return;
+    }
+    let steps = report["steps"].as_array().unwrap();
+    let variants = report["variants"].as_array().unwrap().iter().map(|variant| &variant["steps"]);
+    let mut counts: Vec<u64> = variants.map(|count| count.as_u64().unwrap()).collect();
+    counts.push(steps.len() as u64);
+    let fits = |count: u64| match documented.strip_suffix('+') {
+        Some(least) => count >= least.parse().unwrap(),
+        None => count == documented.parse::<u64>().unwrap(),
+    };
+    assert!(packets > 2 && counts.into_iter().any(fits), "the page says {documented}; {what}");
+    let is_on = |is: &dyn Fn(&serde_json::Value) -> bool| {
+        steps.iter().any(|step| is(&step["from"]) || is(&step["to"]))
+    };
+    let qemu = is_on(&|place| place["who"] == "QEMU") || is_on(&|place| place["mode"] == "user");
+    match path {
+        NetworkPath::E1000 | NetworkPath::VirtioQemu | NetworkPath::VhostUser => assert!(qemu, "{what}"),
+        NetworkPath::VhostNet | NetworkPath::Macvtap => {
+            assert!(is_on(&|place| place["who"] == "vhost"), "{what}");
+            assert!(!qemu, "{what}");
+        }
+        NetworkPath::Direct => assert!(!qemu, "{what}"),
     }
 }

@@ -263,26 +263,26 @@ impl<'a> Walker<'a> {
 
     /// Backwards out of an interrupt's or softirq's context.
     fn leave_interrupt(&self, index: usize, origin: Origin) -> Left {
-        let cpu = self.event(index).cpu;
-        let mut hard = None;
+        let start = self.event(index);
+        // Interrupts within a softirq have nothing to do with it; the one before it has raised it.
+        let mut in_softirq = start.context == Context::Softirq;
         let mut net = None;
-        for at in Self::earlier(self.by_cpu.get(&cpu), index) {
+        for at in Self::earlier(self.by_cpu.get(&start.cpu), index) {
             let event = self.event(at);
             match &event.kind {
-                Kind::Net { .. } => net = Some(at),
-                Kind::IrqEntry { .. } | Kind::Timer => hard = Some(at),
-                _ => {}
-            }
-            if event.context == Context::Task {
-                return match (hard, net) {
-                    (Some(hard), _) if origin == Origin::Outside => Left::Origin(hard),
-                    (Some(hard), _) if origin == Origin::Arrival && self.is_device(hard) => {
-                        Left::Origin(hard)
-                    }
-                    (None, Some(net)) if origin == Origin::Arrival => Left::Origin(self.arrival(net)),
-                    (Some(_), _) => Left::Nothing,
-                    (None, _) => Left::Task(at),
-                };
+                Kind::Net { .. } if event.context != Context::Task => net = Some(at),
+                Kind::SoftirqEntry { .. } => in_softirq = false,
+                Kind::IrqEntry { .. } | Kind::Timer if !in_softirq => {
+                    let fits = origin == Origin::Outside || (origin == Origin::Arrival && self.is_device(at));
+                    return if fits { Left::Origin(at) } else { Left::Nothing };
+                }
+                _ if event.context != Context::Task => {}
+                _ => {
+                    return match net {
+                        Some(net) if origin == Origin::Arrival => Left::Origin(self.arrival(net)),
+                        _ => Left::Task(at),
+                    };
+                }
             }
         }
         Left::Nothing

@@ -7,6 +7,9 @@ use crate::{Error, Output};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SOCKET: &str = "/run/guest.vhost-user";
+/// No packets but those of the test: IPv6 sends some by itself.
+const QUIET: &str =
+    "for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done 2>/dev/null";
 /// Where the network card that is handed on sits in the machine.
 const HANDED_ON: &str = "00:06.0";
 /// The machine's own card on the same wire.
@@ -126,7 +129,7 @@ impl Settings {
 impl Machine {
     /// Makes the machine's end of a path, before a guest with it is started.
     pub fn prepare(&self, path: NetworkPath) -> Result<(), Error> {
-        let output = self.run(&path.prepare())?;
+        let output = self.run(&format!("{QUIET}\n{}", path.prepare()))?;
         if !output.success() {
             return Err(Error::refused(format!("preparing the path {}", path.name()), output.stderr));
         }
@@ -162,7 +165,8 @@ impl Inner<'_> {
     pub fn bring_up(&self, path: NetworkPath) -> Result<Output, Error> {
         let (mac, address) = (path.mac(), path.guest_address());
         let output = self.run(&format!(
-            "set -e; card=$(basename $(dirname $(grep -l {mac} /sys/class/net/*/address)))
+            "{QUIET}
+             set -e; card=$(basename $(dirname $(grep -l {mac} /sys/class/net/*/address)))
              ip addr add {address}/24 dev $card; ip link set $card up
              for i in $(seq 100); do [ \"$(cat /sys/class/net/$card/carrier)\" = 1 ] && exit; sleep 0.1; done; exit 1"
         ))?;
