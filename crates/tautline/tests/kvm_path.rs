@@ -19,27 +19,31 @@ fn exchange(machine: &Machine, inner: &Inner, path: NetworkPath) {
     }
 }
 
+/// Until the last of the trace's events is switched on.
+const STARTED: &str = "until grep -qs 1 /sys/kernel/tracing/instances/*/events/exceptions/page_fault_kernel/enable; do sleep 0.05; done";
+
 /// Steps of one direction on one path, while that direction alone has traffic: nobody answers these pings.
 fn steps(machine: &Machine, inner: &Inner, path: NetworkPath, followed: &str) -> serde_json::Value {
     let qemu = inner.id().unwrap();
     let (network, _) = path.machine_address().rsplit_once('.').map(|(n, _)| (n.to_owned(), ())).unwrap();
     let nobody = format!("{network}.9");
-    let ping = format!("ping -c 40 -i 0.02 -W 0.1 {nobody} >/dev/null; true");
+    let ping = format!("ping -c 30 -i 0.02 -W 0.1 {nobody} >/dev/null; true");
     let prepare = |mac: &str| {
         format!(
             "dev=$(ip -o route get {nobody} | sed 's/.* dev \\([^ ]*\\).*/\\1/'); ip neigh replace {nobody} lladdr {mac} dev $dev"
         )
     };
     let command = format!(
-        "tautline kvm path {followed} --pid {qemu} --time 1s --format json --output /path.json >/path.txt 2>&1"
+        "tautline kvm path {followed} --pid {qemu} --time 1500ms --format json --output /path.json >/path.txt 2>&1"
     );
     if followed == "net-rx" {
         machine.must(&prepare(&path.mac()));
-        machine.must(&format!("{command} & trace=$!; sleep 0.2; {ping}; wait $trace"));
+        machine.must(&format!("{command} & trace=$!; {STARTED}; {ping}; wait $trace"));
     } else {
         inner.must(&prepare("52:54:00:00:0f:0f"));
         let trace = machine.begin(&command, std::time::Duration::from_secs(60)).unwrap();
-        inner.must(&format!("sleep 0.3; {ping}"));
+        machine.must(STARTED);
+        inner.must(&ping);
         trace.wait().unwrap().expect_success();
     }
     println!("=== {} {followed}\n{}", path.name(), machine.must("cat /path.txt"));
@@ -99,7 +103,7 @@ fn check(path: NetworkPath, followed: &str, report: &serde_json::Value, document
     let what = format!("{} {followed}: {report}", path.name());
     let packets = report["packets"].as_u64().unwrap_or(0);
     if documented == "0" {
-        // Forty were sent. A stray one of another card may be among what was traced.
+        // Thirty were sent. A stray one of another card may be among what was traced.
         assert!(packets < 4, "{what}");
         return;
     }

@@ -200,7 +200,7 @@ impl<'a> Walker<'a> {
                     _ => chain.steps.extend(self.step(at)),
                 }
             }
-            let Some((step, at)) = jump else { return None };
+            let (step, at) = jump?;
             chain.steps.push(step);
             let cause = self.event(at);
             if origin == Origin::Outside

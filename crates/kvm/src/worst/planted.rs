@@ -63,9 +63,13 @@ fn the_planted_cause_is_named_first() {
         let mut plants: Vec<(Cause, Story)> = Vec::new();
         let mut plant = |cause: &Cause, what: &dyn Fn(&mut Story)| {
             let mut story = Story::new();
-            (0..20).for_each(|number| drop(story.usual(number * 10)));
+            for number in 0..20 {
+                story.usual(number * 10);
+            }
             what(&mut story);
-            (0..20).for_each(|number| drop(story.usual(number * 10)));
+            for number in 0..20 {
+                story.usual(number * 10);
+            }
             plants.push((cause.clone(), story));
         };
         plant(&hog, &|story| {
