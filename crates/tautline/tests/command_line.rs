@@ -18,7 +18,7 @@ use common::{Run, nothing_left, wait_until};
 use serde_json::Value;
 
 /// Commands that print results.
-const PRINT_RESULTS: [&str; 9] = [
+const PRINT_RESULTS: [&str; 11] = [
     "doctor",
     "compare",
     "switch",
@@ -27,6 +27,7 @@ const PRINT_RESULTS: [&str; 9] = [
     "kvm costs",
     "kvm trace",
     "kvm path",
+    "kvm worst",
     "host audit",
     "host plan",
 ];
