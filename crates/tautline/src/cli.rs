@@ -16,7 +16,7 @@ mod kvm;
 mod tti;
 
 pub use host::HostCommand;
-pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
+pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
 pub use tti::{Beside, Tti, Way};
 
 /// Virtual I/O with no slack, and the proof.

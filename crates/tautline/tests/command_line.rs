@@ -27,6 +27,8 @@ const PRINT_RESULTS: &[&str] = &[
     "report",
     "kvm costs",
     "kvm trace",
+    "kvm path",
+    "kvm worst",
     "host audit",
     "host plan",
     "host verify",

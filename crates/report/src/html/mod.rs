@@ -12,6 +12,7 @@ mod overview;
 mod plots;
 mod published;
 mod runs;
+pub mod sequence;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
