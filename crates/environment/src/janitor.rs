@@ -37,6 +37,8 @@ pub enum Leftover {
     },
     /// An instance of the kernel's tracing: a folder of tracefs, which goes as a whole.
     TracingInstance(PathBuf),
+    /// What a journal says was changed: devices that a guest was given.
+    Journal(PathBuf),
     /// A cgroup, named by what its path ends with, in whatever hierarchy.
     Cgroup(String),
 }
@@ -130,6 +132,9 @@ fn remove(leftover: &Leftover) {
                     .stderr(Stdio::null())
                     .status();
             }
+        }
+        Leftover::Journal(path) => {
+            repeat(|| ::vm::attach::put_back(path, |_, _| {}).is_ok_and(|left| left == 0))
         }
         Leftover::TracingInstance(path) => repeat(|| is_gone(fs::remove_dir(path))),
         Leftover::Cgroup(name) => {

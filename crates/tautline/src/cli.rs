@@ -12,9 +12,12 @@ use crate::duration;
 pub mod host;
 #[path = "cli/kvm.rs"]
 mod kvm;
+#[path = "cli/vm.rs"]
+pub mod vm;
 
 pub use host::HostCommand;
 pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
+pub use vm::VmCommand;
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
@@ -89,6 +92,9 @@ pub enum Command {
     /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
     #[command(subcommand)]
     Host(HostCommand),
+    /// Guests started, or taken as they run, with every thread in its place.
+    #[command(subcommand)]
+    Vm(VmCommand),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
     /// Print the completions of a shell.

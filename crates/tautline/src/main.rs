@@ -17,6 +17,7 @@ mod report_command;
 mod rfc2544;
 mod show;
 mod switch_command;
+mod vm_command;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
+        cli::Command::Vm(command) => vm_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),
         cli::Command::Completions(arguments) => packaging::completions(&arguments),
         cli::Command::Man(arguments) => packaging::man(&arguments),

@@ -3,6 +3,8 @@
 mod change;
 mod export;
 
+pub use change::describe;
+
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
