@@ -288,7 +288,7 @@ mod tests {
         let named = CpuWishes { vcpu_cpus: Some(cpus("0-1")), ..wishes(Profile::RealtimeGuest, 2) };
         let (placement, missing) = Placement::plan(&named, &host("0-1", "", &[]));
         assert_eq!(placement.priority, None, "a vCPU in FIFO would stop the threads beside it");
-        assert_eq!(list(&placement, Role::Emulator), "0-1");
+        assert_eq!(placement.wanted(Role::Emulator).cpus, Some(cpus("0-1")));
         assert!(missing[0].costs.contains("not put into SCHED_FIFO"), "{missing:?}");
 
         let named = CpuWishes { vcpu_cpus: Some(cpus("5")), ..wishes(Profile::Latency, 1) };

@@ -5,6 +5,7 @@ mod attached;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 mod guest;
+mod libvirt;
 mod refused;
 mod started;
 mod threads;
