@@ -151,7 +151,7 @@ pub struct Compare {
     pub only: Vec<String>,
 
     /// Where to measure; the first is what the others are compared to. Options follow a colon, as in
-    /// container:cpus=0.5 or vm:accel=tcg.
+    /// container:cpus=0.5, vm:accel=tcg or vm:profile=realtime-guest.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 

@@ -4,6 +4,7 @@ mod attached;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
+mod compared;
 mod guest;
 mod libvirt;
 mod refused;
