@@ -97,10 +97,10 @@ impl Guest {
     /// What it has not got although it was asked for.
     pub fn shortfalls(&self) -> Vec<Shortfall> {
         let mut missing = self.watch.shortfalls();
-        if let (Some(wanted), Some(found)) = (self.locked_mib, self.memory_locked_mib()) {
-            if found < wanted {
-                missing.push(memory::not_locked(found, Some(wanted)));
-            }
+        if let (Some(wanted), Some(found)) = (self.locked_mib, self.memory_locked_mib())
+            && found < wanted
+        {
+            missing.push(memory::not_locked(found, Some(wanted)));
         }
         missing
     }

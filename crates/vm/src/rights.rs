@@ -36,7 +36,8 @@ pub fn memory_limit(tree: &HostTree, needed_mib: u64) -> Option<Shortfall> {
     let bytes = limits.split_whitespace().next().and_then(|soft| soft.parse::<u64>().ok());
     // Not a number: unlimited.
     let enough = bytes.is_none_or(|bytes| bytes >> 20 > needed_mib);
-    (!enough && !(capable && first_namespace)).then(|| {
+    let allowed = enough || capable && first_namespace;
+    (!allowed).then(|| {
         Shortfall::new(
             "memory locked",
             format!("{} KiB may be locked, the guest has {needed_mib} MiB", bytes.unwrap_or(0) >> 10),

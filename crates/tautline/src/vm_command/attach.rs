@@ -75,11 +75,11 @@ pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
     let refused = watch.shortfalls();
     let threads = watch.threads();
     drop(watch);
-    if !arguments.dry_run {
-        if let Err(error) = arguments.place.accept(&refused, "everything was put back") {
-            running::put_back(&journal, |_, _| {})?;
-            return Err(error);
-        }
+    if !arguments.dry_run
+        && let Err(error) = arguments.place.accept(&refused, "everything was put back")
+    {
+        running::put_back(&journal, |_, _| {})?;
+        return Err(error);
     }
     plan.missing.extend(refused);
     let state = if arguments.dry_run { State::Planned } else { State::Running };
