@@ -289,7 +289,9 @@ mod tests {
     /// Lets a thread of this name run until the sender is dropped.
     fn thread(name: &str) -> (mpsc::Sender<()>, std::thread::JoinHandle<()>) {
         let (hold, held) = mpsc::channel::<()>();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || drop(held.recv()));
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+            let _ = held.recv();
+        });
         (hold, thread.unwrap())
     }
 
@@ -312,7 +314,7 @@ mod tests {
         let mut watch = Watch::new(std::process::id(), placement.clone());
         let deadline = Instant::now() + Duration::from_secs(20);
         // A thread has its maker's name until it names itself.
-        let mut see = |watch: &mut Watch, name: &str| {
+        let see = |watch: &mut Watch, name: &str| {
             while !watch.threads().iter().any(|status| status.name == name) {
                 assert!(Instant::now() < deadline, "{name}: {:?}", watch.threads());
                 watch.look(|| None).unwrap();
