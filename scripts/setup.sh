@@ -168,6 +168,9 @@ if [ "$purpose" = test ]; then
     # Judges exported libvirt domains.
     need virt-xml-validate libvirt-clients
     need xmllint libxml2-utils
+    # Starts domains for `tautline vm attach`, as an ordinary user: no service of the system.
+    need libvirtd 'libvirt-daemon libvirt-daemon-driver-qemu'
+    need prlimit util-linux
     need ip iproute2
     # What the peers' guest brings along.
     need busybox busybox-static

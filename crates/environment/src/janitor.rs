@@ -44,6 +44,8 @@ pub enum Leftover {
         /// The line that takes it back.
         undo: String,
     },
+    /// What a journal says was changed: devices that a guest was given.
+    Journal(PathBuf),
     /// A cgroup, named by what its path ends with, in whatever hierarchy.
     Cgroup(String),
 }
@@ -137,6 +139,9 @@ fn remove(leftover: &Leftover) {
                     .stderr(Stdio::null())
                     .status();
             }
+        }
+        Leftover::Journal(path) => {
+            repeat(|| ::vm::attach::put_back(path, |_, _| {}).is_ok_and(|left| left == 0))
         }
         Leftover::TracingInstance(path) => repeat(|| is_gone(fs::remove_dir(path))),
         Leftover::TracingLine { file, undo } => repeat(|| is_gone(append(file, undo))),

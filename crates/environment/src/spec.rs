@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ::vm::Profile;
 use measure::{EnvironmentKind, Failure};
 
 use crate::container::{self, Container, Runtime};
@@ -24,7 +25,7 @@ pub enum Spec {
 /// A text that names no environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N] or vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH]"
+    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N] or vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH,profile=plain|throughput|latency|realtime-guest]"
 )]
 pub struct SpecError {
     text: String,
@@ -79,6 +80,10 @@ impl FromStr for Spec {
                             }
                         },
                         ("kernel", path) => settings.kernel = Some(PathBuf::from(path)),
+                        ("profile", name) => match Profile::named(name) {
+                            Some(profile) => settings.profile = Some(profile),
+                            None => return Err(unknown("profile", name)),
+                        },
                         (key, value) => return Err(unknown(key, value)),
                     }
                 }
@@ -137,9 +142,18 @@ mod tests {
         assert_eq!((settings.runtime, settings.cpu_quota), (Some(Runtime::Runc), Some(0.5)));
         let Ok(Spec::Vm(settings)) = "vm:accel=tcg,machine=microvm,memory=512".parse() else { panic!() };
         assert_eq!((settings.accelerator, settings.memory_mib), (Some(Accelerator::Tcg), 512));
-        for bad in
-            ["", "vmm", "host:x=1", "container:cpus=0", "container:cpus=nan", "vm:memory=1", "vm:accel"]
-        {
+        let Ok(Spec::Vm(settings)) = "vm:profile=realtime-guest".parse() else { panic!() };
+        assert_eq!(settings.profile, Some(Profile::RealtimeGuest));
+        for bad in [
+            "",
+            "vmm",
+            "host:x=1",
+            "container:cpus=0",
+            "container:cpus=nan",
+            "vm:memory=1",
+            "vm:accel",
+            "vm:profile=quick",
+        ] {
             let error = bad.parse::<Spec>().unwrap_err().to_string();
             assert!(error.contains("write host, container"), "{error}");
         }

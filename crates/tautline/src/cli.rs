@@ -14,10 +14,13 @@ pub mod host;
 mod kvm;
 #[path = "cli/tti.rs"]
 mod tti;
+#[path = "cli/vm.rs"]
+pub mod vm;
 
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
 pub use tti::{Beside, Tti, Way};
+pub use vm::VmCommand;
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
@@ -94,6 +97,9 @@ pub enum Command {
     Host(HostCommand),
     /// A hardware-like interrupt at every interval, and when it reaches user space: on the host, in a container.
     Tti(Tti),
+    /// Guests started, or taken as they run, with every thread in its place.
+    #[command(subcommand)]
+    Vm(VmCommand),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
     /// Print the completions of a shell.
@@ -150,7 +156,7 @@ pub struct Compare {
     pub only: Vec<String>,
 
     /// Where to measure; the first is what the others are compared to. Options follow a colon, as in
-    /// container:cpus=0.5 or vm:accel=tcg.
+    /// container:cpus=0.5, vm:accel=tcg or vm:profile=realtime-guest.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 

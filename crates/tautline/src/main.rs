@@ -19,6 +19,7 @@ mod show;
 mod switch_command;
 mod tracing;
 mod tti_command;
+mod vm_command;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
         cli::Command::Tti(arguments) => tti_command::run(&arguments),
+        cli::Command::Vm(command) => vm_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),
         cli::Command::Completions(arguments) => packaging::completions(&arguments),
         cli::Command::Man(arguments) => packaging::man(&arguments),

@@ -33,9 +33,11 @@ const PRINT_RESULTS: &[&str] = &[
     "host plan",
     "host verify",
     "host interrupts",
+    "vm run",
+    "vm attach",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] = &["completions", "man", "host apply", "host undo", "host export"];
+const PRINT_NONE: &[&str] = &["completions", "man", "host apply", "host undo", "host export", "vm detach"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {

@@ -10,6 +10,7 @@ use measure::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::cpu_list::CpuList;
+use super::pci_driver;
 use super::scheduler;
 use super::threads::{self, Scheduling, ThreadId};
 use super::tree::HostTree;
@@ -55,6 +56,11 @@ pub enum Knob {
         /// Which one.
         thread: ThreadId,
     },
+    /// The driver of a PCI device, and the one that alone may have it: `e1000e -`, `vfio-pci vfio-pci`.
+    PciDriver {
+        /// Its address, as in `0000:00:06.0`.
+        device: String,
+    },
 }
 
 const WATCHDOGS: [&str; 2] = ["/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/nmi_watchdog"];
@@ -77,6 +83,7 @@ impl Knob {
             Knob::Scheduling { thread } => {
                 Ok(threads::now(tree, thread).map(|now| now.scheduling.to_string()))
             }
+            Knob::PciDriver { device } => Ok(pci_driver::read(tree, device)?.map(|state| state.to_string())),
         }
     }
 
@@ -129,6 +136,10 @@ impl Knob {
                 let wanted = Scheduling::parse(value).ok_or_else(|| failed("no such policy".into()))?;
                 self.of_live_thread(tree, thread)?;
                 scheduler::set(thread.id, wanted).map_err(|error| failed(error.to_string()))
+            }
+            Knob::PciDriver { device } => {
+                let wanted = value.parse().map_err(|()| failed("no driver and override".into()))?;
+                pci_driver::write(tree, device, &wanted).map_err(failed)
             }
         }
     }
@@ -203,6 +214,10 @@ impl Knob {
             Knob::Affinity { .. } | Knob::Scheduling { .. } => {
                 "run as root (CAP_SYS_NICE); some threads of the kernel are bound to their CPU for good".into()
             }
+            Knob::PciDriver { .. } => {
+                "run as root, with the driver's module loaded (modprobe vfio-pci); the kernel's log says more"
+                    .into()
+            }
             _ if tree.is_live() => {
                 "run as root; in a container, run on the host itself: its /sys and /proc/sys are read-only there"
                     .into()
@@ -221,6 +236,7 @@ impl std::fmt::Display for Knob {
             Knob::Controller { path, controller } => write!(f, "controller {controller} in {path}"),
             Knob::Affinity { thread } => write!(f, "CPUs of thread {} ({})", thread.id, thread.name),
             Knob::Scheduling { thread } => write!(f, "scheduling of thread {} ({})", thread.id, thread.name),
+            Knob::PciDriver { device } => write!(f, "driver of PCI device {device}"),
         }
     }
 }

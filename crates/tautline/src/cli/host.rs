@@ -216,7 +216,7 @@ pub enum Target {
     Systemd,
 }
 
-fn parse_mib(text: &str) -> Result<u64, String> {
+pub(super) fn parse_mib(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size; write for example 4G or 512M");
     let (number, factor) = match text.strip_suffix('G') {
         Some(number) => (number, 1024),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use host::tuning::journal::Entry;
 use host::tuning::{self, Outcome, Picked, PutBack, Survey};
 
 use crate::cli::host::{Apply, Undo};
@@ -50,17 +51,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
     let mut count = 0;
     let failures = tuning::undo(&tree, &arguments.journal, |entry, outcome| {
         count += 1;
-        let found = entry.found.as_deref().unwrap_or("not there");
-        let line = match outcome {
-            PutBack::Restored { meanwhile: None } => found.to_owned(),
-            PutBack::Restored { meanwhile: Some(other) } => {
-                format!("{found} (somebody had changed it to {other} meanwhile)")
-            }
-            PutBack::Gone => "gone; nothing to put back".into(),
-            PutBack::Rebooted => "as the boot has set it; the host was booted since".into(),
-            PutBack::Failed(failure) => format!("not put back: {failure}"),
-        };
-        let _ = output::print(&format!("{}: {}: {line}\n", entry.rule, entry.knob));
+        let _ = output::print(&describe(entry, outcome));
     })?;
     if count == 0 {
         output::print(&format!(
@@ -81,4 +72,19 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
         );
     }
     Ok(Done::Whole)
+}
+
+/// A line that says how one value went back.
+pub fn describe(entry: &Entry, outcome: &PutBack) -> String {
+    let found = entry.found.as_deref().unwrap_or("not there");
+    let line = match outcome {
+        PutBack::Restored { meanwhile: None } => found.to_owned(),
+        PutBack::Restored { meanwhile: Some(other) } => {
+            format!("{found} (somebody had changed it to {other} meanwhile)")
+        }
+        PutBack::Gone => "gone; nothing to put back".into(),
+        PutBack::Rebooted => "as the boot has set it; the host was booted since".into(),
+        PutBack::Failed(failure) => format!("not put back: {failure}"),
+    };
+    format!("{}: {}: {line}\n", entry.rule, entry.knob)
 }

@@ -5,6 +5,8 @@ mod export;
 mod interrupts;
 mod verify;
 
+pub use change::describe;
+
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
