@@ -6,24 +6,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, PortError, QueueError};
+use port::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side};
 use virtio::net::MacAddress;
 
+use crate::activity::Activity;
 use crate::context::{Attachments, SwitchContext};
 use crate::forward::{Route, Rules};
 use crate::keyed::Key;
+use crate::mirror::{Mirror, Mirrored};
 use crate::poller::Poller;
 use crate::queue_plan::QueuePlan;
+use crate::ring_report::{self, Seen};
+use crate::setup::{self, Forwarding, NamedPort};
 use crate::suspects::Suspects;
 use crate::table::MacTable;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
 use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
-use crate::{PortId, RunError, Snapshot, Switch, incident};
+use crate::{MAX_PORTS, PortId, QueueId, RingReport, RunError, Snapshot, Switch, View, incident};
 
 /// Addresses that only the ports which list them may use.
-fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
+pub(crate) fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
     let learning = rules.iter().filter(|rules| matches!(rules.route, Route::Learn(_)));
     let own = |rules: &Rules| {
         let port = rules.port;
@@ -38,22 +42,13 @@ pub trait Operator {
     fn wake_fd(&self) -> BorrowedFd<'_>;
 
     /// It is readable, and is to be cleared here. `Break` ends the switch.
-    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()>;
+    fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()>;
+
+    /// All ports have started.
+    fn started(&mut self, _switch: &mut View<'_>) {}
 
     /// Logs what happened at a port, for people; or at a worker, by its name.
     fn log(&mut self, port: &str, message: &dyn Display);
-}
-
-/// A running switch, to look at.
-pub struct View<'a> {
-    control: &'a Control,
-}
-
-impl View<'_> {
-    /// How it stands.
-    pub fn snapshot(&self) -> Snapshot {
-        self.control.snapshot(None)
-    }
 }
 
 /// How a switch ended.
@@ -72,17 +67,29 @@ const WORKERS: u64 = 1;
 /// Seconds between two sweeps of the table.
 const SWEEP_SECONDS: u32 = 16;
 
-struct PortEntry {
-    name: String,
-    /// `None` after it panicked.
-    port: Option<Box<dyn Port>>,
+pub(crate) struct PortEntry {
+    pub name: String,
+    /// `None` after it panicked or was removed.
+    pub port: Option<Box<dyn Port>>,
     /// Started, and not ended.
-    runs: bool,
+    pub runs: bool,
+    /// Another port may have its place.
+    pub removed: bool,
+    pub forwarding: Forwarding,
 }
 
-struct Control {
-    entries: Vec<PortEntry>,
-    attachments: Attachments,
+pub(crate) struct Control {
+    pub entries: Vec<PortEntry>,
+    pub attachments: Attachments,
+    pub mirrors: Vec<Mirrored>,
+    /// Of [`Options::forward_link_local`](crate::Options::forward_link_local), and how many workers there are.
+    pub link_local: bool,
+    pub workers: usize,
+    /// Why it cannot go on, found by its operator.
+    pub fatal: Option<RunError>,
+    /// Said, by whom, and not yet passed on.
+    logged: Vec<(String, String)>,
+    activity: Activity,
     suspects: Suspects,
     started: Instant,
     swept: u32,
@@ -96,8 +103,10 @@ impl Switch {
             Err(error) => return Ended { snapshot: Snapshot::default(), result: Err(error) },
         };
         let result = control.run(operator);
+        control.pass_on_logs(operator);
         let descriptions = control.descriptions();
-        let ended = control.end(operator);
+        let ended = control.end();
+        control.pass_on_logs(operator);
         let snapshot = control.snapshot(Some(&descriptions));
         Ended { snapshot, result: result.and(ended) }
     }
@@ -105,26 +114,37 @@ impl Switch {
 
 impl Control {
     fn new(switch: Switch, operator: &dyn Operator) -> Result<Self, RunError> {
-        let rules = switch.rules();
         let Switch { options, ports } = switch;
+        let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
+        let rules = setup::rules(&forwarding, options.forward_link_local);
         let pairs = ports.iter().map(|port| port.port.queue_pairs());
         let plan = QueuePlan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
         let common = Arc::new(Common {
-            table: MacTable::new(options.table, ports.len(), own_addresses(&rules)),
-            rules: rules.into_iter().map(Arc::new).collect(),
+            table: MacTable::new(options.table, MAX_PORTS, own_addresses(&rules)),
             key: Key::random(),
             options: options.worker,
         });
+        let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
         let poller = Poller::new().map_err(system("making an epoll set"))?;
-        let pool = WorkerPool::start(&options.workers, &common, options.worker_deadline)?;
+        let pool = WorkerPool::start(
+            &options.workers,
+            &common,
+            rules.iter().cloned().collect(),
+            options.worker_deadline,
+        )?;
         for (fd, key) in [(operator.wake_fd(), OPERATOR), (pool.waker().as_fd(), WORKERS)] {
             poller.add(fd, key, Interest::Readable).map_err(system("adding a waker to the epoll set"))?;
         }
-        let entries =
-            ports.into_iter().map(|port| PortEntry { name: port.name, port: Some(port.port), runs: false });
+        let entries = ports.into_iter().map(PortEntry::from);
         Ok(Control {
             entries: entries.collect(),
-            attachments: Attachments::new(pool, common, poller, plan),
+            attachments: Attachments::new(pool, common, rules, poller, plan),
+            mirrors: Vec::new(),
+            link_local: options.forward_link_local,
+            workers: options.workers.len(),
+            fatal: None,
+            logged: Vec::new(),
+            activity: Activity::new(options.watch_activity),
             suspects: Suspects::default(),
             started: Instant::now(),
             swept: 0,
@@ -134,38 +154,55 @@ impl Control {
     fn run(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
         for index in 0..self.entries.len() {
             self.entries[index].runs = true;
-            let started = self.call(index, operator, |port, context| port.start(context))?;
+            let started = self.call(index, |port, context| port.start(context))?;
             if let Some(Err(error)) = started {
                 self.entries[index].runs = false;
                 self.attachments.clear(PortId(index as u16));
                 return Err(RunError::Start { name: self.entries[index].name.clone(), error });
             }
-            self.read_reports(operator)?;
+            self.read_reports()?;
         }
         self.attachments.open();
+        operator.started(&mut View { control: self });
         loop {
             self.attachments.pool.watch();
-            self.read_reports(operator)?;
+            self.read_reports()?;
             let now = self.tick();
             while let Some((port, token)) = self.attachments.due(now) {
-                self.ready(port, token, operator)?;
+                self.ready(port, token)?;
             }
+            self.pass_on_logs(operator);
             let keys: Vec<u64> = {
                 let timeout = self.timeout();
                 self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect()
             };
             for key in keys {
                 if key == OPERATOR {
-                    if operator.handle_wake(&View { control: self }).is_break() {
+                    let goes_on = operator.handle_wake(&mut View { control: self });
+                    if let Some(fatal) = self.fatal.take() {
+                        return Err(fatal);
+                    }
+                    if goes_on.is_break() {
                         return Ok(());
                     }
                 } else if key == WORKERS {
                     self.attachments.pool.waker().clear();
                 } else if let Some((port, token)) = self.attachments.watcher(key) {
-                    self.ready(port, token, operator)?;
+                    self.ready(port, token)?;
                 }
             }
         }
+    }
+
+    fn pass_on_logs(&mut self, operator: &mut dyn Operator) {
+        for (who, message) in self.logged.drain(..) {
+            operator.log(&who, &message);
+        }
+    }
+
+    /// Those that were not removed, with their places.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (PortId, &PortEntry)> {
+        (0..).map(PortId).zip(&self.entries).filter(|(_, entry)| !entry.removed)
     }
 
     /// Tells the table what time it is.
@@ -178,6 +215,7 @@ impl Control {
             self.swept = seconds;
             table.sweep();
         }
+        self.activity.look(now, &self.entries);
         now
     }
 
@@ -192,10 +230,9 @@ impl Control {
     }
 
     /// Calls a port, and passes on what it said. `None` if it does not run.
-    fn call<T>(
+    pub(crate) fn call<T>(
         &mut self,
         index: usize,
-        operator: &mut dyn Operator,
         what: impl FnOnce(&mut dyn Port, &mut dyn PortContext) -> T,
     ) -> Result<Option<T>, RunError> {
         let entry = &mut self.entries[index];
@@ -207,7 +244,7 @@ impl Control {
         // After a panic the port is not used any more, and the switch ends.
         let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
         for (port, message) in self.attachments.logged.drain(..) {
-            operator.log(&self.entries[usize::from(port.0)].name, &message);
+            self.logged.push((self.entries[usize::from(port.0)].name.clone(), message));
         }
         result.map(Some).map_err(|panic| {
             let entry = &mut self.entries[index];
@@ -216,28 +253,18 @@ impl Control {
         })
     }
 
-    fn ready(
-        &mut self,
-        port: PortId,
-        token: port::Token,
-        operator: &mut dyn Operator,
-    ) -> Result<(), RunError> {
+    fn ready(&mut self, port: PortId, token: port::Token) -> Result<(), RunError> {
         let index = usize::from(port.0);
-        if let Some(Err(error)) = self.call(index, operator, |port, context| port.ready(token, context))? {
-            self.end_port(index, error, operator)?;
+        if let Some(Err(error)) = self.call(index, |port, context| port.ready(token, context))? {
+            self.end_port(index, error)?;
         }
-        self.read_reports(operator)
+        self.read_reports()
     }
 
     /// A port cannot go on; the others do, if there are any.
-    fn end_port(
-        &mut self,
-        index: usize,
-        error: PortError,
-        operator: &mut dyn Operator,
-    ) -> Result<(), RunError> {
-        operator.log(&self.entries[index].name, &error);
-        self.call(index, operator, |port, context| port.end(context))?;
+    fn end_port(&mut self, index: usize, error: PortError) -> Result<(), RunError> {
+        self.logged.push((self.entries[index].name.clone(), error.to_string()));
+        self.call(index, |port, context| port.end(context))?;
         self.entries[index].runs = false;
         self.attachments.clear(PortId(index as u16));
         if self.entries.iter().all(|entry| !entry.runs) {
@@ -247,18 +274,16 @@ impl Control {
     }
 
     /// Tells ports of their stopped queues, and finds out about workers.
-    fn read_reports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+    fn read_reports(&mut self) -> Result<(), RunError> {
         while let Some(event) = self.attachments.pool.next_event() {
             match event {
                 Event::Stopped { id, side, generation, why } => {
                     if self.attachments.stopped(id, side, generation) {
                         let index = usize::from(id.port.0);
-                        self.call(index, operator, |port, context| {
-                            port.stopped(id.pair, side, why, context)
-                        })?;
+                        self.call(index, |port, context| port.stopped(id.pair, side, why, context))?;
                     }
                 }
-                Event::Replaced(replaced) => self.isolate(&replaced, operator)?,
+                Event::Replaced(replaced) => self.isolate(&replaced)?,
             }
         }
         self.attachments.pool.take_trouble().map_or(Ok(()), Err)
@@ -266,7 +291,7 @@ impl Control {
 
     /// A worker's thread was given up: tells the ports whose queues are lost with it, and ends the port that is to
     /// blame.
-    fn isolate(&mut self, replaced: &Replaced, operator: &mut dyn Operator) -> Result<(), RunError> {
+    fn isolate(&mut self, replaced: &Replaced) -> Result<(), RunError> {
         let what = incident::describe(replaced, |port| &self.entries[usize::from(port.0)].name);
         let position = replaced.position;
         let guilty = match (position.source, position.sink) {
@@ -274,21 +299,21 @@ impl Control {
             (source, sink) => source.or(sink).map(|queue| queue.port).into_iter().collect(),
         };
         if position.source.is_none() && position.sink.is_none() {
-            operator.log(&format!("worker {}", replaced.worker), &what);
+            self.logged.push((format!("worker {}", replaced.worker), what.clone()));
         }
         for (id, side, generation) in &replaced.lost {
             // Those of a port that goes are cleared away with it.
             if self.attachments.stopped(*id, *side, *generation) && !guilty.contains(&id.port) {
                 let (pair, side, why) = (id.pair, *side, QueueError::Lost(what.clone()));
                 let index = usize::from(id.port.0);
-                self.call(index, operator, |port, context| port.stopped(pair, side, why, context))?;
+                self.call(index, |port, context| port.stopped(pair, side, why, context))?;
             }
         }
         for port in guilty {
             let index = usize::from(port.0);
             if self.entries[index].runs {
                 let error = PortError::new("moving frames", &what, incident::REMEDY);
-                self.end_port(index, error, operator)?;
+                self.end_port(index, error)?;
             }
         }
         Ok(())
@@ -299,10 +324,10 @@ impl Control {
     }
 
     /// Ends all ports and workers.
-    fn end(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+    fn end(&mut self) -> Result<(), RunError> {
         let mut result = Ok(());
         for index in 0..self.entries.len() {
-            let ended = self.call(index, operator, |port, context| port.end(context));
+            let ended = self.call(index, |port, context| port.end(context));
             self.entries[index].runs = false;
             self.attachments.clear(PortId(index as u16));
             result = result.and(ended.map(drop));
@@ -312,11 +337,11 @@ impl Control {
         result.and(self.attachments.pool.take_trouble().map_or(Ok(()), Err))
     }
 
-    fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
+    pub(crate) fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
         let descriptions = descriptions.map_or_else(|| self.descriptions(), <[String]>::to_vec);
-        let ports = self.entries.iter().zip(descriptions).zip(0..);
-        let ports = ports.map(|((entry, description), index)| {
-            let addresses = self.attachments.common.table.behind(PortId(index));
+        let ports = self.present().map(|(id, entry)| {
+            let addresses = self.attachments.common.table.behind(id);
+            let description = descriptions[usize::from(id.0)].clone();
             crate::snapshot::port(&entry.name, description, addresses, entry.port.as_deref())
         });
         Snapshot {
@@ -326,10 +351,65 @@ impl Control {
             workers: self.attachments.pool.counts().collect(),
         }
     }
+
+    /// How each queue of each port stands.
+    pub(crate) fn rings(&self) -> Vec<RingReport> {
+        let mut reports = Vec::new();
+        for (port, entry) in self.present().filter(|(_, entry)| !entry.is_mirror()) {
+            let Some(of_port) = &entry.port else { continue };
+            for pair in 0..of_port.queue_pairs() {
+                for side in [Side::FromGuest, Side::ToGuest] {
+                    if let Some(counters) = of_port.counters(pair, side) {
+                        reports.push(self.ring(QueueId { port, pair }, side, &counters));
+                    }
+                }
+            }
+        }
+        reports
+    }
+
+    fn ring(&self, id: QueueId, side: Side, counters: &QueueCounters) -> RingReport {
+        let entry = &self.entries[usize::from(id.port.0)];
+        let found = self.attachments.ring(id, side);
+        let (quiet, full_since) = self.activity.of(id, side, counters, Instant::now());
+        let worker = found.as_ref().map(|(_, worker)| *worker);
+        let worker_sleeps = worker.is_some_and(|worker| self.attachments.pool.is_asleep(worker));
+        let seen = Seen { quiet, full_since, worker_sleeps };
+        let ring = found.as_ref().and_then(|(ring, _)| ring.as_ref());
+        let words = match (&found, side) {
+            (None, _) => format!("no queue runs: {}", entry.describe()),
+            (Some(_), Side::FromGuest) => ring_report::from_guest(ring, seen),
+            (Some(_), Side::ToGuest) => ring_report::to_guest(ring, seen),
+        };
+        RingReport {
+            port: entry.name.clone(),
+            pair: id.pair,
+            from_guest: side == Side::FromGuest,
+            runs: found.is_some(),
+            worker,
+            frames: counters.counts().frames,
+            quiet_seconds: quiet.map(|quiet| quiet.as_secs_f64()),
+            ring: ring.map(Into::into),
+            words,
+        }
+    }
+}
+
+impl From<NamedPort> for PortEntry {
+    fn from(port: NamedPort) -> Self {
+        let NamedPort { name, port, forwarding } = port;
+        PortEntry { name, port: Some(port), runs: false, removed: false, forwarding }
+    }
 }
 
 impl PortEntry {
     fn describe(&self) -> String {
         self.port.as_ref().map_or_else(|| "panicked".to_owned(), |port| port.describe())
+    }
+
+    /// Whether it is no port of the user's.
+    pub(crate) fn is_mirror(&self) -> bool {
+        let port = self.port.as_deref().map(|port| port as &dyn std::any::Any);
+        port.is_some_and(|port| port.is::<Mirror>())
     }
 }

@@ -25,7 +25,7 @@ pub enum SetupError {
     #[error("'{0}' is connected twice; a wire has two ends, leave ports unconnected to switch by address")]
     ConnectedTwice(String),
     /// More ports than identities.
-    #[error("{0} ports are more than the {max} that there can be", max = u16::MAX)]
+    #[error("{0} ports are more than the {max} that there can be", max = crate::MAX_PORTS)]
     TooManyPorts(usize),
     /// No worker.
     #[error("no worker: give at least one")]

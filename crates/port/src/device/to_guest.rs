@@ -11,7 +11,7 @@ use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, RingState, Sink};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
@@ -349,5 +349,11 @@ impl Sink for ToGuest {
 
     fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        let ring = RingState::of(&*self.queue, self.enabled);
+        // What was popped to see how much room there is waits as well.
+        Some(RingState { available: ring.available.saturating_add(self.burst.len() as u16), ..ring })
     }
 }
