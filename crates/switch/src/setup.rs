@@ -43,7 +43,7 @@ impl Default for Options {
 }
 
 /// What holds for the frames that come from one port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
     /// The only source addresses that they may have, and which no port may have that does not list them too;
     /// any that is no group's and no other port's if `None`.
