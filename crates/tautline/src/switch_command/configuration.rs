@@ -40,7 +40,8 @@ pub fn read(path: &Path) -> Result<cli::Switch, Usage> {
     let parsed = Cli::try_parse_from(line).map_err(|error| {
         let text = error.to_string();
         // The usage below is that of a command line.
-        wrong(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        let said = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        wrong(said.split_whitespace().collect::<Vec<_>>().join(" "))
     })?;
     match parsed.command {
         Command::Switch(arguments) => Ok(arguments),
