@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use port::{DropReason, QueueCounters, Side};
 
-use crate::control::PortEntry;
+use crate::port_entry::PortEntry;
 use crate::{PortId, QueueId};
 
 const INTERVAL: Duration = Duration::from_secs(1);

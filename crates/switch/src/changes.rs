@@ -2,54 +2,17 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use port::{Port, PortError, Side};
+use port::Port;
 
-use crate::control::{Control, PortEntry};
+use crate::control::Control;
 use crate::copies::{Copied, CopiesId};
+use crate::error::ChangeError;
 use crate::forward::{Route, Rules};
-use crate::mirror::Mirror;
+use crate::mirror::{LOOK, Mirror, Mirrored};
+use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
 use crate::setup::{self, Forwarding};
 use crate::{MAX_PORTS, PortId, PortOptions};
-
-/// Why a running switch was not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// There is one.
-    #[error("there is a port named '{0}' already; give another name, or remove that one first")]
-    NameTwice(String),
-    /// There is none.
-    #[error("there is no port named '{name}'; the ports are {known}")]
-    NoSuchPort {
-        /// As given.
-        name: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// No room for one more.
-    #[error("there are {MAX_PORTS} ports, the most that there can be; remove one first")]
-    TooManyPorts,
-    /// A wire's end.
-    #[error("port '{0}' is the end of a wire; end the switch and start it without that wire")]
-    Wired(String),
-    /// A mirror's end.
-    #[error("port '{0}' is one end of a mirror; remove the mirror first")]
-    Mirrored(String),
-    /// It could not start.
-    #[error(transparent)]
-    Start(#[from] PortError),
-    /// The switch is about to end.
-    #[error("the switch ends: {0}")]
-    Ends(String),
-    /// The system refused.
-    #[error("{action}: {source}")]
-    System {
-        /// What was tried.
-        action: &'static str,
-        /// What it said.
-        source: std::io::Error,
-    },
-}
 
 impl Control {
     /// The place of a port that is there.
@@ -122,7 +85,7 @@ impl Control {
             return Err(ChangeError::Wired(name.to_owned()));
         }
         let id = PortId(at as u16);
-        let used = |mirror: &crate::mirror::Mirrored| mirror.from == id || mirror.to == id;
+        let used = |mirror: &Mirrored| mirror.from == id || mirror.to == id;
         if self.mirrors.iter().any(used) {
             return Err(ChangeError::Mirrored(name.to_owned()));
         }
@@ -193,9 +156,7 @@ impl Control {
         if entry.forwarding.wire.is_some() {
             return Err(ChangeError::Wired(to.to_owned()));
         }
-        let is_used = |mirror: &crate::mirror::Mirrored| {
-            mirror.to == to_id || mirror.to == from_id || mirror.from == to_id
-        };
+        let is_used = |mirror: &Mirrored| mirror.to == to_id || mirror.to == from_id || mirror.from == to_id;
         if from_id == to_id || self.mirrors.iter().any(is_used) {
             return Err(ChangeError::Mirrored(to.to_owned()));
         }
@@ -209,9 +170,9 @@ impl Control {
         )?;
         match self.attachments.observe(from_id, feed) {
             Ok(copies) => {
-                self.mirrors.push(crate::mirror::Mirrored { from: from_id, to: to_id, by, copies });
+                self.mirrors.push(Mirrored { from: from_id, to: to_id, by, copies });
                 self.update_rules();
-                self.call(usize::from(by.0), |port, context| port.ready(crate::mirror::LOOK, context))
+                self.call(usize::from(by.0), |port, context| port.ready(LOOK, context))
                     .map(drop)
                     .map_err(|error| self.must_end(error))
             }
@@ -221,9 +182,4 @@ impl Control {
             }
         }
     }
-}
-
-/// A queue's place in a mirror: both directions of a pair, one behind the other.
-pub(crate) fn mirror_pair(pair: u16, side: Side) -> u16 {
-    2 * pair + u16::from(side == Side::ToGuest)
 }

@@ -4,27 +4,30 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side};
+use port::{Interest, Port, PortContext, PortError, QueueError};
 use virtio::net::MacAddress;
 
 use crate::activity::Activity;
 use crate::context::{Attachments, SwitchContext};
+use crate::copies::{Copied, CopiesId};
+use crate::error::ChangeError;
 use crate::forward::{Route, Rules};
 use crate::keyed::Key;
-use crate::mirror::{Mirror, Mirrored};
+use crate::mirror::Mirrored;
 use crate::poller::Poller;
+use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
-use crate::ring_report::{self, Seen};
-use crate::setup::{self, Forwarding, NamedPort};
+use crate::setup;
 use crate::suspects::Suspects;
 use crate::table::MacTable;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
 use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
-use crate::{MAX_PORTS, PortId, QueueId, RingReport, RunError, Snapshot, Switch, View, incident};
+use crate::{MAX_PORTS, PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
 
 /// Addresses that only the ports which list them may use.
 pub(crate) fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
@@ -51,6 +54,59 @@ pub trait Operator {
     fn log(&mut self, port: &str, message: &dyn Display);
 }
 
+/// A running switch.
+pub struct View<'a> {
+    control: &'a mut Control,
+}
+
+impl View<'_> {
+    /// How it stands.
+    pub fn snapshot(&self) -> Snapshot {
+        self.control.snapshot(None)
+    }
+
+    /// How each queue stands. Workers wait for this no longer than for each other.
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.control.rings()
+    }
+
+    /// Adds a port that learns, and starts it. One that cannot start is not there afterwards.
+    pub fn add_port(
+        &mut self,
+        name: &str,
+        port: Box<dyn Port>,
+        options: PortOptions,
+    ) -> Result<(), ChangeError> {
+        self.control.add_port(name, port, options)
+    }
+
+    /// Ends a port and forgets it.
+    pub fn remove_port(&mut self, name: &str) -> Result<(), ChangeError> {
+        self.control.remove_port(name)
+    }
+
+    /// Other limits hold for a port.
+    pub fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
+        self.control.set_port_options(name, options)
+    }
+
+    /// Copies all that passes a port, in both directions; of queues that come later too.
+    pub fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
+        let (feed, copied) = channel();
+        Ok((self.control.copy_port(name, feed)?, copied))
+    }
+
+    /// Ends that.
+    pub fn end_copies(&mut self, id: CopiesId) {
+        self.control.end_copies(id);
+    }
+
+    /// Copies what a port sends and receives to another, which does nothing else from now on.
+    pub fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
+        self.control.mirror(from, to)
+    }
+}
+
 /// How a switch ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -67,17 +123,6 @@ const WORKERS: u64 = 1;
 /// Seconds between two sweeps of the table.
 const SWEEP_SECONDS: u32 = 16;
 
-pub(crate) struct PortEntry {
-    pub name: String,
-    /// `None` after it panicked or was removed.
-    pub port: Option<Box<dyn Port>>,
-    /// Started, and not ended.
-    pub runs: bool,
-    /// Another port may have its place.
-    pub removed: bool,
-    pub forwarding: Forwarding,
-}
-
 pub(crate) struct Control {
     pub entries: Vec<PortEntry>,
     pub attachments: Attachments,
@@ -89,7 +134,7 @@ pub(crate) struct Control {
     pub fatal: Option<RunError>,
     /// Said, by whom, and not yet passed on.
     logged: Vec<(String, String)>,
-    activity: Activity,
+    pub activity: Activity,
     suspects: Suspects,
     started: Instant,
     swept: u32,
@@ -350,66 +395,5 @@ impl Control {
             table: self.attachments.common.table.counts(),
             workers: self.attachments.pool.counts().collect(),
         }
-    }
-
-    /// How each queue of each port stands.
-    pub(crate) fn rings(&self) -> Vec<RingReport> {
-        let mut reports = Vec::new();
-        for (port, entry) in self.present().filter(|(_, entry)| !entry.is_mirror()) {
-            let Some(of_port) = &entry.port else { continue };
-            for pair in 0..of_port.queue_pairs() {
-                for side in [Side::FromGuest, Side::ToGuest] {
-                    if let Some(counters) = of_port.counters(pair, side) {
-                        reports.push(self.ring(QueueId { port, pair }, side, &counters));
-                    }
-                }
-            }
-        }
-        reports
-    }
-
-    fn ring(&self, id: QueueId, side: Side, counters: &QueueCounters) -> RingReport {
-        let entry = &self.entries[usize::from(id.port.0)];
-        let found = self.attachments.ring(id, side);
-        let (quiet, full_since) = self.activity.of(id, side, counters, Instant::now());
-        let worker = found.as_ref().map(|(_, worker)| *worker);
-        let worker_sleeps = worker.is_some_and(|worker| self.attachments.pool.is_asleep(worker));
-        let seen = Seen { quiet, full_since, worker_sleeps };
-        let ring = found.as_ref().and_then(|(ring, _)| ring.as_ref());
-        let words = match (&found, side) {
-            (None, _) => format!("no queue runs: {}", entry.describe()),
-            (Some(_), Side::FromGuest) => ring_report::from_guest(ring, seen),
-            (Some(_), Side::ToGuest) => ring_report::to_guest(ring, seen),
-        };
-        RingReport {
-            port: entry.name.clone(),
-            pair: id.pair,
-            from_guest: side == Side::FromGuest,
-            runs: found.is_some(),
-            worker,
-            frames: counters.counts().frames,
-            quiet_seconds: quiet.map(|quiet| quiet.as_secs_f64()),
-            ring: ring.map(Into::into),
-            words,
-        }
-    }
-}
-
-impl From<NamedPort> for PortEntry {
-    fn from(port: NamedPort) -> Self {
-        let NamedPort { name, port, forwarding } = port;
-        PortEntry { name, port: Some(port), runs: false, removed: false, forwarding }
-    }
-}
-
-impl PortEntry {
-    fn describe(&self) -> String {
-        self.port.as_ref().map_or_else(|| "panicked".to_owned(), |port| port.describe())
-    }
-
-    /// Whether it is no port of the user's.
-    pub(crate) fn is_mirror(&self) -> bool {
-        let port = self.port.as_deref().map(|port| port as &dyn std::any::Any);
-        port.is_some_and(|port| port.is::<Mirror>())
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use port::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 use crate::PortId;
-use crate::changes::mirror_pair;
 use crate::copies::{Copied, CopiesId};
 
 /// Asks it to look for queues that came.
@@ -79,4 +78,9 @@ impl Port for Mirror {
             context.detach_source(pair);
         }
     }
+}
+
+/// A queue's place in a mirror: both directions of a pair, one behind the other.
+fn mirror_pair(pair: u16, side: Side) -> u16 {
+    2 * pair + u16::from(side == Side::ToGuest)
 }

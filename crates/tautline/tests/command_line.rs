@@ -18,10 +18,27 @@ use common::{Run, nothing_left, wait_until};
 use serde_json::Value;
 
 /// Commands that print results.
-const PRINT_RESULTS: [&str; 9] =
-    ["doctor", "compare", "switch", "rfc2544", "report", "kvm costs", "kvm trace", "host audit", "host plan"];
+const PRINT_RESULTS: [&str; 17] = [
+    "doctor",
+    "compare",
+    "switch",
+    "ctl ports",
+    "ctl stats",
+    "ctl drops",
+    "ctl rings",
+    "ctl watch",
+    "ctl add",
+    "ctl remove",
+    "ctl mirror",
+    "rfc2544",
+    "report",
+    "kvm costs",
+    "kvm trace",
+    "host audit",
+    "host plan",
+];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: [&str; 5] = ["completions", "man", "host apply", "host undo", "host export"];
+const PRINT_NONE: [&str; 6] = ["completions", "man", "ctl capture", "host apply", "host undo", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {

@@ -1,13 +1,14 @@
 //! What a guest receives: the device half of a receiveq.
 mod merged;
+mod options;
 mod settings;
 
 use std::sync::Arc;
 
 use virtio::net::control::ReceiveFilter;
-use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 
+pub use self::options::ToGuestOptions;
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt};
@@ -27,19 +28,6 @@ const ROOM_LOOKED_FOR: usize = 64;
 
 /// The longest frame of an ordinary Ethernet, without its check sequence.
 const USUAL_FRAME_BYTES: usize = 1514;
-
-/// What was agreed on with the driver that receives.
-#[derive(Clone, Copy, Debug)]
-pub struct ToGuestOptions {
-    /// The net header's layout.
-    pub layout: HeaderLayout,
-    /// Offloads that the driver takes.
-    pub accepts: Accepts,
-    /// A frame may be spread over several chains (MRG_RXBUF).
-    pub mergeable: bool,
-    /// Longest frame in bytes; frames that the driver takes as they are are not held to it.
-    pub max_frame_bytes: Option<u32>,
-}
 
 /// Frames to a guest's receiveq, copied straight into the buffers that its driver posted.
 pub struct ToGuest {

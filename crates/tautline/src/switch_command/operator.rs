@@ -76,7 +76,7 @@ impl Operator for Management {
         for key in events.iter().map(|event| event.data.u64()) {
             match &mut self.socket {
                 Some(socket) if ControlSocket::has(key) => socket.ready(key, &self.epoll, switch),
-                _ => match self.signals.obey(switch) {
+                _ => match self.signals.take(switch) {
                     Told::Nothing => {}
                     Told::Reload => self.reload(switch),
                     Told::End => {

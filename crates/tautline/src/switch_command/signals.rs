@@ -108,8 +108,8 @@ impl Signals {
         self.wake_read.as_fd()
     }
 
-    /// Obeys the signals that have come.
-    pub fn obey(&mut self, switch: &View<'_>) -> Told {
+    /// What the signals that have come ask for; a snapshot is shown at once.
+    pub fn take(&mut self, switch: &View<'_>) -> Told {
         while matches!(self.wake_read.read(&mut [0; 64]), Ok(1..)) {}
         if self.show.swap(false, Ordering::Relaxed) {
             self.show(&switch.snapshot());
