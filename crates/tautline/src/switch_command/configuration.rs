@@ -232,6 +232,12 @@ mod tests {
     }
 
     #[test]
+    fn the_packages_own_file_is_understood() {
+        let read = read_text(include_str!("../../../../packaging/switch.toml")).unwrap();
+        assert_eq!((ports::read(&read).unwrap().len(), read.control.is_some()), (2, true));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_file() {
         for (text, said) in [
             ("speed = 9", "no key 'speed'"),

@@ -134,6 +134,9 @@ fn no_new_privileges() -> Result<(), String> {
 fn keep(kept: CapabilitySet) -> Result<(), String> {
     let now = capabilities(None).map_err(|error| error.to_string())?;
     let CapabilitySets { effective, permitted, inheritable } = now;
+    if kept.contains(effective | permitted | inheritable) {
+        return Ok(());
+    }
     let fewer = CapabilitySets {
         effective: effective & kept,
         permitted: permitted & kept,
