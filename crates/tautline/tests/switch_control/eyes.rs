@@ -136,7 +136,8 @@ fn a_capture_holds_what_passed_in_both_directions() {
     wait_for("the capture's beginning", || {
         fs::metadata(&file).is_ok_and(|file| file.len() > 100).then_some(())
     });
-    (one.post(4), two.post(4));
+    one.post(4);
+    two.post(4);
     let mut expected = Vec::new();
     for number in 0..2 {
         let (there, back) = (frame(number, 60), frame(100 + number, 1400));
