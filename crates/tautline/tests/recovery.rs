@@ -5,7 +5,6 @@
 //! is in flight for all that can be seen, and is sent again: such doubles are counted, and there are no others.
 //! `TAUTLINE_RECOVERY_ROUNDS` rounds of each layout (`make recovery`), or a few.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
 mod switch_process;
 
 use std::collections::{BTreeMap, BTreeSet};
