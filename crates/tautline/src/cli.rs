@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+#[path = "cli/ctl.rs"]
+pub mod ctl;
 #[path = "cli/host.rs"]
 pub mod host;
 #[path = "cli/kvm.rs"]
@@ -17,6 +19,9 @@ mod tti;
 #[path = "cli/vm.rs"]
 pub mod vm;
 
+pub use ctl::{
+    Add as CtlAdd, Capture as CtlCapture, Ctl, CtlCommand, Mirror as CtlMirror, Watch as CtlWatch,
+};
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
 pub use tti::{Beside, Tti, Way};
@@ -88,6 +93,8 @@ pub enum Command {
     Compare(Compare),
     /// Plug guests, containers and the kernel's network stack into each other.
     Switch(Switch),
+    /// Look at a running switch, and change it.
+    Ctl(Ctl),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
     Rfc2544(Rfc2544),
     /// What exits, interrupts and faults of a virtual machine cost on this machine.
@@ -207,12 +214,20 @@ pub struct Compare {
 }
 
 /// Arguments of `switch`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES, after_long_help = PORTS)]
 pub struct Switch {
     /// A port: its name, its kind, and where it is, as in guest=vhost-user:/tmp/guest.sock. See below.
-    #[arg(long, required = true, value_name = "NAME=KIND:TARGET")]
+    #[arg(long, required_unless_present_any = ["config", "control"], value_name = "NAME=KIND:TARGET")]
     pub port: Vec<String>,
+
+    /// Read ports and options from FILE (TOML), and again on SIGHUP: what is different is changed, the rest goes on.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "allow", "cpus", "spin", "max_frame", "flood_limit", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
+    pub config: Option<PathBuf>,
+
+    /// Listen at this path for `tautline ctl`.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
 
     /// Make a wire of two ports: no addresses are learned, none are looked at.
     #[arg(long, value_name = "A=B")]
@@ -283,7 +298,7 @@ Ports:
   pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
                     timing=original|fast, record=FILE, snaplen=BYTES
 
-Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).
+Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM); `tautline ctl` shows more while it runs.
 
 Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
 

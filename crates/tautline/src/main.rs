@@ -5,6 +5,7 @@ mod agent;
 mod cli;
 mod compare;
 mod cpu_list;
+mod ctl;
 mod doctor;
 mod duration;
 mod exit;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
+        cli::Command::Ctl(arguments) => ctl::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),

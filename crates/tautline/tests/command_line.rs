@@ -23,6 +23,14 @@ const PRINT_RESULTS: &[&str] = &[
     "doctor",
     "compare",
     "switch",
+    "ctl ports",
+    "ctl stats",
+    "ctl drops",
+    "ctl rings",
+    "ctl watch",
+    "ctl add",
+    "ctl remove",
+    "ctl mirror",
     "rfc2544",
     "report",
     "kvm costs",
@@ -37,7 +45,8 @@ const PRINT_RESULTS: &[&str] = &[
     "vm attach",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] = &["completions", "man", "host apply", "host undo", "host export", "vm detach"];
+const PRINT_NONE: &[&str] =
+    &["completions", "man", "ctl capture", "host apply", "host undo", "host export", "vm detach"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
