@@ -13,6 +13,7 @@ pub mod guest;
 pub mod host;
 pub mod janitor;
 pub mod network;
+pub mod remote;
 mod running;
 mod spawn;
 pub mod spec;

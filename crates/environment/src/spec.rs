@@ -7,6 +7,7 @@ use measure::{EnvironmentKind, Failure};
 
 use crate::container::{self, Container, Runtime};
 use crate::host::Host;
+use crate::remote::Remote;
 use crate::vm::{self, Accelerator, Machine, Vm};
 use crate::{Environment, Start};
 
@@ -19,12 +20,14 @@ pub enum Spec {
     Container(container::Settings),
     /// `vm`
     Vm(vm::Settings),
+    /// `remote`
+    Remote(Remote),
 }
 
 /// A text that names no environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N] or vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH]"
+    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N], vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH], or remote:HOST[:PORT][,key=FILE]"
 )]
 pub struct SpecError {
     text: String,
@@ -37,6 +40,9 @@ impl FromStr for Spec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let error = |reason: String| SpecError { text: text.to_owned(), reason };
         let (kind, options) = text.split_once(':').unwrap_or((text, ""));
+        if kind == "remote" {
+            return remote(options).map(Spec::Remote).map_err(error);
+        }
         let options = options.split(',').filter(|option| !option.is_empty()).map(|option| {
             option.split_once('=').ok_or_else(|| error(format!("{option:?} is not of the form key=value")))
         });
@@ -89,6 +95,20 @@ impl FromStr for Spec {
     }
 }
 
+/// `HOST[:PORT][,key=FILE]`
+fn remote(text: &str) -> Result<Remote, String> {
+    let (address, options) = text.split_once(',').unwrap_or((text, ""));
+    if address.is_empty() {
+        return Err("it names no host".into());
+    }
+    let key = match options.split_once('=') {
+        None if options.is_empty() => None,
+        Some(("key", path)) if !path.is_empty() => Some(PathBuf::from(path)),
+        _ => return Err(format!("{options:?} is not an option of it")),
+    };
+    Ok(Remote { address: address.to_owned(), key })
+}
+
 impl Spec {
     /// The kind of place.
     pub fn kind(&self) -> EnvironmentKind {
@@ -96,6 +116,7 @@ impl Spec {
             Spec::Host => EnvironmentKind::Host,
             Spec::Container(_) => EnvironmentKind::Container,
             Spec::Vm(_) => EnvironmentKind::Vm,
+            Spec::Remote(_) => EnvironmentKind::Remote,
         }
     }
 
@@ -105,6 +126,7 @@ impl Spec {
             Spec::Host => Box::new(Host),
             Spec::Container(settings) => Box::new(Container::prove(settings.clone(), start)?),
             Spec::Vm(settings) => Box::new(Vm::prove(settings.clone(), start)?),
+            Spec::Remote(remote) => Box::new(remote.clone()),
         })
     }
 }

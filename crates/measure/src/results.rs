@@ -21,6 +21,8 @@ pub enum EnvironmentKind {
     Container,
     /// A virtual machine.
     Vm,
+    /// Another machine.
+    Remote,
 }
 
 /// One environment of a run.

@@ -8,11 +8,14 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+#[path = "cli/agent.rs"]
+mod agent;
 #[path = "cli/host.rs"]
 pub mod host;
 #[path = "cli/kvm.rs"]
 mod kvm;
 
+pub use agent::{Agent, AgentCommand, AgentKeys};
 pub use host::HostCommand;
 pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
 
@@ -86,6 +89,8 @@ pub enum Command {
     Rfc2544(Rfc2544),
     /// What exits, interrupts and faults of a virtual machine cost on this machine.
     Kvm(Kvm),
+    /// Let another machine measure on this one; make the keys for it.
+    Agent(Agent),
     /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
     #[command(subcommand)]
     Host(HostCommand),
@@ -145,7 +150,7 @@ pub struct Compare {
     pub only: Vec<String>,
 
     /// Where to measure; the first is what the others are compared to. Options follow a colon, as in
-    /// container:cpus=0.5 or vm:accel=tcg.
+    /// container:cpus=0.5 or vm:accel=tcg; remote:HOST is another machine with `tautline agent --listen`.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agent_command;
 mod cli;
 mod compare;
 mod cpu_list;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
+        cli::Command::Agent(arguments) => agent_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),
         cli::Command::Completions(arguments) => packaging::completions(&arguments),

@@ -21,7 +21,7 @@ use serde_json::Value;
 const PRINT_RESULTS: [&str; 9] =
     ["doctor", "compare", "switch", "rfc2544", "report", "kvm costs", "kvm trace", "host audit", "host plan"];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: [&str; 5] = ["completions", "man", "host apply", "host undo", "host export"];
+const PRINT_NONE: [&str; 6] = ["agent keys", "completions", "man", "host apply", "host undo", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
