@@ -1,12 +1,16 @@
 //! `tautline agent --listen` and `tautline agent keys`. The agent itself is in `agent.rs`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::Context;
 use environment::Agent;
 use environment::remote::far::Listener;
 use environment::remote::keys;
-use linux::interrupt;
 use linux::interrupt::Interrupted;
 use measure::Failure;
+use signal_hook::consts::SIGTERM;
+use signal_hook::flag;
 use workload::protocol::Reply;
 
 use crate::exit::Done;
@@ -32,10 +36,13 @@ pub fn run(arguments: &cli::Agent) -> anyhow::Result<Done> {
         "wait until that has ended",
     );
     output::catch_interrupts()?;
+    let terminated = Arc::new(AtomicBool::new(false));
+    flag::register(SIGTERM, terminated.clone()).context("catching signals")?;
     let listener = Listener::bind(address, &key, agent, Reply::Failed(busy).to_line())?;
     output::remark(&format!("listening on {}; Ctrl-C ends", listener.address()?));
     listener.serve();
-    if interrupt::is_set() {
+    // As `switch` does: SIGTERM is how a service is told to end.
+    if !terminated.load(Ordering::Relaxed) {
         return Err(anyhow::Error::new(Interrupted).context("stopped listening"));
     }
     Ok(Done::Whole)

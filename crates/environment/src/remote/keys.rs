@@ -51,10 +51,18 @@ pub fn default_folder() -> Result<PathBuf, Failure> {
 /// A file is there already, or cannot be written.
 pub fn make(folder: &Path, days: u32) -> Result<[PathBuf; 2], Failure> {
     let now = OffsetDateTime::now_utc();
-    let valid = Duration::from_secs(u64::from(days) * 24 * 3600);
+    let until = now + Duration::from_secs(u64::from(days) * 24 * 3600);
+    make_valid(folder, [until, until])
+}
+
+/// The same with the end date of each, the near end's first.
+///
+/// # Errors
+/// As for [`make`].
+pub fn make_valid(folder: &Path, until: [OffsetDateTime; 2]) -> Result<[PathBuf; 2], Failure> {
     let files = [NEAR_FILE, FAR_FILE].map(|name| folder.join(name));
-    let [near, far] = pair(now - EARLIER, now + valid)
-        .map_err(|error| Failure::new("making keys", error, "choose fewer days"))?;
+    let made = pair(until);
+    let [near, far] = made.map_err(|error| Failure::new("making keys", error, "choose fewer days"))?;
     let failed = |path: &Path, error: std::io::Error| {
         let remedy = "choose another folder, or remove the old keys from both machines first";
         Failure::new(format!("writing {}", path.display()), error, remedy)
@@ -76,29 +84,35 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     })
 }
 
+/// From when keys are valid: a day before they were made, or before their end where that is earlier.
+fn from(until: OffsetDateTime) -> OffsetDateTime {
+    until.min(OffsetDateTime::now_utc()) - EARLIER
+}
+
 /// The texts of the near end's file and the far end's.
-fn pair(from: OffsetDateTime, until: OffsetDateTime) -> Result<[String; 2], rcgen::Error> {
+fn pair(until: [OffsetDateTime; 2]) -> Result<[String; 2], rcgen::Error> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     authority.distinguished_name.push(DnType::CommonName, "tautline agent keys");
-    (authority.not_before, authority.not_after) = (from, until);
+    let latest = until[0].max(until[1]);
+    (authority.not_before, authority.not_after) = (from(until[0].min(until[1])), latest);
     let root = authority.self_signed(&authority_key)?.pem();
     let issuer = Issuer::new(authority, authority_key);
-    let end = |name: &str, purpose| {
+    let end = |name: &str, until, purpose| {
         let key = KeyPair::generate()?;
         let mut parameters = CertificateParams::new(vec![name.to_owned()])?;
         parameters.distinguished_name.push(DnType::CommonName, name);
         parameters.extended_key_usages = vec![purpose];
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        (parameters.not_before, parameters.not_after) = (from, until);
+        (parameters.not_before, parameters.not_after) = (from(until), until);
         let certificate = parameters.signed_by(&key, &issuer)?.pem();
         Ok(format!("{}{certificate}{root}", key.serialize_pem()))
     };
     Ok([
-        end(NEAR_NAME, ExtendedKeyUsagePurpose::ClientAuth)?,
-        end(FAR_NAME, ExtendedKeyUsagePurpose::ServerAuth)?,
+        end(NEAR_NAME, until[0], ExtendedKeyUsagePurpose::ClientAuth)?,
+        end(FAR_NAME, until[1], ExtendedKeyUsagePurpose::ServerAuth)?,
     ])
 }
 
@@ -138,15 +152,4 @@ pub(super) fn load(path: &Path) -> Result<Keys, Failure> {
     let mut roots = RootCertStore::empty();
     roots.add(root).map_err(|error| failed(error.to_string(), make))?;
     Ok(Keys { key, certificate, roots })
-}
-
-#[cfg(test)]
-pub(super) fn write_expired(folder: &Path) -> [PathBuf; 2] {
-    let now = OffsetDateTime::now_utc();
-    let texts = pair(now - EARLIER * 2, now - EARLIER).unwrap();
-    let files = [NEAR_FILE, FAR_FILE].map(|name| folder.join(name));
-    for (file, text) in files.iter().zip(&texts) {
-        write(file, text).unwrap();
-    }
-    files
 }
