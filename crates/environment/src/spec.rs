@@ -159,6 +159,14 @@ mod tests {
         assert_eq!((settings.runtime, settings.cpu_quota), (Some(Runtime::Runc), Some(0.5)));
         let Ok(Spec::Vm(settings)) = "vm:accel=tcg,machine=microvm,memory=512".parse() else { panic!() };
         assert_eq!((settings.accelerator, settings.memory_mib), (Some(Accelerator::Tcg), 512));
+        let remote = |address: &str, key: Option<&str>| {
+            Ok(Spec::Remote(Remote { address: address.into(), key: key.map(PathBuf::from) }))
+        };
+        assert_eq!("remote:far".parse(), remote("far", None));
+        assert_eq!("remote:[::1]:80,key=a.pem".parse(), remote("[::1]:80", Some("a.pem")));
+        for bad in ["remote", "remote:", "remote:far,key=", "remote:far,cpus=1"] {
+            assert!(bad.parse::<Spec>().is_err(), "{bad}");
+        }
         for bad in
             ["", "vmm", "host:x=1", "container:cpus=0", "container:cpus=nan", "vm:memory=1", "vm:accel"]
         {
@@ -170,8 +178,8 @@ mod tests {
     #[test]
     fn a_list_splits_between_environments_only() {
         assert_eq!(
-            split_list("host,container:cpus=0.5,runtime=runc,vm,host"),
-            ["host", "container:cpus=0.5,runtime=runc", "vm", "host"]
+            split_list("host,container:cpus=0.5,runtime=runc,vm,remote:far,key=a.pem,host"),
+            ["host", "container:cpus=0.5,runtime=runc", "vm", "remote:far,key=a.pem", "host"]
         );
     }
 }

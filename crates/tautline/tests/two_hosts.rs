@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
-/// Who is not known must have been dropped by then, whatever the machine's mood.
+/// Who is not known must have been dropped by then, however busy the machine is.
 const DROPPED: Duration = Duration::from_secs(60);
 
 /// A far end at work, and what it printed.
@@ -30,25 +30,22 @@ struct FarEnd {
 }
 
 impl FarEnd {
-    /// `place` is the command that runs it: the program itself, or one that enters a namespace first.
-    fn start(mut place: Command, address: Ipv4Addr, key: &Path, folder: &Path) -> (Self, SocketAddr) {
+    /// Starts the command, which is to listen.
+    fn of(mut command: Command, folder: &Path) -> (Self, SocketAddr) {
         let printed = folder.join("far.log");
         let log = fs::File::create(&printed).unwrap();
-        place.args([
-            "agent",
-            "--listen",
-            &format!("{address}:{}", if address.is_loopback() { 0 } else { PORT }),
-        ]);
-        place.arg("--key").arg(key).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let far = FarEnd { child: Child::spawn(&mut place).unwrap(), printed };
-        assert!(wait_until(|| far.said("listening on ")), "{}", far.log());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let far = FarEnd { child: Child::spawn(&mut command).unwrap(), printed };
+        assert!(wait_until(|| far.said("; Ctrl-C ends")), "{}", far.log());
         let log = far.log();
         let address = log.split("listening on ").nth(1).unwrap().split(';').next().unwrap();
         (far, address.parse().unwrap())
     }
 
     fn on_loopback(key: &Path, folder: &Path) -> (Self, SocketAddr) {
-        Self::start(Command::new(tautline()), Ipv4Addr::LOCALHOST, key, folder)
+        let mut command = Command::new(tautline());
+        command.args(["agent", "--listen", "127.0.0.1:0", "--key"]).arg(key);
+        Self::of(command, folder)
     }
 
     fn log(&self) -> String {
@@ -100,18 +97,31 @@ fn refused(run: &Ended, answer: &str) {
     nothing_left(run.pid);
 }
 
+/// The commands of docs/two-hosts.md, without the program's name.
+fn page() -> [Vec<String>; 3] {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/two-hosts.md");
+    let text = fs::read_to_string(page).unwrap();
+    let words = |line: &str| line.split_whitespace().skip(1).map(str::to_owned).collect();
+    let commands: Vec<_> = text.lines().filter(|line| line.starts_with("tautline ")).map(words).collect();
+    commands.try_into().expect("keys, listen, compare")
+}
+
 #[test]
-fn compare_measures_on_another_host() {
-    let (folder, near_key, far_key) = keys();
+fn the_page_measures_on_another_host() {
+    let [make, listen, compare] = page();
+    let folder = tempfile::tempdir().unwrap();
+    let made = Run::of(Command::new(tautline()).args(make).env("XDG_CONFIG_HOME", folder.path())).finish();
+    assert_eq!(made.code, Some(0), "{made}");
     let path = network::Path::build(&[Layer::Veth]).unwrap();
-    let place = path.far.command(tautline()).unwrap();
-    let (far, address) = FarEnd::start(place, FAR_ADDRESS, &far_key, folder.path());
+    let mut place = path.far.command(tautline()).unwrap();
+    place.env("XDG_CONFIG_HOME", folder.path()).args(listen);
+    let (far, address) = FarEnd::of(place, folder.path());
     assert_eq!(address, SocketAddr::from((FAR_ADDRESS, PORT)));
     let json = folder.path().join("r.json");
     let mut near = path.near.command(tautline()).unwrap();
-    near.args(["compare", "--quick", "--blocks", "2", "--only", "cpu.crc.one,os.syscall,wakeup.idle"]);
-    near.arg(format!("--environments=host,remote:{FAR_ADDRESS},key={}", near_key.display()));
-    let run = Run::of(near.arg("--output").arg(&json)).finish();
+    near.args(compare).env("XDG_CONFIG_HOME", folder.path());
+    near.args(["--blocks", "2", "--only", "cpu.crc.one,os.syscall,wakeup.idle", "--output"]);
+    let run = Run::of(near.arg(&json)).finish();
     assert_eq!(run.code, Some(0), "{run}{}", far.log());
     assert!(run.stdout.contains("another machine"), "{run}");
     let results = Results::load(&json).unwrap();

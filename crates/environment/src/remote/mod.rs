@@ -65,3 +65,17 @@ impl Environment for Remote {
         Ok(running.elsewhere())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_added_where_none_is_named() {
+        for (text, whole) in
+            [("far", "far:17411"), ("far:80", "far:80"), ("[::1]", "[::1]:17411"), ("[::1]:80", "[::1]:80")]
+        {
+            assert_eq!(Remote { address: text.into(), key: None }.with_port(), whole);
+        }
+    }
+}
