@@ -22,6 +22,8 @@ pub enum EnvironmentKind {
     Container,
     /// A virtual machine.
     Vm,
+    /// Another machine.
+    Remote,
 }
 
 /// One environment of a run.

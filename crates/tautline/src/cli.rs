@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+#[path = "cli/agent.rs"]
+mod agent;
 #[path = "cli/ctl.rs"]
 pub mod ctl;
 #[path = "cli/host.rs"]
@@ -19,6 +21,7 @@ mod tti;
 #[path = "cli/vm.rs"]
 pub mod vm;
 
+pub use agent::{Agent, AgentCommand, AgentKeys};
 pub use ctl::{
     Add as CtlAdd, Capture as CtlCapture, Ctl, CtlCommand, Mirror as CtlMirror, Watch as CtlWatch,
 };
@@ -99,6 +102,8 @@ pub enum Command {
     Rfc2544(Rfc2544),
     /// What exits, interrupts and faults of a virtual machine cost on this machine.
     Kvm(Kvm),
+    /// Let another machine measure on this one; make the keys for it.
+    Agent(Agent),
     /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
     #[command(subcommand)]
     Host(HostCommand),
@@ -163,7 +168,8 @@ pub struct Compare {
     pub only: Vec<String>,
 
     /// Where to measure; the first is what the others are compared to. Options follow a colon, as in
-    /// container:cpus=0.5, vm:accel=tcg or vm:profile=realtime-guest.
+    /// container:cpus=0.5, vm:accel=tcg or vm:profile=realtime-guest; remote:HOST is another machine with
+    /// `tautline agent --listen`.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 

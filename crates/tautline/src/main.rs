@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agent_command;
 mod cli;
 mod compare;
 mod cpu_list;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         cli::Command::Ctl(arguments) => ctl::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
+        cli::Command::Agent(arguments) => agent_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
         cli::Command::Tti(arguments) => tti_command::run(&arguments),
         cli::Command::Vm(command) => vm_command::run(&command),

@@ -45,8 +45,16 @@ const PRINT_RESULTS: &[&str] = &[
     "vm attach",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] =
-    &["completions", "man", "ctl capture", "host apply", "host undo", "host export", "vm detach"];
+const PRINT_NONE: &[&str] = &[
+    "agent keys",
+    "completions",
+    "man",
+    "ctl capture",
+    "host apply",
+    "host undo",
+    "host export",
+    "vm detach",
+];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {

@@ -165,11 +165,13 @@ fn ask(
                 Ok(outcome) => Answer::Done(outcome),
                 Err(failure) => Answer::Failed(failure),
             },
-            EnvironmentKind::Container | EnvironmentKind::Vm => Answer::Failed(Failure::new(
-                "running cyclictest there",
-                "the cross-check is made on the host alone",
-                "compare it with the host's figure",
-            )),
+            EnvironmentKind::Container | EnvironmentKind::Vm | EnvironmentKind::Remote => {
+                Answer::Failed(Failure::new(
+                    "running cyclictest there",
+                    "the cross-check is made on the host alone",
+                    "compare it with the host's figure",
+                ))
+            }
         },
     }
 }
