@@ -26,6 +26,14 @@ fn make_port_writes() {
     std::thread::sleep(Duration::from_millis(500));
 }
 
+/// The command of docs/why-is-my-guest-slow.md, for this process.
+fn of_the_page(pid: &str) -> String {
+    let page = include_str!("../../../docs/why-is-my-guest-slow.md");
+    let command = page.lines().find(|line| line.starts_with("tautline kvm trace ")).expect("it stands there");
+    assert!(command.contains("--pid 4711"), "{command}");
+    command.replace("4711", pid)
+}
+
 fn wait_until(machine: &Machine, condition: &str) {
     let deadline = Instant::now() + LIMIT;
     while !machine.run(condition).unwrap().success() {
@@ -43,6 +51,9 @@ fn a_known_number_of_port_writes_is_found_with_its_time() {
     );
     let guest = machine.begin(&guest, LIMIT).unwrap();
     wait_until(&machine, "grep -q ready /guest.out");
+    // As the page has it: the guest has not begun.
+    let idle = machine.must(&of_the_page("$(cat /guest.pid)"));
+    assert!(idle.contains("0 exits") && idle.contains("0 events lost"), "{idle}");
     let trace = "tautline kvm trace --pid $(cat /guest.pid) --time 60s --format json --output /trace.json 2>/trace.err";
     let trace = machine.begin(trace, 2 * LIMIT).unwrap();
     // The last of its triggers.
