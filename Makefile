@@ -1,7 +1,8 @@
-# make compare   what virtualization costs on this machine: table and page, in about two minutes
+# make compare   what virtualization costs on this machine: table and page, in about four minutes
 # make test      all tests; installs what they need
 # make prove     shows that the comparison can be trusted on this machine
 # make bench-peers  our switch beside DPDK and Open vSwitch (QUICK=1: within 5 minutes)
+# make check-net  the network work beside iperf3 and sockperf
 # make dist      what a release consists of, in dist/
 # make fast      the tests that need nothing but Rust, in seconds
 

@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle test-switch-extra
+.PHONY: bench-switch-idle test-switch-extra recovery
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -8,6 +8,10 @@ SECONDS_IDLE ?= 10
 ## bench-switch-idle: CPU use of an idle switch, and the time of the first frame after idleness; eight minutes, on a quiet machine
 bench-switch-idle:
 	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
+
+## recovery: the switch killed under load and started again, 100 rounds of each layout; five minutes
+recovery:
+	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test recovery -- --nocapture
 
 ## test-switch-extra: limits of instructions for a frame from guest to guest
 test-switch-extra:

@@ -28,8 +28,8 @@ Description: measures virtualization, and switches packets between guests
  and latency of any vhost-user switch. tautline doctor says what this
  machine can do.
 CONTROL
-install -D -m 644 "$here/switch.env" "$tree/etc/tautline/switch.env"
-echo /etc/tautline/switch.env >"$tree/DEBIAN/conffiles"
+install -D -m 644 "$here/switch.toml" "$tree/etc/tautline/switch.toml"
+echo /etc/tautline/switch.toml >"$tree/DEBIAN/conffiles"
 for script in postinst prerm postrm; do
     install -m 755 "$here/debian/$script" "$tree/DEBIAN/$script"
 done

@@ -107,7 +107,7 @@ for architecture in $native $foreign; do
     rm -f "$root/tmp/emulator"
     within dpkg --verify tautline || fail "$package: not as it was packed"
     for file in usr/share/man/man1/tautline.1.gz usr/share/bash-completion/completions/tautline \
-        usr/lib/systemd/system/tautline-switch.service usr/share/doc/tautline/copyright etc/tautline/switch.env; do
+        usr/lib/systemd/system/tautline-switch.service usr/share/doc/tautline/copyright etc/tautline/switch.toml; do
         [ -s "$root/$file" ] || fail "$package has no $file"
     done
     if [ "$architecture" = "$native" ]; then

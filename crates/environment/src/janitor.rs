@@ -37,6 +37,15 @@ pub enum Leftover {
     },
     /// An instance of the kernel's tracing: a folder of tracefs, which goes as a whole.
     TracingInstance(PathBuf),
+    /// A line in a file of tracefs that holds several, such as an event's triggers.
+    TracingLine {
+        /// The file.
+        file: PathBuf,
+        /// The line that takes it back.
+        undo: String,
+    },
+    /// What a journal says was changed: devices that a guest was given.
+    Journal(PathBuf),
     /// A cgroup, named by what its path ends with, in whatever hierarchy.
     Cgroup(String),
 }
@@ -131,13 +140,22 @@ fn remove(leftover: &Leftover) {
                     .status();
             }
         }
+        Leftover::Journal(path) => {
+            repeat(|| ::vm::attach::put_back(path, |_, _| {}).is_ok_and(|left| left == 0))
+        }
         Leftover::TracingInstance(path) => repeat(|| is_gone(fs::remove_dir(path))),
+        Leftover::TracingLine { file, undo } => repeat(|| is_gone(append(file, undo))),
         Leftover::Cgroup(name) => {
             for path in cgroups_named(name) {
                 repeat(|| is_gone(remove_cgroup(&path)));
             }
         }
     }
+}
+
+/// Tracefs takes a whole line by one write. A file that is opened otherwise loses what is in it.
+pub fn append(file: &Path, line: &str) -> io::Result<()> {
+    fs::File::options().append(true).open(file)?.write_all(line.as_bytes())
 }
 
 /// A cgroup goes when it has neither processes nor cgroups below.

@@ -1,9 +1,9 @@
-//! Host, container and VM as places to run the agent.
+//! Host, container, VM and another machine as places to run the agent.
 //!
 //! An [`Environment`] is a value that starts the agent and hands back a [`Running`] with the [`Channel`] to
 //! it. What was started ends, and what was made is removed, when the `Running` is dropped; should this
-//! process itself be killed, the [`janitor`] does the same. A fourth environment is one more module beside
-//! [`host`], [`container`] and [`vm`], and a line in [`spec`].
+//! process itself be killed, the [`janitor`] does the same. A further environment is one more module beside
+//! [`host`], [`container`], [`vm`] and [`remote`], and a line in [`spec`].
 
 mod agent;
 pub mod channel;
@@ -13,6 +13,7 @@ pub mod guest;
 pub mod host;
 pub mod janitor;
 pub mod network;
+pub mod remote;
 mod running;
 mod spawn;
 pub mod spec;

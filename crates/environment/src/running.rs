@@ -27,16 +27,23 @@ pub struct Running {
     what: String,
     /// The name of the cgroup that was made for it.
     cgroup: Option<String>,
+    /// Whether the agent works on another machine.
+    is_elsewhere: bool,
 }
 
 impl Running {
     pub(crate) fn new(what: String, channel: Channel, child: Child, output: OutputFile) -> Self {
-        let (channel, clean_up, cgroup) = (Some(channel), None, None);
-        Running { channel, child, output, ends_with_channel: true, clean_up, what, cgroup }
+        let (channel, clean_up, cgroup, is_elsewhere) = (Some(channel), None, None, false);
+        Running { channel, child, output, ends_with_channel: true, clean_up, what, cgroup, is_elsewhere }
     }
 
     pub(crate) fn killed_at_end(mut self) -> Self {
         self.ends_with_channel = false;
+        self
+    }
+
+    pub(crate) fn elsewhere(mut self) -> Self {
+        self.is_elsewhere = true;
         self
     }
 
@@ -61,8 +68,11 @@ impl Running {
     }
 
     /// The cgroup in which the agent works, as far as CPU time goes: the one that was made for it, or this
-    /// process's own. Once the agent has greeted.
+    /// process's own; none where it works on another machine. Once the agent has greeted.
     pub fn cpu_cgroup(&self) -> CpuCgroup {
+        if self.is_elsewhere {
+            return CpuCgroup::default();
+        }
         let made = self.cgroup.as_ref().and_then(|name| CpuCgroup::at(&cgroups_named(name)));
         made.unwrap_or_else(CpuCgroup::own)
     }

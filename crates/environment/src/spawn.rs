@@ -5,10 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use linux::Child;
-
-/// In the environment of every child: the process id of the run it belongs to, for people and tests that
-/// look for what belongs together.
-pub const RUN: &str = "TAUTLINE_RUN";
+use linux::child::RUN;
 
 /// Starts a child out of the terminal's foreground group, so that Ctrl-C reaches this process alone, which then
 /// ends its children in order.

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ::vm::Profile;
 use measure::{EnvironmentKind, Failure};
 
 use crate::container::{self, Container, Runtime};
 use crate::host::Host;
+use crate::remote::Remote;
 use crate::vm::{self, Accelerator, Machine, Vm};
 use crate::{Environment, Start};
 
@@ -19,12 +21,14 @@ pub enum Spec {
     Container(container::Settings),
     /// `vm`
     Vm(vm::Settings),
+    /// `remote`
+    Remote(Remote),
 }
 
 /// A text that names no environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N] or vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH]"
+    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N], vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH,profile=plain|throughput|latency|realtime-guest], or remote:HOST[:PORT][,key=FILE]"
 )]
 pub struct SpecError {
     text: String,
@@ -37,6 +41,9 @@ impl FromStr for Spec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let error = |reason: String| SpecError { text: text.to_owned(), reason };
         let (kind, options) = text.split_once(':').unwrap_or((text, ""));
+        if kind == "remote" {
+            return remote(options).map(Spec::Remote).map_err(error);
+        }
         let options = options.split(',').filter(|option| !option.is_empty()).map(|option| {
             option.split_once('=').ok_or_else(|| error(format!("{option:?} is not of the form key=value")))
         });
@@ -79,6 +86,10 @@ impl FromStr for Spec {
                             }
                         },
                         ("kernel", path) => settings.kernel = Some(PathBuf::from(path)),
+                        ("profile", name) => match Profile::named(name) {
+                            Some(profile) => settings.profile = Some(profile),
+                            None => return Err(unknown("profile", name)),
+                        },
                         (key, value) => return Err(unknown(key, value)),
                     }
                 }
@@ -89,6 +100,20 @@ impl FromStr for Spec {
     }
 }
 
+/// `HOST[:PORT][,key=FILE]`
+fn remote(text: &str) -> Result<Remote, String> {
+    let (address, options) = text.split_once(',').unwrap_or((text, ""));
+    if address.is_empty() {
+        return Err("it names no host".into());
+    }
+    let key = match options.split_once('=') {
+        None if options.is_empty() => None,
+        Some(("key", path)) if !path.is_empty() => Some(PathBuf::from(path)),
+        _ => return Err(format!("{options:?} is not an option of it")),
+    };
+    Ok(Remote { address: address.to_owned(), key })
+}
+
 impl Spec {
     /// The kind of place.
     pub fn kind(&self) -> EnvironmentKind {
@@ -96,6 +121,7 @@ impl Spec {
             Spec::Host => EnvironmentKind::Host,
             Spec::Container(_) => EnvironmentKind::Container,
             Spec::Vm(_) => EnvironmentKind::Vm,
+            Spec::Remote(_) => EnvironmentKind::Remote,
         }
     }
 
@@ -105,6 +131,7 @@ impl Spec {
             Spec::Host => Box::new(Host),
             Spec::Container(settings) => Box::new(Container::prove(settings.clone(), start)?),
             Spec::Vm(settings) => Box::new(Vm::prove(settings.clone(), start)?),
+            Spec::Remote(remote) => Box::new(remote.clone()),
         })
     }
 }
@@ -137,9 +164,26 @@ mod tests {
         assert_eq!((settings.runtime, settings.cpu_quota), (Some(Runtime::Runc), Some(0.5)));
         let Ok(Spec::Vm(settings)) = "vm:accel=tcg,machine=microvm,memory=512".parse() else { panic!() };
         assert_eq!((settings.accelerator, settings.memory_mib), (Some(Accelerator::Tcg), 512));
-        for bad in
-            ["", "vmm", "host:x=1", "container:cpus=0", "container:cpus=nan", "vm:memory=1", "vm:accel"]
-        {
+        let Ok(Spec::Vm(settings)) = "vm:profile=realtime-guest".parse() else { panic!() };
+        assert_eq!(settings.profile, Some(Profile::RealtimeGuest));
+        let remote = |address: &str, key: Option<&str>| {
+            Ok(Spec::Remote(Remote { address: address.into(), key: key.map(PathBuf::from) }))
+        };
+        assert_eq!("remote:far".parse(), remote("far", None));
+        assert_eq!("remote:[::1]:80,key=a.pem".parse(), remote("[::1]:80", Some("a.pem")));
+        for bad in ["remote", "remote:", "remote:far,key=", "remote:far,cpus=1"] {
+            assert!(bad.parse::<Spec>().is_err(), "{bad}");
+        }
+        for bad in [
+            "",
+            "vmm",
+            "host:x=1",
+            "container:cpus=0",
+            "container:cpus=nan",
+            "vm:memory=1",
+            "vm:accel",
+            "vm:profile=quick",
+        ] {
             let error = bad.parse::<Spec>().unwrap_err().to_string();
             assert!(error.contains("write host, container"), "{error}");
         }
@@ -148,8 +192,8 @@ mod tests {
     #[test]
     fn a_list_splits_between_environments_only() {
         assert_eq!(
-            split_list("host,container:cpus=0.5,runtime=runc,vm,host"),
-            ["host", "container:cpus=0.5,runtime=runc", "vm", "host"]
+            split_list("host,container:cpus=0.5,runtime=runc,vm,remote:far,key=a.pem,host"),
+            ["host", "container:cpus=0.5,runtime=runc", "vm", "remote:far,key=a.pem", "host"]
         );
     }
 }

@@ -1,8 +1,14 @@
 //! Network paths really built, with a datagram over each, and gone when they are dropped.
 
+use environment::Agent;
 use environment::network::{FAR_ADDRESS, Layer, NEAR_ADDRESS, Path};
 use std::net::Ipv4Addr;
 use std::process::Stdio;
+
+/// The program of a switch, of which there is none here.
+fn no_agent() -> Agent {
+    Agent { binary: "/nonexistent".into(), arguments: vec![], files: vec![] }
+}
 
 /// A connection by bash's /dev/tcp from the near end to a listener at the far end.
 fn answers(path: &Path) -> Result<(), String> {
@@ -16,6 +22,7 @@ fn answers(path: &Path) -> Result<(), String> {
 fn every_layer_carries_packets_and_goes_with_its_path() {
     use Layer::*;
     for layers in [
+        vec![Loopback],
         vec![Veth],
         vec![Veth, Bridge],
         vec![Veth, Bridge, Nftables],
@@ -24,9 +31,10 @@ fn every_layer_carries_packets_and_goes_with_its_path() {
         vec![Veth, Bridge, Nftables, ConnectionTracking, Vxlan],
         vec![Veth, Macvlan],
     ] {
-        let path = Path::build(&layers).unwrap_or_else(|failure| panic!("{layers:?}: {failure}"));
+        let path =
+            Path::build(&layers, &no_agent()).unwrap_or_else(|failure| panic!("{layers:?}: {failure}"));
         answers(&path).unwrap_or_else(|said| panic!("{layers:?}: {said}"));
-        let holders: Vec<u32> = [Some(&path.near), Some(&path.far), path.middle.as_ref()]
+        let holders: Vec<u32> = [Some(&*path.near), Some(&*path.far), path.middle.as_ref()]
             .into_iter()
             .flatten()
             .map(|namespace| namespace.holder())
@@ -45,7 +53,8 @@ fn every_layer_carries_packets_and_goes_with_its_path() {
 #[test]
 fn rules_stand_where_they_are_said_to_stand() {
     let path =
-        Path::build(&[Layer::Veth, Layer::Bridge, Layer::Nftables, Layer::ConnectionTracking]).unwrap();
+        Path::build(&[Layer::Veth, Layer::Bridge, Layer::Nftables, Layer::ConnectionTracking], &no_agent())
+            .unwrap();
     let list = |namespace: &environment::network::Namespace| {
         let mut nft = namespace.command("nft").unwrap();
         let output = nft.args(["list", "ruleset"]).stdin(Stdio::null()).output().unwrap();
@@ -61,9 +70,9 @@ fn rules_stand_where_they_are_said_to_stand() {
 
 #[test]
 fn what_the_kernel_refuses_is_said_by_its_words() {
-    let failure = Path::build(&[]).unwrap_err();
+    let failure = Path::build(&[], &no_agent()).unwrap_err();
     assert!(failure.to_string().contains("no layers"), "{failure}");
-    let path = Path::build(&[Layer::Veth]).unwrap();
+    let path = Path::build(&[Layer::Veth], &no_agent()).unwrap();
     let failure = path.near.ip("link add x0 type nonsense").unwrap_err();
     assert!(failure.to_string().contains("ip link add x0 type nonsense"), "{failure}");
 }

@@ -2,14 +2,28 @@
 //!
 //! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
-//! says so. [`trace`] counts the exits of a running guest by reason.
+//! says so. [`trace`] counts and times the exits of a running guest; [`events`] is a trace of all that a packet
+//! passes, [`path`] its steps, and [`worst`] who had the time of the longest latency. [`interrupts`] tells which
+//! of its interrupts the host's software delivered.
 
 pub mod costs;
+pub mod events;
+pub mod interrupts;
 #[cfg(target_arch = "x86_64")]
 mod micro_vm;
+pub mod path;
 #[cfg(target_arch = "x86_64")]
 mod port_writes;
 pub mod trace;
+pub mod worst;
 
 #[cfg(target_arch = "x86_64")]
 pub use port_writes::PortWrites;
+
+/// Whether the CPU is QEMU's emulation: its figures show that a path works, never how fast it is.
+pub fn is_emulated() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return micro_vm::tsc::is_emulated();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}

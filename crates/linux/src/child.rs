@@ -13,6 +13,10 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
+/// In the environment of children: the process id of the run they belong to, for people and tests that look for what
+/// belongs together.
+pub const RUN: &str = "TAUTLINE_RUN";
+
 /// How long a killed process may take to end. One that is stuck in a driver does not end at all: nobody waits
 /// for it without a limit.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);

@@ -19,6 +19,8 @@ pub enum Of {
 pub struct Usage {
     /// CPU time in user space and in the kernel.
     pub cpu_time: Duration,
+    /// How often it went to sleep.
+    pub voluntary_switches: u64,
     /// How often it was preempted.
     pub involuntary_switches: u64,
 }
@@ -39,6 +41,7 @@ pub fn usage(of: Of) -> io::Result<Usage> {
     let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     Ok(Usage {
         cpu_time: time(used.ru_utime) + time(used.ru_stime),
+        voluntary_switches: used.ru_nvcsw as u64,
         involuntary_switches: used.ru_nivcsw as u64,
     })
 }

@@ -149,10 +149,11 @@ pub fn analyse(results: &Results) -> Analysis {
     let Some((base, others)) = results.environments.split_first() else { return analysis };
     for spec in &results.metrics {
         let Some(base_trials) = by_place.get(&(&spec.id, base.name.as_str())) else { continue };
+        let emulated_path = results.network.path_of(&spec.id).is_some_and(|path| path.emulated);
         for other in others {
             if let Some(other_trials) = by_place.get(&(&spec.id, other.name.as_str())) {
                 let blocks: Vec<Block> = pair(base_trials, other_trials).into_values().collect();
-                let emulated = base.emulated || other.emulated;
+                let emulated = base.emulated || other.emulated || emulated_path;
                 analysis.comparisons.extend(bootstrap::ratio(&blocks).map(|estimate| {
                     let coverage = median_interval::coverage(estimate.blocks);
                     judge(spec, &other.name, emulated, estimate, coverage)
@@ -175,7 +176,10 @@ pub fn analyse_two(before: &Results, after: &Results) -> Vec<Comparison> {
             let estimate = bootstrap::ratio_of_independent(&values_by_block(old), &values_by_block(new));
             let was_emulated = before.environments.iter().any(|e| e.name == environment.name && e.emulated);
             comparisons.extend(estimate.map(|estimate| {
-                let emulated = environment.emulated || was_emulated;
+                let on_path = [before, after]
+                    .iter()
+                    .any(|run| run.network.path_of(&spec.id).is_some_and(|path| path.emulated));
+                let emulated = environment.emulated || was_emulated || on_path;
                 judge(spec, &environment.name, emulated, estimate, Some(median_interval::LEVEL))
             }));
         }

@@ -252,6 +252,7 @@ pub fn results() -> Results {
         absences: metrics.iter().filter(|m| m.id.as_str().contains("huge")).map(no_huge_pages).collect(),
         metrics,
         trials,
+        network: crate::network::Network::default(),
     }
 }
 

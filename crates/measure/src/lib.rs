@@ -8,14 +8,17 @@
 pub mod bootstrap;
 pub mod classes;
 pub mod compare;
+pub mod difference;
 #[cfg(any(test, feature = "example"))]
 pub mod example;
 mod failure;
 mod histogram;
 pub mod host_facts;
 pub mod label_exchange;
+pub mod load;
 pub mod median_interval;
 mod metric;
+pub mod network;
 pub mod noise;
 pub mod quota;
 mod resampled;
@@ -27,10 +30,10 @@ pub mod window;
 
 pub use failure::Failure;
 pub use histogram::{Histogram, HistogramError};
+pub use load::LoadError;
 pub use metric::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 pub use noise::{Noise, NoiseProbe, Preemption};
 pub use results::{
-    Absence, EnvironmentKind, EnvironmentRecord, LoadError, Plan, QuotaRecord, Results, SCHEMA, SaveError,
-    load_json, save_json,
+    Absence, EnvironmentKind, EnvironmentRecord, Plan, QuotaRecord, Results, SCHEMA, SaveError, save_json,
 };
 pub use trial::{Outcome, Trial, Verdict};

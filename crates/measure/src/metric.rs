@@ -37,13 +37,16 @@ pub enum Group {
     Os,
     /// From a timer's instant to user space.
     Wakeup,
+    /// What packets cost on their way between two ends.
+    Net,
     /// A program that the user brought.
     External,
 }
 
 impl Group {
     /// All groups in the order they are shown.
-    pub const ALL: [Group; 5] = [Group::Cpu, Group::Memory, Group::Os, Group::Wakeup, Group::External];
+    pub const ALL: [Group; 6] =
+        [Group::Cpu, Group::Memory, Group::Os, Group::Wakeup, Group::Net, Group::External];
 
     /// The name as the command line spells it.
     pub fn name(self) -> &'static str {
@@ -52,6 +55,7 @@ impl Group {
             Group::Memory => "memory",
             Group::Os => "os",
             Group::Wakeup => "wakeup",
+            Group::Net => "net",
             Group::External => "external",
         }
     }

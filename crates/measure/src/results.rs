@@ -1,11 +1,11 @@
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::host_facts::HostFacts;
+use crate::load::{LoadError, load};
+use crate::network::Network;
 use crate::quota::CpuQuota;
 use crate::{Failure, MetricId, MetricSpec, Trial};
 
@@ -22,6 +22,8 @@ pub enum EnvironmentKind {
     Container,
     /// A virtual machine.
     Vm,
+    /// Another machine.
+    Remote,
 }
 
 /// One environment of a run.
@@ -114,60 +116,9 @@ pub struct Results {
     pub absences: Vec<Absence>,
     /// Every trial, the discarded ones too.
     pub trials: Vec<Trial>,
-}
-
-/// A results file that could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file could not be read.
-    #[error("reading results from {path}: {source}; give a file that `{writer}` wrote")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The command that writes such files.
-        writer: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It is not JSON of the right form.
-    #[error("{path} is not a results file: {source}; give a file that `{writer}` wrote")]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// The command that writes such files.
-        writer: &'static str,
-        /// Where and what.
-        source: serde_json::Error,
-    },
-    /// It is of another version.
-    #[error("{path} has schema {found:?}; this version reads {schema:?}: use the version that wrote it")]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: String,
-        /// The one that is read.
-        schema: &'static str,
-    },
-}
-
-/// Reads any results of this schema, which `writer` writes.
-pub fn load_json<R: DeserializeOwned>(
-    path: &Path,
-    schema: &'static str,
-    writer: &'static str,
-) -> Result<R, LoadError> {
-    let text = fs::read(path).map_err(|source| LoadError::Read { path: path.into(), writer, source })?;
-    let form = |source| LoadError::Form { path: path.into(), writer, source };
-    // The schema first: a file of another version fails on that, not on some field.
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(form)?;
-    match value.get("schema").and_then(|schema| schema.as_str()) {
-        Some(found) if found == schema => serde_json::from_value(value).map_err(form),
-        found => {
-            let found = found.unwrap_or("none").into();
-            Err(LoadError::Schema { path: path.into(), found, schema })
-        }
-    }
+    /// What the group `net` has besides.
+    #[serde(default, skip_serializing_if = "Network::is_empty")]
+    pub network: Network,
 }
 
 /// A results file that could not be written.
@@ -193,7 +144,7 @@ pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError>
 impl Results {
     /// Reads a results file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        load_json(path, SCHEMA, "tautline compare --output FILE.json")
+        load(path, SCHEMA, "`tautline compare --output FILE.json`")
     }
 
     /// Writes the file whole or not at all: a full disk or a kill leaves the earlier one.

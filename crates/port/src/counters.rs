@@ -108,6 +108,11 @@ impl QueueCounters {
         add(&self.notifications, 1);
     }
 
+    /// Frames passed on.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
     /// How many frames were dropped for this reason.
     pub fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize].load(Ordering::Relaxed)
@@ -119,7 +124,7 @@ impl QueueCounters {
         let mut drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|(_, n)| *n > 0).collect();
         drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         Counts {
-            frames: self.frames.load(Ordering::Relaxed),
+            frames: self.frames(),
             bytes: self.bytes.load(Ordering::Relaxed),
             notifications: self.notifications.load(Ordering::Relaxed),
             drops,

@@ -65,6 +65,7 @@ pub mod pcap;
 mod port;
 mod queue;
 mod rate;
+mod ring_state;
 pub mod spec;
 pub mod tap;
 #[cfg(feature = "testing")]
@@ -80,3 +81,4 @@ pub use frame_batch::FrameBatch;
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use port::{Interest, Port, PortContext, PortError, Side, Token};
 pub use queue::{QueueError, Sink, Source};
+pub use ring_state::RingState;

@@ -1,8 +1,10 @@
 //! The control side of a port, and what it is given to work with.
+use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use virtio::Features;
 use virtio::net::MacAddress;
 
 use crate::{QueueCounters, QueueError, Sink, Source};
@@ -83,12 +85,17 @@ pub trait PortContext {
 }
 
 /// The control side of a port. One thread calls all of these.
-pub trait Port: Send {
+pub trait Port: Any + Send {
     /// Queue pairs at most.
     fn queue_pairs(&self) -> u16;
 
     /// What this is and how it stands, in one line for people: kind, path, connected or not, features.
     fn describe(&self) -> String;
+
+    /// Features agreed on with the peer, if there is one and it has some.
+    fn features(&self) -> Option<Features> {
+        None
+    }
 
     /// Counters of one queue; they outlive reconnections.
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;

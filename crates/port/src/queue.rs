@@ -3,7 +3,7 @@ use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::{FrameBatch, QueueCounters};
+use crate::{FrameBatch, QueueCounters, RingState};
 
 /// Why a queue stopped by itself. Its port hears of it and tells the peer if there is a way to.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,11 @@ pub trait Source: Any + Send {
 
     /// What passed.
     fn counters(&self) -> &Arc<QueueCounters>;
+
+    /// How its ring stands, if it is the device half of one.
+    fn ring(&self) -> Option<RingState> {
+        None
+    }
 }
 
 /// A queue to which frames go.
@@ -76,4 +81,9 @@ pub trait Sink: Any + Send {
 
     /// What passed and what did not.
     fn counters(&self) -> &Arc<QueueCounters>;
+
+    /// How its ring stands, if it is the device half of one.
+    fn ring(&self) -> Option<RingState> {
+        None
+    }
 }

@@ -13,6 +13,7 @@ pub mod gate;
 pub mod html;
 mod in_short;
 pub mod markdown;
+mod network;
 mod plot;
 mod published;
 pub mod terminal;

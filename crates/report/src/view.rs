@@ -146,6 +146,11 @@ impl<'a> View<'a> {
         curves
     }
 
+    /// Whether any of these rows sets one environment beside another.
+    pub(crate) fn compares(&self, rows: &[Row]) -> bool {
+        rows.iter().any(|row| row.cells.iter().any(|cell| cell.comparison().is_some()))
+    }
+
     /// Absences with the same environment and reason as one: (environment, reason, metrics).
     pub(crate) fn absences(&self) -> Vec<(&'a str, &'a Failure, Vec<&'a str>)> {
         let mut grouped: Vec<(&str, &Failure, Vec<&str>)> = Vec::new();

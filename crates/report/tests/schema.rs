@@ -98,7 +98,12 @@ fn check(file: &Value) -> Vec<String> {
 
 #[test]
 fn the_files_that_the_program_writes_fit_the_schema() {
-    for results in [example::results(), example::only_host(), example::empty()] {
+    for results in [
+        example::results(),
+        example::only_host(),
+        example::empty(),
+        measure::network::example::with_network(),
+    ] {
         let faults = check(&serde_json::to_value(results).unwrap());
         assert!(faults.is_empty(), "{:#?}", &faults[..faults.len().min(10)]);
     }

@@ -1,17 +1,20 @@
 //! What ports may ask for: queues go to workers and come back, descriptors and times are watched.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use port::{FrameBatch, Interest, PortContext, Side, Sink, Source, Token};
+use port::{FrameBatch, Interest, PortContext, RingState, Side, Sink, Source, Token};
 use virtio::net::MacAddress;
 
+use crate::copies::{self, Copied, CopiesId, Copying, Observer};
+use crate::forward::Rules;
 use crate::mailbox::Generation;
 use crate::poller::Poller;
-use crate::queue_plan::QueuePlan;
+use crate::queue_plan::{QueueAssignment, QueuePlan};
 use crate::table::Refused;
 use crate::worker_options::Common;
 use crate::worker_pool::{AssignedSink, WorkerPool};
@@ -32,7 +35,11 @@ struct Watch {
 pub(crate) struct Attachments {
     pub pool: WorkerPool,
     pub common: Arc<Common>,
+    /// By port.
+    pub rules: Vec<Arc<Rules>>,
     pub poller: Poller,
+    /// Who looks at a port.
+    pub observers: Vec<Observer>,
     plan: QueuePlan,
     /// What is attached, as its port knows it; the worker may already have reported that it stopped.
     attached: BTreeMap<(QueueId, Side), Generation>,
@@ -48,11 +55,19 @@ pub(crate) struct Attachments {
 }
 
 impl Attachments {
-    pub fn new(pool: WorkerPool, common: Arc<Common>, poller: Poller, plan: QueuePlan) -> Self {
+    pub fn new(
+        pool: WorkerPool,
+        common: Arc<Common>,
+        rules: Vec<Arc<Rules>>,
+        poller: Poller,
+        plan: QueuePlan,
+    ) -> Self {
         Attachments {
             pool,
             common,
+            rules,
             poller,
+            observers: Vec::new(),
             plan,
             attached: BTreeMap::new(),
             sinks: BTreeMap::new(),
@@ -74,6 +89,93 @@ impl Attachments {
     pub fn open(&mut self) {
         for (id, (generation, source)) in self.held.take().unwrap_or_default() {
             self.add_source(id, generation, source);
+        }
+    }
+
+    /// Other rules hold, and other workers may send to a port.
+    pub fn set_rules(&mut self, rules: Vec<Arc<Rules>>, plan: QueuePlan) {
+        self.pool.set_rules(rules.iter().cloned().collect());
+        (self.rules, self.plan) = (rules, plan);
+        let ports: BTreeSet<PortId> = self.sinks.keys().map(|id| id.port).collect();
+        ports.into_iter().for_each(|port| self.arrange(port, BTreeMap::new()));
+    }
+
+    /// Copies what passes a port, of all its queues.
+    pub fn observe(&mut self, port: PortId, feed: Sender<Copied>) -> io::Result<CopiesId> {
+        let observer = Observer { id: CopiesId(self.number()), port, feed };
+        let id = observer.id;
+        let copied = self.attached.keys().filter(|(id, _)| id.port == port).try_for_each(|(id, side)| {
+            let copy = observer.copy(id.pair, *side)?;
+            match side {
+                Side::FromGuest => self.change_source(*id, |source| copies::copied(source, copy)),
+                Side::ToGuest => self.change_sink(*id, |sink| copies::copied(sink, copy)),
+            }
+            Ok(())
+        });
+        self.observers.push(observer);
+        if copied.is_err() {
+            self.end_observation(id);
+        }
+        copied.map(|()| id)
+    }
+
+    /// Ends that.
+    pub fn end_observation(&mut self, of: CopiesId) {
+        let Some(at) = self.observers.iter().position(|observer| observer.id == of) else { return };
+        let port = self.observers.remove(at).port;
+        for (id, side) in self.attached.keys().filter(|(id, _)| id.port == port) {
+            match side {
+                Side::FromGuest => self.change_source(*id, |source| copies::no_longer_copied(source, of)),
+                Side::ToGuest => self.change_sink(*id, |sink| copies::no_longer_copied(sink, of)),
+            }
+        }
+    }
+
+    /// Puts another source in the place of one that a worker has; one that has stopped is not there any more.
+    fn change_source(&self, id: QueueId, how: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>) {
+        if let Some(queue) = self.pool.source(self.plan.source(id.port, id.pair), id) {
+            queue.change(how);
+        }
+    }
+
+    fn change_sink(&self, id: QueueId, how: impl FnOnce(Box<dyn Sink>) -> Box<dyn Sink>) {
+        if let Some(assigned) = self.sinks.get(&id) {
+            assigned.queue.change(how);
+        }
+    }
+
+    /// A queue that is about to be attached, with the copies that are asked for.
+    fn observed<T: Copying + ?Sized>(&mut self, id: QueueId, side: Side, mut queue: Box<T>) -> Box<T> {
+        for observer in self.observers.iter().filter(|observer| observer.port == id.port) {
+            match observer.copy(id.pair, side) {
+                Ok(copy) => queue = copies::copied(queue, copy),
+                Err(error) => {
+                    let what = format!("queue pair {} is not copied: {error}", id.pair);
+                    self.logged.push((id.port, what));
+                }
+            }
+        }
+        queue
+    }
+
+    /// How the ring of an attached queue stands, whether its worker sleeps, and which it is.
+    pub fn ring(&self, id: QueueId, side: Side) -> Option<(Option<RingState>, usize)> {
+        self.attached.get(&(id, side))?;
+        match side {
+            Side::FromGuest => {
+                let worker = self.plan.source(id.port, id.pair);
+                let claimed = self.pool.source(worker, id)?.claim()?;
+                Some((claimed.as_deref()?.ring(), worker))
+            }
+            Side::ToGuest => {
+                let assigned = self.sinks.get(&id)?;
+                let worker = match &assigned.assignment {
+                    QueueAssignment::Own(worker) => *worker,
+                    QueueAssignment::Shared(workers) => workers.first().copied().unwrap_or_default(),
+                };
+                let claimed = assigned.queue.claim()?;
+                Some((claimed.as_deref()?.ring(), worker))
+            }
         }
     }
 
@@ -141,7 +243,7 @@ impl Attachments {
         let held = self.held.as_mut().and_then(|held| held.remove(&id)).map(|(_, source)| source);
         let source = held.or_else(|| self.pool.take_source(self.plan.source(id.port, id.pair), id));
         self.forget_if_down(id.port);
-        source
+        source.map(copies::alone)
     }
 
     fn take_sink(&mut self, id: QueueId) -> Option<Box<dyn Sink>> {
@@ -150,36 +252,26 @@ impl Attachments {
         let sink = assigned.and_then(|assigned| self.pool.take_sink(id, assigned));
         self.arrange(id.port, BTreeMap::new());
         self.forget_if_down(id.port);
-        sink
+        sink.map(copies::alone)
     }
 
     /// Gives all sinks of a port, the new ones included, to the workers that the plan names.
-    ///
-    /// A sink that changes hands is away for a moment; frames for it are dropped then and counted as
-    /// "receiver not connected".
     fn arrange(&mut self, port: PortId, mut new: BTreeMap<u16, (Generation, Box<dyn Sink>)>) {
         let there = self.sinks.keys().filter(|id| id.port == port).map(|id| id.pair);
         let mut pairs: Vec<u16> = there.chain(new.keys().copied()).collect();
         pairs.sort_unstable();
         let places = self.plan.sinks(port, pairs.len());
-        // First all that move are taken, then given: nobody ever has one that belongs to another.
-        for (pair, place) in pairs.iter().zip(&places) {
-            let id = QueueId { port, pair: *pair };
-            if self.sinks.get(&id).is_some_and(|assigned| assigned.assignment != *place)
-                && let Some(assigned) = self.sinks.remove(&id)
-            {
-                let generation = assigned.generation;
-                // One that has stopped is gone; its report is on the way.
-                if let Some(sink) = self.pool.take_sink(id, assigned) {
-                    new.insert(*pair, (generation, sink));
-                }
-            }
-        }
         for (pair, place) in pairs.into_iter().zip(places) {
-            if let Some((generation, sink)) = new.remove(&pair) {
-                let id = QueueId { port, pair };
-                self.sinks.insert(id, self.pool.add_sink(place, id, generation, sink));
-            }
+            let id = QueueId { port, pair };
+            let assigned = match (new.remove(&pair), self.sinks.remove(&id)) {
+                (Some((generation, sink)), _) => self.pool.add_sink(place, id, generation, sink),
+                (None, Some(assigned)) if assigned.assignment != place => {
+                    self.pool.reassign_sink(id, assigned, place)
+                }
+                (None, Some(assigned)) => assigned,
+                (None, None) => continue,
+            };
+            self.sinks.insert(id, assigned);
         }
     }
 
@@ -209,6 +301,7 @@ impl PortContext for SwitchContext<'_> {
         drop(self.attachments.take_source(id));
         let generation = Generation(self.attachments.number());
         self.attachments.attached.insert((id, Side::FromGuest), generation);
+        let source = self.attachments.observed(id, Side::FromGuest, source);
         self.attachments.add_source(id, generation, source);
     }
 
@@ -217,6 +310,7 @@ impl PortContext for SwitchContext<'_> {
         drop(self.attachments.take_sink(id));
         let generation = Generation(self.attachments.number());
         self.attachments.attached.insert((id, Side::ToGuest), generation);
+        let sink = self.attachments.observed(id, Side::ToGuest, sink);
         self.attachments.arrange(id.port, BTreeMap::from([(pair, (generation, sink))]));
     }
 
@@ -252,7 +346,7 @@ impl PortContext for SwitchContext<'_> {
     }
 
     fn announce(&mut self, address: MacAddress) {
-        let rules = &self.attachments.common.rules[usize::from(self.port.0)];
+        let rules = &self.attachments.rules[usize::from(self.port.0)];
         let allowed = rules.addresses.as_ref().is_none_or(|allowed| allowed.contains(&address));
         if address.is_group() || !allowed {
             return self

@@ -4,26 +4,33 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use port::{Interest, Port, PortContext, PortError, QueueError};
 use virtio::net::MacAddress;
 
+use crate::activity::Activity;
 use crate::context::{Attachments, SwitchContext};
+use crate::copies::{Copied, CopiesId};
+use crate::error::ChangeError;
 use crate::forward::{Route, Rules};
 use crate::keyed::Key;
+use crate::mirror::Mirrored;
 use crate::poller::Poller;
+use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
+use crate::setup;
 use crate::suspects::Suspects;
 use crate::table::MacTable;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
 use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
-use crate::{PortId, RunError, Snapshot, Switch, incident};
+use crate::{MAX_PORTS, PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
 
 /// Addresses that only the ports which list them may use.
-fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
+pub(crate) fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
     let learning = rules.iter().filter(|rules| matches!(rules.route, Route::Learn(_)));
     let own = |rules: &Rules| {
         let port = rules.port;
@@ -38,21 +45,65 @@ pub trait Operator {
     fn wake_fd(&self) -> BorrowedFd<'_>;
 
     /// It is readable, and is to be cleared here. `Break` ends the switch.
-    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()>;
+    fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()>;
+
+    /// All ports have started.
+    fn started(&mut self, _switch: &mut View<'_>) {}
 
     /// Logs what happened at a port, for people; or at a worker, by its name.
     fn log(&mut self, port: &str, message: &dyn Display);
 }
 
-/// A running switch, to look at.
+/// A running switch.
 pub struct View<'a> {
-    control: &'a Control,
+    control: &'a mut Control,
 }
 
 impl View<'_> {
     /// How it stands.
     pub fn snapshot(&self) -> Snapshot {
         self.control.snapshot(None)
+    }
+
+    /// How each queue stands. Workers wait for this no longer than for each other.
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.control.rings()
+    }
+
+    /// Adds a port that learns, and starts it. One that cannot start is not there afterwards.
+    pub fn add_port(
+        &mut self,
+        name: &str,
+        port: Box<dyn Port>,
+        options: PortOptions,
+    ) -> Result<(), ChangeError> {
+        self.control.add_port(name, port, options)
+    }
+
+    /// Ends a port and forgets it.
+    pub fn remove_port(&mut self, name: &str) -> Result<(), ChangeError> {
+        self.control.remove_port(name)
+    }
+
+    /// Other limits hold for a port.
+    pub fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
+        self.control.set_port_options(name, options)
+    }
+
+    /// Copies all that passes a port, in both directions; of queues that come later too.
+    pub fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
+        let (feed, copied) = channel();
+        Ok((self.control.copy_port(name, feed)?, copied))
+    }
+
+    /// Ends that.
+    pub fn end_copies(&mut self, id: CopiesId) {
+        self.control.end_copies(id);
+    }
+
+    /// Copies what a port sends and receives to another, which does nothing else from now on.
+    pub fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
+        self.control.mirror(from, to)
     }
 }
 
@@ -72,17 +123,18 @@ const WORKERS: u64 = 1;
 /// Seconds between two sweeps of the table.
 const SWEEP_SECONDS: u32 = 16;
 
-struct PortEntry {
-    name: String,
-    /// `None` after it panicked.
-    port: Option<Box<dyn Port>>,
-    /// Started, and not ended.
-    runs: bool,
-}
-
-struct Control {
-    entries: Vec<PortEntry>,
-    attachments: Attachments,
+pub(crate) struct Control {
+    pub entries: Vec<PortEntry>,
+    pub attachments: Attachments,
+    pub mirrors: Vec<Mirrored>,
+    /// Of [`Options::forward_link_local`](crate::Options::forward_link_local), and how many workers there are.
+    pub link_local: bool,
+    pub workers: usize,
+    /// Why it cannot go on, found by its operator.
+    pub fatal: Option<RunError>,
+    /// Said, by whom, and not yet passed on.
+    logged: Vec<(String, String)>,
+    pub activity: Activity,
     suspects: Suspects,
     started: Instant,
     swept: u32,
@@ -96,8 +148,10 @@ impl Switch {
             Err(error) => return Ended { snapshot: Snapshot::default(), result: Err(error) },
         };
         let result = control.run(operator);
+        control.pass_on_logs(operator);
         let descriptions = control.descriptions();
-        let ended = control.end(operator);
+        let ended = control.end();
+        control.pass_on_logs(operator);
         let snapshot = control.snapshot(Some(&descriptions));
         Ended { snapshot, result: result.and(ended) }
     }
@@ -105,26 +159,37 @@ impl Switch {
 
 impl Control {
     fn new(switch: Switch, operator: &dyn Operator) -> Result<Self, RunError> {
-        let rules = switch.rules();
         let Switch { options, ports } = switch;
+        let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
+        let rules = setup::rules(&forwarding, options.forward_link_local);
         let pairs = ports.iter().map(|port| port.port.queue_pairs());
         let plan = QueuePlan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
         let common = Arc::new(Common {
-            table: MacTable::new(options.table, ports.len(), own_addresses(&rules)),
-            rules: rules.into_iter().map(Arc::new).collect(),
+            table: MacTable::new(options.table, MAX_PORTS, own_addresses(&rules)),
             key: Key::random(),
             options: options.worker,
         });
+        let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
         let poller = Poller::new().map_err(system("making an epoll set"))?;
-        let pool = WorkerPool::start(&options.workers, &common, options.worker_deadline)?;
+        let pool = WorkerPool::start(
+            &options.workers,
+            &common,
+            rules.iter().cloned().collect(),
+            options.worker_deadline,
+        )?;
         for (fd, key) in [(operator.wake_fd(), OPERATOR), (pool.waker().as_fd(), WORKERS)] {
             poller.add(fd, key, Interest::Readable).map_err(system("adding a waker to the epoll set"))?;
         }
-        let entries =
-            ports.into_iter().map(|port| PortEntry { name: port.name, port: Some(port.port), runs: false });
+        let entries = ports.into_iter().map(PortEntry::from);
         Ok(Control {
             entries: entries.collect(),
-            attachments: Attachments::new(pool, common, poller, plan),
+            attachments: Attachments::new(pool, common, rules, poller, plan),
+            mirrors: Vec::new(),
+            link_local: options.forward_link_local,
+            workers: options.workers.len(),
+            fatal: None,
+            logged: Vec::new(),
+            activity: Activity::new(options.watch_activity),
             suspects: Suspects::default(),
             started: Instant::now(),
             swept: 0,
@@ -134,38 +199,55 @@ impl Control {
     fn run(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
         for index in 0..self.entries.len() {
             self.entries[index].runs = true;
-            let started = self.call(index, operator, |port, context| port.start(context))?;
+            let started = self.call(index, |port, context| port.start(context))?;
             if let Some(Err(error)) = started {
                 self.entries[index].runs = false;
                 self.attachments.clear(PortId(index as u16));
                 return Err(RunError::Start { name: self.entries[index].name.clone(), error });
             }
-            self.read_reports(operator)?;
+            self.read_reports()?;
         }
         self.attachments.open();
+        operator.started(&mut View { control: self });
         loop {
             self.attachments.pool.watch();
-            self.read_reports(operator)?;
+            self.read_reports()?;
             let now = self.tick();
             while let Some((port, token)) = self.attachments.due(now) {
-                self.ready(port, token, operator)?;
+                self.ready(port, token)?;
             }
+            self.pass_on_logs(operator);
             let keys: Vec<u64> = {
                 let timeout = self.timeout();
                 self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect()
             };
             for key in keys {
                 if key == OPERATOR {
-                    if operator.handle_wake(&View { control: self }).is_break() {
+                    let goes_on = operator.handle_wake(&mut View { control: self });
+                    if let Some(fatal) = self.fatal.take() {
+                        return Err(fatal);
+                    }
+                    if goes_on.is_break() {
                         return Ok(());
                     }
                 } else if key == WORKERS {
                     self.attachments.pool.waker().clear();
                 } else if let Some((port, token)) = self.attachments.watcher(key) {
-                    self.ready(port, token, operator)?;
+                    self.ready(port, token)?;
                 }
             }
         }
+    }
+
+    fn pass_on_logs(&mut self, operator: &mut dyn Operator) {
+        for (who, message) in self.logged.drain(..) {
+            operator.log(&who, &message);
+        }
+    }
+
+    /// Those that were not removed, with their places.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (PortId, &PortEntry)> {
+        (0..).map(PortId).zip(&self.entries).filter(|(_, entry)| !entry.removed)
     }
 
     /// Tells the table what time it is.
@@ -178,6 +260,7 @@ impl Control {
             self.swept = seconds;
             table.sweep();
         }
+        self.activity.look(now, &self.entries);
         now
     }
 
@@ -192,10 +275,9 @@ impl Control {
     }
 
     /// Calls a port, and passes on what it said. `None` if it does not run.
-    fn call<T>(
+    pub(crate) fn call<T>(
         &mut self,
         index: usize,
-        operator: &mut dyn Operator,
         what: impl FnOnce(&mut dyn Port, &mut dyn PortContext) -> T,
     ) -> Result<Option<T>, RunError> {
         let entry = &mut self.entries[index];
@@ -207,7 +289,7 @@ impl Control {
         // After a panic the port is not used any more, and the switch ends.
         let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
         for (port, message) in self.attachments.logged.drain(..) {
-            operator.log(&self.entries[usize::from(port.0)].name, &message);
+            self.logged.push((self.entries[usize::from(port.0)].name.clone(), message));
         }
         result.map(Some).map_err(|panic| {
             let entry = &mut self.entries[index];
@@ -216,28 +298,18 @@ impl Control {
         })
     }
 
-    fn ready(
-        &mut self,
-        port: PortId,
-        token: port::Token,
-        operator: &mut dyn Operator,
-    ) -> Result<(), RunError> {
+    fn ready(&mut self, port: PortId, token: port::Token) -> Result<(), RunError> {
         let index = usize::from(port.0);
-        if let Some(Err(error)) = self.call(index, operator, |port, context| port.ready(token, context))? {
-            self.end_port(index, error, operator)?;
+        if let Some(Err(error)) = self.call(index, |port, context| port.ready(token, context))? {
+            self.end_port(index, error)?;
         }
-        self.read_reports(operator)
+        self.read_reports()
     }
 
     /// A port cannot go on; the others do, if there are any.
-    fn end_port(
-        &mut self,
-        index: usize,
-        error: PortError,
-        operator: &mut dyn Operator,
-    ) -> Result<(), RunError> {
-        operator.log(&self.entries[index].name, &error);
-        self.call(index, operator, |port, context| port.end(context))?;
+    fn end_port(&mut self, index: usize, error: PortError) -> Result<(), RunError> {
+        self.logged.push((self.entries[index].name.clone(), error.to_string()));
+        self.call(index, |port, context| port.end(context))?;
         self.entries[index].runs = false;
         self.attachments.clear(PortId(index as u16));
         if self.entries.iter().all(|entry| !entry.runs) {
@@ -247,18 +319,16 @@ impl Control {
     }
 
     /// Tells ports of their stopped queues, and finds out about workers.
-    fn read_reports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+    fn read_reports(&mut self) -> Result<(), RunError> {
         while let Some(event) = self.attachments.pool.next_event() {
             match event {
                 Event::Stopped { id, side, generation, why } => {
                     if self.attachments.stopped(id, side, generation) {
                         let index = usize::from(id.port.0);
-                        self.call(index, operator, |port, context| {
-                            port.stopped(id.pair, side, why, context)
-                        })?;
+                        self.call(index, |port, context| port.stopped(id.pair, side, why, context))?;
                     }
                 }
-                Event::Replaced(replaced) => self.isolate(&replaced, operator)?,
+                Event::Replaced(replaced) => self.isolate(&replaced)?,
             }
         }
         self.attachments.pool.take_trouble().map_or(Ok(()), Err)
@@ -266,7 +336,7 @@ impl Control {
 
     /// A worker's thread was given up: tells the ports whose queues are lost with it, and ends the port that is to
     /// blame.
-    fn isolate(&mut self, replaced: &Replaced, operator: &mut dyn Operator) -> Result<(), RunError> {
+    fn isolate(&mut self, replaced: &Replaced) -> Result<(), RunError> {
         let what = incident::describe(replaced, |port| &self.entries[usize::from(port.0)].name);
         let position = replaced.position;
         let guilty = match (position.source, position.sink) {
@@ -274,21 +344,21 @@ impl Control {
             (source, sink) => source.or(sink).map(|queue| queue.port).into_iter().collect(),
         };
         if position.source.is_none() && position.sink.is_none() {
-            operator.log(&format!("worker {}", replaced.worker), &what);
+            self.logged.push((format!("worker {}", replaced.worker), what.clone()));
         }
         for (id, side, generation) in &replaced.lost {
             // Those of a port that goes are cleared away with it.
             if self.attachments.stopped(*id, *side, *generation) && !guilty.contains(&id.port) {
                 let (pair, side, why) = (id.pair, *side, QueueError::Lost(what.clone()));
                 let index = usize::from(id.port.0);
-                self.call(index, operator, |port, context| port.stopped(pair, side, why, context))?;
+                self.call(index, |port, context| port.stopped(pair, side, why, context))?;
             }
         }
         for port in guilty {
             let index = usize::from(port.0);
             if self.entries[index].runs {
                 let error = PortError::new("moving frames", &what, incident::REMEDY);
-                self.end_port(index, error, operator)?;
+                self.end_port(index, error)?;
             }
         }
         Ok(())
@@ -299,10 +369,10 @@ impl Control {
     }
 
     /// Ends all ports and workers.
-    fn end(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+    fn end(&mut self) -> Result<(), RunError> {
         let mut result = Ok(());
         for index in 0..self.entries.len() {
-            let ended = self.call(index, operator, |port, context| port.end(context));
+            let ended = self.call(index, |port, context| port.end(context));
             self.entries[index].runs = false;
             self.attachments.clear(PortId(index as u16));
             result = result.and(ended.map(drop));
@@ -312,11 +382,11 @@ impl Control {
         result.and(self.attachments.pool.take_trouble().map_or(Ok(()), Err))
     }
 
-    fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
+    pub(crate) fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
         let descriptions = descriptions.map_or_else(|| self.descriptions(), <[String]>::to_vec);
-        let ports = self.entries.iter().zip(descriptions).zip(0..);
-        let ports = ports.map(|((entry, description), index)| {
-            let addresses = self.attachments.common.table.behind(PortId(index));
+        let ports = self.present().map(|(id, entry)| {
+            let addresses = self.attachments.common.table.behind(id);
+            let description = descriptions[usize::from(id.0)].clone();
             crate::snapshot::port(&entry.name, description, addresses, entry.port.as_deref())
         });
         Snapshot {
@@ -325,11 +395,5 @@ impl Control {
             table: self.attachments.common.table.counts(),
             workers: self.attachments.pool.counts().collect(),
         }
-    }
-}
-
-impl PortEntry {
-    fn describe(&self) -> String {
-        self.port.as_ref().map_or_else(|| "panicked".to_owned(), |port| port.describe())
     }
 }

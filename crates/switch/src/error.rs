@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use port::PortError;
 
+use crate::MAX_PORTS;
+
 /// What was put together does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
@@ -25,7 +27,7 @@ pub enum SetupError {
     #[error("'{0}' is connected twice; a wire has two ends, leave ports unconnected to switch by address")]
     ConnectedTwice(String),
     /// More ports than identities.
-    #[error("{0} ports are more than the {max} that there can be", max = u16::MAX)]
+    #[error("{0} ports are more than the {max} that there can be", max = MAX_PORTS)]
     TooManyPorts(usize),
     /// No worker.
     #[error("no worker: give at least one")]
@@ -99,5 +101,44 @@ pub enum RunError {
         action: &'static str,
         /// What the system said.
         source: io::Error,
+    },
+}
+
+/// Why a running switch was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is one.
+    #[error("there is a port named '{0}' already; give another name, or remove that one first")]
+    NameTwice(String),
+    /// There is none.
+    #[error("there is no port named '{name}'; the ports are {known}")]
+    NoSuchPort {
+        /// As given.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// No room for one more.
+    #[error("there are {MAX_PORTS} ports, the most that there can be; remove one first")]
+    TooManyPorts,
+    /// A wire's end.
+    #[error("port '{0}' is the end of a wire; end the switch and start it without that wire")]
+    Wired(String),
+    /// A mirror's end.
+    #[error("port '{0}' is one end of a mirror; remove the mirror first")]
+    Mirrored(String),
+    /// It could not start.
+    #[error(transparent)]
+    Start(#[from] PortError),
+    /// The switch is about to end.
+    #[error("the switch ends: {0}")]
+    Ends(String),
+    /// The system refused.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What it said.
+        source: std::io::Error,
     },
 }

@@ -54,9 +54,12 @@
 //! error is expected to have counted all frames of the burst.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod announce;
+mod changes;
 mod context;
 mod control;
+mod copies;
 mod error;
 mod flow;
 mod forward;
@@ -64,9 +67,13 @@ mod heartbeat;
 mod incident;
 mod keyed;
 mod mailbox;
+mod mirror;
 mod poller;
+mod port_entry;
 mod queue_plan;
 mod rate_limit;
+mod ring_report;
+mod rings;
 mod running_worker;
 mod setup;
 mod shared_queue;
@@ -84,7 +91,9 @@ mod worker_options;
 mod worker_pool;
 
 pub use control::{Ended, Operator, View};
-pub use error::{RunError, SetupError};
+pub use copies::{Copied, CopiesId};
+pub use error::{ChangeError, RunError, SetupError};
+pub use ring_report::RingReport;
 pub use setup::{Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
 pub use table::{MOVE_WINDOW_SECONDS, TableCounts, TableOptions};
@@ -94,6 +103,9 @@ pub use worker_options::WorkerOptions;
 /// A port of this switch, counted from 0 in the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
+
+/// Ports of one switch at most: workers and the table have room for so many from the start.
+pub const MAX_PORTS: usize = 1024;
 
 /// A queue pair of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

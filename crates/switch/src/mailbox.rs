@@ -8,6 +8,7 @@ use std::{io, mem};
 
 use port::{FrameBatch, QueueError, Side, Sink, Source};
 
+use crate::forward::Rules;
 use crate::poller::Waker;
 use crate::shared_queue::SharedQueue;
 use crate::{PortId, QueueId};
@@ -45,6 +46,8 @@ pub(crate) enum Message {
         from: PortId,
         frame: Box<FrameBatch>,
     },
+    /// These hold from now on, by port.
+    SetRules(Arc<[Arc<Rules>]>),
     Stop,
 }
 

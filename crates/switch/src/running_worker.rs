@@ -27,7 +27,7 @@ use crate::spin::SpinBudget;
 use crate::tx_queues::TxQueues;
 use crate::worker_counters::{WorkerCounters, WorkerState};
 use crate::worker_options::Common;
-use crate::{PortId, QueueId};
+use crate::{MAX_PORTS, PortId, QueueId};
 
 /// Empty passes until a worker is idle, and between two readings of the clock while it is.
 const QUIET_PASSES: u32 = 32;
@@ -64,6 +64,8 @@ enum Visit {
 /// A worker that runs.
 pub(crate) struct RunningWorker {
     common: Arc<Common>,
+    /// By port.
+    rules: Arc<[Arc<Rules>]>,
     mailbox: Arc<Mailbox>,
     reports: Reports,
     counters: Arc<WorkerCounters>,
@@ -88,6 +90,7 @@ enum Slept {
 impl RunningWorker {
     pub fn new(
         common: Arc<Common>,
+        rules: Arc<[Arc<Rules>]>,
         mailbox: Arc<Mailbox>,
         reports: Reports,
         counters: Arc<WorkerCounters>,
@@ -99,9 +102,10 @@ impl RunningWorker {
         // The first call makes room for events.
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         Ok(RunningWorker {
-            tx_queues: TxQueues::new(common.rules.len(), common.options.burst, Arc::clone(&counters)),
+            tx_queues: TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters)),
             spin: SpinBudget::new(common.options.spin, has_cpu),
             common,
+            rules,
             mailbox,
             reports,
             counters,
@@ -280,6 +284,7 @@ impl RunningWorker {
                     let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
+                Message::SetRules(rules) => self.set_rules(rules),
                 Message::Stop => return Ok(false),
             }
         }
@@ -293,7 +298,7 @@ impl RunningWorker {
     }
 
     fn add_source(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Source>>) {
-        let rules = Arc::clone(&self.common.rules[usize::from(id.port.0)]);
+        let Some(rules) = self.rules.get(usize::from(id.port.0)).cloned() else { return };
         let Some(mut claimed) = queue.claim() else {
             let why = QueueError::Lost("another thread does not give it back".to_owned());
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
@@ -320,8 +325,17 @@ impl RunningWorker {
         self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, rules });
     }
 
+    fn set_rules(&mut self, rules: Arc<[Arc<Rules>]>) {
+        for rx_queue in &mut self.rx_queues {
+            if let Some(rules) = rules.get(usize::from(rx_queue.id.port.0)) {
+                rx_queue.rules = Arc::clone(rules);
+            }
+        }
+        self.rules = rules;
+    }
+
     fn flood(&mut self, from: PortId, frame: &FrameBatch) {
-        let Some(rules) = self.common.rules.get(usize::from(from.0)) else { return };
+        let Some(rules) = self.rules.get(usize::from(from.0)) else { return };
         let outcome = Forwarder {
             table: &self.common.table,
             key: &self.common.key,

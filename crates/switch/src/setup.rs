@@ -7,7 +7,7 @@ use virtio::net::MacAddress;
 
 use crate::forward::{Route, Rules};
 use crate::rate_limit::RateLimit;
-use crate::{PortId, SetupError, TableOptions, WorkerOptions};
+use crate::{MAX_PORTS, PortId, SetupError, TableOptions, WorkerOptions};
 
 /// What holds for all of the switch.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Options {
     /// How long a worker may be in one pass before it counts as stuck. The queues that it is in are lost then; all
     /// others go on with another thread.
     pub worker_deadline: Duration,
+    /// Whether the control thread looks once a second at what passes, to say later for how long nothing did.
+    pub watch_activity: bool,
 }
 
 impl Default for Options {
@@ -35,12 +37,13 @@ impl Default for Options {
             table: TableOptions::default(),
             forward_link_local: false,
             worker_deadline: Duration::from_secs(1),
+            watch_activity: false,
         }
     }
 }
 
 /// What holds for the frames that come from one port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
     /// The only source addresses that they may have, and which no port may have that does not list them too;
     /// any that is no group's and no other port's if `None`.
@@ -63,8 +66,14 @@ impl Default for PortOptions {
 pub(crate) struct NamedPort {
     pub name: String,
     pub port: Box<dyn Port>,
-    options: PortOptions,
-    wire: Option<PortId>,
+    pub forwarding: Forwarding,
+}
+
+/// What a port's rules are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarding {
+    pub options: PortOptions,
+    pub wire: Option<PortId>,
 }
 
 /// A switch that does not run yet.
@@ -96,9 +105,11 @@ impl Switch {
         if self.ports.iter().any(|port| port.name == name) {
             return Err(SetupError::NameTwice(name));
         }
-        let too_many = |_| SetupError::TooManyPorts(self.ports.len() + 1);
-        let id = PortId(u16::try_from(self.ports.len()).map_err(too_many)?);
-        self.ports.push(NamedPort { name, port, options, wire: None });
+        if self.ports.len() == MAX_PORTS {
+            return Err(SetupError::TooManyPorts(self.ports.len() + 1));
+        }
+        let id = PortId(self.ports.len() as u16);
+        self.ports.push(NamedPort { name, port, forwarding: Forwarding { options, wire: None } });
         Ok(id)
     }
 
@@ -110,12 +121,12 @@ impl Switch {
         }
         for (port, peer) in [(a_id, b_id), (b_id, a_id)] {
             let port = &mut self.ports[usize::from(port.0)];
-            if port.wire.is_some_and(|wire| wire != peer) {
+            if port.forwarding.wire.is_some_and(|wire| wire != peer) {
                 return Err(SetupError::ConnectedTwice(port.name.clone()));
             }
         }
-        self.ports[usize::from(a_id.0)].wire = Some(b_id);
-        self.ports[usize::from(b_id.0)].wire = Some(a_id);
+        self.ports[usize::from(a_id.0)].forwarding.wire = Some(b_id);
+        self.ports[usize::from(b_id.0)].forwarding.wire = Some(a_id);
         Ok(())
     }
 
@@ -125,25 +136,36 @@ impl Switch {
         let at = at.ok_or_else(|| SetupError::NoSuchPort { port: name.to_owned(), known: known() })?;
         Ok(PortId(at as u16))
     }
+}
 
-    /// The rules of all ports, by identity.
-    pub(crate) fn rules(&self) -> Vec<Rules> {
-        let ids = || (0..).map(PortId).zip(&self.ports);
-        let learning: Vec<PortId> = ids().filter(|(_, port)| port.wire.is_none()).map(|(id, _)| id).collect();
-        let rules = |(id, port): (PortId, &NamedPort)| {
-            let others = || learning.iter().copied().filter(|other| *other != id).collect();
-            let mut addresses = port.options.addresses.clone();
-            addresses.iter_mut().for_each(|addresses| addresses.sort_unstable());
-            let floods = port.options.floods_per_second.filter(|_| learning.len() > 2);
-            Rules {
+/// The rules of all ports, by identity; a place without a port has rules by which nothing goes anywhere.
+pub(crate) fn rules(ports: &[Option<&Forwarding>], link_local: bool) -> Vec<Rules> {
+    let ids = || (0..).map(PortId).zip(ports.iter().copied());
+    let learns = |port: Option<&Forwarding>| port.is_some_and(|port| port.wire.is_none());
+    let learning: Vec<PortId> = ids().filter(|(_, port)| learns(*port)).map(|(id, _)| id).collect();
+    let rules = |(id, port): (PortId, Option<&Forwarding>)| {
+        let others = || learning.iter().copied().filter(|other| *other != id).collect();
+        let Some(port) = port else {
+            return Rules {
                 port: id,
-                route: port.wire.map_or_else(|| Route::Learn(others()), Route::Wire),
-                addresses,
-                max_frame_bytes: port.options.max_frame_bytes,
-                link_local: self.options.forward_link_local,
-                floods: floods.map(|per_second| Arc::new(RateLimit::new(per_second))),
-            }
+                route: Route::Learn(Vec::new()),
+                addresses: None,
+                max_frame_bytes: None,
+                link_local,
+                floods: None,
+            };
         };
-        ids().map(rules).collect()
-    }
+        let mut addresses = port.options.addresses.clone();
+        addresses.iter_mut().for_each(|addresses| addresses.sort_unstable());
+        let floods = port.options.floods_per_second.filter(|_| learning.len() > 2);
+        Rules {
+            port: id,
+            route: port.wire.map_or_else(|| Route::Learn(others()), Route::Wire),
+            addresses,
+            max_frame_bytes: port.options.max_frame_bytes,
+            link_local,
+            floods: floods.map(|per_second| Arc::new(RateLimit::new(per_second))),
+        }
+    };
+    ids().map(rules).collect()
 }

@@ -93,6 +93,14 @@ impl<T: ?Sized> SharedQueue<T> {
         if self.is_retired() { None } else { self.wait_for(CLAIM_LIMIT)?.take() }
     }
 
+    /// Puts another queue in its place, made of it, between two bursts. False if it is gone, or is not given back.
+    pub fn change(&self, how: impl FnOnce(Box<T>) -> Box<T>) -> bool {
+        let Some(mut claimed) = self.wait_for(CLAIM_LIMIT) else { return false };
+        let changed = claimed.take().map(how);
+        *claimed = changed;
+        claimed.is_some()
+    }
+
     /// Nobody is to use it any more, if a thread holds it that was given up; says whether that is so.
     pub fn retire(&self) -> bool {
         // In this order: who is not stuck but slow sees this before it gives its burst back, or has let go.

@@ -26,6 +26,8 @@ pub struct PortSnapshot {
     pub name: String,
     /// What it is and how it stands.
     pub description: String,
+    /// Features agreed on with its peer.
+    pub features: Vec<String>,
     /// Addresses learned behind it.
     pub addresses: u32,
     /// Queues, by pair.
@@ -99,7 +101,16 @@ pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option
             drops: counts.drops.iter().map(|(reason, frames)| (reason.text(), *frames)).collect(),
         })
     });
-    PortSnapshot { name: name.to_owned(), description, addresses, queues: queues.collect() }
+    let features = port.and_then(|port| port.features()).into_iter();
+    let features =
+        features.flat_map(|features| features.iter().map(|one| one.to_string()).collect::<Vec<_>>());
+    PortSnapshot {
+        name: name.to_owned(),
+        description,
+        features: features.collect(),
+        addresses,
+        queues: queues.collect(),
+    }
 }
 
 impl fmt::Display for Snapshot {
@@ -166,8 +177,13 @@ mod tests {
         };
         let queues =
             vec![queue(true, &[("too long", 2)]), queue(false, &[("receiver full", 7), ("filtered", 1)])];
-        let port =
-            PortSnapshot { name: "vm1".to_owned(), description: "a test".to_owned(), addresses: 3, queues };
+        let port = PortSnapshot {
+            name: "vm1".to_owned(),
+            description: "a test".to_owned(),
+            features: Vec::new(),
+            addresses: 3,
+            queues,
+        };
         let snapshot = Snapshot { ports: vec![port], ..Snapshot::default() };
         let text = snapshot.to_string();
         let lines: Vec<&str> =

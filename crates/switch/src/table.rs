@@ -14,6 +14,7 @@
 //! the two counts, the other expires.
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use virtio::net::MacAddress;
 
@@ -122,13 +123,19 @@ pub(crate) struct MacTable {
     /// Addresses per port.
     behind: Box<[AtomicU32]>,
     /// Addresses that are some ports' own: no other may claim them.
-    owners: HashMap<MacAddress, Vec<PortId>>,
+    owners: RwLock<HashMap<MacAddress, Vec<PortId>>>,
     learned: AtomicU64,
     moved: AtomicU64,
     moves_refused: AtomicU64,
     expired: AtomicU64,
     evicted: AtomicU64,
     over_limit: AtomicU64,
+}
+
+fn owners(own: impl IntoIterator<Item = (MacAddress, PortId)>) -> HashMap<MacAddress, Vec<PortId>> {
+    let mut owners = HashMap::<_, Vec<_>>::new();
+    own.into_iter().for_each(|(address, port)| owners.entry(address).or_default().push(port));
+    owners
 }
 
 fn entry(address: MacAddress, port: PortId) -> u64 {
@@ -152,8 +159,6 @@ impl MacTable {
         ports: usize,
         own: impl IntoIterator<Item = (MacAddress, PortId)>,
     ) -> Self {
-        let mut owners = HashMap::<_, Vec<_>>::new();
-        own.into_iter().for_each(|(address, port)| owners.entry(address).or_default().push(port));
         let buckets = options.addresses.div_ceil(2).clamp(1, 1 << 24).next_power_of_two();
         MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
@@ -162,7 +167,7 @@ impl MacTable {
             options,
             now: AtomicU32::new(0),
             behind: (0..ports).map(|_| AtomicU32::new(0)).collect(),
-            owners,
+            owners: RwLock::new(owners(own)),
             learned: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             moves_refused: AtomicU64::new(0),
@@ -170,6 +175,18 @@ impl MacTable {
             evicted: AtomicU64::new(0),
             over_limit: AtomicU64::new(0),
         }
+    }
+
+    /// Some ports have other addresses of their own now.
+    pub fn set_own(&self, own: impl IntoIterator<Item = (MacAddress, PortId)>) {
+        let owners = owners(own);
+        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
+    }
+
+    fn is_another_ports_own(&self, address: MacAddress, port: PortId) -> bool {
+        // While they are changed nothing new is learned: nobody waits, and nobody slips through.
+        let Ok(owners) = self.owners.try_read() else { return true };
+        owners.get(&address).is_some_and(|owners| !owners.contains(&port))
     }
 
     /// Says what time it is, in seconds since the start.
@@ -227,7 +244,7 @@ impl MacTable {
 
     #[cold]
     fn learn_new(&self, address: MacAddress, port: PortId, now: u32) -> Result<(), Refused> {
-        if self.owners.get(&address).is_some_and(|owners| !owners.contains(&port)) {
+        if self.is_another_ports_own(address, port) {
             return Err(Refused::Owned);
         }
         if address.is_group() || address.to_u64() == 0 {

@@ -4,6 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::forward::Rules;
 use crate::mailbox::{Incarnation, Mailbox, Report, Reports};
 use crate::running_worker::{Failure, RunningWorker};
 use crate::worker_counters::WorkerCounters;
@@ -14,6 +15,8 @@ pub(crate) struct Worker {
     pub incarnation: Incarnation,
     pub cpu: Option<usize>,
     pub common: Arc<Common>,
+    /// By port.
+    pub rules: Arc<[Arc<Rules>]>,
     pub mailbox: Arc<Mailbox>,
     pub reports: Reports,
     pub counters: Arc<WorkerCounters>,
@@ -38,7 +41,12 @@ impl Worker {
             pin(cpu).map_err(|error| ("pinning it to its CPU", error))?;
         }
         let has_cpu = self.cpu.is_some();
-        RunningWorker::new(self.common, self.mailbox, self.reports, self.counters, has_cpu)?.run()
+        let confine = self.common.options.confine;
+        let worker =
+            RunningWorker::new(self.common, self.rules, self.mailbox, self.reports, self.counters, has_cpu)?;
+        // Nothing has been read of any peer yet.
+        confine().map_err(|error| ("giving up what it does not need", error))?;
+        worker.run()
     }
 }
 

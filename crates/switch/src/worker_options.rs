@@ -1,13 +1,12 @@
 //! How workers work, and what all of them share.
-use std::sync::Arc;
+use std::io;
 use std::time::Duration;
 
-use crate::forward::Rules;
 use crate::keyed::Key;
 use crate::table::MacTable;
 
 /// How workers work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
     /// Frames that are taken from a source at a time.
     pub burst: usize,
@@ -16,18 +15,25 @@ pub struct WorkerOptions {
     pub spin: Duration,
     /// How often a sleeping worker asks sources that cannot wake it.
     pub poll_interval: Duration,
+    /// Called by each worker on its own thread before it touches a queue: there it gives up the rights that it does
+    /// not need.
+    pub confine: fn() -> io::Result<()>,
 }
 
 impl Default for WorkerOptions {
     fn default() -> Self {
-        WorkerOptions { burst: 32, spin: Duration::from_micros(60), poll_interval: Duration::from_millis(5) }
+        WorkerOptions {
+            burst: 32,
+            spin: Duration::from_micros(60),
+            poll_interval: Duration::from_millis(5),
+            confine: || Ok(()),
+        }
     }
 }
 
 /// What all workers share.
 pub(crate) struct Common {
     pub table: MacTable,
-    pub rules: Vec<Arc<Rules>>,
     pub key: Key,
     pub options: WorkerOptions,
 }

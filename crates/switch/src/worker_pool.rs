@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use port::{Sink, Source};
 
+use crate::forward::Rules;
 use crate::heartbeat::WorkerPosition;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
 use crate::poller::Waker;
@@ -29,6 +30,8 @@ const MOST_ABANDONED: usize = 16;
 pub(crate) struct WorkerPool {
     workers: Vec<WorkerHandle>,
     common: Arc<Common>,
+    /// By port.
+    rules: Arc<[Arc<Rules>]>,
     sender: Sender<Report>,
     reports: Receiver<Report>,
     waker: Arc<Waker>,
@@ -46,7 +49,7 @@ pub(crate) struct WorkerPool {
 pub(crate) struct AssignedSink {
     pub generation: Generation,
     pub assignment: QueueAssignment,
-    queue: Arc<SharedQueue<dyn Sink>>,
+    pub queue: Arc<SharedQueue<dyn Sink>>,
 }
 
 impl QueueAssignment {
@@ -61,12 +64,18 @@ impl QueueAssignment {
 impl WorkerPool {
     /// Starts one worker for each entry, on that CPU if there is one. One that makes no progress for `deadline`
     /// counts as stuck.
-    pub fn start(cpus: &[Option<usize>], common: &Arc<Common>, deadline: Duration) -> Result<Self, RunError> {
+    pub fn start(
+        cpus: &[Option<usize>],
+        common: &Arc<Common>,
+        rules: Arc<[Arc<Rules>]>,
+        deadline: Duration,
+    ) -> Result<Self, RunError> {
         let waker = Arc::new(Waker::new().map_err(system("making an eventfd"))?);
         let (sender, reports) = channel();
         let mut pool = WorkerPool {
             workers: Vec::new(),
             common: Arc::clone(common),
+            rules,
             sender,
             reports,
             waker: Arc::clone(&waker),
@@ -91,6 +100,7 @@ impl WorkerPool {
             incarnation,
             cpu,
             common: Arc::clone(&self.common),
+            rules: Arc::clone(&self.rules),
             mailbox: Arc::clone(&mailbox),
             reports: Reports { sender: Sender::clone(&self.sender), waker: Arc::clone(&self.waker) },
             counters: Arc::clone(&counters),
@@ -300,6 +310,43 @@ impl WorkerPool {
             self.ask(*worker, |reply| Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
         }
         AssignedSink { generation, assignment, queue }
+    }
+
+    /// Other workers use a sink from now on. It is there all the while: for a moment old and new ones have it.
+    pub fn reassign_sink(
+        &mut self,
+        id: QueueId,
+        assigned: AssignedSink,
+        assignment: QueueAssignment,
+    ) -> AssignedSink {
+        let AssignedSink { generation, assignment: old, queue } = assigned;
+        for worker in assignment.workers().iter().filter(|worker| !old.workers().contains(worker)) {
+            self.workers[*worker].sinks.insert(id, (generation, Arc::clone(&queue)));
+            self.ask(*worker, |reply| Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
+        }
+        for worker in old.workers().iter().filter(|worker| !assignment.workers().contains(worker)) {
+            self.ask(*worker, |reply| Message::TakeSink { id, reply });
+            self.workers[*worker].sinks.remove(&id);
+        }
+        AssignedSink { generation, assignment, queue }
+    }
+
+    /// Other rules hold from now on.
+    pub fn set_rules(&mut self, rules: Arc<[Arc<Rules>]>) {
+        for worker in 0..self.workers.len() {
+            self.tell(worker, Message::SetRules(Arc::clone(&rules)));
+        }
+        self.rules = rules;
+    }
+
+    /// A source in the hands of a worker.
+    pub fn source(&self, worker: usize, id: QueueId) -> Option<&SharedQueue<dyn Source>> {
+        self.workers[worker].sources.get(&id).map(|(_, queue)| &**queue)
+    }
+
+    /// Whether a worker sleeps.
+    pub fn is_asleep(&self, worker: usize) -> bool {
+        self.workers[worker].counters.is_asleep()
     }
 
     /// Takes a sink from all workers that have it; `None` if it has stopped by itself, or is lost.

@@ -3,6 +3,7 @@
 use std::io::{self, BufReader};
 use std::process::ExitCode;
 
+use environment::remote::near;
 use environment::{guest, janitor};
 use host::capability;
 
@@ -15,7 +16,7 @@ pub fn dispatch() -> Option<ExitCode> {
         return Some(init());
     }
     match std::env::args().nth(1)?.as_str() {
-        ARGUMENT => Some(finish(workload::agent::serve(BufReader::new(io::stdin()), io::stdout()))),
+        ARGUMENT => agent(),
         workload::agent::NOOP => Some(ExitCode::SUCCESS),
         capability::ARGUMENT => Some(match std::env::args().nth(2) {
             Some(name) => capability::serve_probe(&name),
@@ -24,6 +25,18 @@ pub fn dispatch() -> Option<ExitCode> {
         janitor::ARGUMENT => {
             janitor::serve(BufReader::new(io::stdin()));
             Some(ExitCode::SUCCESS)
+        }
+        _ => None,
+    }
+}
+
+/// The agent itself, or the near end's relay to another machine's. All else that begins with `agent` is a command.
+fn agent() -> Option<ExitCode> {
+    let arguments: Vec<_> = std::env::args_os().skip(2).collect();
+    match &arguments[..] {
+        [] => Some(finish(workload::agent::serve(BufReader::new(io::stdin()), io::stdout()))),
+        [word, address, key] if word.to_str() == Some(near::ARGUMENT) => {
+            Some(finish(near::serve(&address.to_string_lossy(), key.as_ref())))
         }
         _ => None,
     }

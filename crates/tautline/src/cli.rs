@@ -8,13 +8,27 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+#[path = "cli/agent.rs"]
+mod agent;
+#[path = "cli/ctl.rs"]
+pub mod ctl;
 #[path = "cli/host.rs"]
 pub mod host;
 #[path = "cli/kvm.rs"]
 mod kvm;
+#[path = "cli/tti.rs"]
+mod tti;
+#[path = "cli/vm.rs"]
+pub mod vm;
 
+pub use agent::{Agent, AgentCommand, AgentKeys};
+pub use ctl::{
+    Add as CtlAdd, Capture as CtlCapture, Ctl, CtlCommand, Mirror as CtlMirror, Watch as CtlWatch,
+};
 pub use host::HostCommand;
-pub use kvm::{Kvm, KvmCommand, KvmCosts, KvmTrace};
+pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
+pub use tti::{Beside, Tti, Way};
+pub use vm::VmCommand;
 
 /// Virtual I/O with no slack, and the proof.
 #[derive(Debug, Parser)]
@@ -82,13 +96,22 @@ pub enum Command {
     Compare(Compare),
     /// Plug guests, containers and the kernel's network stack into each other.
     Switch(Switch),
+    /// Look at a running switch, and change it.
+    Ctl(Ctl),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
     Rfc2544(Rfc2544),
     /// What exits, interrupts and faults of a virtual machine cost on this machine.
     Kvm(Kvm),
+    /// Let another machine measure on this one; make the keys for it.
+    Agent(Agent),
     /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
     #[command(subcommand)]
     Host(HostCommand),
+    /// A hardware-like interrupt at every interval, and when it reaches user space: on the host, in a container.
+    Tti(Tti),
+    /// Guests started, or taken as they run, with every thread in its place.
+    #[command(subcommand)]
+    Vm(VmCommand),
     /// Redraw a results file; with two, compare two runs or two machines.
     Report(Report),
     /// Print the completions of a shell.
@@ -132,7 +155,7 @@ pub struct Doctor {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Compare {
-    /// About two minutes: fewer metrics, shorter trials. Labelled so in every output.
+    /// About four minutes: fewer metrics, shorter trials. Labelled so in every output.
     #[arg(long)]
     pub quick: bool,
 
@@ -140,12 +163,13 @@ pub struct Compare {
     #[arg(long)]
     pub list: bool,
 
-    /// Only these groups (cpu, memory, os, wakeup, external) or metrics that begin so (os.pipe).
+    /// Only these groups (cpu, memory, os, wakeup, net, external) or metrics that begin so (os.pipe).
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
     /// Where to measure; the first is what the others are compared to. Options follow a colon, as in
-    /// container:cpus=0.5 or vm:accel=tcg.
+    /// container:cpus=0.5, vm:accel=tcg or vm:profile=realtime-guest; remote:HOST is another machine with
+    /// `tautline agent --listen`.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 
@@ -196,12 +220,20 @@ pub struct Compare {
 }
 
 /// Arguments of `switch`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES, after_long_help = PORTS)]
 pub struct Switch {
     /// A port: its name, its kind, and where it is, as in guest=vhost-user:/tmp/guest.sock. See below.
-    #[arg(long, required = true, value_name = "NAME=KIND:TARGET")]
+    #[arg(long, required_unless_present_any = ["config", "control"], value_name = "NAME=KIND:TARGET")]
     pub port: Vec<String>,
+
+    /// Read ports and options from FILE (TOML), and again on SIGHUP: what is different is changed, the rest goes on.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "allow", "cpus", "spin", "max_frame", "flood_limit", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
+    pub config: Option<PathBuf>,
+
+    /// Listen at this path for `tautline ctl`.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
 
     /// Make a wire of two ports: no addresses are learned, none are looked at.
     #[arg(long, value_name = "A=B")]
@@ -272,7 +304,7 @@ Ports:
   pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
                     timing=original|fast, record=FILE, snaplen=BYTES
 
-Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM).
+Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM); `tautline ctl` shows more while it runs.
 
 Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
 

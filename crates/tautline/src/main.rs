@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agent_command;
 mod cli;
 mod compare;
 mod cpu_list;
+mod ctl;
 mod doctor;
 mod duration;
 mod exit;
@@ -17,6 +19,9 @@ mod report_command;
 mod rfc2544;
 mod show;
 mod switch_command;
+mod tracing;
+mod tti_command;
+mod vm_command;
 
 use std::process::ExitCode;
 
@@ -34,9 +39,13 @@ fn main() -> ExitCode {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
+        cli::Command::Ctl(arguments) => ctl::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
+        cli::Command::Agent(arguments) => agent_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
+        cli::Command::Tti(arguments) => tti_command::run(&arguments),
+        cli::Command::Vm(command) => vm_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),
         cli::Command::Completions(arguments) => packaging::completions(&arguments),
         cli::Command::Man(arguments) => packaging::man(&arguments),

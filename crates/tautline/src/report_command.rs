@@ -12,7 +12,7 @@ use traffic::results::{Run, SCHEMA};
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{gate, rfc2544, show};
+use crate::{gate, kvm_command, rfc2544, show};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
@@ -20,7 +20,12 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let html = arguments.html.as_deref();
     output::require_writable(html)?;
-    let kinds = arguments.files.iter().map(|file| is_of_rfc2544(file)).collect::<Result<Vec<_>, _>>()?;
+    if let [file] = &arguments.files[..]
+        && is_of(file, kvm_command::path::SCHEMA)?
+    {
+        return kvm_command::path::show(file, &sink, html);
+    }
+    let kinds = arguments.files.iter().map(|file| is_of(file, SCHEMA)).collect::<Result<Vec<_>, _>>()?;
     match kinds[..] {
         [true] | [true, true] => of_rfc2544(&arguments.files, &sink, html, gate.as_ref()),
         [false] | [false, false] => of_compare(&arguments.files, &sink, html, gate.as_ref()),
@@ -31,14 +36,14 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     }
 }
 
-/// Whether the file names the schema of `rfc2544`. Whatever else it holds, `compare` says what is wrong with it.
-fn is_of_rfc2544(file: &Path) -> anyhow::Result<bool> {
+/// Whether the file names this schema, of any version. Whatever else it holds, `compare` says what is wrong with it.
+fn is_of(file: &Path, known: &str) -> anyhow::Result<bool> {
     let text = std::fs::read(file).with_context(|| {
         format!("reading results from {}; give a file that --output FILE.json wrote", file.display())
     })?;
     let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
     let schema = value.as_ref().and_then(|value| value.get("schema")?.as_str());
-    let kind = SCHEMA.split('/').next();
+    let kind = known.split('/').next();
     Ok(schema.is_some_and(|schema| schema.split('/').next() == kind))
 }
 

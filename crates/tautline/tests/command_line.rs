@@ -18,10 +18,43 @@ use common::{Run, nothing_left, wait_until};
 use serde_json::Value;
 
 /// Commands that print results.
-const PRINT_RESULTS: [&str; 9] =
-    ["doctor", "compare", "switch", "rfc2544", "report", "kvm costs", "kvm trace", "host audit", "host plan"];
+const PRINT_RESULTS: &[&str] = &[
+    "tti",
+    "doctor",
+    "compare",
+    "switch",
+    "ctl ports",
+    "ctl stats",
+    "ctl drops",
+    "ctl rings",
+    "ctl watch",
+    "ctl add",
+    "ctl remove",
+    "ctl mirror",
+    "rfc2544",
+    "report",
+    "kvm costs",
+    "kvm trace",
+    "kvm path",
+    "kvm worst",
+    "host audit",
+    "host plan",
+    "host verify",
+    "host interrupts",
+    "vm run",
+    "vm attach",
+];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: [&str; 5] = ["completions", "man", "host apply", "host undo", "host export"];
+const PRINT_NONE: &[&str] = &[
+    "agent keys",
+    "completions",
+    "man",
+    "ctl capture",
+    "host apply",
+    "host undo",
+    "host export",
+    "vm detach",
+];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
@@ -69,13 +102,13 @@ fn every_command_prints_results_in_the_same_way_or_is_known_to_print_none() {
         assert!(described.values().all(|other| other == first), "--{name} has one meaning: {described:#?}");
         if name != "gate" {
             assert!(
-                PRINT_RESULTS.iter().all(|command| described.contains_key(command)),
+                PRINT_RESULTS.iter().all(|command| described.contains_key(*command)),
                 "--{name}: {described:#?}"
             );
         }
     }
     for name in PRINT_RESULTS {
-        let format = option(&commands[name], "format").unwrap();
+        let format = option(&commands[*name], "format").unwrap();
         let values: Vec<_> =
             format.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
         assert_eq!(values, ["text", "json"], "{name}");

@@ -1,4 +1,4 @@
-//! `tautline kvm trace` counts the exits of a guest that makes a known number.
+//! `tautline kvm trace` counts and times the exits of a guest that makes a known number.
 #![cfg(target_arch = "x86_64")] // as the nested machine's CPU
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use peers::nested::{Machine, Settings};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
-const WRITES: usize = 5000;
+const WRITES: usize = 20_000;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Not a test: this very file as the traced process, in the machine.
@@ -19,9 +19,19 @@ fn make_port_writes() {
     while !Path::new("/go").exists() {
         std::thread::sleep(Duration::from_millis(20));
     }
+    let start = Instant::now();
     guest.make(WRITES).unwrap();
+    println!("elapsed {}", start.elapsed().as_nanos());
     // Its threads are looked at now and then.
     std::thread::sleep(Duration::from_millis(500));
+}
+
+/// The command of docs/why-is-my-guest-slow.md, for this process.
+fn of_the_page(pid: &str) -> String {
+    let page = include_str!("../../../docs/why-is-my-guest-slow.md");
+    let command = page.lines().find(|line| line.starts_with("tautline kvm trace ")).expect("it stands there");
+    assert!(command.contains("--pid 4711"), "{command}");
+    command.replace("4711", pid)
 }
 
 fn wait_until(machine: &Machine, condition: &str) {
@@ -32,7 +42,7 @@ fn wait_until(machine: &Machine, condition: &str) {
 }
 
 #[test]
-fn a_known_number_of_port_writes_is_found() {
+fn a_known_number_of_port_writes_is_found_with_its_time() {
     let own = std::env::current_exe().unwrap();
     let machine = Settings::default().program(Path::new(BINARY)).program(&own).start().unwrap();
     let guest = format!(
@@ -41,21 +51,38 @@ fn a_known_number_of_port_writes_is_found() {
     );
     let guest = machine.begin(&guest, LIMIT).unwrap();
     wait_until(&machine, "grep -q ready /guest.out");
+    // As the page has it: the guest has not begun.
+    let idle = machine.must(&of_the_page("$(cat /guest.pid)"));
+    assert!(idle.contains("0 exits") && idle.contains("0 events lost"), "{idle}");
     let trace = "tautline kvm trace --pid $(cat /guest.pid) --time 60s --format json --output /trace.json 2>/trace.err";
     let trace = machine.begin(trace, 2 * LIMIT).unwrap();
-    wait_until(&machine, "grep -q active /sys/kernel/tracing/instances/*/events/kvm/kvm_exit/trigger");
+    // The last of its triggers.
+    wait_until(&machine, "grep -q active /sys/kernel/tracing/instances/*/events/kvm/kvm_inj_virq/trigger");
     machine.must("touch /go");
     guest.wait().unwrap().expect_success();
     // The end of the traced process ends it.
     trace.wait().unwrap().expect_success();
     let found: serde_json::Value =
         serde_json::from_slice(&machine.pull(Path::new("/trace.json")).unwrap()).unwrap();
-    println!("{}", found["counts"]);
-    let counts = found["counts"].as_array().unwrap();
-    let port_writes = counts.iter().find(|count| count["vcpu"] == 0 && count["reason"] == "io").unwrap();
-    let count = port_writes["count"].as_u64().unwrap() as f64;
+    println!("{found:#}");
+    let reasons = found["reasons"].as_array().unwrap();
+    let port_writes = reasons.iter().find(|row| row["vcpu"] == 0 && row["reason"] == "io").unwrap();
+    let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap() as f64;
+    let count = number(port_writes, "count");
     assert!((count / WRITES as f64 - 1.0).abs() < 0.05, "{count} port writes counted, {WRITES} made");
-    assert_eq!(found["dropped"], 0);
+    // The slow exit is the first: each goes to user space and back.
+    assert_eq!(reasons[0], *port_writes);
+    assert!(number(port_writes, "user_ns") > 0.0);
+    let said = machine.must("grep elapsed /guest.out");
+    let elapsed: f64 = said.split_whitespace().last().unwrap().parse().unwrap();
+    let vcpu = &found["vcpus"][0];
+    let parts = ["guest_ns", "kernel_ns", "user_ns", "halted_ns"].map(|name| number(vcpu, name));
+    let share = parts.iter().sum::<f64>() / elapsed;
+    assert!((share - 1.0).abs() < 0.05, "{parts:?} are {share:.3} of {elapsed} ns");
+    assert_eq!(vcpu["ioeventfd_signals"], 0);
+    assert_eq!(found["lost"], 0);
+    let left = machine.must("cat /sys/kernel/tracing/dynamic_events");
+    assert!(left.is_empty(), "{left}");
     let left = machine.must("ls /sys/kernel/tracing/instances");
     assert!(left.is_empty(), "{left}");
 
@@ -63,4 +90,7 @@ fn a_known_number_of_port_writes_is_found() {
     assert_eq!(output.status, 1);
     assert!(output.stderr.contains("999999"), "{}", output.stderr);
     assert!(machine.must("ls /sys/kernel/tracing/instances").is_empty());
+    let output = machine.run("tautline kvm trace --domain nobody --time 1s").unwrap();
+    assert_eq!(output.status, 1);
+    assert!(output.stderr.contains("nobody"), "{}", output.stderr);
 }

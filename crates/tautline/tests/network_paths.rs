@@ -64,8 +64,10 @@ fn every_class_over_every_path_both_ways() {
         vec![Veth, Bridge, Nftables, ConnectionTracking],
         vec![Veth, Bridge, Nftables, ConnectionTracking, Vxlan],
         vec![Veth, Macvlan],
+        vec![Switch],
+        vec![Loopback],
     ] {
-        let path = Path::build(&layers).unwrap_or_else(|failure| panic!("{layers:?}: {failure}"));
+        let path = Path::build(&layers, &agent()).unwrap_or_else(|failure| panic!("{layers:?}: {failure}"));
         let (mut near, mut far) = (Asked::start(&path, End::Near), Asked::start(&path, End::Far));
         for class in Class::ALL {
             for sender in [Side::Near, Side::Far] {
@@ -104,7 +106,7 @@ fn every_class_over_every_path_both_ways() {
 
 #[test]
 fn a_far_end_that_is_killed_is_an_error_at_the_near_end_and_nothing_is_left() {
-    let path = Path::build(&[Layer::Veth]).unwrap();
+    let path = Path::build(&[Layer::Veth], &agent()).unwrap();
     let (mut near, mut far) = (Asked::start(&path, End::Near), Asked::start(&path, End::Far));
     let asked = Flow {
         class: Class::TcpRr,
@@ -128,4 +130,28 @@ fn a_far_end_that_is_killed_is_an_error_at_the_near_end_and_nothing_is_left() {
         Reply::Failed(failure) => assert!(failure.to_string().contains("TCP"), "{failure}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_path_that_is_slowed_is_found_slower_by_as_much() {
+    let path = Path::build(&[Layer::Veth], &agent()).unwrap();
+    let (mut near, mut far) = (Asked::start(&path, End::Near), Asked::start(&path, End::Far));
+    let asked = Flow {
+        class: Class::TcpStream,
+        sender: Side::Near,
+        message_bytes: 1472,
+        connections: 1,
+        per_second: None,
+        duration: Duration::from_secs(1),
+        verify: false,
+    };
+    let mut mbps = || flow(&mut near, &mut far, &asked).1.received_per_second() * 8.0 / 1e6;
+    let free = mbps();
+    let words = "qdisc add dev eth0 root tbf rate 40mbit burst 32kb latency 50ms";
+    let mut tc = path.near.command("tc").unwrap();
+    assert!(tc.args(words.split(' ')).status().unwrap().success());
+    // Headers take a twentieth of the 40; what the bucket held at the start adds a little.
+    let slowed = mbps();
+    assert!((32.0..=41.0).contains(&slowed), "{slowed} Mb/s of 40, {free} before");
+    assert!(free > 2.0 * slowed, "{free} {slowed}");
 }

@@ -5,7 +5,8 @@
 //! [`Recorder`](crate::recorder::Recorder) writes the file anew after each trial.
 use std::path::Path;
 
-use measure::{Histogram, LoadError};
+use measure::Histogram;
+use measure::LoadError;
 use serde::{Deserialize, Serialize};
 
 use crate::search::rfc2544::{BackToBack, BurstTrials, FrameLoss};
@@ -258,7 +259,7 @@ impl SearchResult {
 impl Run {
     /// Reads a results file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        measure::load_json(path, SCHEMA, "tautline rfc2544")
+        measure::load::load(path, SCHEMA, "`tautline rfc2544`")
     }
 }
 

@@ -12,6 +12,7 @@ use crate::facts;
 use crate::network::{FarEnd, near_end};
 use crate::pin::{pin_to, pin_to_all};
 use crate::protocol::{Reply, Request, VERSION};
+use crate::ticks;
 use crate::trial::Trial;
 use crate::work::Kept;
 
@@ -87,6 +88,7 @@ impl Agent {
                 Some(end) => end.close().map(Reply::FarEndClosed),
                 None => Err(Failure::new("closing the far end of a flow", "none is open", "open one first")),
             },
+            Request::ReceiveTicks(job) => ticks::run(&job).map(Reply::Ticks),
             Request::Quit => unreachable!("the loop ends on it"),
         };
         result.unwrap_or_else(Reply::Failed)

@@ -5,13 +5,13 @@ use measure::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 use crate::cpu::{Computation, Operation};
 use crate::memory::{AccessPattern, FULL_BYTES, PageKind, QUICK_BYTES, Traffic, size_text};
 use crate::os::{Birth, Call, Channel, Exchange, Poll, Ring};
-use crate::wakeup::{Load, LoadCpu, Stress};
+use crate::wakeup::{IdleStates, Load, LoadCpu, Stress};
 use crate::work::{Cores, Work};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Enough to see every group in two minutes.
+    /// Enough to see every group in four minutes.
     Quick,
     /// More array sizes, process counts and working sets. Holds all of [`Profile::Quick`].
     Full,
@@ -58,9 +58,18 @@ pub fn catalogue(profile: Profile) -> Vec<Entry> {
     entries
 }
 
+/// A timer beside nothing, with idle states as the host has them configured: what a guest that sleeps gets. In no
+/// profile, for it is about the host's settings.
+pub const WAKEUP_AS_CONFIGURED: &str = "wakeup.as-configured";
+
 /// The metric of this name, of whatever profile.
 pub fn find(id: &MetricId) -> Option<Entry> {
-    catalogue(Profile::Full).into_iter().find(|entry| entry.spec.id == *id)
+    let mut entries = catalogue(Profile::Full);
+    let name = WAKEUP_AS_CONFIGURED.split_once('.').map_or(WAKEUP_AS_CONFIGURED, |(_, name)| name);
+    let work = Work::Wakeup(Stress::None, IdleStates::AsConfigured);
+    let as_configured = entry(Group::Wakeup, name, "timer, idle states as configured", Unit::Nanos, work);
+    entries.push(Entry { budget: BudgetKind::Wakeup, ..as_configured });
+    entries.into_iter().find(|entry| entry.spec.id == *id)
 }
 
 fn entry(group: Group, name: &str, title: impl Into<String>, unit: Unit, work: Work) -> Entry {
@@ -156,13 +165,16 @@ fn os(entries: &mut Vec<Entry>, profile: Profile) {
 
 fn wakeup(entries: &mut Vec<Entry>) {
     let mut add = |name: &str, title: &str, stress: Stress, cpus_needed: usize| {
-        let entry = entry(Group::Wakeup, name, title, Unit::Nanos, Work::Wakeup(stress));
+        let entry = entry(Group::Wakeup, name, title, Unit::Nanos, Work::Wakeup(stress, IdleStates::HeldOff));
         entries.push(Entry { budget: BudgetKind::Wakeup, cpus_needed, ..entry });
     };
     add("idle", "timer, idle", Stress::None, 1);
-    for (load, id, words) in
-        [(Load::Cpu, "cpu", "CPU"), (Load::Memory, "memory", "memory"), (Load::Io, "io", "I/O")]
-    {
+    for (load, id, words) in [
+        (Load::Cpu, "cpu", "CPU"),
+        (Load::Memory, "memory", "memory"),
+        (Load::Io, "io", "I/O"),
+        (Load::Network, "network", "network"),
+    ] {
         let title = |place| format!("timer, {words} load, {place}");
         add(&format!("{id}.same"), &title("the same CPU"), Stress::Under(load, LoadCpu::SameCpu), 1);
         add(&format!("{id}.other"), &title("another CPU"), Stress::Under(load, LoadCpu::OtherCpu), 2);

@@ -5,12 +5,15 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+mod arithmetic;
 mod batch;
 pub mod catalogue;
+mod child_process;
 mod clock;
 mod cpu;
 mod external;
 mod facts;
+mod load;
 mod memory;
 pub mod network;
 #[allow(unsafe_code)]
@@ -20,6 +23,7 @@ mod pin;
 pub mod protocol;
 #[allow(unsafe_code)]
 mod sys;
+pub mod ticks;
 mod trial;
 mod wakeup;
 mod work;

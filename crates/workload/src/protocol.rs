@@ -7,11 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 use measure::{Failure, MetricId, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use ticks::receiver::Received;
 
 use crate::network::{Counts, Flow, NearOutcome};
+use crate::ticks::TicksJob;
 
 /// The version of this protocol. Both ends are one binary, so that only equality is asked for.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,8 @@ pub enum Request {
     },
     /// Close the far end, and say what it counted.
     CloseFarEnd,
+    /// Receive ticks until their source ends.
+    ReceiveTicks(TicksJob),
     /// End.
     Quit,
 }
@@ -87,6 +91,8 @@ pub enum Reply {
     NearEnd(NearOutcome),
     /// What the far end counted.
     FarEndClosed(Counts),
+    /// What a receiver of ticks saw.
+    Ticks(Received),
     /// A request could not be met.
     Failed(Failure),
 }
@@ -191,9 +197,11 @@ impl Reply {
         match self {
             Reply::Ready { version: VERSION, facts } => Ok(facts),
             Reply::Ready { version, .. } => Err(ProtocolError::Version { found: version }),
-            Reply::Done(_) | Reply::FarEnd { .. } | Reply::NearEnd(_) | Reply::FarEndClosed(_) => {
-                Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() })
-            }
+            Reply::Done(_)
+            | Reply::FarEnd { .. }
+            | Reply::NearEnd(_)
+            | Reply::FarEndClosed(_)
+            | Reply::Ticks(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
             Reply::Failed(failure) => Err(ProtocolError::NoGreeting { found: failure.to_string() }),
         }
     }

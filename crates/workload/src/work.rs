@@ -7,7 +7,7 @@ use crate::cpu::{self, Computation, Operation};
 use crate::memory::{self, AccessPattern, Arenas, PageKind, Traffic};
 use crate::os::{self, Birth, Call, Channel, Exchange, Poll, Ring, Sockets};
 use crate::trial::Trial;
-use crate::wakeup::{self, Stress};
+use crate::wakeup::{self, IdleStates, Stress};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum Work {
     ContextSwitch(Ring),
     Exchange { channel: Channel, exchange: Exchange },
     Process(Birth),
-    Wakeup(Stress),
+    Wakeup(Stress, IdleStates),
 }
 
 /// On how many CPUs of the trial.
@@ -41,8 +41,8 @@ pub(crate) struct Kept {
 impl Work {
     /// Runs one trial. The calling thread is bound to the trial's first CPU.
     pub(crate) fn run(&self, trial: &Trial, pace: &mut Pace, kept: &mut Kept) -> Result<Outcome, Failure> {
-        if let Work::Wakeup(stress) = self {
-            return wakeup::measure(*stress, trial);
+        if let Work::Wakeup(stress, idle_states) = self {
+            return wakeup::measure(*stress, *idle_states, trial);
         }
         let probe = NoiseProbe::start(self.preemption());
         let measured = self.batches(trial, pace, kept)?;
@@ -51,7 +51,7 @@ impl Work {
 
     fn batches(&self, trial: &Trial, pace: &mut Pace, kept: &mut Kept) -> Result<Measured, Failure> {
         match self {
-            Work::Wakeup(_) => unreachable!("a wake-up trial has no batches"),
+            Work::Wakeup(..) => unreachable!("a wake-up trial has no batches"),
             Work::Compute { computation, cores: Cores::One } => computation.on_one(trial, pace),
             Work::Compute { computation, cores: Cores::All } => computation.on_all(trial, pace),
             Work::Operation(operation) => cpu::operation_latency(*operation, trial, pace),
@@ -79,7 +79,7 @@ impl Work {
             | Work::LoadLatency { .. }
             | Work::Call(_)
             | Work::Poll { .. } => Preemption::OfProcess,
-            Work::ContextSwitch(_) | Work::Exchange { .. } | Work::Process(_) | Work::Wakeup(_) => {
+            Work::ContextSwitch(_) | Work::Exchange { .. } | Work::Process(_) | Work::Wakeup(..) => {
                 Preemption::NotCounted
             }
         }

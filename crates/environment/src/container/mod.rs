@@ -60,6 +60,24 @@ impl Container {
     }
 }
 
+impl Container {
+    /// The same, in a network namespace that is there.
+    ///
+    /// # Errors
+    /// LXC was chosen, whose containers here have no network.
+    pub fn joining(&self, network_namespace: PathBuf) -> Result<Self, Failure> {
+        if self.runtime == Runtime::Lxc {
+            return Err(Failure::new(
+                "starting a container in a network namespace by LXC",
+                "only OCI runtimes are asked for that",
+                INSTALL,
+            ));
+        }
+        let settings = Settings { network_namespace: Some(network_namespace), ..self.settings.clone() };
+        Ok(Container { settings, ..self.clone() })
+    }
+}
+
 impl Environment for Container {
     fn kind(&self) -> EnvironmentKind {
         EnvironmentKind::Container

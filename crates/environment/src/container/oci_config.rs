@@ -6,7 +6,7 @@ use rustix::process::{Resource, getegid, geteuid, getrlimit};
 use serde_json::{Value, json};
 
 use super::settings::{AGENT, Settings, cpu_quota};
-use crate::{Start, spawn};
+use crate::Start;
 
 pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless: bool) -> Value {
     let capabilities = capabilities(rootless);
@@ -15,7 +15,11 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
     arguments.extend(start.agent.arguments.iter().cloned());
 
     let mut namespaces: Vec<Value> =
-        ["pid", "mount", "ipc", "uts", "network"].iter().map(|kind| json!({ "type": kind })).collect();
+        ["pid", "mount", "ipc", "uts"].iter().map(|kind| json!({ "type": kind })).collect();
+    namespaces.push(match &settings.network_namespace {
+        Some(path) => json!({ "type": "network", "path": path }),
+        None => json!({ "type": "network" }),
+    });
     let mut linux = json!({});
     if rootless {
         namespaces.push(json!({"type": "user"}));
@@ -65,7 +69,7 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
             "user": {"uid": 0, "gid": 0},
             "args": arguments,
             "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp",
-                    format!("{}={}", spawn::RUN, std::process::id())],
+                    format!("{}={}", linux::child::RUN, std::process::id())],
             "cwd": "/",
             "capabilities": {
                 "bounding": capabilities, "effective": capabilities, "permitted": capabilities

@@ -31,6 +31,8 @@ pub struct Settings {
     pub runtime: Option<Runtime>,
     /// CPU quota in CPUs, as 0.5; otherwise none.
     pub cpu_quota: Option<f64>,
+    /// A network namespace to join; otherwise it has one of its own, with nothing but a loopback device.
+    pub network_namespace: Option<std::path::PathBuf>,
 }
 
 /// Where the agent lies inside.

@@ -4,6 +4,8 @@ use std::str::FromStr;
 /// A piece of a path, by the kernel's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
+    /// Both ends in one namespace, over its loopback device. Goes with no other.
+    Loopback,
     /// A pair of Ethernet devices, one in each namespace: veth(4).
     Veth,
     /// A bridge in a third namespace, with a pair to each end.
@@ -15,6 +17,8 @@ pub enum Layer {
     ConnectionTracking,
     /// A VXLAN tunnel between the ends (RFC 7348).
     Vxlan,
+    /// `tautline switch` between two TAP devices, one in each namespace. Goes with no other but connection tracking.
+    Switch,
     /// The near end is a macvlan device in bridge mode over its Ethernet device.
     Macvlan,
 }
@@ -24,22 +28,27 @@ impl Layer {
     pub const NFTABLES_RULES: usize = 64;
 
     /// All of them.
-    pub const ALL: [Layer; 6] = [
+    pub const ALL: [Layer; 8] = [
+        Layer::Loopback,
         Layer::Veth,
         Layer::Bridge,
         Layer::Nftables,
         Layer::ConnectionTracking,
         Layer::Vxlan,
+        Layer::Switch,
         Layer::Macvlan,
     ];
 
-    fn name(self) -> &'static str {
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
+            Layer::Loopback => "loopback",
             Layer::Veth => "veth",
             Layer::Bridge => "bridge",
             Layer::Nftables => "nftables",
             Layer::ConnectionTracking => "conntrack",
             Layer::Vxlan => "vxlan",
+            Layer::Switch => "switch",
             Layer::Macvlan => "macvlan",
         }
     }
@@ -53,7 +62,9 @@ impl fmt::Display for Layer {
 
 /// A text that names no layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no layer of a network path; write veth, bridge, nftables, conntrack, vxlan or macvlan")]
+#[error(
+    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch or macvlan"
+)]
 pub struct LayerError(String);
 
 impl FromStr for Layer {

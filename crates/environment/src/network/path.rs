@@ -1,8 +1,9 @@
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use measure::Failure;
 
-use super::{Layer, Namespace};
+use super::{Layer, Namespace, Switch};
 use crate::{Agent, Running, host};
 
 /// The address of the near end: from the block for benchmarks (RFC 2544, section C.2.2).
@@ -17,10 +18,12 @@ const OUTER_FAR: &str = "198.19.0.2";
 /// Two ends in namespaces of their own and what lies between them, built. All of it goes when this is dropped.
 #[derive(Debug)]
 pub struct Path {
+    /// What runs between them.
+    pub switch: Option<Switch>,
     /// Where the near end runs.
-    pub near: Namespace,
+    pub near: Arc<Namespace>,
     /// Where the far end runs.
-    pub far: Namespace,
+    pub far: Arc<Namespace>,
     /// Where a bridge between them is.
     pub middle: Option<Namespace>,
 }
@@ -49,18 +52,52 @@ impl Path {
         host::spawn_with_pipes(command, what, "check that the file exists and may be executed")
     }
 
-    /// Builds a path of these layers, in whatever order they are named.
+    /// Builds a path of these layers, in whatever order they are named. The agent's program is the switch too.
     ///
     /// # Errors
     /// What the kernel or its tools refused, by the words that were tried.
-    pub fn build(layers: &[Layer]) -> Result<Self, Failure> {
+    pub fn build(layers: &[Layer], agent: &Agent) -> Result<Self, Failure> {
         let has = |layer| layers.contains(&layer);
-        if layers.is_empty() {
-            return Err(Failure::new("building a network path", "it has no layers", "name at least veth"));
+        let near = Arc::new(Namespace::new()?);
+        let path = match layers {
+            [] => {
+                return Err(Failure::new(
+                    "building a network path",
+                    "it has no layers",
+                    "name at least veth",
+                ));
+            }
+            [Layer::Loopback] => {
+                let path = Path { switch: None, far: Arc::clone(&near), near, middle: None };
+                path.address("lo", "lo")?;
+                path
+            }
+            [Layer::Switch, ..] => {
+                let far = Arc::new(near.sibling()?);
+                let switch = Switch::start(&near, &far, agent)?;
+                let path = Path { switch: Some(switch), near, far, middle: None };
+                path.address(Switch::NEAR_DEVICE, Switch::FAR_DEVICE)?;
+                path
+            }
+            _ => Self::of_pairs(near, has(Layer::Bridge), has(Layer::Macvlan), has(Layer::Vxlan))?,
+        };
+        if has(Layer::Nftables) {
+            path.filter()?;
         }
-        let near = Namespace::new()?;
-        let far = near.sibling()?;
-        let middle = if has(Layer::Bridge) { Some(near.sibling()?) } else { None };
+        if has(Layer::ConnectionTracking) {
+            path.far.nft(
+                "add table inet firewall ; \
+                 add chain inet firewall input { type filter hook input priority 0 ; policy drop ; } ; \
+                 add rule inet firewall input ct state established,related,new accept",
+            )?;
+        }
+        Ok(path)
+    }
+
+    /// A path over veth pairs.
+    fn of_pairs(near: Arc<Namespace>, bridge: bool, macvlan: bool, vxlan: bool) -> Result<Self, Failure> {
+        let far = Arc::new(near.sibling()?);
+        let middle = if bridge { Some(near.sibling()?) } else { None };
         match &middle {
             None => {
                 let to = far.holder();
@@ -78,20 +115,15 @@ impl Path {
         for end in [&near, &far] {
             end.ip("link set eth0 up")?;
         }
-        let path = Path { near, far, middle };
-        let (near_device, far_device) = path.devices(has(Layer::Macvlan), has(Layer::Vxlan))?;
-        path.near.ip(&format!("address add {NEAR_ADDRESS}/24 dev {near_device}"))?;
-        path.far.ip(&format!("address add {FAR_ADDRESS}/24 dev {far_device}"))?;
-        if has(Layer::Nftables) {
-            path.filter()?;
-        }
-        if has(Layer::ConnectionTracking) {
-            path.far.nft("add table inet firewall")?;
-            path.far
-                .nft("add chain inet firewall input { type filter hook input priority 0 ; policy drop ; }")?;
-            path.far.nft("add rule inet firewall input ct state established,related,new accept")?;
-        }
+        let path = Path { switch: None, near, far, middle };
+        let (near_device, far_device) = path.devices(macvlan, vxlan)?;
+        path.address(near_device, far_device)?;
         Ok(path)
+    }
+
+    fn address(&self, near_device: &str, far_device: &str) -> Result<(), Failure> {
+        self.near.ip(&format!("address add {NEAR_ADDRESS}/24 dev {near_device}"))?;
+        self.far.ip(&format!("address add {FAR_ADDRESS}/24 dev {far_device}"))
     }
 
     /// The devices that carry the ends' addresses.
@@ -121,14 +153,16 @@ impl Path {
     fn filter(&self) -> Result<(), Failure> {
         let (end, family, hook) = match &self.middle {
             Some(middle) => (middle, "bridge", "forward"),
-            None => (&self.far, "inet", "input"),
+            None => (&*self.far, "inet", "input"),
         };
-        end.nft(&format!("add table {family} rules"))?;
-        end.nft(&format!("add chain {family} rules {hook} {{ type filter hook {hook} priority 0 ; }}"))?;
+        let mut words = format!(
+            "add table {family} rules ; \
+             add chain {family} rules {hook} {{ type filter hook {hook} priority 0 ; }}"
+        );
         for rule in 0..Layer::NFTABLES_RULES {
             // TEST-NET-3 (RFC 5737): nobody here has such an address.
-            end.nft(&format!("add rule {family} rules {hook} ip saddr 203.0.113.{rule} drop"))?;
+            words += &format!(" ; add rule {family} rules {hook} ip saddr 203.0.113.{rule} drop");
         }
-        Ok(())
+        end.nft(&words)
     }
 }

@@ -1,26 +1,7 @@
-use std::fmt;
 use std::fs::OpenOptions;
 use std::path::Path;
 
 use measure::Failure;
-
-/// What runs the guest's instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accelerator {
-    /// The CPU, through KVM.
-    Kvm,
-    /// QEMU's emulation.
-    Tcg,
-}
-
-impl fmt::Display for Accelerator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Accelerator::Kvm => "kvm",
-            Accelerator::Tcg => "tcg",
-        })
-    }
-}
 
 /// Which KVM this is, as far as the kernel's modules tell.
 pub fn kvm_name() -> String {

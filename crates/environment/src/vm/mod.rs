@@ -2,17 +2,19 @@
 
 mod accelerator;
 mod initramfs;
-pub mod ivshmem;
 mod kernel_image;
+mod profile;
 mod qemu;
 mod qmp;
 mod settings;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use measure::{EnvironmentKind, Failure};
 
-pub use accelerator::{Accelerator, kvm_name};
+pub use ::vm::Accelerator;
+pub use accelerator::{kvm_name, open_kvm};
 pub use kernel_image::find as find_kernel;
 pub use settings::{Machine, Settings};
 
@@ -30,6 +32,8 @@ pub struct Vm {
     accelerator_name: String,
     /// Why KVM is not used although `/dev/kvm` is there.
     kvm_refused: Option<String>,
+    /// What its profile asks for and this machine, or this run's CPUs, do not give.
+    lacking: Vec<String>,
 }
 
 /// The name of the system emulator for this machine.
@@ -39,12 +43,17 @@ pub const QEMU: &str = "qemu-system-x86_64";
 #[cfg(target_arch = "aarch64")]
 pub const QEMU: &str = "qemu-system-aarch64";
 
+/// Finds that system emulator.
+pub fn find_qemu() -> Result<PathBuf, Failure> {
+    find_command(QEMU).ok_or_else(|| {
+        Failure::new(format!("looking for {QEMU}"), "not installed", "install QEMU (`make setup` does)")
+    })
+}
+
 impl Vm {
     /// Finds QEMU and a kernel, and the accelerator that really boots it.
     pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
-        let qemu = find_command(QEMU).ok_or_else(|| {
-            Failure::new(format!("looking for {QEMU}"), "not installed", "install QEMU (`make setup` does)")
-        })?;
+        let qemu = find_qemu()?;
         let kernel = match &settings.kernel {
             Some(path) => path.clone(),
             None => kernel_image::find()?,
@@ -54,6 +63,7 @@ impl Vm {
             version: version(&qemu),
             accelerator_name: accelerator::kvm_name(),
             kvm_refused: None,
+            lacking: Vec::new(),
             wanted: settings.accelerator,
             boot: qemu::Boot {
                 qemu,
@@ -61,8 +71,13 @@ impl Vm {
                 accelerator: Accelerator::Kvm,
                 machine: settings.machine,
                 memory_mib: settings.memory_mib,
+                profile: settings.profile,
             },
         };
+        if let Some(profile) = settings.profile {
+            let plan = profile::plan(profile, settings.memory_mib, start.cpus)?;
+            vm.lacking = plan.missing.iter().map(ToString::to_string).collect();
+        }
         let boots = |vm: &Vm| -> Result<(), Failure> {
             let mut running = vm.start(start)?;
             let greeting = running.channel().receive(start.limit);
@@ -114,6 +129,10 @@ impl Environment for Vm {
             ("guest kernel image".into(), self.boot.kernel.display().to_string()),
             ("guest memory".into(), format!("{} MiB", self.boot.memory_mib)),
         ];
+        if let Some(profile) = self.boot.profile {
+            facts.push(("profile".into(), profile.name().into()));
+        }
+        facts.extend(self.lacking.iter().map(|lacking| ("not as in the profile".into(), lacking.clone())));
         if let Some(why) = &self.kvm_refused {
             facts.push(("why not KVM".into(), why.clone()));
         }

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use ::vm::{Accelerator, Plan, Profile, arguments};
 use linux::OutputFile;
 use linux::child::inherit;
 use measure::Failure;
 
-use super::accelerator::Accelerator;
 use super::settings::Machine;
-use super::{initramfs, qmp};
+use super::{initramfs, profile, qmp};
 use crate::channel::Channel;
 use crate::{Running, Start, guest, spawn};
 
@@ -25,6 +25,7 @@ pub struct Boot {
     pub accelerator: Accelerator,
     pub machine: Machine,
     pub memory_mib: u64,
+    pub profile: Option<Profile>,
 }
 
 impl Boot {
@@ -53,8 +54,16 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let (agent, agent_qemu) = UnixStream::pair().map_err(fail)?;
     let (control, control_qemu) = UnixStream::pair().map_err(fail)?;
 
-    let mut command =
-        command(vm, start, &initramfs, console.file(), agent_qemu.as_fd(), control_qemu.as_fd());
+    let plan = vm.profile.map(|profile| profile::plan(profile, vm.memory_mib, start.cpus)).transpose()?;
+    let mut command = command(
+        vm,
+        start,
+        plan.as_ref(),
+        &initramfs,
+        console.file(),
+        agent_qemu.as_fd(),
+        control_qemu.as_fd(),
+    );
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.stdio().map_err(fail)?);
     inherit(
         &mut command,
@@ -69,9 +78,11 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let channel = Channel::new(agent.into(), to_agent.into()).map_err(fail)?;
     let what = format!("QEMU (-accel {})", vm.accelerator);
     let mut running = Running::new(what, channel, child, console).killed_at_end();
-    let control_writer = control.try_clone().map_err(fail)?;
-    let control = Channel::new(control.into(), control_writer.into()).map_err(fail)?;
-    qmp::pin_vcpus(control, start.cpus, start.limit).map_err(|error| {
+    let placed = match &plan {
+        Some(plan) => qmp::place(control, running.process_id(), &plan.placement, start.limit),
+        None => qmp::pin_vcpus(control, start.cpus, start.limit),
+    };
+    placed.map_err(|error| {
         let doing = format!("starting {} with -accel {}", vm.qemu.display(), vm.accelerator);
         running.explain(&doing, &error, "see QEMU's last output")
     })?;
@@ -81,6 +92,7 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
 fn command(
     vm: &Boot,
     start: &Start<'_>,
+    plan: Option<&Plan>,
     initramfs: &File,
     console: &File,
     agent: BorrowedFd<'_>,
@@ -88,12 +100,18 @@ fn command(
 ) -> Command {
     let mut command = Command::new(&vm.qemu);
     command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "tautline"]);
-    command.args(["-machine", vm.machine_type()]);
-    match vm.accelerator {
-        Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
-        Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
-    };
-    command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.memory_mib)]);
+    if let Some(plan) = plan {
+        // Stopped: its threads are put in their places first.
+        let hardware = plan.hardware(vm.accelerator);
+        command.arg("-S").args(arguments::hardware(&hardware, &plan.placement, vm.machine_type()));
+    } else {
+        command.args(["-machine", vm.machine_type()]);
+        match vm.accelerator {
+            Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
+            Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        };
+        command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.memory_mib)]);
+    }
     command.arg("-kernel").arg(&vm.kernel);
     // As `/proc/self/fd`, not `/dev/fd`, which a minimal root file system may lack.
     command.args(["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);

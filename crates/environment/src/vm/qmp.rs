@@ -1,41 +1,46 @@
-//! As much of the QEMU Machine Protocol as pinning needs (QEMU's docs/interop/qmp-spec).
+//! Where QEMU's threads run.
 
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use ::vm::qmp::QmpError;
+use ::vm::{Placement, Qmp, Role, Watch};
 
-use crate::channel::{Channel, ChannelError};
+use crate::channel::ChannelError;
 
 /// Pins vCPU n to the n-th of `cpus`.
-pub fn pin_vcpus(mut control: Channel, cpus: &[usize], limit: Duration) -> Result<(), ChannelError> {
-    control.receive(limit)?; // the greeting
-    execute(&mut control, "qmp_capabilities", limit)?;
-    let vcpus = execute(&mut control, "query-cpus-fast", limit)?;
-    for vcpu in vcpus.as_array().into_iter().flatten() {
-        let (Some(index), Some(thread)) = (vcpu["cpu-index"].as_u64(), vcpu["thread-id"].as_i64()) else {
-            return Err(ChannelError::Malformed(
-                "an answer to query-cpus-fast without cpu-index and thread-id",
-            ));
-        };
-        if let Some(&cpu) = cpus.get(index as usize) {
+pub fn pin_vcpus(control: UnixStream, cpus: &[usize], limit: Duration) -> Result<(), ChannelError> {
+    for (thread, role) in Qmp::over(control, limit).and_then(|mut qmp| qmp.roles()).map_err(error)?.0 {
+        let Role::Vcpu(number) = role else { continue };
+        if let Some(&cpu) = cpus.get(number) {
             linux::cpus::bind_thread(thread as u32, &[cpu])?;
         }
     }
     Ok(())
 }
 
-fn execute(control: &mut Channel, command: &str, limit: Duration) -> Result<Value, ChannelError> {
-    control.send(&json!({ "execute": command }).to_string(), limit)?;
-    loop {
-        let line = control.receive(limit)?;
-        let mut answer: Value = serde_json::from_str(&line)
-            .map_err(|_| ChannelError::Malformed("a line of QMP that is not JSON"))?;
-        if let Some(value) = answer.get_mut("return") {
-            return Ok(value.take());
-        }
-        if answer.get("error").is_some() {
-            return Err(ChannelError::Malformed("an error in answer to a QMP command"));
-        }
-        // Otherwise an event, which comes unasked.
+/// Puts every thread where a profile wants it, and lets the guest run.
+pub fn place(
+    control: UnixStream,
+    process: u32,
+    placement: &Placement,
+    limit: Duration,
+) -> Result<(), ChannelError> {
+    let mut qmp = Qmp::over(control, limit).map_err(error)?;
+    let mut watch = Watch::new(process, placement.clone());
+    watch.look(|| qmp.roles().ok()).map_err(std::io::Error::other)?;
+    if let Some(shortfall) = watch.shortfalls().first() {
+        return Err(std::io::Error::other(shortfall.to_string()).into());
+    }
+    qmp.execute("cont").map(drop).map_err(error)
+}
+
+fn error(error: QmpError) -> ChannelError {
+    match error {
+        QmpError::Closed => ChannelError::Closed,
+        QmpError::Late(limit) => ChannelError::Late(limit),
+        QmpError::Interrupted => ChannelError::Interrupted,
+        QmpError::System(error) => error.into(),
+        QmpError::Malformed(_) | QmpError::Refused { .. } => std::io::Error::other(error).into(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::accelerator::Accelerator;
+use ::vm::{Accelerator, Profile};
 
 /// The board that QEMU presents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +25,12 @@ pub struct Settings {
     pub memory_mib: u64,
     /// The kernel image; otherwise the one that set-up keeps, else the running one.
     pub kernel: Option<PathBuf>,
+    /// What the guest is for; otherwise its vCPUs have a CPU each, and nothing else is set.
+    pub profile: Option<Profile>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { accelerator: None, machine: Machine::Q35, memory_mib: 1024, kernel: None }
+        Settings { accelerator: None, machine: Machine::Q35, memory_mib: 1024, kernel: None, profile: None }
     }
 }

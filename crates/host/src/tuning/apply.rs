@@ -4,10 +4,12 @@ use std::path::Path;
 
 use measure::Failure;
 
+use super::audit::Audit;
 use super::journal::{Entry, Journal};
 use super::knob::Knob;
 use super::plan::{Plan, PlannedRule};
-use super::rules::Change;
+use super::rules::{Change, State};
+use super::survey::Survey;
 use super::tree::HostTree;
 
 /// What the user picked.
@@ -86,6 +88,16 @@ pub fn apply(
     Ok(summary)
 }
 
+/// Keeps in the journal which rules hold now that a plan was applied, for whoever asks later what no longer does.
+pub fn note_what_holds(survey: &Survey, journal: &Path) -> Result<(), Failure> {
+    let Some(mut journal) = Journal::open(journal)? else { return Ok(()) };
+    // Its end is where the next line goes.
+    journal.story(survey.tree)?;
+    let findings = Audit::of(survey).findings.into_iter();
+    journal
+        .holds(findings.filter(|finding| finding.state == State::Pass).map(|finding| finding.rule).collect())
+}
+
 type Before = Option<String>;
 
 /// One write behind its line in the journal. The outer error is the journal's: without it nothing goes on.
@@ -108,15 +120,13 @@ fn set(
     }
     let entry = Entry { rule: rule.into(), knob: knob.clone(), found: found.clone(), writing: value.into() };
     journal.record(entry)?;
-    let written = knob.write(tree, value).and_then(|()| match knob.read(tree)? {
-        Some(now) if knob.same(&now, value) => Ok(Some(found)),
-        now => Err(Failure::new(
-            format!("setting {knob} to {value:?}"),
-            format!("the kernel took it, and says {:?} now", now.unwrap_or_default()),
-            "this host cannot have it; `tautline host undo` puts the value found back",
-        )),
-    });
-    Ok(written)
+    match knob.set(tree, value) {
+        Ok(()) => Ok(Ok(Some(found))),
+        Err(failure) => {
+            journal.refused(knob)?;
+            Ok(Err(failure))
+        }
+    }
 }
 
 fn choose<'a>(plan: &'a Plan, picked: &Picked) -> Result<Vec<&'a PlannedRule>, Failure> {

@@ -17,10 +17,27 @@ pub fn isolated(tree: &HostTree) -> CpuList {
     below(tree, ROOT, DEEPEST)
 }
 
+/// The cgroup whose isolated partition has this CPU: what is to run on it must be put there.
+pub fn partition_of(tree: &HostTree, cpu: usize) -> Option<String> {
+    let mut found = None;
+    partitions(tree, ROOT, DEEPEST, &mut |folder, cpus| {
+        if cpus.contains(cpu) {
+            found = Some(folder.to_owned());
+        }
+    });
+    found
+}
+
 fn below(tree: &HostTree, folder: &str, depth: usize) -> CpuList {
-    let mut cpus = CpuList::default();
+    let mut all = CpuList::default();
+    partitions(tree, folder, depth, &mut |_, cpus| all = all.or(cpus));
+    all
+}
+
+/// Calls for every isolated partition with its folder and CPUs.
+fn partitions(tree: &HostTree, folder: &str, depth: usize, seen: &mut dyn FnMut(&str, &CpuList)) {
     if depth == 0 {
-        return cpus;
+        return;
     }
     for name in tree.names(folder) {
         let child = format!("{folder}/{name}");
@@ -29,9 +46,8 @@ fn below(tree: &HostTree, folder: &str, depth: usize) -> CpuList {
         if partition == "isolated" {
             let own = tree.read(&format!("{child}/cpuset.cpus.effective"));
             let own = own.or_else(|_| tree.read(&format!("{child}/cpuset.cpus")));
-            cpus = cpus.or(&own.ok().and_then(|text| text.parse().ok()).unwrap_or_default());
+            seen(&child, &own.ok().and_then(|text| text.parse().ok()).unwrap_or_default());
         }
-        cpus = cpus.or(&below(tree, &child, depth - 1));
+        partitions(tree, &child, depth - 1, seen);
     }
-    cpus
 }

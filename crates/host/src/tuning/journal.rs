@@ -31,8 +31,21 @@ pub struct Entry {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 enum Line {
-    Begin { schema: String, root: PathBuf, boot: Option<String> },
+    Begin {
+        schema: String,
+        root: PathBuf,
+        boot: Option<String>,
+    },
     Change(Entry),
+    /// The kernel did not take the last change of this.
+    Refused {
+        #[serde(flatten)]
+        knob: Knob,
+    },
+    /// Rules that the host met once a plan was applied.
+    Holds {
+        rules: Vec<String>,
+    },
 }
 
 /// An open journal, which no other process writes at the same time.
@@ -45,6 +58,10 @@ pub struct Journal {
 pub struct Story {
     /// Writes in their order.
     pub entries: Vec<Entry>,
+    /// What the kernel refused to change.
+    pub refused: Vec<Knob>,
+    /// Rules that the host met when it was last applied to.
+    pub holds: Vec<String>,
     /// Whether the host was booted anew since the first of them.
     pub rebooted: bool,
 }
@@ -92,6 +109,16 @@ impl Journal {
         self.add(&Line::Change(entry))
     }
 
+    /// Writes down that the kernel did not take a change.
+    pub fn refused(&mut self, knob: &Knob) -> Result<(), Failure> {
+        self.add(&Line::Refused { knob: knob.clone() })
+    }
+
+    /// Writes down which rules the host meets now.
+    pub fn holds(&mut self, rules: Vec<String>) -> Result<(), Failure> {
+        self.add(&Line::Holds { rules })
+    }
+
     /// What it says. A last line that a crash cut short stands for a write that never began.
     pub fn story(&mut self, tree: &HostTree) -> Result<Story, Failure> {
         let mut text = Vec::new();
@@ -105,7 +132,8 @@ impl Journal {
             .set_len(whole as u64)
             .and_then(|()| self.file.seek(SeekFrom::End(0)))
             .map_err(|error| failed("reading", &self.path, error))?;
-        let mut story = Story { entries: Vec::new(), rebooted: false };
+        let mut story =
+            Story { entries: Vec::new(), refused: Vec::new(), holds: Vec::new(), rebooted: false };
         for (number, line) in text[..whole].split(|byte| *byte == b'\n').enumerate() {
             if line.is_empty() {
                 continue;
@@ -114,7 +142,13 @@ impl Journal {
                 failed(&format!("reading line {} of", number + 1), &self.path, std::io::Error::other(error))
             })?;
             match line {
-                Line::Change(entry) => story.entries.push(entry),
+                Line::Change(entry) => {
+                    // A later try counts.
+                    story.refused.retain(|knob| *knob != entry.knob);
+                    story.entries.push(entry);
+                }
+                Line::Refused { knob } => story.refused.push(knob),
+                Line::Holds { rules } => story.holds = rules,
                 Line::Begin { root, boot: then, .. } => {
                     if root != tree.root() {
                         return Err(Failure::new(

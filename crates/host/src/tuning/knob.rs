@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use measure::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::cpu_list::CpuList;
+use super::pci_driver;
 use super::scheduler;
 use super::threads::{self, Scheduling, ThreadId};
 use super::tree::HostTree;
@@ -52,6 +56,11 @@ pub enum Knob {
         /// Which one.
         thread: ThreadId,
     },
+    /// The driver of a PCI device, and the one that alone may have it: `e1000e -`, `vfio-pci vfio-pci`.
+    PciDriver {
+        /// Its address, as in `0000:00:06.0`.
+        device: String,
+    },
 }
 
 const WATCHDOGS: [&str; 2] = ["/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/nmi_watchdog"];
@@ -74,6 +83,7 @@ impl Knob {
             Knob::Scheduling { thread } => {
                 Ok(threads::now(tree, thread).map(|now| now.scheduling.to_string()))
             }
+            Knob::PciDriver { device } => Ok(pci_driver::read(tree, device)?.map(|state| state.to_string())),
         }
     }
 
@@ -127,13 +137,30 @@ impl Knob {
                 self.of_live_thread(tree, thread)?;
                 scheduler::set(thread.id, wanted).map_err(|error| failed(error.to_string()))
             }
+            Knob::PciDriver { device } => {
+                let wanted = value.parse().map_err(|()| failed("no driver and override".into()))?;
+                pci_driver::write(tree, device, &wanted).map_err(failed)
+            }
+        }
+    }
+
+    /// Makes a value the one in force, and sees whether it is.
+    pub fn set(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
+        self.write(tree, value)?;
+        match self.read(tree)? {
+            Some(now) if self.same(&now, value) => Ok(()),
+            now => Err(Failure::new(
+                format!("setting {self} to {value:?}"),
+                format!("the kernel took it, and says {:?} now", now.unwrap_or_default()),
+                "this host cannot have it; `tautline host undo` puts the value found back",
+            )),
         }
     }
 
     /// Takes away what was not there before.
     pub fn remove(&self, tree: &HostTree) -> Result<(), Failure> {
         let removed = match self {
-            Knob::Cgroup { path } => fs::remove_dir(tree.place(path)),
+            Knob::Cgroup { path } => remove_cgroup(&tree.place(path)),
             Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } if !tree.is_live() => {
                 fs::remove_file(tree.place(path))
             }
@@ -187,6 +214,10 @@ impl Knob {
             Knob::Affinity { .. } | Knob::Scheduling { .. } => {
                 "run as root (CAP_SYS_NICE); some threads of the kernel are bound to their CPU for good".into()
             }
+            Knob::PciDriver { .. } => {
+                "run as root, with the driver's module loaded (modprobe vfio-pci); the kernel's log says more"
+                    .into()
+            }
             _ if tree.is_live() => {
                 "run as root; in a container, run on the host itself: its /sys and /proc/sys are read-only there"
                     .into()
@@ -205,6 +236,21 @@ impl std::fmt::Display for Knob {
             Knob::Controller { path, controller } => write!(f, "controller {controller} in {path}"),
             Knob::Affinity { thread } => write!(f, "CPUs of thread {} ({})", thread.id, thread.name),
             Knob::Scheduling { thread } => write!(f, "scheduling of thread {} ({})", thread.id, thread.name),
+            Knob::PciDriver { device } => write!(f, "driver of PCI device {device}"),
+        }
+    }
+}
+
+/// A process that was killed is in its cgroup until it is no more.
+fn remove_cgroup(folder: &Path) -> std::io::Result<()> {
+    const LIMIT: Duration = Duration::from_secs(2);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
         }
     }
 }

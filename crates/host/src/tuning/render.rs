@@ -5,6 +5,7 @@ use std::fmt::Write;
 use textwrap::{Options, WordSplitter};
 
 use super::audit::{Audit, Finding};
+use super::cpu_list::CpuList;
 use super::plan::Plan;
 use super::rules::{Change, State};
 
@@ -20,12 +21,14 @@ const GROUPS: [(State, &str, char); 5] = [
     (State::Fail, "Not as wanted", '✗'),
 ];
 
+fn or_none(cpus: &CpuList) -> String {
+    if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() }
+}
+
 impl Audit {
     /// The audit as text of at most `width` columns.
     pub fn render(&self, width: usize) -> String {
-        let width = width.max(NARROWEST);
-        let mut text = String::new();
-        let isolated = if self.isolated.is_empty() { "none".to_owned() } else { self.isolated.to_string() };
+        let (width, mut text, isolated) = (width.max(NARROWEST), String::new(), or_none(&self.isolated));
         let _ = writeln!(
             text,
             "{}: CPUs {}, set aside {isolated}, for the host {}\n",
@@ -76,9 +79,7 @@ impl Audit {
 impl Plan {
     /// The plan as text of at most `width` columns. Lines to copy are not wrapped.
     pub fn render(&self, width: usize) -> String {
-        let width = width.max(NARROWEST);
-        let mut text = String::new();
-        let isolated = if self.isolated.is_empty() { "none".to_owned() } else { self.isolated.to_string() };
+        let (width, mut text, isolated) = (width.max(NARROWEST), String::new(), or_none(&self.isolated));
         let _ = writeln!(
             text,
             "{}: CPUs set aside {isolated}, for the host {}. Nothing was changed.",

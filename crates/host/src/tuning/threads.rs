@@ -23,6 +23,8 @@ pub struct Thread {
     pub id: ThreadId,
     /// Whether the kernel started it.
     pub kernel: bool,
+    /// Whether it is a thread of the kernel that must stay on its CPUs.
+    pub bound: bool,
     /// Its process.
     pub process: i32,
     /// The CPUs it may use.
@@ -88,10 +90,28 @@ pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     if found.is_empty() { Err("reading /proc: no process in it".into()) } else { Ok(found) }
 }
 
+/// Every thread of a process; none where it has ended.
+pub fn of_process(tree: &HostTree, process: i32) -> Result<Vec<Thread>, String> {
+    let folder = format!("/proc/{process}/task");
+    let tasks = numbers(tree, &folder).into_iter();
+    tasks.filter_map(|task| read(tree, &format!("{folder}/{task}"), process).transpose()).collect()
+}
+
+/// Processes, threads of the kernel among them, whose names are wanted.
+pub fn named(tree: &HostTree, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread>, String> {
+    let is_wanted = |process: &i32| {
+        // One that ended meanwhile has no name.
+        tree.read(&format!("/proc/{process}/comm")).is_ok_and(|name| wanted(name.trim_end()))
+    };
+    let processes = numbers(tree, "/proc").into_iter().filter(is_wanted);
+    processes.filter_map(|process| read(tree, &format!("/proc/{process}"), process).transpose()).collect()
+}
+
 /// The thread as it is now, if it still is.
 pub fn now(tree: &HostTree, id: &ThreadId) -> Option<Thread> {
-    // A thread's own folder can be read although listing /proc shows processes alone.
-    read(tree, &format!("/proc/{}", id.id), id.id).ok().flatten().filter(|thread| thread.id == *id)
+    // A thread's own folder can be read although listing /proc shows processes alone. Its name may change.
+    let same = |thread: &Thread| thread.id.id == id.id && thread.id.started == id.started;
+    read(tree, &format!("/proc/{}", id.id), id.id).ok().flatten().filter(same)
 }
 
 fn numbers(tree: &HostTree, folder: &str) -> Vec<i32> {
@@ -113,6 +133,7 @@ fn read(tree: &HostTree, folder: &str, process: i32) -> Result<Option<Thread>, S
 
 fn parse(stat: &str, status: &str, process: i32) -> Option<Thread> {
     const PF_KTHREAD: u64 = 0x0020_0000;
+    const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
     let (head, rest) = stat.rsplit_once(')')?;
     let (id, name) = head.split_once(" (")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -122,6 +143,7 @@ fn parse(stat: &str, status: &str, process: i32) -> Option<Thread> {
     Some(Thread {
         id: ThreadId { id: id.parse().ok()?, name: name.to_owned(), started: field(22)? },
         kernel: field(9)? & PF_KTHREAD != 0,
+        bound: field(9)? & PF_NO_SETAFFINITY != 0,
         process,
         cpus,
         scheduling: Scheduling { policy: field(41)? as i32, priority: field(40)? as i32 },

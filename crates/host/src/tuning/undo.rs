@@ -45,7 +45,8 @@ pub fn undo(
     Ok(failures)
 }
 
-fn put_back(tree: &HostTree, entry: &Entry) -> PutBack {
+/// Puts one value back.
+pub(super) fn put_back(tree: &HostTree, entry: &Entry) -> PutBack {
     let Entry { knob, found, writing, .. } = entry;
     let now = match knob.read(tree) {
         Ok(now) => now,

@@ -1,8 +1,11 @@
 //! Exports, judged by the tools they are for.
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
-use host::tuning::{CpuList, export};
+use host::tuning::{CpuList, Plan, Profile, Survey, export};
+
+use super::Host;
 
 fn guest(cpus: &str, memory_mib: u64) -> export::Guest {
     let list = |text: &str| text.parse::<CpuList>().unwrap();
@@ -36,6 +39,99 @@ fn the_schema_refuses_what_is_wrong() {
     std::fs::write(&file, domain).unwrap();
     let output = Command::new("virt-xml-validate").arg(&file).arg("domain").output().unwrap();
     assert!(!output.status.success());
+}
+
+/// Where set-up keeps what judges.
+fn cache(name: &str) -> PathBuf {
+    let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
+    let folder = folder.unwrap_or_else(home).join("tautline").join(name);
+    assert!(folder.is_dir(), "{}: scripts/setup.sh test fetches it", folder.display());
+    folder
+}
+
+fn judge(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tuning/judges").join(name)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Nova's own schema, on the `--property KEY=VALUE` of an export.
+fn novas_schema(text: &str) -> Output {
+    let words = text.lines().filter_map(|line| line.trim().strip_prefix("--property "));
+    let specs: Vec<&str> = words.map(|spec| spec.trim_end_matches('\\').trim()).collect();
+    assert!(specs.len() > 5, "{text}");
+    let python = cache("nova").join("bin/python3");
+    Command::new(python).arg(judge("nova_extra_specs.py")).args(specs).output().unwrap()
+}
+
+#[test]
+fn novas_own_schema_takes_the_flavor() {
+    for cpus in ["2", "2-5", "4-27,60-83"] {
+        let flavor = export::nova(&guest(cpus, 4096));
+        let output = novas_schema(&flavor);
+        assert!(output.status.success(), "{flavor}{}", said(&output));
+    }
+    let flavor = export::nova(&guest("2-5", 4096));
+    for (right, wrong) in
+        [("hw:cpu_policy=dedicated", "hw:cpu_policy=exclusive"), ("hw:cpu_realtime=", "hw:cpu_real_time=")]
+    {
+        let broken = flavor.replace(right, wrong);
+        assert!(broken != flavor, "{flavor}");
+        let output = novas_schema(&broken);
+        assert!(!output.status.success() && said(&output).contains(&wrong[..10]), "{}", said(&output));
+    }
+}
+
+/// tuned's own loader and plugins, without its daemon.
+fn tuned(profile: &str) -> Output {
+    let tuned = cache("tuned");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("tautline")).unwrap();
+    std::fs::write(folder.path().join("tautline/tuned.conf"), profile).unwrap();
+    // The system's Python, for which the package is made.
+    Command::new("python3")
+        .env("PYTHONPATH", tuned.join("usr/lib/python3/dist-packages"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(judge("tuned_profile.py"))
+        .arg(tuned.join("etc/tuned/tuned-main.conf"))
+        .arg(folder.path())
+        .arg("tautline")
+        .output()
+        .expect("python3: scripts/setup.sh test installs it")
+}
+
+#[test]
+fn tuned_takes_the_profile() {
+    for (name, mut host) in Host::all() {
+        let all = Profile::ALL.into_iter();
+        for profile in all.filter(|profile| name == "intel" || *profile == Profile::RealtimeHost) {
+            host.wishes.profile = profile;
+            let Ok(survey) = Survey::of(&host.tree, &host.wishes) else { continue };
+            let text = Plan::of(&survey).tuned;
+            let sections = text.matches("\n[").count();
+            // One with nothing to change has no section but its own.
+            if sections > 1 {
+                let output = tuned(&text);
+                assert!(output.status.success(), "{name}: {text}{}", said(&output));
+                assert!(said(&output).contains(&format!("{} sections", sections - 1)), "{}", said(&output));
+            }
+        }
+    }
+    let profile = Host::of("intel").plan().tuned;
+    for (right, wrong) in [
+        ("governor=", "gouvernor="),
+        ("[sysctl]", "[systemctl]"),
+        ("[main]", "[main"),
+        ("cmdline_", "command_"),
+    ] {
+        let broken = profile.replace(right, wrong);
+        assert!(broken != profile, "{profile}");
+        let output = tuned(&broken);
+        assert!(!output.status.success(), "{wrong}: {}", said(&output));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod audits;
 mod exports;
 mod plans;
+mod toggles;
 mod undo;
 
 use std::path::Path;

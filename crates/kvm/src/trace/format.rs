@@ -52,6 +52,11 @@ impl Reasons {
         let basic = if self.extension == Extension::Vmx { reason & 0xFFFF } else { reason };
         self.names.get(&basic).cloned().unwrap_or_else(|| format!("{basic:#x}"))
     }
+
+    /// Whether the guest had nothing to do: the CPU is halted until something comes.
+    pub fn is_halt(name: &str) -> bool {
+        name.eq_ignore_ascii_case("hlt")
+    }
 }
 
 /// The pairs of `{ 0x07b, "IO" }, …`.

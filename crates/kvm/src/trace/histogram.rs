@@ -1,50 +1,52 @@
-//! What the kernel writes into an event's `hist` file.
+//! What the kernel writes into an event's `hist` file (Documentation/trace/histogram.rst).
 
-/// What the histogram counts by; the kernel takes three keys at most.
-pub const KEYS: [&str; 3] = ["common_pid", "vcpu_id", "exit_reason"];
+use std::collections::HashMap;
 
-/// The content.
+/// The histograms of one event.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
+pub struct Histograms {
     pub rows: Vec<Row>,
     /// Events that there was no room for.
     pub dropped: u64,
 }
 
-/// One combination of the keys.
+/// One combination of keys: keys and values by name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Row {
-    pub thread: u64,
-    pub vcpu: u64,
-    pub reason: u64,
-    pub count: u64,
+pub struct Row(HashMap<String, u64>);
+
+impl Row {
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
+    pub fn thread(&self) -> Option<u64> {
+        self.get("common_pid")
+    }
 }
 
-impl Histogram {
-    /// Lines that are none of its rows are passed over: comments, totals, what later kernels may add.
+impl Histograms {
+    /// Lines that are no rows are passed over: comments, totals, what later kernels may add.
     pub fn parse(text: &str) -> Self {
-        let dropped = text.lines().find_map(|line| line.trim().strip_prefix("Dropped:"));
+        let dropped = text.lines().filter_map(|line| line.trim().strip_prefix("Dropped:"));
         Self {
             rows: text.lines().filter_map(row).collect(),
-            dropped: dropped.and_then(|count| count.trim().parse().ok()).unwrap_or(0),
+            dropped: dropped.filter_map(|count| count.trim().parse::<u64>().ok()).sum(),
         }
     }
 }
 
-/// `{ common_pid:  123, vcpu_id:  0, exit_reason:  123 } hitcount:  5000`
+/// `{ common_pid:  123, exit_reason:  123 } hitcount:  5000  ns:  17`
 fn row(line: &str) -> Option<Row> {
-    let (keys, values) = line.trim().strip_prefix('{')?.split_once('}')?;
-    let mut numbers = KEYS.iter().map(|name| {
-        let key = keys.split(',').find_map(|key| key.trim().strip_prefix(name)?.strip_prefix(':'))?;
-        key.trim().parse::<u64>().ok()
-    });
-    let mut number = || numbers.next().flatten();
-    Some(Row {
-        thread: number()?,
-        vcpu: number()?,
-        reason: number()?,
-        count: values.trim().strip_prefix("hitcount:")?.split_whitespace().next()?.parse().ok()?,
-    })
+    let line = line.trim();
+    if !line.starts_with('{') || !line.contains("hitcount:") {
+        return None;
+    }
+    let mut words = line.split(|c: char| c.is_whitespace() || "{},".contains(c)).filter(|w| !w.is_empty());
+    let mut values = HashMap::new();
+    while let Some(name) = words.next() {
+        values.insert(name.strip_suffix(':')?.to_owned(), words.next()?.parse().ok()?);
+    }
+    Some(Row(values))
 }
 
 #[cfg(test)]
@@ -53,12 +55,20 @@ mod tests {
 
     #[test]
     fn rows_and_what_was_dropped() {
-        let text = "# event histogram\n#\n# trigger info: hist:keys=common_pid,vcpu_id,exit_reason [active]\n#\n\n\
-            { common_pid:        311, vcpu_id:          1, exit_reason:        123 } hitcount:       5001\n\
-            { broken } hitcount: 1\n\nTotals:\n    Hits: 5009\n    Entries: 1\n    Dropped: 8\n";
-        let histogram = Histogram::parse(text);
-        assert_eq!(histogram.rows, [Row { thread: 311, vcpu: 1, reason: 123, count: 5001 }]);
-        assert_eq!(histogram.dropped, 8);
-        assert_eq!(Histogram::parse(""), Histogram::default());
+        let text = "# event histogram\n#\n# trigger info: hist:keys=common_pid,reason:vals=ns [active]\n#\n\n\
+            { common_pid:        311, reason:        123 } hitcount:       5001  ns:   99\n\
+            \tmax: 7  vcpu_id: 0\n\
+            { broken } hitcount: 1\n\nTotals:\n    Hits: 5009\n    Entries: 1\n    Dropped: 8\n\n\
+            # event histogram\n{ common_pid: 5 } hitcount: 1\nTotals:\n    Dropped: 1\n";
+        let found = Histograms::parse(text);
+        assert_eq!(found.rows.len(), 2);
+        let names = ["common_pid", "reason", "hitcount", "ns", "vcpu_id"];
+        assert_eq!(
+            names.map(|name| found.rows[0].get(name)),
+            [Some(311), Some(123), Some(5001), Some(99), None]
+        );
+        assert_eq!(found.rows[1].thread(), Some(5));
+        assert_eq!(found.dropped, 9);
+        assert_eq!(Histograms::parse(""), Histograms::default());
     }
 }

@@ -1,19 +1,28 @@
-//! Exits of a running guest, counted by the kernel: a histogram trigger (Documentation/trace/histogram.rst) on the
-//! tracepoint `kvm:kvm_exit`, in a tracing instance of its own. No event leaves the kernel, so none is lost in a
-//! buffer; what the histogram has no room for, it counts.
+//! Exits of a running guest, counted and timed by the kernel: histogram triggers (Documentation/trace/histogram.rst)
+//! in a tracing instance of its own. No event leaves the kernel, so none is lost in a buffer; what a histogram has no
+//! room for, it counts.
 
+mod domain;
 mod format;
 mod histogram;
+mod steps;
+mod threads;
+mod times;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use measure::Failure;
-use serde::{Deserialize, Serialize};
+
+pub use domain::pid_of_domain;
+pub use steps::Step;
+pub use times::{Reason, Times, Vcpu};
 
 use format::{Extension, Reasons};
-use histogram::Histogram;
+use histogram::Histograms;
+use steps::Events;
+use threads::Threads;
+use times::Sums;
 
 const EVENT: &str = "events/kvm/kvm_exit";
 
@@ -31,111 +40,60 @@ pub fn tracefs() -> Result<PathBuf, Failure> {
     }
 }
 
-/// How often a virtual CPU left its guest for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExitCount {
-    /// The virtual CPU's number.
-    pub vcpu: u64,
-    /// The reason's name, or its number where the kernel has no name for it.
-    pub reason: String,
-    /// How often.
-    pub count: u64,
-}
-
-/// What was counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exits {
-    /// By virtual CPU, the most frequent reason first.
-    pub counts: Vec<ExitCount>,
-    /// Exits, of any guest of this machine, that the histogram had no room for.
-    pub dropped: u64,
-}
-
-/// Counts exits of one process's guests while it exists.
-pub struct Counter {
-    histogram: PathBuf,
+/// Reads what the kernel adds up for one process's guests.
+pub struct Tracer {
+    tracefs: PathBuf,
+    instance: PathBuf,
+    events: Events,
     reasons: Reasons,
-    task: PathBuf,
-    /// Every thread that the process was seen to have.
-    threads: BTreeSet<u64>,
+    threads: Threads,
 }
 
-impl Counter {
-    /// Starts to count in a tracing instance, a folder of tracefs that the caller has made and removes.
-    pub fn start(instance: &Path, pid: u32) -> Result<Self, Failure> {
-        let event = instance.join(EVENT);
-        let read = |name: &str| {
-            let path = event.join(name);
-            fs::read_to_string(&path)
-                .map_err(|error| Failure::new(format!("reading {}", path.display()), error, "run as root"))
-        };
-        let reasons = Reasons::parse(&read("format")?, Extension::of_host()).ok_or_else(|| {
+impl Tracer {
+    /// For a tracing instance, a folder of tracefs that the caller has made and removes. The kernel adds up from
+    /// when the caller has taken [`Tracer::steps`].
+    pub fn new(tracefs: &Path, instance: &Path, pid: u32) -> Result<Self, Failure> {
+        let threads = Threads::of(pid)?;
+        let path = instance.join(EVENT).join("format");
+        let format = fs::read_to_string(&path)
+            .map_err(|error| Failure::new(format!("reading {}", path.display()), error, "run as root"))?;
+        let reasons = Reasons::parse(&format, Extension::of_host()).ok_or_else(|| {
             let remedy = "trace on an x86 host; other architectures are not known yet";
             Failure::new("reading the fields of kvm:kvm_exit", "there is no exit_reason and vcpu_id", remedy)
         })?;
-        let trigger = event.join("trigger");
-        fs::write(&trigger, format!("hist:keys={}:size=16384", histogram::KEYS.join(","))).map_err(
-            |error| {
-                let remedy = "use a kernel with CONFIG_HIST_TRIGGERS, as distributions have it";
-                Failure::new(format!("setting a histogram in {}", trigger.display()), error, remedy)
-            },
-        )?;
-        let task = Path::new("/proc").join(pid.to_string()).join("task");
-        let mut counter = Self { histogram: event.join("hist"), reasons, task, threads: BTreeSet::new() };
-        match counter.see_threads() {
-            true => Ok(counter),
-            false => {
-                Err(Failure::new(format!("tracing process {pid}"), "there is none", "name a running one"))
-            }
-        }
+        let events = Events::of(std::process::id());
+        Ok(Self { tracefs: tracefs.into(), instance: instance.into(), events, reasons, threads })
+    }
+
+    /// What is to be written, in this order.
+    pub fn steps(&self) -> Vec<Step> {
+        self.events.steps(&self.tracefs, &self.instance)
     }
 
     /// Looks which threads the process has, to be called now and then. Whether it runs still.
     pub fn see_threads(&mut self) -> bool {
-        let Ok(entries) = fs::read_dir(&self.task) else { return false };
-        let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-        self.threads.extend(ids);
-        true
+        self.threads.look()
     }
 
-    /// What was counted so far.
-    pub fn read(&self) -> Result<Exits, Failure> {
-        let text = fs::read_to_string(&self.histogram).map_err(|error| {
-            Failure::new(format!("reading {}", self.histogram.display()), error, "run as root")
-        })?;
-        Ok(exits(&Histogram::parse(&text), &self.reasons, &self.threads))
-    }
-}
-
-fn exits(histogram: &Histogram, reasons: &Reasons, threads: &BTreeSet<u64>) -> Exits {
-    let own = histogram.rows.iter().filter(|row| threads.contains(&row.thread));
-    let mut counts: Vec<ExitCount> = Vec::new();
-    for row in own {
-        let reason = reasons.name(row.reason);
-        match counts.iter_mut().find(|count| count.vcpu == row.vcpu && count.reason == reason) {
-            Some(known) => known.count += row.count,
-            None => counts.push(ExitCount { vcpu: row.vcpu, reason, count: row.count }),
-        }
-    }
-    counts.sort_by(|a, b| (a.vcpu, b.count, &a.reason).cmp(&(b.vcpu, a.count, &b.reason)));
-    Exits { counts, dropped: histogram.dropped }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use histogram::Row;
-
-    #[test]
-    fn only_the_threads_of_the_process_count() {
-        let row = |thread, vcpu, reason, count| Row { thread, vcpu, reason, count };
-        let rows = vec![row(10, 0, 0x7b, 5), row(11, 0, 0x7b, 2), row(11, 1, 0x60, 9), row(12, 1, 0x60, 100)];
-        let histogram = Histogram { rows, dropped: 3 };
-        let format = "\tfield:u32 exit_reason;\n\tfield:u32 vcpu_id;\n";
-        let reasons = Reasons::parse(format, Extension::Svm).unwrap();
-        let found = exits(&histogram, &reasons, &[10, 11].into());
-        let counts: Vec<_> = found.counts.iter().map(|c| (c.vcpu, c.reason.as_str(), c.count)).collect();
-        assert_eq!(counts, [(0, "0x7b", 7), (1, "0x60", 9)]);
-        assert_eq!(found.dropped, 3);
+    /// What was found so far.
+    pub fn read(&self) -> Result<Times, Failure> {
+        let read = |path: PathBuf| match fs::read_to_string(&path) {
+            Ok(text) => Ok(Histograms::parse(&text)),
+            Err(error) => Err(Failure::new(format!("reading {}", path.display()), error, "run as root")),
+        };
+        let interval = |name| read(self.events.interval(&self.instance, name));
+        let event = |name: &str| read(self.instance.join("events/kvm").join(name).join("hist"));
+        let probe = |name| read(self.events.probe(&self.instance, name)).ok();
+        let sums = Sums {
+            exits: event("kvm_exit")?,
+            guest: interval("guest")?,
+            outside: interval("outside")?,
+            user: interval("user")?,
+            halted: event("kvm_vcpu_wakeup")?,
+            injections: event("kvm_inj_virq").ok(),
+            ioeventfds: probe("ioeventfd"),
+            irqfds: probe("irqfd"),
+        };
+        Ok(sums.times(&self.reasons, &self.threads))
     }
 }

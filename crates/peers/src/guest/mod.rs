@@ -9,6 +9,7 @@ pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod modules;
 mod port;
+mod realtime;
 pub(crate) mod userland;
 
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -43,11 +44,19 @@ pub struct Settings {
     memory_mib: u32,
     files: Vec<(PathBuf, PathBuf)>,
     arguments: Vec<String>,
+    realtime: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { ports: Vec::new(), cpus: 1, memory_mib: 256, files: Vec::new(), arguments: Vec::new() }
+        Self {
+            ports: Vec::new(),
+            cpus: 1,
+            memory_mib: 256,
+            files: Vec::new(),
+            arguments: Vec::new(),
+            realtime: false,
+        }
     }
 }
 
@@ -75,6 +84,12 @@ impl Settings {
     pub fn program(mut self, file: &Path) -> Self {
         let name = file.file_name().unwrap_or_default();
         self.files.push((file.to_owned(), Path::new(userland::PROGRAMS).join(name)));
+        self
+    }
+
+    /// With the distribution's real-time kernel.
+    pub fn realtime(mut self) -> Self {
+        self.realtime = true;
         self
     }
 
@@ -107,10 +122,13 @@ impl Guest {
         let mut needs = Requirements::new();
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
         let mut command = Command::new(&qemu);
-        let kernel = environment::vm::find_kernel().unwrap_or_else(|failure| {
-            needs.missing(format!("a kernel image ({failure})"));
-            PathBuf::new()
-        });
+        let kernel = match settings.realtime {
+            true => realtime::find(&mut needs),
+            false => environment::vm::find_kernel().unwrap_or_else(|failure| {
+                needs.missing(format!("a kernel image ({failure})"));
+                PathBuf::new()
+            }),
+        };
         let userland = Userland::find(&kernel, &mut needs);
         needs.met()?;
 

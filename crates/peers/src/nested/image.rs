@@ -94,6 +94,10 @@ impl Parts {
         }
         archive.file(Path::new(inner::KERNEL), &read(&self.inner_kernel)?).map_err(failed)?;
         archive.file(Path::new(inner::INITRAMFS), &self.inner_userland.archive()?).map_err(failed)?;
+        archive.file(Path::new(inner::GENERIC_KERNEL), &read(&self.kernel)?).map_err(failed)?;
+        let mut generic = self.userland.archive()?;
+        generic.extend(kernel::inner_drivers(&self.kernel)?);
+        archive.file(Path::new(inner::GENERIC_INITRAMFS), &generic).map_err(failed)?;
         // The kernel unpacks one after the other.
         let mut bytes = self.userland.archive()?;
         bytes.extend(archive.finish().map_err(failed)?);

@@ -15,6 +15,10 @@ use crate::{Error, Output};
 pub const KERNEL: &str = "/guest/kernel";
 /// Its file system, in the machine.
 pub const INITRAMFS: &str = "/guest/initramfs";
+/// The machine's own kernel, for a guest that needs its drivers.
+pub const GENERIC_KERNEL: &str = "/guest/generic/kernel";
+/// The file system for that.
+pub const GENERIC_INITRAMFS: &str = "/guest/generic/initramfs";
 /// Where the host finds its control channel, in the machine's folder.
 pub(super) const SOCKET: &str = "guest";
 
@@ -34,6 +38,8 @@ pub struct InnerSettings {
     memory_mib: u32,
     parameters: String,
     arguments: String,
+    generic: bool,
+    shared: bool,
 }
 
 impl Default for InnerSettings {
@@ -44,6 +50,8 @@ impl Default for InnerSettings {
             memory_mib: 256,
             parameters: String::new(),
             arguments: String::new(),
+            generic: false,
+            shared: false,
         }
     }
 }
@@ -52,6 +60,18 @@ impl InnerSettings {
     /// The value of QEMU's `-machine`; `q35,accel=kvm` otherwise.
     pub fn machine(mut self, value: &str) -> Self {
         value.clone_into(&mut self.machine);
+        self
+    }
+
+    /// The machine's own kernel, which has drivers for more than virtio; the cloud kernel otherwise.
+    pub fn generic_kernel(mut self) -> Self {
+        self.generic = true;
+        self
+    }
+
+    /// Memory that back-ends can map.
+    pub(super) fn shared_memory(mut self) -> Self {
+        self.shared = true;
         self
     }
 
@@ -96,11 +116,19 @@ impl Machine {
         let stream = UnixStream::connect(socket).map_err(Error::system(doing))?;
         let control = Control::new(stream.try_clone().map_err(Error::system(doing))?);
         let inner = Inner { machine: self, control: control.map_err(Error::system(doing))?, stream };
-        let InnerSettings { machine, cpus, memory_mib, parameters, arguments } = settings;
+        let InnerSettings { machine, cpus, memory_mib, parameters, arguments, .. } = settings;
+        let (kernel, initramfs) =
+            if settings.generic { (GENERIC_KERNEL, GENERIC_INITRAMFS) } else { (KERNEL, INITRAMFS) };
+        let memory = match settings.shared {
+            true => format!(
+                "-object memory-backend-memfd,id=memory,size={memory_mib}M,share=on -machine memory-backend=memory"
+            ),
+            false => String::new(),
+        };
         let line = format!(
             "echo $$ >{PID}; exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
-             -machine {machine} -cpu host -smp {cpus} -m {memory_mib}M \
-             -kernel {KERNEL} -initrd {INITRAMFS} -append 'console=ttyS0 quiet panic=-1 {parameters}' \
+             -machine {machine} {memory} -cpu host -smp {cpus} -m {memory_mib}M \
+             -kernel {kernel} -initrd {initramfs} -append 'console=ttyS0 quiet panic=-1 {parameters}' \
              -serial file:{CONSOLE} -device virtio-serial-pci \
              -chardev pipe,id=control,path=/dev/virtio-ports/guest \
              -device virtserialport,chardev=control,name=control {arguments}"

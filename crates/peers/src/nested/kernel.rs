@@ -32,6 +32,9 @@ const MODULES: &[&str] = &[
     "8021q",
 ];
 
+/// What a guest within loads besides, if it has this kernel.
+const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk"];
+
 /// The folder of the cache for all that is of the nested machine.
 pub fn cache() -> PathBuf {
     let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -82,4 +85,22 @@ pub fn add_modules(archive: &mut Archive, image: &Path, busybox: &Path) -> Resul
         archive.file(&inside.join(list), &content).map_err(failed())?;
     }
     Ok(())
+}
+
+/// An archive to unpack over the usual file system: drivers, and what loads them.
+pub fn inner_drivers(image: &Path) -> Result<Vec<u8>, Error> {
+    let failed = || Error::system("packing the drivers of the guest within");
+    let mut needs = Requirements::new();
+    let folder = modules::folder(image, &mut needs);
+    needs.met()?;
+    let mut archive = Archive::default();
+    let mut script = String::new();
+    for (name, content) in Modules::below(&folder)?.with_dependencies(INNER_DRIVERS)? {
+        let file = format!("drivers/{name}");
+        archive.file(Path::new(&file), &content).map_err(failed())?;
+        // Those that both need are there already.
+        script += &format!("insmod /{file} 2>/dev/null\n");
+    }
+    archive.file(Path::new("start.sh"), script.as_bytes()).map_err(failed())?;
+    archive.finish().map_err(failed())
 }

@@ -12,6 +12,7 @@
 mod image;
 mod inner;
 mod kernel;
+mod network;
 mod transfer;
 
 use std::ops::Deref;
@@ -21,6 +22,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 pub use inner::{Inner, InnerSettings};
+pub use network::NetworkPath;
 
 use crate::Error;
 use crate::guest::Guest;

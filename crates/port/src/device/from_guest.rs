@@ -9,7 +9,7 @@ use virtqueue::{DeviceQueue, PopError};
 
 use crate::cache_policy::{CachePolicy, DemotionTuner};
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
+use crate::{DropReason, FrameBatch, QueueCounters, QueueError, RingState, Source};
 
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
@@ -191,5 +191,9 @@ impl Source for FromGuest {
 
     fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        Some(RingState::of(&*self.queue, self.enabled))
     }
 }

@@ -1,17 +1,18 @@
 //! What a guest receives: the device half of a receiveq.
 mod merged;
+mod options;
 mod settings;
 
 use std::sync::Arc;
 
 use virtio::net::control::ReceiveFilter;
-use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 
+pub use self::options::ToGuestOptions;
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
+use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, RingState, Sink};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
@@ -27,19 +28,6 @@ const ROOM_LOOKED_FOR: usize = 64;
 
 /// The longest frame of an ordinary Ethernet, without its check sequence.
 const USUAL_FRAME_BYTES: usize = 1514;
-
-/// What was agreed on with the driver that receives.
-#[derive(Clone, Copy, Debug)]
-pub struct ToGuestOptions {
-    /// The net header's layout.
-    pub layout: HeaderLayout,
-    /// Offloads that the driver takes.
-    pub accepts: Accepts,
-    /// A frame may be spread over several chains (MRG_RXBUF).
-    pub mergeable: bool,
-    /// Longest frame in bytes; frames that the driver takes as they are are not held to it.
-    pub max_frame_bytes: Option<u32>,
-}
 
 /// Frames to a guest's receiveq, copied straight into the buffers that its driver posted.
 pub struct ToGuest {
@@ -349,5 +337,11 @@ impl Sink for ToGuest {
 
     fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        let ring = RingState::of(&*self.queue, self.enabled);
+        // What was popped to see how much room there is waits as well.
+        Some(RingState { available: ring.available.saturating_add(self.burst.len() as u16), ..ring })
     }
 }

@@ -7,6 +7,7 @@
 mod header;
 mod load;
 mod options;
+pub mod pcapng;
 mod record;
 mod replay;
 

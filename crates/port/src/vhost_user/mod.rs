@@ -39,6 +39,8 @@ use ::memory::PeerMemory;
 use vhost_user::session::backend::Offer;
 use vhost_user::socket::{Connection, Listener, SocketError};
 
+use virtio::Features;
+
 use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
@@ -250,6 +252,10 @@ impl Port for VhostUser {
             (None, Role::Client) => "waits for a front-end to listen",
         };
         format!("{}, {waits}", &self.shared.name)
+    }
+
+    fn features(&self) -> Option<Features> {
+        self.peer.as_ref().map(|peer| peer.device.features)
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {

@@ -36,6 +36,7 @@
 //! | BACKEND_SEND_FD | no: no request of this back-end carries a descriptor |
 use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::session::backend::{Offer, OfferError};
+use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
 use virtio::{Feature, Features};
 
 use super::options::VhostUserOptions;
@@ -70,24 +71,9 @@ pub(super) fn features(options: &VhostUserOptions) -> Features {
             Feature::NET_CTRL_MAC_ADDR,
         ],
     );
-    offer(
-        options.offloads,
-        &[
-            Feature::NET_CSUM,
-            Feature::NET_HOST_TSO4,
-            Feature::NET_HOST_TSO6,
-            Feature::NET_HOST_ECN,
-            Feature::NET_HOST_UFO,
-            Feature::NET_HOST_USO,
-            Feature::NET_GUEST_CSUM,
-            Feature::NET_GUEST_TSO4,
-            Feature::NET_GUEST_TSO6,
-            Feature::NET_GUEST_ECN,
-            Feature::NET_GUEST_UFO,
-            Feature::NET_GUEST_USO4,
-            Feature::NET_GUEST_USO6,
-        ],
-    );
+    offer(options.offloads, &[Feature::NET_CSUM, Feature::NET_GUEST_CSUM]);
+    offer(options.offloads, &HOST_SEGMENTATION);
+    offer(options.offloads, &GUEST_SEGMENTATION);
     offered
 }
 

@@ -14,10 +14,10 @@ use vhost_user::socket::{Connection, SocketError};
 use virtio::Feature;
 
 use super::device::Device;
-use super::ring::{Kind, layout_name};
+use super::ring::Kind;
 use super::shared::Shared;
 use super::tokens::{CHANNEL, PEER};
-use crate::{Interest, PortContext};
+use crate::{Interest, PortContext, ring_state};
 
 /// Messages that are served before others get their turn.
 const MESSAGES_AT_ONCE: usize = 64;
@@ -199,7 +199,7 @@ impl fmt::Display for Standing<'_> {
         let device = self.0;
         let running: Vec<_> = device.rings.iter().map(|(_, ring)| ring).collect();
         let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
-        write!(f, "connected, {}", layout_name(first.config.layout))?;
+        write!(f, "connected, {}", ring_state::name(first.config.layout))?;
         for (feature, word) in [
             (Feature::IN_ORDER, "in order"),
             (Feature::RING_EVENT_IDX, "event index"),

@@ -122,14 +122,6 @@ pub(super) fn base(position: Position) -> VringBase {
     }
 }
 
-/// In words.
-pub(super) fn layout_name(layout: RingLayout) -> &'static str {
-    match layout {
-        RingLayout::Split => "split",
-        RingLayout::Packed => "packed",
-    }
-}
-
 /// A queue that is not attached.
 pub(super) enum RingQueue {
     Source(Box<FromGuest>),

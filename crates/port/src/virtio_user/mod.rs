@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use memory::{Backing, Loss, LossCause, PeerMemory, Size};
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
-use virtio::Feature;
+use virtio::{Feature, Features};
 
 pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
@@ -345,6 +345,13 @@ impl Port for VirtioUser {
             State::Running { agreement, .. } => agreement,
         };
         format!("virtio-user {}: {state}", self.options.path.display())
+    }
+
+    fn features(&self) -> Option<Features> {
+        match &self.state {
+            State::Running { agreement, .. } => Some(agreement.features),
+            _ => None,
+        }
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {

@@ -1,6 +1,7 @@
 //! What a user says about a `virtio-user` port.
 use std::path::PathBuf;
 
+use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
 use virtio::{Feature, Features};
 use virtqueue::RingLayout;
 
@@ -109,31 +110,10 @@ impl VirtioUserOptions {
         want(self.event_idx, &[Feature::RING_EVENT_IDX]);
         want(self.queue_pairs > 1, &[Feature::NET_MQ]);
         want(self.mtu_bytes.is_some(), &[Feature::NET_MTU]);
-        want(
-            self.offloads,
-            &[
-                Feature::RING_INDIRECT_DESC,
-                Feature::NET_CSUM,
-                Feature::NET_GUEST_CSUM,
-                Feature::NET_HOST_TSO4,
-                Feature::NET_HOST_TSO6,
-                Feature::NET_HOST_ECN,
-                Feature::NET_HOST_UFO,
-                Feature::NET_HOST_USO,
-            ],
-        );
+        want(self.offloads, &[Feature::RING_INDIRECT_DESC, Feature::NET_CSUM, Feature::NET_GUEST_CSUM]);
+        want(self.offloads, &HOST_SEGMENTATION);
         // Without mergeable buffers each would have to hold 64 KiB (VIRTIO 1.3 §5.1.6.3.1).
-        want(
-            self.offloads && self.mergeable,
-            &[
-                Feature::NET_GUEST_TSO4,
-                Feature::NET_GUEST_TSO6,
-                Feature::NET_GUEST_ECN,
-                Feature::NET_GUEST_UFO,
-                Feature::NET_GUEST_USO4,
-                Feature::NET_GUEST_USO6,
-            ],
-        );
+        want(self.offloads && self.mergeable, &GUEST_SEGMENTATION);
         wanted
     }
 

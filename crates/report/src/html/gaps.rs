@@ -8,6 +8,7 @@ use crate::view::View;
 pub(super) fn section(view: &View) -> Markup {
     let absences = view.absences();
     let remarks = view.remarks();
+    let paths = crate::network::missing(view.results);
     let failed: Vec<_> =
         view.results.environments.iter().filter_map(|e| Some((&e.name, e.failure.as_ref()?))).collect();
     html! {
@@ -31,7 +32,8 @@ pub(super) fn section(view: &View) -> Markup {
                         details { summary { "which" } @for metric in metrics { code { (units::text(metric)) } " " } }
                     }
                 }
-                @if failed.is_empty() && absences.is_empty() { li { "Nothing that was asked for is missing." } }
+                @for words in &paths { li { (words) } }
+                @if paths.is_empty() && failed.is_empty() && absences.is_empty() { li { "Nothing that was asked for is missing." } }
             }
             (noisy(view))
         }

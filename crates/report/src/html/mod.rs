@@ -7,10 +7,12 @@ mod facts;
 pub mod figures;
 mod gaps;
 mod gates;
+mod network;
 mod overview;
 mod plots;
 mod published;
 mod runs;
+pub mod sequence;
 mod tables;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -81,6 +83,7 @@ fn run(results: &Results) -> Markup {
         (plots::ratios(&view))
         (plots::curves(&view))
         (plots::distributions(&view))
+        (network::section(&view))
         section {
             h2 { "All figures" }
             @if analysis.summaries.is_empty() { p class="warning" { "Nothing was measured: there is no figure to show." } }

@@ -26,7 +26,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    fn class(&self, kind: &str) -> String {
+    pub(crate) fn class(&self, kind: &str) -> String {
         let emulated = if self.emulated { " emulated" } else { "" };
         format!("{kind} s{}{emulated}", self.place % COLORS)
     }
@@ -67,7 +67,7 @@ pub(crate) fn legend(series: &[Series]) -> Markup {
 }
 
 /// The frame of a plot of the given height.
-fn frame(height: f64, label: &str, content: Markup) -> Markup {
+pub(crate) fn frame(height: f64, label: &str, content: Markup) -> Markup {
     let label = crate::units::text(label);
     html! {
         svg class="plot" role="img" aria-label=(label) viewBox=(format!("0 0 {WIDTH} {}", number(height))) {
@@ -78,7 +78,7 @@ fn frame(height: f64, label: &str, content: Markup) -> Markup {
 }
 
 /// A coordinate, short.
-fn number(coordinate: f64) -> String {
+pub(crate) fn number(coordinate: f64) -> String {
     let text = format!("{coordinate:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }

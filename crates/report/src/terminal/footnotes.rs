@@ -44,7 +44,14 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View) {
             ),
         );
     }
-    if view.results.absences.is_empty() && view.results.environments.iter().all(|e| e.failure.is_none()) {
+    for words in crate::network::missing(view.results) {
+        canvas.item("-", &words);
+    }
+    let all_paths = view.results.network.paths.iter().all(|path| path.failure.is_none());
+    if all_paths
+        && view.results.absences.is_empty()
+        && view.results.environments.iter().all(|e| e.failure.is_none())
+    {
         canvas.item("-", "nothing that was asked for is missing");
     }
 }

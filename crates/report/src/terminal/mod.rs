@@ -29,7 +29,13 @@ pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool)
             continue;
         }
         canvas.heading(group.name());
-        groups::draw(&mut canvas, &view, &rows);
+        if group == Group::Net && !results.network.is_empty() {
+            crate::network::draw(&mut canvas, &view);
+        }
+        // The tables above have every figure of a path, but none beside another environment's.
+        if group != Group::Net || view.compares(&rows) {
+            groups::draw(&mut canvas, &view, &rows);
+        }
         curves::draw(&mut canvas, &view, &curves);
         distributions::draw(&mut canvas, &view, &distributions);
     }

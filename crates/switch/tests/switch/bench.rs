@@ -23,9 +23,12 @@ pub fn in_memory(pairs: u16) -> (InMemory, Hands) {
     testing::port(pairs, QueueOptions { frame_bytes: 2048, ..QueueOptions::default() }).unwrap()
 }
 
+type Change = Box<dyn FnOnce(&mut View<'_>) + Send>;
+
 enum Request {
     Stop,
     Snapshot(Sender<Snapshot>),
+    Change(Change),
 }
 
 struct TestOperator {
@@ -39,11 +42,12 @@ impl Operator for TestOperator {
         self.waker.as_fd()
     }
 
-    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()> {
+    fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()> {
         rustix::io::read(&self.waker, &mut [0u8; 8]).unwrap();
         for request in self.requests.try_iter() {
             match request {
                 Request::Stop => return ControlFlow::Break(()),
+                Request::Change(change) => change(switch),
                 Request::Snapshot(reply) => reply.send(switch.snapshot()).unwrap(),
             }
         }
@@ -88,6 +92,13 @@ impl Bench {
     pub fn snapshot(&self) -> Snapshot {
         let (reply, answer) = channel();
         self.ask(Request::Snapshot(reply));
+        answer.recv_timeout(LIMIT).unwrap()
+    }
+
+    /// Does something with the running switch, on its control thread.
+    pub fn change<T: Send + 'static>(&self, what: impl FnOnce(&mut View<'_>) -> T + Send + 'static) -> T {
+        let (reply, answer) = channel();
+        self.ask(Request::Change(Box::new(move |view| reply.send(what(view)).unwrap())));
         answer.recv_timeout(LIMIT).unwrap()
     }
 

@@ -1,6 +1,7 @@
 //! The switch between in-memory ports whose other side is in the hands of the tests.
 mod attaching;
 mod bench;
+mod changing;
 mod forwarding;
 mod loops;
 mod sleeping;

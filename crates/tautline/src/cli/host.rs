@@ -9,6 +9,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{EXIT_CODES, ResultsTo};
 use crate::duration;
 
+#[path = "host/interrupts.rs"]
+mod interrupts;
+#[path = "host/verify.rs"]
+mod verify;
+pub use interrupts::Interrupts;
+pub use verify::Verify;
+
 /// The verbs of `host`.
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
@@ -18,8 +25,12 @@ pub enum HostCommand {
     Plan(Plan),
     /// Make the changes of the plan that can be made while the host runs.
     Apply(Apply),
+    /// What the plan's changes give: wake-up latency and interrupts before and after, in turns; then all is put back.
+    Verify(Verify),
     /// Put back everything that apply changed, also after a crash.
     Undo(Undo),
+    /// How interrupts reach a running guest: past the host or by its software, proved by counting both ends.
+    Interrupts(Interrupts),
     /// The same profile for libvirt, Nova, KubeVirt, QEMU or systemd.
     Export(Export),
 }
@@ -205,7 +216,7 @@ pub enum Target {
     Systemd,
 }
 
-fn parse_mib(text: &str) -> Result<u64, String> {
+pub(super) fn parse_mib(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size; write for example 4G or 512M");
     let (number, factor) = match text.strip_suffix('G') {
         Some(number) => (number, 1024),

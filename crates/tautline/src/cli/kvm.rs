@@ -21,8 +21,12 @@ pub struct Kvm {
 pub enum KvmCommand {
     /// Unit costs as distributions: exits, interrupts, wake-ups, faults. Needs no guest: it brings a tiny one.
     Costs(KvmCosts),
-    /// The exits of a running guest, counted in the kernel by reason and virtual CPU.
+    /// The exits of a running guest, counted and timed in the kernel by reason and virtual CPU.
     Trace(KvmTrace),
+    /// The steps of a packet or an interrupt: who ran where, for how long, beside the steps such a path is known to have.
+    Path(KvmPath),
+    /// The longest wake-up or interrupt of a guest's CPU beside the median: who had the time.
+    Worst(KvmWorst),
 }
 
 /// Arguments of `kvm costs`.
@@ -46,14 +50,99 @@ pub struct KvmCosts {
 /// Arguments of `kvm trace`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
+#[command(group = clap::ArgGroup::new("guest").required(true).args(["pid", "domain"]))]
 pub struct KvmTrace {
     /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
     #[arg(long, value_name = "PID")]
-    pub pid: u32,
+    pub pid: Option<u32>,
+
+    /// The guest's name: a libvirt domain, or QEMU's -name.
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
 
     /// How long to count, at most; until the process ends or SIGINT, if that is earlier.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(86_400)))]
     pub time: Duration,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+/// What `kvm path` follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Followed {
+    /// A packet to the guest.
+    NetRx,
+    /// A packet from the guest.
+    NetTx,
+    /// An interrupt, from its cause to the guest.
+    Interrupt,
+    /// A request to a block device, until the guest has the interrupt.
+    Block,
+}
+
+/// Arguments of `kvm path`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct KvmPath {
+    /// What is followed; something must cause it meanwhile.
+    #[arg(value_enum)]
+    pub followed: Followed,
+
+    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    #[arg(long, value_name = "PID")]
+    pub pid: u32,
+
+    /// How long to trace, at most; until SIGINT, if that is earlier.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(60)))]
+    pub time: Duration,
+
+    /// Take the median packet's time apart: transitions by their unit costs, copies, scheduling, the rest.
+    #[arg(long, requires = "costs")]
+    pub explain: bool,
+
+    /// Unit costs for --explain: a file of `kvm costs --output FILE.json`, of this machine.
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<std::path::PathBuf>,
+
+    /// Length of a packet for --explain: its bytes are copied once.
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub bytes: u32,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+/// What `kvm worst` watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum WatchedLatency {
+    /// From a virtual CPU's wake-up to its guest's entry.
+    WakeUp,
+    /// From a pending interrupt to the guest's entry that delivers it.
+    Interrupt,
+}
+
+/// Arguments of `kvm worst`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct KvmWorst {
+    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    #[arg(long, value_name = "PID")]
+    pub pid: u32,
+
+    /// What is watched.
+    #[arg(long, value_enum, value_name = "LATENCY", default_value = "wake-up")]
+    pub watch: WatchedLatency,
+
+    /// How long to trace, at most; until SIGINT, if that is earlier.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(60)))]
+    pub time: Duration,
+
+    /// A latency budget (TOML): limits by stage; exit code 3 where one does not hold.
+    #[arg(long, value_name = "FILE")]
+    pub budget: Option<std::path::PathBuf>,
 
     /// Where results go.
     #[command(flatten)]

@@ -26,11 +26,12 @@ struct Metric<'a> {
 
 /// Puts the list out.
 pub fn put(plan: &RunPlan, sink: &Sink) -> anyhow::Result<()> {
-    let metrics = plan.jobs.iter().map(|job| Metric {
-        id: job.spec.id.as_str(),
-        group: job.spec.group.name(),
-        title: &job.spec.title,
-        unit: units::name(&job.spec.unit),
+    let specs = plan.specs();
+    let metrics = specs.iter().map(|spec| Metric {
+        id: spec.id.as_str(),
+        group: spec.group.name(),
+        title: &spec.title,
+        unit: units::name(&spec.unit),
     });
     let list = List {
         schema: "tautline-compare-list/1",

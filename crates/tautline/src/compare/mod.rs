@@ -5,6 +5,7 @@ mod cyclictest;
 mod external;
 mod job;
 mod list;
+mod network;
 mod rounds;
 mod run_plan;
 mod save;
@@ -59,6 +60,7 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
         metrics: run_plan.specs(),
         absences: Vec::new(),
         trials: Vec::new(),
+        network: run_plan.network.network(),
     };
 
     let progress = output::progress();

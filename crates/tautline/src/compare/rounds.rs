@@ -9,11 +9,12 @@ use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Resul
 use super::cores::Cores;
 use super::cyclictest;
 use super::job::{Job, Method};
+use super::network::{self, Paths};
 use super::run_plan::RunPlan;
 use super::slots::{Answer, EnvironmentSlots};
 
 /// Tries of a trial before a noisy one is kept.
-const ATTEMPTS: u32 = 3;
+pub const ATTEMPTS: u32 = 3;
 
 /// An agent's answer may take this many budgets, and the timeout on top for what an emulated CPU prepares.
 const BUDGETS: u32 = 4;
@@ -32,10 +33,14 @@ pub fn measure(
 ) {
     let plan = &run_plan.plan;
     let trials = u64::from(plan.blocks * plan.rounds) * (run_plan.jobs.len() * slots.slots.len()) as u64;
-    progress.count(trials);
+    let hosts = results.environments.iter().filter(|place| place.kind == EnvironmentKind::Host).count();
+    let mut paths = Paths::new(&run_plan.network, slots.start_on(&plan.cpus));
+    progress.count(trials + u64::from(plan.blocks * plan.rounds) * paths.trials(hosts));
     let mut cores = Cores::new(&plan.cpus);
     for block in 0..plan.blocks {
-        slots.start_all(results, progress);
+        if !run_plan.jobs.is_empty() {
+            slots.start_all(results, progress);
+        }
         for round in 0..plan.rounds {
             for job in &run_plan.jobs {
                 let mut order: Vec<usize> = (0..slots.slots.len()).collect();
@@ -52,6 +57,8 @@ pub fn measure(
                 }
             }
         }
+        let at = network::At { block, round: 0 };
+        paths.block(at, plan.rounds, &mut cores, results, progress);
         after_block(results);
     }
 }
@@ -158,17 +165,19 @@ fn ask(
                 Ok(outcome) => Answer::Done(outcome),
                 Err(failure) => Answer::Failed(failure),
             },
-            EnvironmentKind::Container | EnvironmentKind::Vm => Answer::Failed(Failure::new(
-                "running cyclictest there",
-                "the cross-check is made on the host alone",
-                "compare it with the host's figure",
-            )),
+            EnvironmentKind::Container | EnvironmentKind::Vm | EnvironmentKind::Remote => {
+                Answer::Failed(Failure::new(
+                    "running cyclictest there",
+                    "the cross-check is made on the host alone",
+                    "compare it with the host's figure",
+                ))
+            }
         },
     }
 }
 
 /// Why a trial is too noisy to count, if it is.
-fn over_limit(outcome: &Outcome, host: &Noise, cpus: usize) -> Option<String> {
+pub fn over_limit(outcome: &Outcome, host: &Noise, cpus: usize) -> Option<String> {
     let time_ns = outcome.elapsed_ns.max(1) as f64;
     let steal = host.steal_ns as f64 / (time_ns * cpus as f64);
     if steal > STEAL_LIMIT {
@@ -179,7 +188,7 @@ fn over_limit(outcome: &Outcome, host: &Noise, cpus: usize) -> Option<String> {
 }
 
 /// What to say of a trial on cores whose SMT siblings were at work.
-fn disturbed(host: &Noise) -> Option<String> {
+pub fn disturbed(host: &Noise) -> Option<String> {
     let cpus: Vec<String> = host.disturbed_cpus.iter().map(usize::to_string).collect();
     (!cpus.is_empty()).then(|| format!("the SMT sibling of CPU {} was at work", cpus.join(" and ")))
 }

@@ -10,6 +10,7 @@ use workload::protocol::Request;
 
 use super::external::External;
 use super::job::{Job, Method};
+use super::network::NetworkPlan;
 use super::{cyclictest, external, selection};
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
@@ -22,6 +23,8 @@ pub struct RunPlan {
     pub environments: Vec<(String, String, Spec)>,
     /// What is measured, in order.
     pub jobs: Vec<Job>,
+    /// The group `net`, which has paths of its own.
+    pub network: NetworkPlan,
     /// How long beyond its trial an agent may take to answer.
     pub timeout: Duration,
     /// The user's programs.
@@ -47,14 +50,28 @@ impl RunPlan {
             Some(path) => external::load(path)?,
             None => Vec::new(),
         };
-        let jobs = selection::choose(all_jobs(&plan, &externals, arguments.cyclictest), &arguments.only)?;
+        let mut jobs = all_jobs(&plan, &externals, arguments.cyclictest);
         let timeout = arguments.timeout;
-        Ok(RunPlan { environments: environments(&arguments.environments)?, plan, jobs, timeout, externals })
+        let profile = if plan.quick { Profile::Quick } else { Profile::Full };
+        let mut network = NetworkPlan::new(profile, Duration::from_millis(plan.trial_ms), timeout);
+        let specs: Vec<MetricSpec> = jobs.iter().map(|job| job.spec.clone()).chain(network.specs()).collect();
+        selection::check(&specs, &arguments.only)?;
+        jobs.retain(|job| selection::is_named(&arguments.only, &job.spec));
+        network.choose(&arguments.only);
+        let mut environments = environments(&arguments.environments)?;
+        if environments.iter().all(|(.., spec)| *spec != Spec::Host) {
+            network.clear();
+        }
+        if jobs.is_empty() && !network.flows.is_empty() {
+            // Paths begin on the host, whatever their near end is.
+            environments.retain(|(.., spec)| *spec == Spec::Host);
+        }
+        Ok(RunPlan { environments, plan, jobs, network, timeout, externals })
     }
 
     /// The descriptions of what is measured.
     pub fn specs(&self) -> Vec<MetricSpec> {
-        self.jobs.iter().map(|job| job.spec.clone()).collect()
+        self.jobs.iter().map(|job| job.spec.clone()).chain(self.network.specs()).collect()
     }
 }
 

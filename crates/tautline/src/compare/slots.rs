@@ -91,7 +91,8 @@ impl<'a> EnvironmentSlots<'a> {
                     let index = results.environments.len();
                     let cpus = match spec.kind() {
                         EnvironmentKind::Host | EnvironmentKind::Container => cpus.clone(),
-                        EnvironmentKind::Vm => (0..cpus.len()).collect(),
+                        // Another machine numbers its own: known once its agent has greeted.
+                        EnvironmentKind::Vm | EnvironmentKind::Remote => (0..cpus.len()).collect(),
                     };
                     let name = name.clone();
                     let (running, cgroup, quota) = (None, CpuCgroup::default(), None);
@@ -114,6 +115,14 @@ impl<'a> EnvironmentSlots<'a> {
             results.environments.push(record);
         }
         EnvironmentSlots { slots, agent, janitor, cpus }
+    }
+
+    /// What a start of something else than an environment needs.
+    pub fn start_on<'b>(&self, cpus: &'b [usize]) -> Start<'b>
+    where
+        'a: 'b,
+    {
+        Start { agent: self.agent, cpus, limit: START_LIMIT, janitor: self.janitor }
     }
 
     /// Starts afresh whatever is not given up: the beginning of a block.
@@ -163,7 +172,7 @@ impl EnvironmentSlot {
         self.running.is_some()
     }
 
-    fn start(&self, start: &Start<'_>) -> Result<(Running, Vec<(String, String)>), Failure> {
+    fn start(&mut self, start: &Start<'_>) -> Result<(Running, Vec<(String, String)>), Failure> {
         let mut running = self.environment.start(start)?;
         let doing = format!("starting the agent in {}", self.name);
         let remedy = "see its last output; the other environments go on";
@@ -172,7 +181,12 @@ impl EnvironmentSlot {
             .receive(start.limit)
             .map_err(|error| running.explain(&doing, &error, remedy))?;
         match Reply::parse(&greeting).and_then(Reply::greeting) {
-            Ok(facts) => Ok((running, facts_to_show(&facts))),
+            Ok(facts) => {
+                if self.environment.kind() == EnvironmentKind::Remote {
+                    self.cpus = facts.cpus_usable.iter().copied().take(start.cpus.len()).collect();
+                }
+                Ok((running, facts_to_show(&facts)))
+            }
             Err(error) => Err(Failure::new(doing, error, remedy)),
         }
     }

@@ -1,7 +1,10 @@
 //! `apply` and `undo`.
 
+use std::time::Duration;
+
 use anyhow::bail;
-use host::tuning::{self, Outcome, Picked, PutBack};
+use host::tuning::journal::Entry;
+use host::tuning::{self, Outcome, Picked, PutBack, Survey};
 
 use crate::cli::host::{Apply, Undo};
 use crate::exit::Done;
@@ -24,6 +27,11 @@ pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
         };
         let _ = output::print(&line);
     })?;
+    if summary.written > 0 {
+        // With counters it would take a second.
+        let wishes = arguments.subject.wishes(Duration::ZERO);
+        tuning::note_what_holds(&Survey::of(&tree, &wishes)?, &arguments.journal)?;
+    }
     output::print(&format!("{} changed, {} refused\n", summary.written, summary.refused))?;
     if summary.written > 0 {
         output::print(&format!(
@@ -43,17 +51,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
     let mut count = 0;
     let failures = tuning::undo(&tree, &arguments.journal, |entry, outcome| {
         count += 1;
-        let found = entry.found.as_deref().unwrap_or("not there");
-        let line = match outcome {
-            PutBack::Restored { meanwhile: None } => found.to_owned(),
-            PutBack::Restored { meanwhile: Some(other) } => {
-                format!("{found} (somebody had changed it to {other} meanwhile)")
-            }
-            PutBack::Gone => "gone; nothing to put back".into(),
-            PutBack::Rebooted => "as the boot has set it; the host was booted since".into(),
-            PutBack::Failed(failure) => format!("not put back: {failure}"),
-        };
-        let _ = output::print(&format!("{}: {}: {line}\n", entry.rule, entry.knob));
+        let _ = output::print(&describe(entry, outcome));
     })?;
     if count == 0 {
         output::print(&format!(
@@ -74,4 +72,19 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
         );
     }
     Ok(Done::Whole)
+}
+
+/// A line that says how one value went back.
+pub fn describe(entry: &Entry, outcome: &PutBack) -> String {
+    let found = entry.found.as_deref().unwrap_or("not there");
+    let line = match outcome {
+        PutBack::Restored { meanwhile: None } => found.to_owned(),
+        PutBack::Restored { meanwhile: Some(other) } => {
+            format!("{found} (somebody had changed it to {other} meanwhile)")
+        }
+        PutBack::Gone => "gone; nothing to put back".into(),
+        PutBack::Rebooted => "as the boot has set it; the host was booted since".into(),
+        PutBack::Failed(failure) => format!("not put back: {failure}"),
+    };
+    format!("{}: {}: {line}\n", entry.rule, entry.knob)
 }

@@ -2,6 +2,10 @@
 
 mod change;
 mod export;
+mod interrupts;
+mod verify;
+
+pub use change::describe;
 
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +25,9 @@ pub fn run(command: &HostCommand) -> anyhow::Result<Done> {
         HostCommand::Audit(arguments) => audit(arguments),
         HostCommand::Plan(arguments) => plan(arguments),
         HostCommand::Apply(arguments) => change::apply(arguments),
+        HostCommand::Verify(arguments) => verify::run(arguments),
         HostCommand::Undo(arguments) => change::undo(arguments),
+        HostCommand::Interrupts(arguments) => interrupts::run(arguments),
         HostCommand::Export(arguments) => export::run(arguments),
     }
 }

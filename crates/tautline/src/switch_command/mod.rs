@@ -1,7 +1,14 @@
 //! `tautline switch`: ports as written, signals, and what is printed.
+mod configuration;
+mod control_socket;
 mod non_blocking_writer;
 mod operator;
 mod ports;
+mod readiness;
+mod sandbox;
+mod signals;
+
+pub use control_socket::protocol;
 
 use anyhow::Context;
 use switch::{Options, Switch, TableOptions, WorkerOptions};
@@ -9,18 +16,59 @@ use switch::{Options, Switch, TableOptions, WorkerOptions};
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::Sink;
-use operator::Signals;
+use configuration::Configured;
+use control_socket::ControlSocket;
+use operator::Management;
+use ports::PortDefaults;
+use signals::Signals;
 
 /// Runs a switch until it is told to end.
 pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     // All of it is understood before anything is touched.
     let sink = Sink::open(&arguments.results_to)?;
+    let written = arguments.config.as_deref().map(configuration::read).transpose()?;
+    let control = arguments.control.clone().or_else(|| written.as_ref()?.control.clone());
+    let configured = arguments.config.clone().zip(written.clone());
+    let configured = configured.map(|(path, written)| Configured::new(path, written));
+    let arguments = written.as_ref().unwrap_or(arguments);
+    let switch = build(arguments, control.is_some())?;
+    raise_open_files();
+    // A guest that shortens its memory file must not end the switch.
+    let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
+    let signals = Signals::catch(&sink, configured.is_some()).context("catching signals")?;
+    let mut operator = Management::new(signals, configured).context("watching signals")?;
+    if let Some(path) = control {
+        let defaults = PortDefaults { cache_policy: arguments.cache_policy, max_frame: arguments.max_frame };
+        let opened = operator.serve(|epoll| ControlSocket::open(&path, epoll, defaults));
+        let what = "listening for tautline ctl at";
+        let remedy = "give --control a path that you may create and that nobody else listens on";
+        opened.with_context(|| format!("{what} {}; {remedy}", path.display()))?;
+    }
+    if let Some(missing) = sandbox::prepare() {
+        operator.log_line(&missing);
+    }
+    let ended = switch.run(&mut operator);
+    let shown = operator.finish(&ended.snapshot);
+    ended.result?;
+    shown?;
+    if operator.is_interrupted() {
+        return Err(linux::interrupt::Interrupted.into());
+    }
+    Ok(Done::Whole)
+}
+
+/// The switch as it is written.
+fn build(arguments: &cli::Switch, watch_activity: bool) -> anyhow::Result<Switch> {
     let ports = ports::read(arguments)?;
     let wires = arguments.wire.iter().map(|text| ports::pair(text)).collect::<Result<Vec<_>, _>>()?;
     let workers = ports::workers(arguments.cpus.as_deref())?;
     let options = Options {
         workers,
-        worker: WorkerOptions { spin: arguments.spin, ..WorkerOptions::default() },
+        worker: WorkerOptions {
+            spin: arguments.spin,
+            confine: sandbox::confine_worker,
+            ..WorkerOptions::default()
+        },
         table: TableOptions {
             addresses: arguments.mac_table_size,
             ageing_seconds: arguments.ageing.as_secs() as u32,
@@ -28,6 +76,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
             ..TableOptions::default()
         },
         worker_deadline: arguments.worker_deadline,
+        watch_activity,
         ..Options::default()
     };
     let usage = |error: switch::SetupError| Usage(error.to_string());
@@ -39,18 +88,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     for (one, other) in wires {
         switch.add_wire(&one, &other).map_err(usage)?;
     }
-    raise_open_files();
-    // A guest that shortens its memory file must not end the switch.
-    let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
-    let mut operator = Signals::catch(&sink).context("catching signals")?;
-    let ended = switch.run(&mut operator);
-    let shown = operator.finish(&ended.snapshot);
-    ended.result?;
-    shown?;
-    if operator.is_interrupted() {
-        return Err(linux::interrupt::Interrupted.into());
-    }
-    Ok(Done::Whole)
+    Ok(switch)
 }
 
 /// Guests bring descriptors along, and the usual soft limit of 1024 is for programs that use `select`.

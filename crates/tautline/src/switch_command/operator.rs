@@ -1,119 +1,99 @@
-//! Signals: SIGINT, SIGTERM and SIGHUP end the switch, SIGUSR1 prints how it stands.
+//! Whoever runs the switch: signals, the control socket, the configuration file.
 use std::fmt::Display;
-use std::io::{Read, Write};
+use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use rustix::event::{Timespec, epoll};
 use switch::{Operator, Snapshot, View};
 
-use super::non_blocking_writer::NonBlockingWriter;
-use crate::output::Sink;
+use super::configuration::Configured;
+use super::control_socket::{ControlSocket, watch};
+use super::readiness;
+use super::signals::{Signals, Told};
 
-/// Whoever sends signals to this process.
-pub struct Signals {
-    wake_read: UnixStream,
-    end: Arc<AtomicBool>,
-    interrupted: Arc<AtomicBool>,
-    show: Arc<AtomicBool>,
-    outs: Vec<Out>,
-    log: NonBlockingWriter,
+/// Key of signals in the epoll set; the control socket has the others.
+const SIGNALS: u64 = 0;
+
+/// What is handled before ports get their turn again.
+const EVENTS: usize = 16;
+
+pub struct Management {
+    epoll: OwnedFd,
+    signals: Signals,
+    socket: Option<ControlSocket>,
+    configured: Option<Configured>,
 }
 
-/// Somewhere that counters go.
-struct Out {
-    writer: NonBlockingWriter,
-    is_json: bool,
-}
-
-impl Signals {
-    /// From now on signals are heard here.
-    pub fn catch(sink: &Sink) -> std::io::Result<Self> {
-        let (wake_read, wake_write) = UnixStream::pair()?;
-        wake_read.set_nonblocking(true)?;
-        wake_write.set_nonblocking(true)?;
-        let (end, interrupted, show) = Default::default();
-        signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
-        // The flag first: handlers run in the order in which they were registered.
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&end))?;
-            signal_hook::low_level::pipe::register(signal, wake_write.try_clone()?)?;
-        }
-        signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
-        signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
-        // A signal between the two registrations has set its flag and rung no wake_read.
-        (&wake_write).write_all(&[0])?;
-        let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: sink.is_json_printed() }];
-        if let Some(file) = sink.file() {
-            let writer = NonBlockingWriter::file(std::fs::File::create(file)?)?;
-            outs.push(Out { writer, is_json: sink.is_json() });
-        }
-        Ok(Signals { wake_read, end, interrupted, show, outs, log: NonBlockingWriter::stderr()? })
-    }
-}
-
-impl Signals {
-    /// Puts out how a switch stands, unless earlier ones still wait to be read.
-    fn show(&self, snapshot: &Snapshot) {
-        for out in &self.outs {
-            match text(snapshot, out.is_json) {
-                Ok(text) => out.writer.put(|dropped| {
-                    if dropped > 0 {
-                        let what = "snapshots were left out, for nobody read the standard output";
-                        self.log.line(&format!("tautline: {dropped} {what}"));
-                    }
-                    text
-                }),
-                Err(error) => self.log.line(&format!("tautline: {error:#}")),
-            }
-        }
+impl Management {
+    /// By signals alone.
+    pub fn new(signals: Signals, configured: Option<Configured>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
+        Ok(Management { epoll, signals, socket: None, configured })
     }
 
-    /// Whether it was SIGINT: whoever wants an orderly end of a service sends SIGTERM.
+    /// And by a control socket.
+    pub fn serve(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<ControlSocket>) -> io::Result<()> {
+        self.socket = Some(open(&self.epoll)?);
+        Ok(())
+    }
+
+    /// A line for people.
+    pub fn log_line(&self, line: &str) {
+        self.signals.log(&format!("tautline: {line}"));
+    }
+
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.signals.is_interrupted()
     }
 
     /// The last snapshot; then all that waits is written, for as long as it is read.
     pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
-        self.show(last);
-        let shown = self.outs.iter().try_for_each(|out| out.writer.finish());
-        let shown = shown.context("writing the counters to the standard output or the file of --output");
-        // Nobody is left to tell.
-        let _ = self.log.finish();
-        shown
+        self.signals.finish(last)
+    }
+
+    fn reload(&mut self, switch: &mut View<'_>) {
+        let Some(configured) = &mut self.configured else { return };
+        readiness::reloading();
+        for line in configured.reload(switch) {
+            self.signals.log(&line);
+        }
+        readiness::ready();
     }
 }
 
-impl Operator for Signals {
+impl Operator for Management {
     fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.wake_read.as_fd()
+        self.epoll.as_fd()
     }
 
-    fn handle_wake(&mut self, switch: &View<'_>) -> ControlFlow<()> {
-        while matches!(self.wake_read.read(&mut [0; 64]), Ok(1..)) {}
-        if self.show.swap(false, Ordering::Relaxed) {
-            self.show(&switch.snapshot());
+    fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Level-triggered: what is not read now is there again.
+        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now));
+        for key in events.iter().map(|event| event.data.u64()) {
+            match &mut self.socket {
+                Some(socket) if ControlSocket::has(key) => socket.ready(key, &self.epoll, switch),
+                _ => match self.signals.take(switch) {
+                    Told::Nothing => {}
+                    Told::Reload => self.reload(switch),
+                    Told::End => {
+                        readiness::stopping();
+                        return ControlFlow::Break(());
+                    }
+                },
+            }
         }
-        match self.end.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        ControlFlow::Continue(())
+    }
+
+    fn started(&mut self, _switch: &mut View<'_>) {
+        readiness::ready();
     }
 
     fn log(&mut self, port: &str, message: &dyn Display) {
-        self.log.line(&format!("{port}: {message}"));
+        self.signals.log(&format!("{port}: {message}"));
     }
-}
-
-/// How a switch stands, for people or for programs (one line of JSON).
-fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
-    Ok(match json {
-        true => serde_json::to_string(snapshot)? + "\n",
-        false => snapshot.to_string(),
-    })
 }

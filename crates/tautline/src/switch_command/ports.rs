@@ -11,8 +11,48 @@ use crate::{cli, cpu_list};
 /// A port as the user named and described it.
 pub struct NamedSpec {
     pub name: String,
+    /// As written: `NAME=KIND:TARGET`.
+    pub text: String,
     pub spec: PortSpec,
     pub options: PortOptions,
+}
+
+/// What holds for ports of which nothing else is said.
+#[derive(Clone, Copy, Debug)]
+pub struct PortDefaults {
+    pub cache_policy: port::CachePolicy,
+    pub max_frame: Option<u32>,
+}
+
+/// One port by itself: `NAME=KIND:TARGET`, and what it may send.
+pub fn one(
+    text: &str,
+    allow: &[String],
+    max_frame: Option<u32>,
+    flood_limit: Option<u32>,
+    defaults: &PortDefaults,
+) -> Result<NamedSpec, Usage> {
+    let (name, mut spec) = named(text)?;
+    spec.set_cache_policy(defaults.cache_policy);
+    let address = |text: &String| text.parse().map_err(|error| Usage(format!("allow {text}: {error}")));
+    let addresses: Vec<MacAddress> = allow.iter().map(address).collect::<Result<_, _>>()?;
+    let usual = PortOptions::default().floods_per_second;
+    let options = PortOptions {
+        addresses: (!addresses.is_empty()).then_some(addresses),
+        max_frame_bytes: max_frame.or(defaults.max_frame),
+        floods_per_second: flood_limit.map_or(usual, |limit| (limit > 0).then_some(limit)),
+    };
+    Ok(NamedSpec { name: name.to_owned(), text: text.to_owned(), spec, options })
+}
+
+/// Name and kind of a port.
+fn named(text: &str) -> Result<(&str, PortSpec), Usage> {
+    let (name, spec) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
+        .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
+    let spec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
+    Ok((name, spec))
 }
 
 /// The ports, with what they may send.
@@ -30,18 +70,14 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
     let mut floods = FloodLimits::read(&arguments.flood_limit)?;
     let mut ports = Vec::new();
     for text in &arguments.port {
-        let (name, spec) =
-            text.split_once('=')
-                .filter(|(name, _)| !name.is_empty() && !name.contains(':'))
-                .ok_or_else(|| Usage(format!("--port {text}: write NAME=KIND:TARGET, as in a=tap:tap0")))?;
-        let mut spec: PortSpec = spec.parse().map_err(|error| Usage(format!("--port {text}: {error}")))?;
+        let (name, mut spec) = named(text)?;
         spec.set_cache_policy(arguments.cache_policy);
         let options = PortOptions {
             addresses: allowed.remove(name),
             max_frame_bytes: arguments.max_frame,
             floods_per_second: floods.take(name),
         };
-        ports.push(NamedSpec { name: name.to_owned(), spec, options });
+        ports.push(NamedSpec { name: name.to_owned(), text: text.clone(), spec, options });
     }
     let unknown =
         |option: &str, name: &str| Usage(format!("{option} {name}=…: there is no port of this name"));

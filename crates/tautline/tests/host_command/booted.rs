@@ -1,8 +1,13 @@
 //! Every rule that can be changed at run time, really written, read back and put back: in a booted machine of four
 //! emulated CPUs with a stock kernel, two of them set aside.
 
+#[path = "booted/realtime.rs"]
+mod realtime;
+#[path = "booted/verify.rs"]
+mod verify;
+
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use peers::Guest;
 use peers::guest::Settings;
@@ -25,8 +30,8 @@ const SNAPSHOT: &str = "for f in /proc/irq/*/smp_affinity_list /proc/irq/default
 
 const ACCEPT: &str = "--accept domain-isolation --accept workqueues --accept rt-throttling --accept smt";
 
-fn boot() -> Guest {
-    let guest = Settings::default()
+fn boot(settings: Settings) -> Guest {
+    let guest = settings
         .cpus(4)
         .memory_mib(768)
         .program(Path::new(BINARY))
@@ -36,6 +41,24 @@ fn boot() -> Guest {
         .unwrap();
     guest.must("mkdir -p /tmp /var/lib && mount -t cgroup2 cgroup2 /sys/fs/cgroup");
     guest
+}
+
+/// What docs/host.md tells to type on the host, in its order, with shorter measurements.
+fn commands_of_the_page(guest: &Guest, before: &str) {
+    const PAGE: &str = include_str!("../../../../docs/host.md");
+    const MARKER: &str = "<!-- test: run by crates/tautline/tests/host_command/booted.rs -->\n```sh\n";
+    let blocks: Vec<&str> =
+        PAGE.split(MARKER).skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 3, "apply, verify, undo");
+    for line in blocks.iter().flat_map(|block| block.lines()) {
+        let line = line.replace("2-5", "2-3").replace(" --time 60s", "");
+        let line = line.replace("host verify", "host verify --time 100ms --blocks 1 --rules vm-statistics");
+        let output = guest.run_within(&line, LIMIT).unwrap();
+        // What this machine's interrupt controllers refuse is told.
+        let refused = output.stdout.contains("interrupts: not done");
+        assert!(output.success() || refused, "{line}: {}\n{}", output.stdout, output.stderr);
+    }
+    same(&snapshot(guest), before, "after the page's commands");
 }
 
 fn run(guest: &Guest, line: &str) -> String {
@@ -56,7 +79,7 @@ fn same(after: &str, before: &str, when: &str) {
 
 #[test]
 fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
-    let guest = boot();
+    let guest = boot(Settings::default());
     let before = snapshot(&guest);
     assert!(before.lines().count() > 100, "{before}");
 
@@ -103,6 +126,15 @@ fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
     println!("{}", run(&guest, "tautline host undo"));
     same(&snapshot(&guest), &before, "after undo");
 
+    // The same machine, for it takes its time to boot.
+    commands_of_the_page(&guest, &before);
+    let begin = Instant::now();
+    verify::every_rule_gets_an_interval(&guest, &before, &planned);
+    println!("verify --ablate: {:?}", begin.elapsed());
+    verify::what_somebody_undid_is_named(&guest, &before, &plan);
+    verify::killed_in_the_middle(&guest, &before);
+    println!("verify in all: {:?}", begin.elapsed());
+
     // How many interrupts are aimed at these CPUs differs from time to time, and with it the number of writes.
     let rules: Vec<&str> = planned.iter().copied().filter(|rule| *rule != "interrupts").collect();
     let rules = format!("--rules {}", rules.join(","));
@@ -121,5 +153,6 @@ fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
         assert!(!killed.success(), "write {number} was not reached: {}", killed.stdout);
         run(&guest, "tautline host undo");
         same(&snapshot(&guest), &before, &format!("killed at write {number}"));
+        println!("killed at write {number} of {writes}");
     }
 }

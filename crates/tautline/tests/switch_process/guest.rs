@@ -8,7 +8,7 @@ use std::time::Instant;
 use memory::Address;
 use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use vhost_user::codec::payload::{VringFd, VringState};
+use vhost_user::codec::payload::{Inflight, VringFd, VringState};
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
@@ -29,6 +29,12 @@ struct Queue {
     kick: OwnedFd,
     call: OwnedFd,
     next: u32,
+}
+
+/// What the front-end keeps for the next back-end.
+pub struct InFlight {
+    area: Inflight,
+    file: OwnedFd,
 }
 
 pub struct Guest {
@@ -83,17 +89,52 @@ impl Guest {
     /// Connects, and agrees on what both ends have of these features.
     pub fn connect(path: &Path, wanted: Features) -> Self {
         let mut guest = Self::connect_bare(path);
-        guest.ask(Request::SetOwner, vec![]);
-        let Some(Answer::Features(offered)) = guest.ask(Request::GetFeatures, vec![]) else { panic!() };
-        let Some(Answer::ProtocolFeatures(protocol)) = guest.ask(Request::GetProtocolFeatures, vec![]) else {
+        guest.agree(wanted);
+        guest
+    }
+
+    fn agree(&mut self, wanted: Features) {
+        self.ask(Request::SetOwner, vec![]);
+        let Some(Answer::Features(offered)) = self.ask(Request::GetFeatures, vec![]) else { panic!() };
+        let Some(Answer::ProtocolFeatures(protocol)) = self.ask(Request::GetProtocolFeatures, vec![]) else {
             panic!()
         };
-        guest.ask(Request::SetProtocolFeatures(protocol & ProtocolFeatures::HANDLED), vec![]);
+        self.ask(Request::SetProtocolFeatures(protocol & ProtocolFeatures::HANDLED), vec![]);
         let offered = Features::from_bits(offered.bits());
-        guest.features = (offered & wanted).with(Feature::VHOST_PROTOCOL_FEATURES);
-        let wire = WireFeatures::from_bits_retain(guest.features.bits());
-        guest.ask(Request::SetFeatures(wire), vec![]);
-        guest
+        self.features = (offered & wanted).with(Feature::VHOST_PROTOCOL_FEATURES);
+        let wire = WireFeatures::from_bits_retain(self.features.bits());
+        self.ask(Request::SetFeatures(wire), vec![]);
+    }
+
+    /// A guest with one pair running, and what says which of its chains are in flight.
+    pub fn running_with_in_flight(path: &Path, wanted: Features) -> (Self, InFlight) {
+        let mut guest = Self::connect(path, wanted);
+        guest.share_memory();
+        let asked = Inflight { size_bytes: 0, offset: 0, queue_count: 2, queue_size: guest.size };
+        let Some(Answer::Inflight(area, file)) = guest.ask(Request::GetInflightFd(asked), vec![]) else {
+            panic!()
+        };
+        guest.ask(Request::SetInflightFd(area), vec![file.try_clone().unwrap()]);
+        guest.start_ring(RECEIVE);
+        guest.start_ring(TRANSMIT);
+        (guest, InFlight { area, file })
+    }
+
+    /// The same rings at another connection, as they stand: that of a switch that was started again.
+    pub fn reconnect(&mut self, path: &Path, in_flight: &InFlight) {
+        self.connection = wait_for("the switch to listen again", || Connection::connect(path).ok());
+        self.session = FrontendSession::new();
+        self.agree(self.features);
+        self.share_memory();
+        self.ask(Request::SetInflightFd(in_flight.area), vec![in_flight.file.try_clone().unwrap()]);
+        for index in [RECEIVE, TRANSMIT] {
+            let base = self.queues[&index].driver.position().to_vring_base();
+            self.announce_ring(index, base);
+            // Before it starts: what a disabled ring holds is discarded (vhost-user text, "Ring states").
+            self.ask(Request::SetVringEnable(VringState { index: index.into(), num: 1 }), vec![]);
+            let (request, fds) = self.kick_of(index);
+            self.ask(request, fds);
+        }
     }
 
     /// A guest with one pair running.
@@ -170,11 +211,14 @@ impl Guest {
         };
         let driver = config.activate_driver(&self.memory.space, None).unwrap();
         self.queues.insert(index, Queue { driver, kick: event_fd(), call: event_fd(), next: 0 });
+        self.announce_ring(index, Position::start(features.layout).to_vring_base());
+    }
+
+    fn announce_ring(&mut self, index: u8, base: u32) {
         let state = |num| VringState { index: index.into(), num };
         let call = self.queues[&index].call.try_clone().unwrap();
         self.ask(Request::SetVringCall(VringFd { index, has_fd: true }), vec![call]);
         self.ask(Request::SetVringNum(state(self.size.into())), vec![]);
-        let base = Position::start(features.layout).to_vring_base();
         self.ask(Request::SetVringBase(state(base)), vec![]);
         self.ask(Request::SetVringAddr(ring_addresses(index)), vec![]);
     }
@@ -211,6 +255,19 @@ impl Guest {
         let driver = &mut self.queues.get_mut(&index).unwrap().driver;
         driver.reclaim(&mut Vec::new(), usize::MAX).unwrap();
         driver.free_descriptors()
+    }
+
+    /// What the device has used by now.
+    pub fn take_used(&mut self, index: u8) -> Vec<Used> {
+        let mut used = Vec::new();
+        self.queues.get_mut(&index).unwrap().driver.reclaim(&mut used, usize::MAX).unwrap();
+        used
+    }
+
+    /// A frame in a receive buffer that was used.
+    pub fn received(&self, used: &Used) -> Vec<u8> {
+        let at = Self::buffer_at(RECEIVE, used.cookie) + HEADER as u64;
+        self.read(at, used.written as usize - HEADER)
     }
 
     fn buffer_at(index: u8, cookie: u32) -> u64 {

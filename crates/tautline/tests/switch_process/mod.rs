@@ -76,6 +76,11 @@ impl SwitchProcess {
         switch
     }
 
+    /// Ends it at once, with nothing put in order.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -205,7 +205,7 @@ fn several_goals_come_to_rest_on_a_disturbed_device() {
     for one_in in [2, 3, 10, 100] {
         for seed in 0..25 {
             let behaviour = Behaviour::Occasional { limit: LIMIT, one_in };
-            let found = run(&goals, &mut Device::new(behaviour).seeded(seed));
+            let found = searched(&goals, &mut Device::new(behaviour).seeded(seed));
             assert_bounds_are_the_relevant_ones(&found);
             assert_eq!(found.cut, None, "1 in {one_in}, seed {seed}");
             assert!(found.trials.len() <= 600, "{} trials, 1 in {one_in}, seed {seed}", found.trials.len());
@@ -218,7 +218,7 @@ fn a_drifting_device_ends_with_bounds_that_its_trials_bear_out() {
     for per_second in [100, 1000, 10_000, 100_000] {
         let behaviour = Behaviour::Drifting { limit: LIMIT, per_second };
         let mut device = Device::new(behaviour);
-        let found = run(&[no_drop(), partial_drop(), Goal::rfc2544(percent(0.5))], &mut device);
+        let found = searched(&[no_drop(), partial_drop(), Goal::rfc2544(percent(0.5))], &mut device);
         assert_bounds_are_the_relevant_ones(&found);
         assert!(found.cut.is_none(), "{per_second}: {:?}", found.cut);
         for result in &found.results {
@@ -230,7 +230,7 @@ fn a_drifting_device_ends_with_bounds_that_its_trials_bear_out() {
 
 #[test]
 fn a_device_without_loss_is_limited_by_the_maximum_alone() {
-    let found = run(&[no_drop(), partial_drop()], &mut Device::new(Behaviour::NoLoss));
+    let found = searched(&[no_drop(), partial_drop()], &mut Device::new(Behaviour::NoLoss));
     for result in &found.results {
         let Finding::AtMaximum { lower } = result.finding else { panic!("{result:?}") };
         assert_eq!((lower.load, lower.conditional_throughput_fps), (load(MAX), MAX as f64));

@@ -13,4 +13,7 @@ pub use config::{ConfigOutside, Duplex, NetConfig};
 pub use finish::{ChecksumBeyondHead, FinishChecksum};
 pub use header::{HeaderLayout, NetHeader};
 pub use mac::{MacAddress, NotAMacAddress};
-pub use offload::{Accepts, Delivery, Offload, OffloadError, PartialChecksum, SegmentKind, Segmentation};
+pub use offload::{
+    Accepts, Delivery, GUEST_SEGMENTATION, HOST_SEGMENTATION, Offload, OffloadError, PartialChecksum,
+    SegmentKind, Segmentation,
+};

@@ -4,6 +4,25 @@ use std::num::NonZeroU16;
 use super::NetHeader;
 use crate::{Feature, Features};
 
+/// What a device may be left to do: segmentation and its kinds, besides the checksum (§5.1.3).
+pub const HOST_SEGMENTATION: [Feature; 5] = [
+    Feature::NET_HOST_TSO4,
+    Feature::NET_HOST_TSO6,
+    Feature::NET_HOST_ECN,
+    Feature::NET_HOST_UFO,
+    Feature::NET_HOST_USO,
+];
+
+/// What a driver may be left to do, besides the checksum (§5.1.3).
+pub const GUEST_SEGMENTATION: [Feature; 6] = [
+    Feature::NET_GUEST_TSO4,
+    Feature::NET_GUEST_TSO6,
+    Feature::NET_GUEST_ECN,
+    Feature::NET_GUEST_UFO,
+    Feature::NET_GUEST_USO4,
+    Feature::NET_GUEST_USO6,
+];
+
 /// A checksum that the sender left partial: the field holds the sum of the pseudo header (§5.1.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialChecksum {

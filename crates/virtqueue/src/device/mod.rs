@@ -61,6 +61,10 @@ pub trait DeviceQueue: Send {
     /// [`Burst::set_descriptor_demotion`]): there are lines that hold nothing else, and that this side only reads.
     fn demotes_descriptors(&self) -> bool;
 
+    /// Chains that the driver says are available and that are not popped, for whoever looks: at most
+    /// as many as there are descriptors.
+    fn available(&self) -> u16;
+
     /// Where the ring stands.
     fn position(&self) -> Position;
 

@@ -59,6 +59,9 @@ pub trait DeviceRing: Send {
     /// Asks for no kicks.
     fn disarm_kicks(&self);
 
+    /// How many chains the driver says are available, at most the queue's size.
+    fn available_chains(&self) -> u16;
+
     /// Whether something is available.
     fn is_available(&self) -> bool;
 

@@ -139,6 +139,10 @@ impl<R: DeviceRing> DeviceQueue for Device<R> {
         self.ring.demotes_descriptors()
     }
 
+    fn available(&self) -> u16 {
+        self.ring.available_chains()
+    }
+
     fn position(&self) -> Position {
         self.ring.position()
     }

@@ -323,6 +323,20 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
         self.ring.device_event().disarm();
     }
 
+    fn available_chains(&self) -> u16 {
+        let mut at = self.next_available;
+        let mut chains = 0;
+        for _ in 0..self.size.get() - self.outstanding.min(self.size.get()) {
+            let flags = R::Atomics::observe(&self.ring.descriptors()[usize::from(at.slot)].flags);
+            if flags & WRAP_BITS != flags::available(at.wrap) {
+                break;
+            }
+            chains += u16::from(flags & NEXT == 0);
+            at = at.forward(1, self.size.get());
+        }
+        chains
+    }
+
     fn is_available(&self) -> bool {
         let slot = &self.ring.descriptors()[usize::from(self.next_available.slot)];
         R::Atomics::observe(&slot.flags) & WRAP_BITS == flags::available(self.next_available.wrap)

@@ -246,6 +246,11 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
         }
     }
 
+    fn available_chains(&self) -> u16 {
+        let index = R::Atomics::observe(&self.ring.available()[AVAILABLE_INDEX]);
+        index.wrapping_sub(self.next_available).min(self.size.get())
+    }
+
     fn is_available(&self) -> bool {
         R::Atomics::observe(&self.ring.available()[AVAILABLE_INDEX]) != self.next_available
     }

@@ -117,16 +117,8 @@ pub(crate) fn run(operation: Operation) -> bool {
 
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The inverse of [`ODD`] modulo 2^64 by Newton's iteration, each step of which doubles the correct bits.
-const INVERSE: u64 = {
-    let mut inverse = ODD;
-    let mut step = 0;
-    while step < 6 {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(ODD.wrapping_mul(inverse)));
-        step += 1;
-    }
-    inverse
-};
+/// The inverse of [`ODD`] modulo 2^64.
+const INVERSE: u64 = crate::arithmetic::inverse(ODD);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,8 @@
 //! is written in one sweep from the first line to the last, where shuffling would miss the caches at every
 //! step.
 
+use crate::arithmetic::inverse;
+
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xbf58_476d_1ce4_e5b9;
 const FIRST_INVERSE: u64 = inverse(FIRST);
@@ -63,17 +65,6 @@ impl Cycle {
         let x = (x ^ x >> self.shift).wrapping_mul(SECOND_INVERSE) & self.mask;
         (x ^ x >> self.shift).wrapping_mul(FIRST_INVERSE) & self.mask
     }
-}
-
-/// The inverse of an odd number modulo 2^64 by Newton's iteration, which doubles the correct bits each step.
-const fn inverse(odd: u64) -> u64 {
-    let mut inverse = odd;
-    let mut step = 0;
-    while step < 6 {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
-        step += 1;
-    }
-    inverse
 }
 
 #[cfg(test)]

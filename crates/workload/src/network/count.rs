@@ -20,8 +20,49 @@ pub struct Counts {
     pub refused: u64,
     /// Messages that were sent more than a millisecond after they were due.
     pub late: u64,
+    /// System calls that this end made to send and receive.
+    #[serde(default)]
+    pub calls: u64,
+    /// What this end's thread took, from opening its sockets to its end.
+    #[serde(default)]
+    pub took: Took,
     /// Nanoseconds from the first message to the last, by this end's clock.
     pub elapsed_ns: u64,
+}
+
+/// What a thread took. An end that is in a guest counts the guest's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Took {
+    /// On a CPU, ns.
+    pub cpu_ns: u64,
+    /// Times that it went to sleep.
+    pub voluntary_switches: u64,
+    /// Times that it was preempted.
+    pub involuntary_switches: u64,
+}
+
+impl Took {
+    /// By the calling thread until now.
+    pub(super) fn until_now() -> Self {
+        let usage = linux::usage::usage(linux::usage::Of::Thread).unwrap_or_default();
+        // The clock counts what the thread is running for now too, which getrusage leaves out up to a tick.
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Took {
+            cpu_ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
+        }
+    }
+
+    /// By the calling thread since then.
+    pub(super) fn since(before: Self) -> Self {
+        let now = Self::until_now();
+        Took {
+            cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
+            voluntary_switches: now.voluntary_switches.saturating_sub(before.voluntary_switches),
+            involuntary_switches: now.involuntary_switches.saturating_sub(before.involuntary_switches),
+        }
+    }
 }
 
 impl Counts {

@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 
 use measure::Failure;
 
-use super::count::Counts;
+use super::count::{Counts, Took};
 use super::flow::{Class, Flow, Side};
 use super::message;
 use super::tcp::{self, Then};
 use super::udp;
+use crate::clock::now_ns;
 
 /// How long the near end may take to say hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
-/// How long what is still on its way may take, once the near end has ended.
-const RESIDUE: Duration = Duration::from_millis(100);
+/// How long nothing must have come, once the near end has ended, before nothing more is on its way.
+const QUIET_NS: u64 = 50_000_000;
+/// Nor is it waited for any longer.
+const RESIDUE_NS: u64 = 2_000_000_000;
 
 /// The end that is connected to. Dropping it ends it.
 #[derive(Debug)]
@@ -52,7 +55,9 @@ impl FarEnd {
             let port = socket.local_addr().map_err(opened)?.port();
             (port, Box::new(move || serve_udp(&socket, &flow, &told)))
         };
-        let thread = thread::Builder::new().name("far end".into()).spawn(serve).map_err(|error| {
+        // A thread of its own: all that it takes is the flow's.
+        let counted = || serve().map(|counts| Counts { took: Took::until_now(), ..counts });
+        let thread = thread::Builder::new().name("far end".into()).spawn(counted).map_err(|error| {
             Failure::new("starting a thread", error, "see the limits of processes and memory here")
         })?;
         Ok(FarEnd { port, stop, thread: Some(thread) })
@@ -65,7 +70,6 @@ impl FarEnd {
 
     /// Waits for what is still on its way, ends, and says what was counted.
     pub fn close(mut self) -> Result<Counts, Failure> {
-        thread::sleep(RESIDUE);
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map_or_else(
             || Ok(Counts::default()),
@@ -95,7 +99,18 @@ fn serve_udp(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) -> Result<Count
     let over = || stop.load(Ordering::Relaxed);
     match (flow.class, flow.sending()) {
         (Class::UdpRr, _) => udp::echo(socket, flow, over),
-        (_, Side::Near) => udp::receive(socket, flow, |_| over()),
+        (_, Side::Near) => {
+            let mut closed_ns = None;
+            udp::receive(socket, flow, |last_ns| {
+                if !over() {
+                    return false;
+                }
+                // What is on its way is waited for, but not for ever.
+                let now = now_ns();
+                let closed_ns = *closed_ns.get_or_insert(now);
+                now - last_ns.unwrap_or(0).max(closed_ns) > QUIET_NS || now - closed_ns > RESIDUE_NS
+            })
+        }
         (_, Side::Far) => {
             let Some(peer) = hello(socket, flow, stop) else { return Ok(Counts::default()) };
             let own = socket

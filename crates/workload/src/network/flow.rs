@@ -25,6 +25,17 @@ impl Class {
     pub const ALL: [Class; 5] =
         [Class::UdpStream, Class::TcpStream, Class::UdpRr, Class::TcpRr, Class::TcpCrr];
 
+    /// Its name in metrics, and in words.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Class::UdpStream => ("udp_stream", "UDP stream"),
+            Class::TcpStream => ("tcp_stream", "TCP stream"),
+            Class::UdpRr => ("udp_rr", "UDP round trip"),
+            Class::TcpRr => ("tcp_rr", "TCP round trip"),
+            Class::TcpCrr => ("tcp_crr", "TCP connection and round trip"),
+        }
+    }
+
     /// Whether it is a stream: one end sends, the other counts.
     pub fn is_stream(self) -> bool {
         matches!(self, Class::UdpStream | Class::TcpStream)

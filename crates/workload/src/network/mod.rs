@@ -13,10 +13,12 @@ pub mod near_end;
 mod schedule;
 mod tcp;
 mod udp;
+mod works;
 
-pub use count::{Counts, NearOutcome};
+pub use count::{Counts, NearOutcome, Took};
 pub use far_end::FarEnd;
 pub use flow::{Class, Flow, FlowError, Side};
+pub use works::{MANY_CONNECTIONS, MESSAGE_BYTES, NamedWork, works};
 
 #[cfg(test)]
 mod tests;

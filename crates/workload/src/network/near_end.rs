@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use measure::Failure;
 
-use super::count::NearOutcome;
+use super::count::{NearOutcome, Took};
 use super::flow::{Class, Flow, Side};
 use super::message;
 use super::tcp::{self, Then};
 use super::udp;
 
 /// A stream towards this end is over when nothing came for so long after its time.
-const QUIET: Duration = Duration::from_millis(200);
+const QUIET: Duration = Duration::from_millis(100);
 /// Nor does it last longer than its time and this.
 const OVERTIME: Duration = Duration::from_secs(5);
 /// A greeting may be lost as any datagram.
@@ -23,6 +23,13 @@ const HELLOS: usize = 3;
 /// # Errors
 /// The flow cannot be ([`Flow::check`]), the far end cannot be reached, or the path between broke.
 pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
+    let before = Took::until_now();
+    let mut outcome = do_flow(flow, peer)?;
+    outcome.counts.took = Took::since(before);
+    Ok(outcome)
+}
+
+fn do_flow(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
     flow.check().map_err(|error| Failure::new("opening the near end of a flow", error, "see above"))?;
     let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let any: SocketAddr = any.parse().expect("an address");

@@ -20,8 +20,12 @@ use crate::clock::now_ns;
 
 /// A peer that says nothing for so long is gone.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
+/// A connection that has not ended is waited for so long after its last byte.
+const RESIDUE_NS: u64 = 1_000_000_000;
 const EVENTS: usize = 64;
 const LISTENER: u64 = u64::MAX;
+/// A connection of its own: socket, connect and its wait, four options, linger, close.
+const CALLS_OF_CONNECTION: u64 = 9;
 
 pub(super) fn connect(peer: SocketAddr, count: usize) -> Result<Vec<TcpStream>, Failure> {
     let connected: io::Result<Vec<_>> = (0..count)
@@ -71,6 +75,7 @@ pub(super) fn send(streams: &mut [TcpStream], flow: &Flow) -> Result<Counts, Fai
         streams[(counts.sent % count) as usize].write_all(&bytes).map_err(broken)?;
         last_ns = now_ns();
         counts.sent += 1;
+        counts.calls += 1;
         counts.sent_bytes += bytes.len() as u64;
         counts.late += u64::from(last_ns.saturating_sub(due_ns) > LATE_NS);
     }
@@ -108,6 +113,7 @@ impl Incoming {
     ) -> io::Result<bool> {
         // A bounded number of turns: no connection keeps the thread from the others.
         for _ in 0..EVENTS {
+            counts.calls += 1;
             match self.stream.read(&mut self.bytes[self.filled..]) {
                 Ok(0) => {
                     counts.corrupt += u64::from(self.filled != 0);
@@ -164,15 +170,18 @@ pub(super) fn receive(
     for stream in streams {
         connections.add(stream).map_err(broken)?;
     }
-    let (mut first_ns, mut last_ns) = (None, None);
+    let (mut first_ns, mut last_ns) = (None, None::<u64>);
     let mut ready = Vec::with_capacity(EVENTS);
     let mut over_since = None;
     while from_listener || connections.open > 0 {
         connections.wait(&mut ready).map_err(broken)?;
+        counts.calls += 1;
         if is_over() {
             // What was sent lies in the sockets still: it is read to its end, but not for ever.
             let since = *over_since.get_or_insert_with(now_ns);
-            if ready.is_empty() || now_ns() - since > SILENCE_LIMIT.as_nanos() as u64 {
+            let silent_ns = now_ns() - last_ns.unwrap_or(0).max(since);
+            let all_ended = ready.is_empty() && (connections.open == 0 || silent_ns > RESIDUE_NS);
+            if all_ended || now_ns() - since > SILENCE_LIMIT.as_nanos() as u64 {
                 break;
             }
         }
@@ -260,6 +269,8 @@ impl<'a> Connections<'a> {
             if then == Then::SendBack {
                 send_back(stream, bytes)?;
                 counts.sent += 1;
+                // Blocking, the write, not blocking again.
+                counts.calls += 3;
                 counts.sent_bytes += bytes.len() as u64;
             }
             Ok(())
@@ -306,6 +317,7 @@ pub(super) fn ask(streams: &mut [TcpStream], peer: SocketAddr, flow: &Flow) -> R
         let sent_ns = now_ns();
         stream.write_all(&request).and_then(|()| stream.read_exact(&mut answer)).map_err(broken)?;
         counts.sent += 1;
+        counts.calls += if count == 0 { CALLS_OF_CONNECTION } else { 0 } + 2;
         counts.sent_bytes += request.len() as u64;
         counts.late += u64::from(sent_ns.saturating_sub(due_ns) > LATE_NS);
         if answer == request {

@@ -57,6 +57,7 @@ pub(super) fn send(sockets: &[UdpSocket], flow: &Flow) -> Result<Counts, Failure
         } else {
             message::write_header(&mut bytes, number)
         };
+        counts.calls += 1;
         match sockets[(index % sockets.len() as u64) as usize].send(&bytes) {
             Ok(_) => {
                 counts.sent += 1;
@@ -97,6 +98,7 @@ pub(super) fn receive(
     let (mut first_ns, mut last_ns, mut next) = (None, None, 0);
     socket.set_read_timeout(Some(TICK)).map_err(receiving_failed)?;
     loop {
+        counts.calls += 1;
         match socket.recv(&mut bytes) {
             Ok(length) => {
                 let Some(number) = message::read(&bytes[..length], flow.message_bytes) else {
@@ -149,6 +151,7 @@ pub(super) fn echo(
     let mut bytes = vec![0; flow.message_bytes + 1];
     socket.set_read_timeout(Some(TICK)).map_err(receiving_failed)?;
     while !is_over() {
+        counts.calls += 1;
         match socket.recv_from(&mut bytes) {
             Ok((length, from)) => {
                 if message::read(&bytes[..length], flow.message_bytes).is_none() {
@@ -157,6 +160,7 @@ pub(super) fn echo(
                 }
                 counts.received += 1;
                 counts.received_bytes += length as u64;
+                counts.calls += 1;
                 match socket.send_to(&bytes[..length], from) {
                     Ok(_) => {
                         counts.sent += 1;
@@ -196,6 +200,7 @@ pub(super) fn ask(sockets: &[UdpSocket], flow: &Flow) -> Result<NearOutcome, Fai
         socket.send(&request).map_err(|error| sending_failed(sockets, &error))?;
         let sent_ns = now_ns();
         counts.sent += 1;
+        counts.calls += 2;
         counts.sent_bytes += request.len() as u64;
         counts.late += u64::from(sent_ns.saturating_sub(due_ns) > LATE_NS);
         match answer_to(socket, &mut answer, flow, index)? {

@@ -3,26 +3,22 @@
 //! A trial is a process of its own: its memory is locked and it runs under SCHED_FIFO, neither of which may
 //! stick to the agent, and the load ends with it for sure.
 
-mod load;
 mod timer;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use linux::scheduler::{self, Policy};
 use measure::{Failure, NoiseProbe, Outcome, Preemption};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::set_current_timer_slack;
 
-pub(crate) use load::Load;
+pub use crate::load::Load;
 
-use crate::clock::now_ns;
+use crate::child_process;
 use crate::protocol::Reply;
-use crate::sys::Child;
 use crate::trial::Trial;
 
 /// What runs beside the timer.
@@ -39,6 +35,15 @@ pub(crate) enum LoadCpu {
     OtherCpu,
 }
 
+/// What becomes of the CPU's idle states meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdleStates {
+    /// The kernel is asked for none with a wake-up latency, as by cyclictest.
+    HeldOff,
+    /// As whoever set this machine up wants them.
+    AsConfigured,
+}
+
 /// The timer's period: cyclictest's usual one.
 const PERIOD: Duration = Duration::from_millis(1);
 
@@ -49,61 +54,21 @@ const PRIORITY: i32 = 80;
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs one trial.
-pub(crate) fn measure(stress: Stress, trial: &Trial) -> Result<Outcome, Failure> {
+pub(crate) fn measure(stress: Stress, idle_states: IdleStates, trial: &Trial) -> Result<Outcome, Failure> {
     let load = match stress {
         Stress::None => None,
         Stress::Under(load, LoadCpu::SameCpu) => Some((load, trial.cpu())),
         Stress::Under(load, LoadCpu::OtherCpu) => Some((load, trial.other_cpu()?)),
     };
-    let failed =
-        |error| Failure::new("starting a process for a wake-up trial", error, "allow the agent to fork");
-    let (from_child, to_parent) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
-    let mut to_parent = File::from(to_parent);
-    let child = Child::fork(|| {
-        let reply = in_child(load, trial).map_or_else(Reply::Failed, Reply::Done);
-        i32::from(to_parent.write_all(reply.to_line().as_bytes()).is_err())
-    })
-    .map_err(failed)?;
-    drop(to_parent);
-    let reply = read_within(File::from(from_child), trial.budget * 2 + GRACE);
-    drop(child);
-    match reply?.map(|line| Reply::parse(&line)) {
-        Some(Ok(Reply::Done(outcome))) => Ok(outcome),
-        Some(Ok(Reply::Failed(failure))) => Err(failure),
-        _ => Err(Failure::new(
-            "a wake-up trial in a process of its own",
-            "it ended without a result",
-            "see whether something kills the agent's children (memory limit, real-time limit)",
-        )),
+    let body = || in_child(load, idle_states, trial).map_or_else(Reply::Failed, Reply::Done);
+    match child_process::run("a wake-up trial", trial.budget * 2 + GRACE, body)? {
+        Reply::Done(outcome) => Ok(outcome),
+        Reply::Failed(failure) => Err(failure),
+        _ => unreachable!("the child says one of both"),
     }
 }
 
-/// All that is written until the end; none where nothing was. Gives up after `limit`.
-fn read_within(mut pipe: File, limit: Duration) -> Result<Option<String>, Failure> {
-    let until_ns = now_ns() + limit.as_nanos() as u64;
-    let mut text = Vec::new();
-    let mut block = [0u8; 64 << 10];
-    loop {
-        let left = Timespec::try_from(Duration::from_nanos(until_ns.saturating_sub(now_ns()))).ok();
-        let ready = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], left.as_ref());
-        if ready == Ok(0) {
-            return Err(Failure::new(
-                "waiting for a wake-up trial",
-                format!("nothing after {} s", limit.as_secs()),
-                "see whether this environment's timers work",
-            ));
-        }
-        match pipe.read(&mut block) {
-            Ok(0) if text.is_empty() => return Ok(None),
-            Ok(0) => return Ok(Some(String::from_utf8_lossy(&text).into_owned())),
-            Ok(count) => text.extend_from_slice(&block[..count]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Failure::new("reading a wake-up trial's result", error, "try again")),
-        }
-    }
-}
-
-fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failure> {
+fn in_child(load: Option<(Load, usize)>, idle_states: IdleStates, trial: &Trial) -> Result<Outcome, Failure> {
     if let Some((load, cpu)) = load {
         load.start(cpu)?;
     }
@@ -117,9 +82,12 @@ fn in_child(load: Option<(Load, usize)>, trial: &Trial) -> Result<Outcome, Failu
     want("locked memory", mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from));
     // Only matters where SCHED_FIFO is refused: its timers have no slack anyway.
     want("timer slack of 1 ns", set_current_timer_slack(NonZeroU64::new(1)).map_err(io::Error::from));
-    let awake = stay_awake();
+    let awake = match idle_states {
+        IdleStates::HeldOff => stay_awake().map(Some),
+        IdleStates::AsConfigured => Ok(None),
+    };
     let (awake, held) = match awake {
-        Ok(file) => (Some(file), Ok(())),
+        Ok(file) => (file, Ok(())),
         Err(error) => (None, Err(error)),
     };
     want("hold on deep idle states (/dev/cpu_dma_latency)", held);

@@ -24,7 +24,34 @@ pub const RULES: &[Rule] = &[
         profiles: HOST,
         look: helpers,
     },
+    Rule {
+        id: "kernel-threads",
+        title: "Other threads of the kernel off isolated CPUs",
+        why: "reclaim, compaction, RCU's and drivers' threads run on any CPU that they may use",
+        source: "tuned realtime (isolated_cores of its scheduler plugin)",
+        risk: "they share housekeeping CPUs with others",
+        takes: Takes::RunTime,
+        profiles: REAL_TIME,
+        look: kernel_threads,
+    },
 ];
+
+/// Threads that can be moved and that `kvm-threads` does not move.
+fn kernel_threads(survey: &Survey) -> Verdict {
+    if survey.isolated.is_empty() {
+        return nothing_isolated();
+    }
+    let threads = match survey.threads() {
+        Ok(threads) => threads,
+        Err(reason) => return Verdict::unknown(reason, format!("on {}", survey.housekeeping())),
+    };
+    // One that has isolated CPUs alone serves just these.
+    let movable = |thread: &&Thread| {
+        thread.kernel && !thread.bound && !is_helper(thread) && !thread.cpus.within(&survey.isolated)
+    };
+    let all: Vec<&Thread> = threads.iter().filter(movable).collect();
+    off_isolated(survey, &all)
+}
 
 /// Which priority a kernel thread of an isolated CPU should have.
 fn wanted_priority(name: &str) -> Option<i32> {
@@ -84,15 +111,21 @@ fn helpers(survey: &Survey) -> Verdict {
     if survey.isolated.is_empty() {
         return nothing_isolated();
     }
-    let wanted = format!("on {}", survey.housekeeping());
     let threads = match survey.threads() {
         Ok(threads) => threads,
-        Err(reason) => return Verdict::unknown(reason, wanted),
+        Err(reason) => return Verdict::unknown(reason, format!("on {}", survey.housekeeping())),
     };
-    let is_helper = |thread: &&Thread| {
-        ["kvm-pit/", "vhost-", "kvm-nx-lpage-"].iter().any(|start| thread.id.name.starts_with(start))
-    };
-    let all: Vec<&Thread> = threads.iter().filter(is_helper).collect();
+    let all: Vec<&Thread> = threads.iter().filter(|thread| is_helper(thread)).collect();
+    off_isolated(survey, &all)
+}
+
+fn is_helper(thread: &Thread) -> bool {
+    ["kvm-pit/", "vhost-", "kvm-nx-lpage-"].iter().any(|start| thread.id.name.starts_with(start))
+}
+
+/// That these threads may use no isolated CPU.
+fn off_isolated(survey: &Survey, all: &[&Thread]) -> Verdict {
+    let wanted = format!("on {}", survey.housekeeping());
     let astray: Vec<&&Thread> =
         all.iter().filter(|thread| !thread.cpus.and(&survey.isolated).is_empty()).collect();
     let names: Vec<String> =

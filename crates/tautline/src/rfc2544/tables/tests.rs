@@ -16,7 +16,7 @@ fn device(frames: u64, rate: Load) -> anyhow::Result<Measured> {
     Ok(Measured::Valid(TrialResult::new(frames, frames.min(400 + drained), sending)?))
 }
 
-fn run() -> anyhow::Result<Run> {
+fn example_run() -> anyhow::Result<Run> {
     let (load, share) = (|fps| Load::new(fps).unwrap(), |of| Fraction::from_percent(of).unwrap());
     let (budget, trial) = (Budget::default(), Duration::from_secs(60));
     let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Fraction::HALF, share(1.0));
@@ -82,7 +82,7 @@ fn run() -> anyhow::Result<Run> {
 
 #[test]
 fn what_is_known_of_a_device_is_what_its_tables_say() {
-    let mut run = run().unwrap();
+    let mut run = example_run().unwrap();
     let find = |tables: &[Table], title: &str| {
         let at = tables.iter().position(|table| table.title == title);
         let table = &tables[at.unwrap_or_else(|| panic!("no table {title}"))];

@@ -14,6 +14,11 @@ use crate::session::{Outcome, Ticket};
 use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex, layout_of};
 
+/// Descriptors that came with a message.
+type Fds = Vec<OwnedFd>;
+/// What a message led to.
+type Answered = Result<Next, Violation>;
+
 impl BackendSession {
     fn index(&self, rule: &Rule, index: u32) -> Result<VringIndex, Violation> {
         VringIndex::new(index, self.offer.queue_count())
@@ -150,52 +155,40 @@ impl BackendSession {
         }))
     }
 
-    pub(super) fn on_set_vring_call(
-        &mut self,
-        rule: &Rule,
-        vring: VringFd,
-        fds: Vec<OwnedFd>,
-    ) -> Result<Next, Violation> {
-        let (index, call) = self.set_notifier(rule, vring, fds, |ring| &mut ring.call)?;
-        Ok(self.tell_running(rule, index, |done| Event::VringCallChanged { index, call, done }))
+    pub(super) fn on_set_vring_call(&mut self, rule: &Rule, vring: VringFd, fds: Fds) -> Answered {
+        self.set_notifier(
+            rule,
+            (vring, fds),
+            |ring| &mut ring.call,
+            |index, call, done| Event::VringCallChanged { index, call, done },
+        )
     }
 
-    pub(super) fn on_set_vring_err(
-        &mut self,
-        rule: &Rule,
-        vring: VringFd,
-        fds: Vec<OwnedFd>,
-    ) -> Result<Next, Violation> {
-        let (index, err) = self.set_notifier(rule, vring, fds, |ring| &mut ring.err)?;
-        Ok(self.tell_running(rule, index, |done| Event::VringErrChanged { index, err, done }))
+    pub(super) fn on_set_vring_err(&mut self, rule: &Rule, vring: VringFd, fds: Fds) -> Answered {
+        self.set_notifier(
+            rule,
+            (vring, fds),
+            |ring| &mut ring.err,
+            |index, err, done| Event::VringErrChanged { index, err, done },
+        )
     }
 
-    /// Takes the descriptor for one of a ring's notifications.
+    /// An eventfd to the front-end: kept, and told of where the ring runs.
     fn set_notifier(
         &mut self,
         rule: &Rule,
-        vring: VringFd,
-        fds: Vec<OwnedFd>,
-        of: impl FnOnce(&mut Ring) -> &mut Option<Arc<OwnedFd>>,
-    ) -> Result<(VringIndex, Option<Arc<OwnedFd>>), Violation> {
+        (vring, fds): (VringFd, Vec<OwnedFd>),
+        place: impl FnOnce(&mut Ring) -> &mut Option<Arc<OwnedFd>>,
+        event: impl FnOnce(VringIndex, Option<Arc<OwnedFd>>, Ticket<Outcome>) -> Event,
+    ) -> Result<Next, Violation> {
         let index = self.index(rule, vring.index.into())?;
-        let fd = optional_fd(rule, vring, fds)?.map(Arc::new);
-        of(&mut self.rings[index.as_usize()]).clone_from(&fd);
-        Ok((index, fd))
-    }
-
-    /// What is set of a stopped ring is told with its start.
-    fn tell_running(
-        &mut self,
-        rule: &Rule,
-        index: VringIndex,
-        event: impl FnOnce(Ticket<Outcome>) -> Event,
-    ) -> Next {
-        if self.rings[index.as_usize()].is_started() {
-            self.ask_done(rule, Commit::Nothing, event)
-        } else {
-            Next::Done
+        let notifier = optional_fd(rule, vring, fds)?.map(Arc::new);
+        let ring = &mut self.rings[index.as_usize()];
+        place(ring).clone_from(&notifier);
+        if !ring.is_started() {
+            return Ok(Next::Done);
         }
+        Ok(self.ask_done(rule, Commit::Nothing, |done| event(index, notifier, done)))
     }
 
     /// QEMU's network device enables queues before it sets features, so the feature counts as agreed

@@ -1,5 +1,5 @@
 //! Commands as bytes and as values.
-use crate::net::MacAddress;
+use crate::net::{GUEST_SEGMENTATION, MacAddress};
 use crate::{Feature, Features};
 
 /// The longest command that is worth copying: address tables of some ten thousand entries. A longer one is
@@ -184,7 +184,10 @@ impl<'b> Command<'b> {
             (5, 0) => {
                 message.needs(Feature::NET_CTRL_GUEST_OFFLOADS, OFFLOADS)?;
                 let asked = Features::from_bits(u64::from_le_bytes(message.exactly(OFFLOADS)?));
-                let allowed = SWITCHABLE.into_iter().filter(|offload| negotiated.has(*offload));
+                let allowed = [Feature::NET_GUEST_CSUM]
+                    .into_iter()
+                    .chain(GUEST_SEGMENTATION)
+                    .filter(|offload| negotiated.has(*offload));
                 let beyond = allowed.fold(asked, Features::without);
                 match beyond == Features::NONE {
                     true => Ok(Command::GuestOffloads(asked)),
@@ -195,17 +198,6 @@ impl<'b> Command<'b> {
         }
     }
 }
-
-/// Offloads that can be turned on and off (§5.1.6.5.8.1).
-const SWITCHABLE: [Feature; 7] = [
-    Feature::NET_GUEST_CSUM,
-    Feature::NET_GUEST_TSO4,
-    Feature::NET_GUEST_TSO6,
-    Feature::NET_GUEST_ECN,
-    Feature::NET_GUEST_UFO,
-    Feature::NET_GUEST_USO4,
-    Feature::NET_GUEST_USO6,
-];
 
 struct Message<'b> {
     class: u8,

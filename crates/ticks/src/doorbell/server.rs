@@ -13,12 +13,9 @@ use std::time::{Duration, Instant};
 use measure::Failure;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-/// The only version of the protocol that there is.
-const VERSION: i64 = 0;
-/// In place of a peer's number: the shared memory comes with it.
-const MEMORY: i64 = -1;
+use super::message::{MEMORY, VERSION, send};
+
 /// The first peer's number; there is one guest a server.
 const GUEST: i64 = 0;
 /// The device has no more (hw/misc/ivshmem.c, IVSHMEM_MAX_PEERS and the size of its MSI-X table).
@@ -135,39 +132,14 @@ fn wait_readable(fd: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
     }
 }
 
-/// One message: eight bytes, little-endian, and at most one descriptor.
-fn send(connection: &UnixStream, value: i64, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let bytes = value.to_le_bytes();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors: Vec<_> = descriptor.into_iter().collect();
-    if !descriptors.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    }
-    let sent = sendmsg(connection, &[io::IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
-    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::IoSliceMut;
-
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-
+    use super::super::connect;
+    use super::super::message::receive;
     use super::*;
 
     fn message(stream: &UnixStream) -> (i64, Option<OwnedFd>) {
-        let mut bytes = [0; 8];
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let got = recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
-            .unwrap();
-        assert_eq!(got.bytes, 8);
-        let descriptor = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        (i64::from_le_bytes(bytes), descriptor)
+        receive(stream).unwrap()
     }
 
     /// The messages in the order of the specification's section "Client-Server protocol".
@@ -198,6 +170,27 @@ mod tests {
         rustix::io::read(&vectors[1], &mut count).unwrap();
         assert_eq!(u64::from_ne_bytes(count), 2);
         assert!(doorbell.ring(2).is_err());
+    }
+
+    #[test]
+    fn a_client_that_is_no_guest_gets_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("iv");
+        let server = Server::listen(&path, 1 << 20, 2).unwrap();
+        let client = {
+            let path = path.clone();
+            std::thread::spawn(move || connect(&path, 2, Duration::from_secs(5)))
+        };
+        let doorbell = server.accept(Duration::from_secs(5)).unwrap();
+        let (memory, vectors) = client.join().unwrap().unwrap();
+        assert_eq!(rustix::fs::fstat(memory).unwrap().st_size, 1 << 20);
+        doorbell.ring(0).unwrap();
+        let mut count = [0; 8];
+        rustix::io::read(&vectors[0], &mut count).unwrap();
+        assert!(rustix::io::read(&vectors[1], &mut count).is_err(), "the other vector is silent");
+        drop(doorbell);
+        let gone = connect(&path, 1, Duration::from_millis(200)).unwrap_err().to_string();
+        assert!(gone.contains("see whether the source"), "{gone}");
     }
 
     #[test]

@@ -2,19 +2,23 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use linux::interface::Interface;
 use measure::Failure;
 use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
 
 use crate::opaque::hide_u64;
 use crate::pin::pin_to;
 
 /// What is kept busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
     /// Arithmetic in registers.
     Cpu,
     /// Copies between arrays beyond the caches of a CPU.
@@ -22,19 +26,24 @@ pub(crate) enum Load {
     /// Writes, syncs and reads of a file in memory: the kernel's side of I/O, the same in every environment
     /// whatever its disks.
     Io,
+    /// Datagrams to and fro over the loopback device: the kernel's network stack with its soft interrupts.
+    Network,
 }
 
 /// The length of each of the two arrays that are copied.
 const ARRAY_WORDS: usize = (16 << 20) / size_of::<u64>();
 const FILE_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: usize = 64 << 10;
+/// Each way in a turn, of an Ethernet frame's payload: fewer than a socket's buffer holds.
+const DATAGRAMS: usize = 32;
+const DATAGRAM_BYTES: usize = 1472;
 
 /// How long starting a thread may take.
 const START: Duration = Duration::from_secs(10);
 
 impl Load {
     /// Starts a thread on a CPU that makes the load until the process ends; returns when it is at work.
-    pub(super) fn start(self, cpu: usize) -> Result<(), Failure> {
+    pub(crate) fn start(self, cpu: usize) -> Result<(), Failure> {
         let (started, awaited) = sync_channel(1);
         let failed = |answer: String| {
             Failure::new("starting load beside a timer", answer, "allow the agent threads and memory")
@@ -83,8 +92,39 @@ impl Load {
                 io_turn(&mut file, &mut block)?;
                 Ok(Box::new(move || _ = io_turn(&mut file, &mut block)))
             }
+            Load::Network => {
+                let sockets = datagram_pair()?;
+                let mut block = [7u8; DATAGRAM_BYTES];
+                network_turn(&sockets, &mut block)?;
+                Ok(Box::new(move || _ = network_turn(&sockets, &mut block)))
+            }
         }
     }
+}
+
+fn datagram_pair() -> std::io::Result<[UdpSocket; 2]> {
+    // It is down in a guest that has just booted. What is refused shows in the first turn.
+    let _ = Interface::named("lo").and_then(|lo| lo.set_up());
+    let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let pair = [open()?, open()?];
+    for (one, other) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
+        one.connect(other.local_addr()?)?;
+        // A datagram that is lost must not end the load.
+        one.set_read_timeout(Some(Duration::from_millis(10)))?;
+    }
+    Ok(pair)
+}
+
+fn network_turn([one, other]: &[UdpSocket; 2], block: &mut [u8; DATAGRAM_BYTES]) -> std::io::Result<()> {
+    for (from, to) in [(one, other), (other, one)] {
+        for _ in 0..DATAGRAMS {
+            from.send(block)?;
+        }
+        for _ in 0..DATAGRAMS {
+            to.recv(block)?;
+        }
+    }
+    Ok(())
 }
 
 fn io_turn(file: &mut File, block: &mut [u8]) -> std::io::Result<()> {

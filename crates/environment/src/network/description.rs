@@ -1,0 +1,97 @@
+use std::fmt;
+
+use super::Layer;
+
+/// Where the near end of a path runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NearEnd {
+    /// In the network namespace that the path begins in.
+    Host,
+    /// In a container that joins this namespace.
+    Container,
+}
+
+/// What a path consists of: all that is needed to start it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathDescription {
+    /// Where the near end runs.
+    pub near: NearEnd,
+    /// What lies between, from there on.
+    pub layers: Vec<Layer>,
+}
+
+impl PathDescription {
+    /// Every path that is compared, in the order in which they are shown: each rung of the ladder after the one that
+    /// it adds to.
+    pub fn all() -> Vec<Self> {
+        use Layer::*;
+        let of = |near, paths: &[&[Layer]]| -> Vec<Self> {
+            paths.iter().map(|layers| PathDescription { near, layers: layers.to_vec() }).collect()
+        };
+        let mut all = of(
+            NearEnd::Host,
+            &[
+                &[Loopback],
+                &[Veth],
+                &[Veth, Bridge],
+                &[Veth, Bridge, Nftables],
+                &[Veth, Bridge, Nftables, ConnectionTracking],
+                &[Veth, Bridge, Nftables, ConnectionTracking, Vxlan],
+                &[Veth, Macvlan],
+                &[Switch],
+            ],
+        );
+        all.extend(of(NearEnd::Container, &[&[Veth], &[Veth, Bridge], &[Switch]]));
+        all
+    }
+
+    /// Its pieces in words.
+    pub fn pieces(&self) -> Vec<String> {
+        let container = (self.near == NearEnd::Container).then(|| "container".to_owned());
+        container.into_iter().chain(self.layers.iter().map(Layer::to_string)).collect()
+    }
+
+    /// Its name within metrics.
+    pub fn name(&self) -> String {
+        self.pieces().join("_")
+    }
+
+    /// The path that it is with one piece less: without its container, else without its last layer.
+    pub fn adds_to(&self) -> Option<Self> {
+        let layers = self.layers.clone();
+        match (self.near, &self.layers[..]) {
+            (NearEnd::Container, _) => Some(PathDescription { near: NearEnd::Host, layers }),
+            (NearEnd::Host, [all_but_one @ .., _]) if !all_but_one.is_empty() => {
+                Some(PathDescription { near: NearEnd::Host, layers: all_but_one.to_vec() })
+            }
+            (NearEnd::Host, _) => None,
+        }
+    }
+}
+
+impl fmt::Display for PathDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.pieces().join(" + "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_each_rung_stands_behind_the_one_it_adds_to() {
+        let all = PathDescription::all();
+        for (place, path) in all.iter().enumerate() {
+            assert!(all[..place].iter().all(|other| other.name() != path.name()), "{path}");
+            if let Some(below) = path.adds_to() {
+                assert!(all[..place].contains(&below), "{path} adds to {below}");
+            }
+        }
+        let last = all.last().unwrap();
+        assert_eq!(
+            (last.name().as_str(), last.to_string().as_str()),
+            ("container_switch", "container + switch")
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Another machine: the agent behind a connection that both ends authenticate.
+//!
+//! At the near end a child of the run relays lines between its pipes and a TLS connection ([`near`]). At the far end
+//! `tautline agent --listen` starts one agent for each run that proved its key, and relays too ([`far`]).
+
+pub mod far;
+pub mod keys;
+pub mod near;
+mod relay;
+mod tls;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use measure::{EnvironmentKind, Failure};
+
+use crate::{Environment, Running, Start, host};
+
+/// Where an agent listens unless a port is named.
+pub const PORT: u16 = 17411;
+
+/// Another machine, on which `tautline agent --listen` runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// `HOST` or `HOST:PORT`; an IPv6 address in brackets.
+    pub address: String,
+    /// The near end's key file [default: that of [`keys::default_folder`]].
+    pub key: Option<PathBuf>,
+}
+
+impl Remote {
+    /// `HOST:PORT`, whatever was left out.
+    fn with_port(&self) -> String {
+        let after_host = self.address.rsplit(']').next().unwrap_or_default();
+        if after_host.contains(':') { self.address.clone() } else { format!("{}:{PORT}", self.address) }
+    }
+}
+
+impl Environment for Remote {
+    fn kind(&self) -> EnvironmentKind {
+        EnvironmentKind::Remote
+    }
+
+    fn accelerator(&self) -> &str {
+        "native, another machine"
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        vec![("address".into(), self.with_port())]
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
+        let key = match &self.key {
+            Some(key) => key.clone(),
+            None => keys::default_folder()?.join(keys::NEAR_FILE),
+        };
+        let address = self.with_port();
+        let mut command = Command::new(&start.agent.binary);
+        command.args(&start.agent.arguments).arg(near::ARGUMENT).arg(&address).arg(key);
+        let running = host::spawn_with_pipes(
+            command,
+            &format!("the connection to the agent at {address}"),
+            "check that the file exists and may be executed",
+        )?;
+        Ok(running.elsewhere())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_added_where_none_is_named() {
+        for (text, whole) in
+            [("far", "far:17411"), ("far:80", "far:80"), ("[::1]", "[::1]:17411"), ("[::1]:80", "[::1]:80")]
+        {
+            assert_eq!(Remote { address: text.into(), key: None }.with_port(), whole);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What a profile makes of a guest that works on given CPUs.
+
+use ::vm::{CpuWishes, HostCpus, Plan, Profile};
+use measure::Failure;
+
+/// What it gets: a vCPU for each of these CPUs.
+pub fn plan(profile: Profile, memory_mib: u64, cpus: &[usize]) -> Result<Plan, Failure> {
+    // A thread that is bound to CPUs of the run must not hide the others.
+    let host = HostCpus::here(cpus)?;
+    let wishes = CpuWishes {
+        profile,
+        count: cpus.len(),
+        vcpu_cpus: profile.places_threads().then(|| cpus.iter().copied().collect()),
+        housekeeping: None,
+        priority: None,
+    };
+    Ok(Plan::make(wishes, &host, Some(memory_mib), false))
+}

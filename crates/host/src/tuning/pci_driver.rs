@@ -1,0 +1,99 @@
+//! The driver that a PCI device is bound to (kernel, Documentation/ABI/testing/sysfs-bus-pci).
+
+use std::fs;
+use std::io::ErrorKind;
+use std::str::FromStr;
+
+use measure::Failure;
+
+use super::tree::HostTree;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const DRIVERS: &str = "/sys/bus/pci/drivers";
+/// In place of a name: none.
+const NONE: &str = "-";
+
+/// Who has a device, and who alone may have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    driver: Option<String>,
+    only: Option<String>,
+}
+
+impl std::fmt::Display for Binding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = |name: &Option<String>| name.clone().unwrap_or_else(|| NONE.to_owned());
+        write!(f, "{} {}", word(&self.driver), word(&self.only))
+    }
+}
+
+impl FromStr for Binding {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (driver, only) = text.split_once(' ').ok_or(())?;
+        // They become parts of paths.
+        let name = |word: &str| match word {
+            NONE => Ok(None),
+            "" | "." | ".." => Err(()),
+            word if word.contains(['/', ' ', '\n']) => Err(()),
+            word => Ok(Some(word.to_owned())),
+        };
+        Ok(Binding { driver: name(driver)?, only: name(only)? })
+    }
+}
+
+/// How a device is bound; none where there is no such device.
+pub fn read(tree: &HostTree, device: &str) -> Result<Option<Binding>, Failure> {
+    let folder = format!("{DEVICES}/{device}");
+    if !tree.has(&folder) {
+        return Ok(None);
+    }
+    let only = match tree.read(&format!("{folder}/driver_override")) {
+        // The kernel's word for none.
+        Ok(text) if text.is_empty() || text == "(null)" => None,
+        Ok(text) => Some(text),
+        Err(unread) => return Err(unread.failure()),
+    };
+    Ok(Some(Binding { driver: driver(tree, device), only }))
+}
+
+fn driver(tree: &HostTree, device: &str) -> Option<String> {
+    let link = fs::read_link(tree.place(&format!("{DEVICES}/{device}/driver"))).ok()?;
+    Some(link.file_name()?.to_string_lossy().into_owned())
+}
+
+/// Binds it so. The override comes first: whoever is probed meanwhile must match it.
+pub fn write(tree: &HostTree, device: &str, wanted: &Binding) -> Result<(), String> {
+    let write = |path: &str, value: &str| tree.write(path, value).map_err(|error| format!("{path}: {error}"));
+    // An empty line clears it.
+    write(&format!("{DEVICES}/{device}/driver_override"), wanted.only.as_deref().unwrap_or_default())?;
+    let now = driver(tree, device);
+    if now == wanted.driver {
+        return Ok(());
+    }
+    if !tree.is_live() {
+        return rebind_recorded(tree, device, wanted);
+    }
+    if let Some(now) = now {
+        write(&format!("{DRIVERS}/{now}/unbind"), device)?;
+    }
+    match &wanted.driver {
+        Some(driver) => write(&format!("{DRIVERS}/{driver}/bind"), device),
+        None => Ok(()),
+    }
+}
+
+/// A recorded device has no kernel that moves its link.
+fn rebind_recorded(tree: &HostTree, device: &str, wanted: &Binding) -> Result<(), String> {
+    let link = tree.place(&format!("{DEVICES}/{device}/driver"));
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
+        _ => {}
+    }
+    let Some(driver) = &wanted.driver else { return Ok(()) };
+    if !tree.has(&format!("{DRIVERS}/{driver}")) {
+        return Err(format!("{DRIVERS}/{driver}: no such driver"));
+    }
+    std::os::unix::fs::symlink(format!("../../drivers/{driver}"), link).map_err(|error| error.to_string())
+}

@@ -1,0 +1,119 @@
+//! Rules of an applied plan, switched off and on again while the host runs: between the values that the journal has as
+//! found and as written. It is held meanwhile, and says all along what `undo` puts back.
+
+use std::path::Path;
+
+use measure::Failure;
+
+use super::journal::{Entry, Journal};
+use super::tree::HostTree;
+use super::undo::{PutBack, put_back};
+
+/// The rules of one journal.
+pub struct Toggle<'a> {
+    tree: &'a HostTree,
+    /// Nobody else may change the host meanwhile.
+    _journal: Journal,
+    rules: Vec<Rule>,
+}
+
+/// One rule with what was changed for it, in order.
+struct Rule {
+    name: String,
+    entries: Vec<Entry>,
+    on: bool,
+}
+
+/// A rule that could not be switched.
+#[derive(Debug)]
+pub struct ToggleFailure {
+    /// Which one.
+    pub rule: String,
+    /// Why.
+    pub failure: Failure,
+}
+
+impl<'a> Toggle<'a> {
+    /// All rules whose changes are in force; none where there is no journal. What somebody else has changed since is
+    /// left as it is.
+    pub fn open(tree: &'a HostTree, journal: &Path) -> Result<Option<Self>, Failure> {
+        let Some(mut journal) = Journal::open(journal)? else { return Ok(None) };
+        let story = journal.story(tree)?;
+        let mut rules: Vec<Rule> = Vec::new();
+        let entries = if story.rebooted { Vec::new() } else { first_found_last_written(story.entries) };
+        for entry in entries {
+            let now = entry.knob.read(tree)?;
+            if !now.is_some_and(|now| entry.knob.same(&now, &entry.writing)) {
+                continue;
+            }
+            match rules.iter_mut().find(|rule| rule.name == entry.rule) {
+                Some(rule) => rule.entries.push(entry),
+                None => rules.push(Rule { name: entry.rule.clone(), entries: vec![entry], on: true }),
+            }
+        }
+        Ok(Some(Toggle { tree, _journal: journal, rules }))
+    }
+
+    /// The rules by name, in the order in which they were applied.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.name.as_str())
+    }
+
+    /// Brings the host to where exactly these rules are applied: the last is put back first.
+    pub fn switch(&mut self, on: impl Fn(&str) -> bool) -> Result<(), ToggleFailure> {
+        let tree = self.tree;
+        for rule in self.rules.iter_mut().rev().filter(|rule| rule.on && !on(&rule.name)) {
+            // Half of it may be back when it fails.
+            rule.on = false;
+            for entry in rule.entries.iter().rev() {
+                if let PutBack::Failed(failure) = put_back(tree, entry) {
+                    return Err(ToggleFailure { rule: rule.name.clone(), failure });
+                }
+            }
+        }
+        for rule in self.rules.iter_mut().filter(|rule| !rule.on && on(&rule.name)) {
+            rule.on = true;
+            for entry in &rule.entries {
+                apply_again(tree, entry)
+                    .map_err(|failure| ToggleFailure { rule: rule.name.clone(), failure })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches these rules alone from now on; the others stay as they are.
+    pub fn only(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.rules.retain(|rule| wanted(&rule.name));
+    }
+
+    /// No longer switches a rule: it is put back, as far as that goes, and stays so.
+    pub fn give_up(&mut self, rule: &str) {
+        for rule in self.rules.iter().filter(|known| known.name == rule) {
+            for entry in rule.entries.iter().rev() {
+                put_back(self.tree, entry);
+            }
+        }
+        self.rules.retain(|known| known.name != rule);
+    }
+}
+
+/// A value that several calls of `apply` changed: from the first value found to the last one written.
+fn first_found_last_written(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::new();
+    for entry in entries {
+        match all.iter_mut().find(|known| known.knob == entry.knob) {
+            Some(known) => known.writing = entry.writing,
+            None => all.push(entry),
+        }
+    }
+    all
+}
+
+fn apply_again(tree: &HostTree, entry: &Entry) -> Result<(), Failure> {
+    let Entry { knob, writing, .. } = entry;
+    match knob.read(tree)? {
+        Some(now) if knob.same(&now, writing) => Ok(()),
+        None if knob.is_of_a_thread() => Ok(()), // it has ended
+        _ => knob.set(tree, writing),
+    }
+}

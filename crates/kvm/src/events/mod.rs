@@ -1,0 +1,103 @@
+//! One merged trace of all that a packet or an interrupt passes: KVM, scheduler, interrupts, system calls, network,
+//! block, page faults. [`Recorder`] has the kernel write it, [`Trace::parse`] reads the kernel's text.
+
+mod fields;
+mod parse;
+mod record;
+
+use std::collections::BTreeMap;
+
+pub use record::{Recorder, Target};
+
+/// A thread's id, as the kernel traces it; 0 for the idle thread of each CPU.
+pub type Pid = u32;
+
+/// Whose time it is in a thread's context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// The thread's own.
+    Task,
+    /// A softirq's, in the thread that was there.
+    Softirq,
+    /// An interrupt's, in the thread that was there.
+    Interrupt,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// ns, since some time.
+    pub time: u64,
+    /// Where.
+    pub cpu: u32,
+    /// In which thread.
+    pub pid: Pid,
+    /// On whose behalf.
+    pub context: Context,
+    /// What.
+    pub kind: Kind,
+}
+
+/// What happened. Fields are those of the kernel's tracepoints.
+#[allow(missing_docs, reason = "fields carry the tracepoints' own names")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// `kvm_entry`
+    Entry { vcpu: u32 },
+    /// `kvm_exit`
+    Exit { vcpu: u32, reason: String },
+    /// `kvm_userspace_exit`: KVM_RUN returns.
+    UserspaceExit { reason: String },
+    /// `kvm_inj_virq`: the next entry delivers it.
+    Inject { vector: u32 },
+    /// `kvm_apic_accept_irq`: an interrupt is pending for a virtual CPU.
+    Accept { apic: u32, vector: u32 },
+    /// `kvm_eoi`, `kvm_pv_eoi`
+    EndOfInterrupt,
+    /// `kvm_msi_set_irq`, `kvm_set_irq`, `kvm_pio`, `kvm_mmio`, `kvm_fast_mmio`, by name: where on a path they are.
+    Kvm { name: String },
+    /// `sched_switch`
+    Switch { previous: Pid, runnable: bool, next: Pid, priority: i32 },
+    /// `sched_waking`
+    Waking { target: Pid },
+    /// `irq_handler_entry`
+    IrqEntry { name: String },
+    /// `irq_handler_exit`
+    IrqExit,
+    /// `softirq_entry`
+    SoftirqEntry { action: String },
+    /// `softirq_exit`
+    SoftirqExit,
+    /// `local_timer_entry`, `hrtimer_expire_entry`
+    Timer,
+    /// `sys_enter`
+    SyscallEnter { number: u64 },
+    /// `sys_exit`
+    SyscallExit { number: u64 },
+    /// `net_dev_queue`, `net_dev_start_xmit`, `net_dev_xmit`, `netif_rx`, `netif_receive_skb`
+    Net { name: String, device: String },
+    /// `block_rq_issue`, `block_rq_complete`
+    Block { name: String },
+    /// `page_fault_user`, `page_fault_kernel`, `kvm_page_fault`
+    PageFault { guest: bool },
+}
+
+/// Events in the order of their time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The events that are known.
+    pub events: Vec<Event>,
+    /// The threads' names, as they were last seen.
+    pub names: BTreeMap<Pid, String>,
+    /// Events that the kernel's buffers had no room for.
+    pub lost: u64,
+    /// Lines that are no event of these: other events, other kernels' fields.
+    pub unknown: u64,
+}
+
+impl Trace {
+    /// A thread's name.
+    pub fn name(&self, pid: Pid) -> &str {
+        if pid == 0 { "idle" } else { self.names.get(&pid).map_or("?", String::as_str) }
+    }
+}

@@ -1,0 +1,228 @@
+//! Direct, forwarded or unknown: by counts alone, never by a flag.
+
+use serde::{Deserialize, Serialize};
+
+use super::guest::GuestInterrupts;
+use super::host::{Deliveries, Delivery};
+
+/// How a line's interrupts reached the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "path", content = "why")]
+pub enum Path {
+    /// Not by the host's software: nothing that it delivered accounts for them.
+    Direct,
+    /// By the host's software, which delivered as many.
+    Forwarded,
+    /// The counts show neither.
+    Unknown(String),
+}
+
+/// One line of the guest with what the host did for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The line's name in the guest (`26`, `LOC`).
+    pub line: String,
+    /// What it says of itself.
+    pub about: String,
+    /// Interrupts that the guest took.
+    pub taken: u64,
+    /// Those that the host's software delivered by its vectors; none where no vector is known to be its own.
+    pub delivered: Option<u64>,
+    /// Of these, injected by an entry into the guest, which takes an exit.
+    pub injected: Option<u64>,
+    /// Its vectors.
+    pub vectors: Vec<u64>,
+    /// What follows.
+    #[serde(flatten)]
+    pub path: Path,
+}
+
+/// Vectors that Linux guests give to their own (arch/x86/include/asm/irq_vectors.h).
+const OWN: [(&str, &[u64]); 3] = [("LOC", &[0xec]), ("RES", &[0xfd]), ("CAL", &[0xfb, 0xfc])];
+/// Vectors from here on are no device's.
+const FIRST_OF_SYSTEM: u64 = 0xec;
+/// Fewer interrupts show nothing.
+const FEWEST: u64 = 50;
+/// Of what a guest took, the host delivered at least so much if it was the host: some are in flight at each end.
+const LEAST: f64 = 0.95;
+/// And at most so much: several deliveries may become one interrupt, and the host counts a little longer.
+const MOST: f64 = 1.25;
+/// Less than this part of what a guest took accounts for nothing of it.
+const TRACE: f64 = 0.05;
+
+/// Judges every line that took interrupts. `others` says whether other guests run, whose deliveries are in the
+/// host's counts too.
+pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Judged> {
+    let devices: Vec<&Delivery> =
+        host.accepted.iter().filter(|delivery| delivery.vector < FIRST_OF_SYSTEM).collect();
+    let is_device = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
+    let matching = |count: u64| -> Vec<usize> {
+        let fits = |delivered: u64| {
+            let share = delivered as f64 / count as f64;
+            (LEAST..=MOST).contains(&share)
+        };
+        (0..devices.len()).filter(|&place| fits(devices[place].delivered)).collect()
+    };
+    let enough = |count: u64| count >= FEWEST;
+    // Devices that a vector might be of: where there are more of them than vectors, none of these is known.
+    let candidates: Vec<(&String, Vec<usize>)> = taken
+        .lines
+        .iter()
+        .filter(|(name, (count, _))| is_device(name) && enough(*count))
+        .map(|(name, (count, _))| (name, matching(*count)))
+        .collect();
+    let is_known = |own: &[usize]| {
+        let rivals: Vec<&Vec<usize>> = candidates
+            .iter()
+            .map(|(_, other)| other)
+            .filter(|other| other.iter().any(|place| own.contains(place)))
+            .collect();
+        let mut vectors: Vec<usize> = rivals.iter().flat_map(|rival| rival.iter().copied()).collect();
+        vectors.sort_unstable();
+        vectors.dedup();
+        !own.is_empty() && rivals.len() <= vectors.len()
+    };
+    let claimed: Vec<usize> =
+        candidates.iter().filter(|(_, own)| is_known(own)).flat_map(|(_, own)| own.iter().copied()).collect();
+    let unclaimed: u64 = (0..devices.len())
+        .filter(|place| !claimed.contains(place))
+        .map(|place| devices[place].delivered)
+        .sum();
+
+    let one = |(name, (count, about)): (&String, &(u64, String))| {
+        let own = OWN.iter().find(|(own, _)| own == name).map(|(_, vectors)| *vectors);
+        if !is_device(name) && own.is_none() {
+            return None; // statistics of the guest's kernel, such as those of machine checks
+        }
+        let judged = |delivered, vectors: Vec<u64>, path| {
+            let injected = vectors.iter().map(|vector| host.injected.get(vector).copied().unwrap_or(0)).sum();
+            Some(Judged {
+                line: name.clone(),
+                about: about.clone(),
+                taken: *count,
+                delivered,
+                injected: (!vectors.is_empty()).then_some(injected),
+                vectors,
+                path,
+            })
+        };
+        let unknown = |reason: String| Path::Unknown(reason);
+        if host.dropped > 0 {
+            let reason = format!("{} of the host's events were lost: watch for a shorter time", host.dropped);
+            return judged(None, Vec::new(), unknown(reason));
+        }
+        if !enough(*count) {
+            let reason = format!("only {count} interrupts, {FEWEST} are needed: let it work meanwhile");
+            return judged(None, Vec::new(), unknown(reason));
+        }
+        if let Some(vectors) = own {
+            let delivered = host.accepted.iter().filter(|delivery| vectors.contains(&delivery.vector));
+            let delivered: u64 = delivered.map(|delivery| delivery.delivered).sum();
+            return judged(Some(delivered), vectors.to_vec(), by_share(delivered, *count, others));
+        }
+        let matched = matching(*count);
+        if is_known(&matched) {
+            let mut vectors: Vec<u64> = matched.iter().map(|&place| devices[place].vector).collect();
+            vectors.sort_unstable();
+            vectors.dedup();
+            let path = match others {
+                true => unknown("as many were delivered, but other guests run".into()),
+                false => Path::Forwarded,
+            };
+            return judged(Some(devices[matched[0]].delivered), vectors, path);
+        }
+        if (unclaimed as f64) < TRACE * *count as f64 {
+            return judged(Some(0), Vec::new(), Path::Direct);
+        }
+        judged(None, Vec::new(), unknown("no vector's deliveries match, and others are left over".into()))
+    };
+    taken.lines.iter().filter_map(one).collect()
+}
+
+/// Of vectors that are known.
+fn by_share(delivered: u64, taken: u64, others: bool) -> Path {
+    let share = delivered as f64 / taken as f64;
+    if share < TRACE {
+        Path::Direct
+    } else if others {
+        Path::Unknown("other guests run, and their deliveries are counted too".into())
+    } else if share >= LEAST {
+        Path::Forwarded
+    } else {
+        Path::Unknown(format!("the host delivered {delivered} of {taken}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(lines: &[(&str, u64)]) -> GuestInterrupts {
+        let lines = lines.iter().map(|(name, count)| ((*name).to_owned(), (*count, String::new())));
+        GuestInterrupts { lines: lines.collect() }
+    }
+
+    fn host(accepted: &[(u64, u64, u64)], injected: &[(u64, u64)]) -> Deliveries {
+        let accepted = accepted.iter().map(|&(apic, vector, delivered)| Delivery { apic, vector, delivered });
+        Deliveries { accepted: accepted.collect(), injected: injected.iter().copied().collect(), dropped: 0 }
+    }
+
+    fn paths(judged: &[Judged]) -> Vec<(&str, &str)> {
+        let name = |path: &Path| match path {
+            Path::Direct => "direct",
+            Path::Forwarded => "forwarded",
+            Path::Unknown(_) => "unknown",
+        };
+        judged.iter().map(|one| (one.line.as_str(), name(&one.path))).collect()
+    }
+
+    #[test]
+    fn what_the_host_delivered_as_often_is_forwarded() {
+        let taken = guest(&[("26", 5000), ("LOC", 2000), ("RES", 3), ("NMI", 900)]);
+        let host = host(&[(0, 37, 5010), (0, 0xec, 1990), (1, 0xfd, 3)], &[(37, 4900), (0xec, 1990)]);
+        let judged = judge(&taken, &host, false);
+        assert_eq!(paths(&judged), [("26", "forwarded"), ("LOC", "forwarded"), ("RES", "unknown")]);
+        assert_eq!((judged[0].delivered, judged[0].injected), (Some(5010), Some(4900)));
+        assert_eq!(judged[0].vectors, [37]);
+    }
+
+    #[test]
+    fn what_the_host_knows_nothing_of_is_direct() {
+        // Beside a device that is forwarded, whose vector is taken.
+        let taken = guest(&[("26", 5000), ("27", 800), ("LOC", 2000)]);
+        let judged = judge(&taken, &host(&[(0, 37, 805), (0, 40, 3)], &[(37, 805)]), false);
+        assert_eq!(paths(&judged), [("26", "direct"), ("27", "forwarded"), ("LOC", "direct")]);
+        assert_eq!(judged[0].delivered, Some(0));
+    }
+
+    #[test]
+    fn counts_that_show_neither_are_unknown() {
+        // Two devices, one vector that fits both: either may be direct.
+        let judged = judge(&guest(&[("26", 5000), ("27", 5000)]), &host(&[(0, 37, 5000)], &[]), false);
+        assert_eq!(paths(&judged), [("26", "unknown"), ("27", "unknown")]);
+        // Two vectors for the two: both were forwarded, whichever is whose.
+        let both = host(&[(0, 37, 5000), (1, 38, 5010)], &[]);
+        assert_eq!(
+            paths(&judge(&guest(&[("26", 5000), ("27", 5000)]), &both, false)),
+            [("26", "forwarded"), ("27", "forwarded")]
+        );
+        // Half of them.
+        let half = judge(
+            &guest(&[("26", 5000), ("LOC", 1000)]),
+            &host(&[(0, 37, 2500), (0, 0xec, 500)], &[]),
+            false,
+        );
+        assert_eq!(paths(&half), [("26", "unknown"), ("LOC", "unknown")]);
+        // Too few, or events lost.
+        assert_eq!(paths(&judge(&guest(&[("26", 40)]), &host(&[], &[]), false)), [("26", "unknown")]);
+        let lost = Deliveries { dropped: 1, ..host(&[], &[]) };
+        assert_eq!(paths(&judge(&guest(&[("26", 5000)]), &lost, false)), [("26", "unknown")]);
+    }
+
+    #[test]
+    fn other_guests_can_spoil_a_proof_and_never_make_one() {
+        let taken = guest(&[("26", 5000), ("27", 900), ("LOC", 1000)]);
+        let judged = judge(&taken, &host(&[(0, 37, 5000), (0, 0xec, 1000)], &[]), true);
+        assert_eq!(paths(&judged), [("26", "unknown"), ("27", "direct"), ("LOC", "unknown")]);
+    }
+}

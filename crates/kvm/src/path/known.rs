@@ -1,0 +1,112 @@
+//! The number of steps that published work counts for the same kind of path, and why ours differ.
+
+use serde::{Deserialize, Serialize};
+
+use super::Traffic;
+use super::step::{Arrow, Mode};
+use super::summary::Summary;
+
+/// How the guest's device is made, as a path shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Device {
+    /// QEMU emulates it.
+    Qemu,
+    /// The kernel or another process is the device, with irqfd and ioeventfd.
+    InKernel,
+    /// A device of the host, handed on.
+    Direct,
+}
+
+impl Device {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Qemu => "everything in QEMU",
+            Self::InKernel => "in-kernel interrupt controller, vhost, irqfd and ioeventfd",
+            Self::Direct => "direct assignment",
+        }
+    }
+
+    /// From who is on the path.
+    pub fn of(summary: Option<&Summary>, has_vfio: bool) -> Option<Self> {
+        let Some(summary) = summary else { return has_vfio.then_some(Self::Direct) };
+        let is_on = |found: &dyn Fn(&str) -> bool| {
+            summary.steps.iter().any(|step| found(&step.from.who) || found(&step.to.who))
+        };
+        // A virtual CPU's own thread in user space is QEMU too.
+        let in_user = |who: &str| {
+            who.starts_with("vCPU")
+                && summary.steps.iter().any(|step| step.to.who == who && step.to.mode == Mode::User)
+        };
+        Some(if is_on(&|who| who.contains("vfio")) {
+            Self::Direct
+        } else if is_on(&|who| who == "QEMU") || is_on(&in_user) {
+            Self::Qemu
+        } else {
+            Self::InKernel
+        })
+    }
+}
+
+/// "Native against KVM", QorIQ T4240, 2014: software context switches of one packet.
+pub fn published(traffic: Traffic, device: Device) -> Option<usize> {
+    match (traffic, device) {
+        (Traffic::NetRx, Device::Qemu) => Some(14),
+        (Traffic::NetRx, Device::InKernel | Device::Direct) => Some(6),
+        (Traffic::NetTx, Device::Qemu) => Some(5),
+        (Traffic::NetTx, Device::InKernel) => Some(2),
+        (Traffic::NetTx, Device::Direct) => Some(0),
+        _ => None,
+    }
+}
+
+/// Which steps the published path cannot have, and why we have them.
+pub fn differences(summary: &Summary) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |count: usize, steps: &str, why: &str| {
+        if count > 0 {
+            found.push(format!("{count} × {steps}: {why}"));
+        }
+    };
+    let steps = &summary.steps;
+    let count = |is: &dyn Fn(&super::Arrows) -> bool| steps.iter().filter(|step| is(step)).count();
+    say(
+        count(&|step| step.arrow == Arrow::Exit && step.what.contains("end of interrupt")),
+        "exit for end of interrupt",
+        "the interrupt controller is emulated for each of them (no AVIC or APICv); the published CPU's ends it without an exit, or counts it otherwise",
+    );
+    say(
+        count(&|step| step.arrow == Arrow::WakeUp && step.to.who.starts_with("vCPU")),
+        "wake-up of a virtual CPU",
+        "the guest was idle (halted) when the packet came; a busy guest has an exit by interrupt instead",
+    );
+    say(
+        count(&|step| step.arrow == Arrow::WakeUp && step.to.who == "vhost"),
+        "wake-up of the vhost worker",
+        "the packet met an idle worker; under load the worker polls and packets share a wake-up",
+    );
+    say(
+        count(&|step| step.arrow == Arrow::WakeUp && step.to.who == "QEMU"),
+        "wake-up of QEMU",
+        "QEMU's loop slept; an ioeventfd or a TAP wakes it, so the virtual CPU does not wait for it",
+    );
+    say(
+        count(&|step| matches!(step.arrow, Arrow::SystemCall | Arrow::Return) && step.what != "ioctl"),
+        "entry to or return from a system call",
+        "QEMU asks, reads and signals by calls of their own (ppoll, read, write, futex)",
+    );
+    say(
+        count(&|step| {
+            step.arrow == Arrow::Exit && (step.what.contains("MMIO") || step.what.contains("port"))
+        }),
+        "exit for a device's register",
+        "the guest's driver reads or writes the device (status, kick, interrupt cause)",
+    );
+    say(
+        count(&|step| step.arrow == Arrow::Preemption),
+        "preemption",
+        "another thread had the CPU: there are fewer CPUs than threads that want to run",
+    );
+    found
+}

@@ -1,0 +1,90 @@
+use serde::{Deserialize, Serialize};
+
+/// What a CPU does in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The guest's code.
+    Guest,
+    /// The host's kernel, for a thread.
+    Kernel,
+    /// A process of the host.
+    User,
+    /// The host's kernel, in an interrupt or softirq.
+    Interrupt,
+}
+
+impl Mode {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Guest => "guest",
+            Self::Kernel => "host kernel",
+            Self::User => "host user",
+            Self::Interrupt => "host interrupt",
+        }
+    }
+}
+
+/// Who is where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// `vCPU 0`, `vhost`, `QEMU`, another process's name, an interrupt's.
+    pub who: String,
+    /// What it does.
+    pub mode: Mode,
+    /// On which CPU.
+    pub cpu: u32,
+}
+
+/// How control gets from one place to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrow {
+    /// From the guest to the host's kernel.
+    Exit,
+    /// From the host's kernel to the guest.
+    Entry,
+    /// From a process to the kernel.
+    SystemCall,
+    /// From the kernel to a process.
+    Return,
+    /// One thread makes another runnable, which then runs.
+    WakeUp,
+    /// A thread that was pushed aside runs again.
+    Preemption,
+}
+
+impl Arrow {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exit => "exit",
+            Self::Entry => "entry",
+            Self::SystemCall => "system call",
+            Self::Return => "return",
+            Self::WakeUp => "wake-up",
+            Self::Preemption => "preemption",
+        }
+    }
+
+    /// Whether another thread runs afterwards.
+    pub fn is_context_switch(self) -> bool {
+        matches!(self, Self::WakeUp | Self::Preemption)
+    }
+}
+
+/// One step of one packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// From whom.
+    pub from: Place,
+    /// To whom.
+    pub to: Place,
+    /// How.
+    pub arrow: Arrow,
+    /// An exit's reason, a system call's name.
+    pub what: String,
+    /// When it was done, ns.
+    pub at: u64,
+}

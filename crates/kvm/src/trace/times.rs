@@ -1,0 +1,220 @@
+//! What was found, by reason and by virtual CPU.
+
+use serde::{Deserialize, Serialize};
+
+use super::format::Reasons;
+use super::histogram::{Histograms, Row};
+use super::threads::Threads;
+
+/// The kernel's sums.
+#[derive(Debug, Default)]
+pub struct Sums {
+    /// `kvm_exit` by thread, virtual CPU and reason.
+    pub exits: Histograms,
+    pub guest: Histograms,
+    pub outside: Histograms,
+    pub user: Histograms,
+    pub halted: Histograms,
+    pub injections: Option<Histograms>,
+    pub ioeventfds: Option<Histograms>,
+    pub irqfds: Option<Histograms>,
+}
+
+/// The exits of a virtual CPU for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The virtual CPU's number.
+    pub vcpu: u64,
+    /// The reason's name, or its number where the kernel has no name for it.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+    /// From exit to the next entry, without what it was halted, ns.
+    pub time_ns: u64,
+    /// What of it was in user space, ns.
+    pub user_ns: u64,
+    /// What the virtual CPU was halted besides, ns.
+    pub halted_ns: u64,
+}
+
+/// Where the time of a virtual CPU went, and what happened to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vcpu {
+    /// Its number.
+    pub vcpu: u64,
+    /// Its thread.
+    pub thread: u64,
+    /// In the guest, ns.
+    pub guest_ns: u64,
+    /// In the kernel between exit and entry, neither in user space nor halted, ns.
+    pub kernel_ns: u64,
+    /// In user space, ns.
+    pub user_ns: u64,
+    /// Halted, ns; halts that have ended.
+    pub halted_ns: u64,
+    /// Ready to run while another ran, ns; part of the times above.
+    pub waited_ns: u64,
+    /// Times that it was made to leave its CPU.
+    pub involuntary_switches: u64,
+    /// Ends of halts.
+    pub wake_ups: u64,
+    /// Interrupts injected; missing where the kernel does not tell.
+    pub injections: Option<u64>,
+    /// Its writes that signalled an ioeventfd; missing where the kernel does not tell.
+    pub ioeventfd_signals: Option<u64>,
+}
+
+/// All that was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// By the time that they took, the longest first.
+    pub reasons: Vec<Reason>,
+    /// By number.
+    pub vcpus: Vec<Vcpu>,
+    /// Signals of irqfds by the process's own threads; missing where the kernel does not tell.
+    pub irqfd_signals: Option<u64>,
+    /// Events, of any guest of this machine, that a histogram had no room for.
+    pub lost: u64,
+}
+
+fn sum<'a>(rows: impl Iterator<Item = &'a Row>, name: &str) -> u64 {
+    rows.filter_map(|row| row.get(name)).sum()
+}
+
+impl Sums {
+    /// What is of these threads.
+    pub fn times(&self, reasons: &Reasons, threads: &Threads) -> Times {
+        let mut times = Times { lost: self.lost(), ..Times::default() };
+        for row in &self.exits.rows {
+            let keys = ["vcpu_id", "exit_reason", "hitcount"].map(|name| row.get(name));
+            let (Some(thread), [Some(vcpu), Some(number), Some(count)]) = (row.thread(), keys) else {
+                continue;
+            };
+            if !threads.contains(thread) {
+                continue;
+            }
+            let of = |histograms: &Histograms| -> u64 {
+                let same = |row: &&Row| row.thread() == Some(thread) && row.get("reason") == Some(number);
+                sum(histograms.rows.iter().filter(same), "ns")
+            };
+            let reason = Reason {
+                vcpu,
+                reason: reasons.name(number),
+                count,
+                time_ns: of(&self.outside),
+                user_ns: of(&self.user),
+                halted_ns: 0,
+            };
+            if !times.vcpus.iter().any(|known| known.thread == thread) {
+                times.vcpus.push(self.vcpu(vcpu, thread, threads));
+            }
+            add(&mut times.reasons, reason);
+        }
+        for vcpu in &mut times.vcpus {
+            let mut left = vcpu.halted_ns;
+            let own = times.reasons.iter_mut().filter(|reason| reason.vcpu == vcpu.vcpu);
+            for reason in own.filter(|reason| Reasons::is_halt(&reason.reason)) {
+                let halted = left.min(reason.time_ns.saturating_sub(reason.user_ns));
+                (reason.halted_ns, reason.time_ns) = (halted, reason.time_ns - halted);
+                left -= halted;
+            }
+        }
+        times.reasons.sort_by(|a, b| {
+            (b.time_ns, b.count, a.vcpu, &a.reason).cmp(&(a.time_ns, a.count, b.vcpu, &b.reason))
+        });
+        times.vcpus.sort_by_key(|vcpu| (vcpu.vcpu, vcpu.thread));
+        let own = |row: &&Row| row.thread().is_some_and(|thread| threads.contains(thread));
+        times.irqfd_signals =
+            self.irqfds.as_ref().map(|found| sum(found.rows.iter().filter(own), "hitcount"));
+        times
+    }
+
+    fn vcpu(&self, vcpu: u64, thread: u64, threads: &Threads) -> Vcpu {
+        let of = |histograms: &Histograms, name: &str| {
+            // Rows with an exit reason are of another histogram of the same event.
+            let own = |row: &&Row| row.thread() == Some(thread);
+            sum(histograms.rows.iter().filter(own), name)
+        };
+        let (outside, user_ns) = (of(&self.outside, "ns"), of(&self.user, "ns"));
+        // A halt that began before the trace is counted whole.
+        let halted_ns = of(&self.halted, "ns").min(outside.saturating_sub(user_ns));
+        let halts =
+            self.halted.rows.iter().filter(|row| row.thread() == Some(thread) && row.get("ns").is_some());
+        let scheduled = threads.scheduled(thread);
+        let count = |found: &Option<Histograms>| found.as_ref().map(|found| of(found, "hitcount"));
+        Vcpu {
+            vcpu,
+            thread,
+            guest_ns: of(&self.guest, "ns"),
+            kernel_ns: outside.saturating_sub(user_ns).saturating_sub(halted_ns),
+            user_ns,
+            halted_ns,
+            waited_ns: scheduled.waited_ns,
+            involuntary_switches: scheduled.involuntary,
+            wake_ups: sum(halts, "hitcount"),
+            injections: count(&self.injections),
+            ioeventfd_signals: count(&self.ioeventfds),
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        let optional = [&self.injections, &self.ioeventfds, &self.irqfds];
+        let all = [&self.exits, &self.guest, &self.outside, &self.user, &self.halted];
+        all.into_iter().chain(optional.into_iter().flatten()).map(|found| found.dropped).sum()
+    }
+}
+
+/// Different numbers may have one name, and a virtual CPU more than one thread after another.
+fn add(reasons: &mut Vec<Reason>, new: Reason) {
+    let same = |known: &&mut Reason| known.vcpu == new.vcpu && known.reason == new.reason;
+    match reasons.iter_mut().find(same) {
+        Some(known) => {
+            known.count += new.count;
+            known.time_ns += new.time_ns;
+            known.user_ns += new.user_ns;
+        }
+        None => reasons.push(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::format::Extension;
+
+    #[test]
+    fn times_by_reason_and_by_virtual_cpu() {
+        let own = u64::from(std::process::id());
+        let threads = Threads::of(std::process::id()).unwrap();
+        let rows = |text: &str| Histograms::parse(&text.replace("OWN", &own.to_string()));
+        let format = "\tfield:u32 exit_reason;\n\tfield:u32 vcpu_id;\nprint fmt: __print_symbolic(a, { 1, \"b\" }) __print_symbolic(a, { 0x78, \"hlt\" }, { 0x7b, \"io\" })";
+        let reasons = Reasons::parse(format, Extension::Svm).unwrap();
+        let sums = Sums {
+            exits: rows(
+                "{ common_pid: OWN, vcpu_id: 0, exit_reason: 120 } hitcount: 2\n\
+                 { common_pid: OWN, vcpu_id: 0, exit_reason: 123 } hitcount: 9\n\
+                 { common_pid: 0, vcpu_id: 0, exit_reason: 123 } hitcount: 1000\n  Dropped: 3\n",
+            ),
+            guest: rows("{ common_pid: OWN } hitcount: 1 ns: 5000"),
+            outside: rows(
+                "{ common_pid: OWN, reason: 120 } hitcount: 2 ns: 800\n\
+                 { common_pid: OWN, reason: 123 } hitcount: 9 ns: 400",
+            ),
+            user: rows("{ common_pid: OWN, reason: 123 } hitcount: 9 ns: 300"),
+            halted: rows("{ common_pid: OWN } hitcount: 2 ns: 700"),
+            ioeventfds: Some(rows("{ common_pid: OWN } hitcount: 4")),
+            ..Sums::default()
+        };
+        let times = sums.times(&reasons, &threads);
+        let found: Vec<_> = times
+            .reasons
+            .iter()
+            .map(|r| (r.reason.as_str(), r.count, r.time_ns, r.user_ns, r.halted_ns))
+            .collect();
+        assert_eq!(found, [("io", 9, 400, 300, 0), ("hlt", 2, 100, 0, 700)]);
+        let vcpu = &times.vcpus[0];
+        assert_eq!((vcpu.guest_ns, vcpu.kernel_ns, vcpu.user_ns, vcpu.halted_ns), (5000, 200, 300, 700));
+        assert_eq!((vcpu.wake_ups, vcpu.injections, vcpu.ioeventfd_signals), (2, None, Some(4)));
+        assert_eq!((times.vcpus.len(), times.irqfd_signals, times.lost), (1, None, 3));
+    }
+}

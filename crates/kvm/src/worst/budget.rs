@@ -1,0 +1,83 @@
+//! A budget of latencies: limits by stage, as TOML.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Watched;
+
+/// Limits, one for each `[[stage]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// What it is for.
+    #[serde(default)]
+    pub title: String,
+    /// The stages.
+    pub stage: Vec<Stage>,
+}
+
+/// The limits of one stage, in µs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stage {
+    /// Which.
+    pub name: Watched,
+    /// Of the median.
+    pub p50_us: Option<f64>,
+    /// Of 99.9 %.
+    #[serde(rename = "p99.9_us")]
+    pub p999_us: Option<f64>,
+    /// Of all.
+    pub max_us: Option<f64>,
+}
+
+/// A limit that does not hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Missed {
+    /// The stage.
+    pub stage: Watched,
+    /// Of what.
+    pub statistic: &'static str,
+    /// The limit, µs.
+    pub limit_us: f64,
+    /// What was found, µs; none where nothing was measured, which misses every limit.
+    pub found_us: Option<f64>,
+}
+
+impl Budget {
+    /// What does not hold for latencies in ns, the shortest first.
+    pub fn missed(&self, stage: Watched, sorted: &[u64]) -> Vec<Missed> {
+        let quantile = |share: f64| {
+            let at = ((sorted.len() as f64 * share).ceil() as usize).max(1) - 1;
+            sorted.get(at).map(|ns| Duration::from_nanos(*ns).as_secs_f64() * 1e6)
+        };
+        let stages = self.stage.iter().filter(|limits| limits.name == stage);
+        let limits = stages.flat_map(|limits| {
+            [("p50", limits.p50_us, 0.5), ("p99.9", limits.p999_us, 0.999), ("max", limits.max_us, 1.0)]
+        });
+        limits
+            .filter_map(|(statistic, limit_us, share)| {
+                let (limit_us, found_us) = (limit_us?, quantile(share));
+                let holds = found_us.is_some_and(|found| found <= limit_us);
+                (!holds).then_some(Missed { stage, statistic, limit_us, found_us })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_or_are_named() {
+        let stage = Stage { name: Watched::WakeUp, p50_us: Some(10.0), p999_us: None, max_us: Some(50.0) };
+        let budget = Budget { title: String::new(), stage: vec![stage] };
+        assert!(budget.missed(Watched::WakeUp, &[5_000, 9_000, 50_000]).is_empty());
+        let missed = budget.missed(Watched::WakeUp, &[5_000, 9_000, 50_001]);
+        assert_eq!(missed.len(), 1);
+        assert_eq!((missed[0].statistic, missed[0].found_us), ("max", Some(50.001)));
+        assert_eq!(budget.missed(Watched::WakeUp, &[]).len(), 2, "what was not measured does not hold");
+    }
+}

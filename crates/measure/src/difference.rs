@@ -1,0 +1,47 @@
+//! The paired difference of two sides and its interval, for counts: they may be zero, where no ratio exists.
+
+use crate::bootstrap::Block;
+use crate::median_interval;
+use crate::statistics::median;
+
+/// other - base, with an interval that covers at least 95 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DifferenceEstimate {
+    /// The median over the blocks of the difference of the medians.
+    pub difference: f64,
+    /// Low and high end; none with fewer than [`crate::bootstrap::MIN_BLOCKS`] blocks.
+    pub interval: Option<(f64, f64)>,
+    /// Blocks that held both sides.
+    pub blocks: usize,
+}
+
+/// The difference other - base over blocks. Blocks that lack a side are passed over; none where none is left.
+pub fn difference(blocks: &[Block]) -> Option<DifferenceEstimate> {
+    let of_block = |block: &Block| {
+        let difference = median(&block.other)? - median(&block.base)?;
+        difference.is_finite().then_some(difference)
+    };
+    let differences: Vec<f64> = blocks.iter().filter_map(of_block).collect();
+    let interval = median_interval::interval(&differences);
+    Some(DifferenceEstimate { difference: median(&differences)?, interval, blocks: differences.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(base: f64, other: f64) -> Block {
+        Block { base: vec![base], other: vec![other] }
+    }
+
+    #[test]
+    fn zeros_have_a_difference_and_what_hits_both_sides_leaves_it() {
+        let blocks: Vec<Block> =
+            (0..6).map(|n| block(f64::from(n) * 100.0, f64::from(n) * 101.0 - 5.0)).collect();
+        let found = difference(&blocks).unwrap();
+        assert_eq!(found, DifferenceEstimate { difference: -2.5, interval: Some((-5.0, 0.0)), blocks: 6 });
+        assert_eq!(difference(&blocks[..5]).unwrap().interval, None);
+        let lacking = Block { base: vec![], other: vec![1.0] };
+        assert_eq!(difference(&[lacking, block(f64::NAN, 1.0)]), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! Network paths into the guest within: what QEMU and the machine need for each, and the addresses at both ends.
+
+use std::time::Duration;
+
+use super::{Inner, InnerSettings, Machine, Settings};
+use crate::{Error, Output};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const SOCKET: &str = "/run/guest.vhost-user";
+/// No packets but those of the test: IPv6 sends some by itself.
+const QUIET: &str =
+    "for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done 2>/dev/null";
+/// Where the network card that is handed on sits in the machine.
+const HANDED_ON: &str = "00:06.0";
+/// The machine's own card on the same wire.
+const NEAR: &str = "52:54:00:00:01:06";
+
+/// How frames get from the machine into the guest within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkPath {
+    /// QEMU emulates an e1000, on a TAP.
+    E1000,
+    /// QEMU is the virtio device, on a TAP.
+    VirtioQemu,
+    /// The kernel is the virtio device, on a TAP.
+    VhostNet,
+    /// The kernel is the virtio device, on a macvtap above one end of a veth pair.
+    Macvtap,
+    /// `tautline switch` is the virtio device; its other port is a TAP. Needs the program in the machine.
+    VhostUser,
+    /// A network card of the machine, handed on by VFIO; its wire ends at another card of the machine. Needs
+    /// [`Settings::card_to_hand_on`].
+    Direct,
+}
+
+impl NetworkPath {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::E1000, Self::VirtioQemu, Self::VhostNet, Self::Macvtap, Self::VhostUser, Self::Direct];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::E1000 => "e1000",
+            Self::VirtioQemu => "virtio-qemu",
+            Self::VhostNet => "vhost-net",
+            Self::Macvtap => "macvtap",
+            Self::VhostUser => "vhost-user",
+            Self::Direct => "direct",
+        }
+    }
+
+    fn number(self) -> usize {
+        1 + Self::ALL.iter().position(|path| *path == self).expect("all are in the list")
+    }
+
+    /// The machine's address on it; a network of 24 bits each.
+    pub fn machine_address(self) -> String {
+        format!("10.0.{}.1", self.number())
+    }
+
+    /// The address of the guest within.
+    pub fn guest_address(self) -> String {
+        format!("10.0.{}.2", self.number())
+    }
+
+    /// The Ethernet address of the guest's card.
+    pub fn mac(self) -> String {
+        format!("52:54:00:00:02:{:02x}", self.number())
+    }
+
+    /// What a shell of the machine does before QEMU starts.
+    fn prepare(self) -> String {
+        let (number, address, mac) = (self.number(), self.machine_address(), self.mac());
+        let tap = format!(
+            "ip tuntap add tap{number} mode tap && ip addr add {address}/24 dev tap{number} && ip link set tap{number} up"
+        );
+        match self {
+            Self::E1000 | Self::VirtioQemu => format!("modprobe tun; {tap}"),
+            Self::VhostNet => format!("modprobe tun; modprobe vhost_net; {tap}"),
+            Self::Macvtap => format!(
+                "modprobe vhost_net; modprobe veth; modprobe macvtap; set -e
+                 ip link add veth{number} type veth peer name lower{number}
+                 ip addr add {address}/24 dev veth{number}; ip link set veth{number} up
+                 ip link add link lower{number} name macvtap{number} type macvtap mode bridge
+                 ip link set lower{number} up; ip link set macvtap{number} address {mac} up"
+            ),
+            Self::VhostUser => format!("modprobe tun; rm -f {SOCKET}"),
+            Self::Direct => format!(
+                "modprobe vfio_pci; modprobe vfio_iommu_type1; modprobe e1000e; set -e
+                 cd /sys/bus/pci/devices/0000:{HANDED_ON}; echo vfio-pci >driver_override
+                 [ ! -e driver ] || echo 0000:{HANDED_ON} >driver/unbind
+                 echo 0000:{HANDED_ON} >/sys/bus/pci/drivers_probe
+                 near=$(basename $(dirname $(grep -l {NEAR} /sys/class/net/*/address)))
+                 ip addr replace {address}/24 dev $near; ip link set $near up"
+            ),
+        }
+    }
+
+    fn arguments(self) -> String {
+        let (number, mac) = (self.number(), self.mac());
+        let tap = format!("-netdev tap,id=net{number},ifname=tap{number},script=no,downscript=no");
+        let virtio = format!("-device virtio-net-pci,netdev=net{number},mac={mac},romfile=");
+        match self {
+            Self::E1000 => format!("{tap},vhost=off -device e1000,netdev=net{number},mac={mac},romfile="),
+            Self::VirtioQemu => format!("{tap},vhost=off {virtio}"),
+            Self::VhostNet => format!("{tap},vhost=on {virtio}"),
+            Self::Macvtap => format!(
+                "-netdev tap,id=net{number},fd=5,vhost=on {virtio} 5<>/dev/tap$(cat /sys/class/net/macvtap{number}/ifindex)"
+            ),
+            Self::VhostUser => format!(
+                "-chardev socket,id=switch,path={SOCKET} -netdev vhost-user,id=net{number},chardev=switch {virtio}"
+            ),
+            Self::Direct => format!("-device vfio-pci,host={HANDED_ON},rombar=0"),
+        }
+    }
+}
+
+impl Settings {
+    /// A wire between two e1000e of the machine, one of which [`NetworkPath::Direct`] hands on.
+    pub fn card_to_hand_on(self) -> Self {
+        let far = format!("e1000e,netdev=far,mac={},addr=06,romfile=", NetworkPath::Direct.mac());
+        let near = format!("e1000e,netdev=near,mac={NEAR},addr=07,romfile=");
+        self.arguments(["-netdev", "hubport,id=near,hubid=0", "-netdev", "hubport,id=far,hubid=0"])
+            .arguments(["-device", &near, "-device", &far])
+    }
+}
+
+impl Machine {
+    /// Makes the machine's end of a path, before a guest with it is started.
+    pub fn prepare(&self, path: NetworkPath) -> Result<(), Error> {
+        let output = self.run(&format!("{QUIET}\n{}", path.prepare()))?;
+        if !output.success() {
+            return Err(Error::refused(format!("preparing the path {}", path.name()), output.stderr));
+        }
+        if path == NetworkPath::VhostUser {
+            let address = path.machine_address();
+            let number = path.number();
+            let job = self.begin(&format!(
+                "tautline switch --port host=tap:tap{number},address={address}/24 --port guest=vhost-user:{SOCKET} >/run/switch.log 2>&1"), DAY)?;
+            let listens = format!(
+                "for i in $(seq 100); do [ -S {SOCKET} ] && exit; sleep 0.1; done; cat /run/switch.log >&2; exit 1"
+            );
+            let output = self.run(&listens)?;
+            if !output.success() {
+                return Err(Error::refused("starting the switch in the nested machine", output.stderr));
+            }
+            // It runs as long as the machine.
+            drop(job);
+        }
+        Ok(())
+    }
+}
+
+impl InnerSettings {
+    /// One more network card, by this path. With any, the guest has the generic kernel, which has drivers for all.
+    pub fn network(self, path: NetworkPath) -> Self {
+        let settings = self.arguments(&path.arguments()).generic_kernel();
+        if path == NetworkPath::VhostUser { settings.shared_memory() } else { settings }
+    }
+}
+
+impl Inner<'_> {
+    /// Gives the guest its address on a path, and waits until the wire is up.
+    pub fn bring_up(&self, path: NetworkPath) -> Result<Output, Error> {
+        let (mac, address) = (path.mac(), path.guest_address());
+        let output = self.run(&format!(
+            "{QUIET}
+             set -e; card=$(basename $(dirname $(grep -l {mac} /sys/class/net/*/address)))
+             ip addr add {address}/24 dev $card; ip link set $card up
+             for i in $(seq 100); do [ \"$(cat /sys/class/net/$card/carrier)\" = 1 ] && exit; sleep 0.1; done; exit 1"
+        ))?;
+        match output.success() {
+            true => Ok(output),
+            false => {
+                Err(Error::refused(format!("bringing up {} in the guest within", path.name()), output.stderr))
+            }
+        }
+    }
+}

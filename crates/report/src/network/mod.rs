@@ -1,0 +1,113 @@
+//! The group `net`: what a packet costs on each path. Its tables are the same on the terminal and on the page.
+
+pub(crate) mod chart;
+mod tables;
+
+use measure::network::FlowRecord;
+use measure::{EnvironmentKind, Results};
+
+use crate::units;
+use crate::view::View;
+use crate::{EMULATED_MARK, terminal::Canvas};
+
+/// A table in words.
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) note: Option<&'static str>,
+}
+
+/// All of the group for one environment.
+pub(crate) struct Section<'a> {
+    pub(crate) environment: &'a str,
+    /// One for each work: its rungs.
+    pub(crate) ladders: Vec<(&'a FlowRecord, Table)>,
+    /// Where the CPU time goes, of the work with the smallest and of the one with the largest datagrams.
+    pub(crate) details: Vec<Table>,
+}
+
+/// The sections, one for each environment of the host's kind in which a flow was measured.
+pub(crate) fn sections<'a>(view: &View<'a>) -> Vec<Section<'a>> {
+    let results: &'a Results = view.results;
+    let network = &results.network;
+    let environments = results.environments.iter().filter(|place| place.kind == EnvironmentKind::Host);
+    let mut sections = Vec::new();
+    for environment in environments {
+        let is_there = |flow: &&FlowRecord| view.analysis.summary(&flow.cost, &environment.name).is_some();
+        let mut works: Vec<&FlowRecord> = Vec::new();
+        for flow in network.flows.iter().filter(is_there) {
+            if works.iter().all(|known| known.work != flow.work) {
+                works.push(flow);
+            }
+        }
+        let name = environment.name.as_str();
+        let ladders: Vec<_> = works.iter().map(|work| (*work, tables::ladder(view, name, work))).collect();
+        let datagrams = || works.iter().copied().filter(|work| work.datagrams);
+        let (smallest, largest) = (
+            datagrams().min_by_key(|work| work.message_bytes),
+            datagrams().max_by_key(|work| work.message_bytes),
+        );
+        let mut details = Vec::new();
+        details.extend(smallest.into_iter().flat_map(|work| tables::cpu_time(results, name, work)));
+        details.extend(largest.map(|work| tables::line_rates(results, name, work)));
+        if !ladders.is_empty() {
+            sections.push(Section { environment: name, ladders, details });
+        }
+    }
+    sections
+}
+
+/// Paths that are not there, each with the reason and what to do.
+pub(crate) fn missing(results: &Results) -> Vec<String> {
+    let paths = results.network.paths.iter();
+    paths
+        .filter_map(|path| {
+            let failure = path.failure.as_ref()?;
+            Some(format!("path {}: {}", path_name(path), units::text(&failure.to_string())))
+        })
+        .collect()
+}
+
+/// A path by its pieces, with the mark where emulated.
+pub(crate) fn path_name(path: &measure::network::PathRecord) -> String {
+    let mark = if path.emulated { EMULATED_MARK } else { "" };
+    format!("{}{mark}", units::text(&path.pieces.join(" + ")))
+}
+
+/// Paths in a column: one that adds a piece to the path above it by that piece alone.
+pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a measure::network::PathRecord>) -> Vec<String> {
+    let mut above: Option<&str> = None;
+    let name = |path: &'a measure::network::PathRecord| {
+        let adds_to_it = above.is_some() && path.adds_to.as_deref() == above;
+        above = Some(&path.name);
+        match path.pieces.last() {
+            Some(piece) if adds_to_it => {
+                format!("  + {}{}", units::text(piece), if path.emulated { EMULATED_MARK } else { "" })
+            }
+            _ => path_name(path),
+        }
+    };
+    paths.map(name).collect()
+}
+
+/// On the terminal.
+pub(crate) fn draw(canvas: &mut Canvas, view: &View) {
+    for section in sections(view) {
+        canvas.paragraph(&format!(
+            "near and far end on {}, each path built anew for every start; \"adds\" is what a path costs more than the one \
+             with one piece less, with its interval (at least 95 %) over the starts",
+            units::text(section.environment)
+        ));
+        for table in section.ladders.iter().map(|(_, table)| table).chain(&section.details) {
+            canvas.paragraph("");
+            canvas.paragraph(&table.title);
+            let rows =
+                table.rows.iter().map(|row| row.iter().map(comfy_table::Cell::new).collect()).collect();
+            canvas.columns(&table.head, rows);
+            if let Some(note) = table.note {
+                canvas.paragraph(note);
+            }
+        }
+    }
+}

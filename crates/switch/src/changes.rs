@@ -1,0 +1,185 @@
+//! A running switch is changed: ports come and go, and their rules.
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use port::Port;
+
+use crate::control::Control;
+use crate::copies::{Copied, CopiesId};
+use crate::error::ChangeError;
+use crate::forward::{Route, Rules};
+use crate::mirror::{LOOK, Mirror, Mirrored};
+use crate::port_entry::PortEntry;
+use crate::queue_plan::QueuePlan;
+use crate::setup::{self, Forwarding};
+use crate::{MAX_PORTS, PortId, PortOptions};
+
+impl Control {
+    /// The place of a port that is there.
+    fn place_of(&self, name: &str) -> Result<usize, ChangeError> {
+        let named = |entry: &PortEntry| !entry.removed && entry.name == name;
+        self.entries.iter().position(named).ok_or_else(|| {
+            let known: Vec<&str> = self.present().map(|(_, entry)| entry.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            ChangeError::NoSuchPort { name: name.to_owned(), known }
+        })
+    }
+
+    /// Puts a port in, starts it, and lets frames find it.
+    pub(crate) fn add_port(
+        &mut self,
+        name: &str,
+        port: Box<dyn Port>,
+        options: PortOptions,
+    ) -> Result<(), ChangeError> {
+        self.put(name, port, Forwarding { options, wire: None }).map(drop)
+    }
+
+    fn put(
+        &mut self,
+        name: &str,
+        port: Box<dyn Port>,
+        forwarding: Forwarding,
+    ) -> Result<PortId, ChangeError> {
+        if self.place_of(name).is_ok() {
+            return Err(ChangeError::NameTwice(name.to_owned()));
+        }
+        let free = self.entries.iter().position(|entry| entry.removed);
+        let at = free.unwrap_or(self.entries.len());
+        if at == MAX_PORTS {
+            return Err(ChangeError::TooManyPorts);
+        }
+        let entry =
+            PortEntry { name: name.to_owned(), port: Some(port), runs: true, removed: false, forwarding };
+        match free {
+            Some(at) => self.entries[at] = entry,
+            None => self.entries.push(entry),
+        }
+        self.update_rules();
+        let started = self.call(at, |port, context| port.start(context));
+        let failed = match started {
+            Ok(Some(Err(error))) => Some(ChangeError::Start(error)),
+            Ok(_) => None,
+            Err(error) => Some(self.must_end(error)),
+        };
+        match failed {
+            None => Ok(PortId(at as u16)),
+            Some(error) => {
+                self.take_out(at);
+                Err(error)
+            }
+        }
+    }
+
+    /// The switch cannot go on; says so to whoever asked.
+    fn must_end(&mut self, error: crate::RunError) -> ChangeError {
+        let said = ChangeError::Ends(error.to_string());
+        self.fatal.get_or_insert(error);
+        said
+    }
+
+    /// Ends a port and forgets it.
+    pub(crate) fn remove_port(&mut self, name: &str) -> Result<(), ChangeError> {
+        let at = self.place_of(name)?;
+        if self.entries[at].forwarding.wire.is_some() && !self.entries[at].is_mirror() {
+            return Err(ChangeError::Wired(name.to_owned()));
+        }
+        let id = PortId(at as u16);
+        let used = |mirror: &Mirrored| mirror.from == id || mirror.to == id;
+        if self.mirrors.iter().any(used) {
+            return Err(ChangeError::Mirrored(name.to_owned()));
+        }
+        if let Some(index) = self.mirrors.iter().position(|mirror| mirror.by == id) {
+            let mirror = self.mirrors.remove(index);
+            self.end_copies(mirror.copies);
+        }
+        let observers = self.attachments.observers.iter().filter(|observer| observer.port == id);
+        let ids: Vec<CopiesId> = observers.map(|observer| observer.id).collect();
+        ids.into_iter().for_each(|id| self.end_copies(id));
+        let ended = self.call(at, |port, context| port.end(context));
+        self.take_out(at);
+        ended.map(drop).map_err(|error| self.must_end(error))
+    }
+
+    fn take_out(&mut self, at: usize) {
+        let entry = &mut self.entries[at];
+        (entry.runs, entry.removed, entry.port) = (false, true, None);
+        self.attachments.clear(PortId(at as u16));
+        self.update_rules();
+    }
+
+    /// Other limits hold for a port.
+    pub(crate) fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
+        let at = self.place_of(name)?;
+        self.entries[at].forwarding.options = options;
+        self.update_rules();
+        Ok(())
+    }
+
+    /// Makes the rules of all ports anew.
+    fn update_rules(&mut self) {
+        let to: Vec<PortId> = self.mirrors.iter().map(|mirror| mirror.to).collect();
+        let forwarding = |(at, entry): (usize, &PortEntry)| {
+            // A mirror's end takes no part in anything else, but is there.
+            (!entry.removed && !to.contains(&PortId(at as u16))).then(|| entry.forwarding.clone())
+        };
+        let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
+        let ports: Vec<Option<&Forwarding>> = ports.iter().map(Option::as_ref).collect();
+        let rules: Vec<Rules> = setup::rules(&ports, self.link_local);
+        let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
+        let plan = QueuePlan::new(self.workers, &rules.iter().zip(pairs).collect::<Vec<_>>());
+        for rules in &rules {
+            if matches!(rules.route, Route::Wire(_)) {
+                self.attachments.common.table.flush(rules.port);
+            }
+        }
+        self.attachments.common.table.set_own(crate::control::own_addresses(&rules));
+        self.attachments.set_rules(rules.into_iter().map(Arc::new).collect(), plan);
+    }
+
+    /// Copies what passes a port from now on.
+    pub(crate) fn copy_port(&mut self, name: &str, feed: Sender<Copied>) -> Result<CopiesId, ChangeError> {
+        let at = self.place_of(name)?;
+        let observed = self.attachments.observe(PortId(at as u16), feed);
+        observed.map_err(|source| ChangeError::System { action: "making room for copies", source })
+    }
+
+    /// Ends that.
+    pub(crate) fn end_copies(&mut self, id: CopiesId) {
+        self.attachments.end_observation(id);
+    }
+
+    /// Copies what passes one port to another.
+    pub(crate) fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
+        let (from_id, to_id) = (PortId(self.place_of(from)? as u16), PortId(self.place_of(to)? as u16));
+        let entry = &self.entries[usize::from(to_id.0)];
+        if entry.forwarding.wire.is_some() {
+            return Err(ChangeError::Wired(to.to_owned()));
+        }
+        let is_used = |mirror: &Mirrored| mirror.to == to_id || mirror.to == from_id || mirror.from == to_id;
+        if from_id == to_id || self.mirrors.iter().any(is_used) {
+            return Err(ChangeError::Mirrored(to.to_owned()));
+        }
+        let (feed, copied) = channel();
+        let pairs = self.entries[usize::from(from_id.0)].port.as_ref().map_or(0, |port| port.queue_pairs());
+        let port = Box::new(Mirror::new(from, to, pairs, copied));
+        let by = self.put(
+            &format!("mirror-of-{from}"),
+            port,
+            Forwarding { options: PortOptions::default(), wire: Some(to_id) },
+        )?;
+        match self.attachments.observe(from_id, feed) {
+            Ok(copies) => {
+                self.mirrors.push(Mirrored { from: from_id, to: to_id, by, copies });
+                self.update_rules();
+                self.call(usize::from(by.0), |port, context| port.ready(LOOK, context))
+                    .map(drop)
+                    .map_err(|error| self.must_end(error))
+            }
+            Err(source) => {
+                self.take_out(usize::from(by.0));
+                Err(ChangeError::System { action: "making room for copies", source })
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Copies of what passes a queue, for whoever looks.
+//!
+//! A queue that is looked at stands inside another one that copies its frames into a ring of its own. The two change
+//! places between two bursts, so nothing is lost by it, and a queue that nobody looks at is not touched at all. A ring
+//! that is full drops copies and counts them; the frames themselves go on.
+use std::any::Any;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
+use port::{FrameBatch, QueueCounters, QueueError, RingState, Side, Sink, Source};
+
+use crate::PortId;
+
+/// Frames that wait for whoever looks at one queue.
+const WAITING: u16 = 1024;
+
+/// Whose copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CopiesId(pub u64);
+
+/// One queue's copies, from when it is copied on.
+#[derive(Debug)]
+pub struct Copied {
+    /// Queue pair.
+    pub pair: u16,
+    /// Direction.
+    pub side: Side,
+    /// Where they come from.
+    pub source: InMemorySource,
+    /// What was copied, and what found no room.
+    pub counters: Arc<QueueCounters>,
+}
+
+/// Somebody who looks at a port.
+pub(crate) struct Observer {
+    pub id: CopiesId,
+    pub port: PortId,
+    pub feed: Sender<Copied>,
+}
+
+impl Observer {
+    /// Where the copies of one queue go.
+    pub fn copy(&self, pair: u16, side: Side) -> io::Result<Copy> {
+        let (sink, source) = queue(QueueOptions { slots: WAITING, ..QueueOptions::default() })?;
+        let counters = Arc::clone(sink.counters());
+        // Nobody looks any more: the copies fill their ring, and it goes with the observer.
+        let _ = self.feed.send(Copied { pair, side, source, counters });
+        Ok(Copy { id: self.id, sink })
+    }
+}
+
+/// Where copies go.
+pub(crate) struct Copy {
+    id: CopiesId,
+    sink: InMemorySink,
+}
+
+fn copy_all(copies: &mut [Copy], batch: &FrameBatch, which: &[u16]) {
+    for copy in copies {
+        // A ring of our own has no errors.
+        let _ = copy.sink.accept(batch, which);
+    }
+}
+
+/// A source whose frames are copied.
+struct CopiedSource {
+    inner: Box<dyn Source>,
+    copies: Vec<Copy>,
+    /// 0, 1, 2, …
+    all: Vec<u16>,
+}
+
+/// A sink whose frames are copied.
+struct CopiedSink {
+    inner: Box<dyn Sink>,
+    copies: Vec<Copy>,
+}
+
+impl Source for CopiedSource {
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        let batch = self.inner.rx_burst(max)?;
+        let have = self.all.len() as u16;
+        self.all.extend(have..batch.len().max(usize::from(have)) as u16);
+        copy_all(&mut self.copies, batch, &self.all[..batch.len()]);
+        Ok(batch)
+    }
+
+    fn needs_release(&self) -> bool {
+        self.inner.needs_release()
+    }
+
+    fn batch_mut(&mut self) -> Option<&mut FrameBatch> {
+        self.inner.batch_mut()
+    }
+
+    fn release(&mut self) {
+        self.inner.release();
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.inner.sleep()
+    }
+
+    fn wake(&mut self) {
+        self.inner.wake();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wake_fd()
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.inner.counters()
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        self.inner.ring()
+    }
+}
+
+impl Sink for CopiedSink {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
+        copy_all(&mut self.copies, batch, which);
+        self.inner.accept(batch, which)
+    }
+
+    fn room(&mut self) -> usize {
+        self.inner.room()
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.inner.counters()
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        self.inner.ring()
+    }
+}
+
+/// A kind of queue that can be copied.
+pub(crate) trait Copying: Any {
+    /// The queue alone, and the copies that were made of it.
+    fn parted(self: Box<Self>) -> (Box<Self>, Vec<Copy>);
+    /// The queue with these copies; alone if there are none.
+    fn joined(self: Box<Self>, copies: Vec<Copy>) -> Box<Self>;
+}
+
+impl Copying for dyn Source {
+    fn parted(self: Box<Self>) -> (Box<Self>, Vec<Copy>) {
+        if !(&*self as &dyn Any).is::<CopiedSource>() {
+            return (self, Vec::new());
+        }
+        match (self as Box<dyn Any>).downcast::<CopiedSource>() {
+            Ok(copied) => (copied.inner, copied.copies),
+            Err(_) => unreachable!("it was asked what it is"),
+        }
+    }
+
+    fn joined(self: Box<Self>, copies: Vec<Copy>) -> Box<Self> {
+        if copies.is_empty() { self } else { Box::new(CopiedSource { inner: self, copies, all: Vec::new() }) }
+    }
+}
+
+impl Copying for dyn Sink {
+    fn parted(self: Box<Self>) -> (Box<Self>, Vec<Copy>) {
+        if !(&*self as &dyn Any).is::<CopiedSink>() {
+            return (self, Vec::new());
+        }
+        match (self as Box<dyn Any>).downcast::<CopiedSink>() {
+            Ok(copied) => (copied.inner, copied.copies),
+            Err(_) => unreachable!("it was asked what it is"),
+        }
+    }
+
+    fn joined(self: Box<Self>, copies: Vec<Copy>) -> Box<Self> {
+        if copies.is_empty() { self } else { Box::new(CopiedSink { inner: self, copies }) }
+    }
+}
+
+/// The queue alone.
+pub(crate) fn alone<T: Copying + ?Sized>(queue: Box<T>) -> Box<T> {
+    queue.parted().0
+}
+
+/// The queue, copied for one more.
+pub(crate) fn copied<T: Copying + ?Sized>(queue: Box<T>, copy: Copy) -> Box<T> {
+    let (inner, mut copies) = queue.parted();
+    copies.push(copy);
+    inner.joined(copies)
+}
+
+/// The queue, copied for one less.
+pub(crate) fn no_longer_copied<T: Copying + ?Sized>(queue: Box<T>, id: CopiesId) -> Box<T> {
+    let (inner, mut copies) = queue.parted();
+    copies.retain(|copy| copy.id != id);
+    inner.joined(copies)
+}

@@ -1,0 +1,86 @@
+//! A mirror: a port whose guest is another port's traffic. What it copies goes to one port and nowhere else.
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use port::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+
+use crate::PortId;
+use crate::copies::{Copied, CopiesId};
+
+/// Asks it to look for queues that came.
+pub(crate) const LOOK: Token = Token(0);
+
+/// Between two looks: a queue that comes later is mirrored so much later.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Which ports a mirror stands between.
+pub(crate) struct Mirrored {
+    pub from: PortId,
+    pub to: PortId,
+    /// The mirror itself.
+    pub by: PortId,
+    pub copies: CopiesId,
+}
+
+pub(crate) struct Mirror {
+    name: String,
+    pairs: u16,
+    copied: Receiver<Copied>,
+    /// By its own pairs: copies that went on, and what the ring of copies had no room for.
+    counters: Vec<[Arc<QueueCounters>; 2]>,
+}
+
+impl Mirror {
+    pub fn new(from: &str, to: &str, pairs: u16, copied: Receiver<Copied>) -> Self {
+        let counters = (0..2 * pairs).map(|_| Default::default()).collect();
+        Mirror { name: format!("mirror of '{from}' to '{to}'"), pairs: 2 * pairs, copied, counters }
+    }
+}
+
+impl Port for Mirror {
+    fn queue_pairs(&self) -> u16 {
+        self.pairs
+    }
+
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
+        let [from, to] = self.counters.get(usize::from(pair))?;
+        Some(Arc::clone(if side == Side::FromGuest { from } else { to }))
+    }
+
+    fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
+        self.ready(LOOK, context)
+    }
+
+    fn ready(&mut self, _token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
+        while let Ok(Copied { pair, side, source, counters }) = self.copied.try_recv() {
+            let own = mirror_pair(pair, side);
+            let Some(place) = self.counters.get_mut(usize::from(own)) else { continue };
+            // Forwarding counts on the source; copies that found no room are on the other side.
+            let source = source.counting(Arc::clone(&place[0]));
+            place[1] = counters;
+            context.attach_source(own, Box::new(source));
+        }
+        context.after(LOOK, INTERVAL);
+        Ok(())
+    }
+
+    fn stopped(&mut self, pair: u16, _side: Side, why: QueueError, context: &mut dyn PortContext) {
+        context.log(&format_args!("{}: queue {pair} stopped: {why}", self.name));
+    }
+
+    fn end(&mut self, context: &mut dyn PortContext) {
+        for pair in 0..self.pairs {
+            context.detach_source(pair);
+        }
+    }
+}
+
+/// A queue's place in a mirror: both directions of a pair, one behind the other.
+fn mirror_pair(pair: u16, side: Side) -> u16 {
+    2 * pair + u16::from(side == Side::ToGuest)
+}

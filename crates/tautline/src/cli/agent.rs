@@ -1,0 +1,42 @@
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::EXIT_CODES;
+
+/// Arguments of `agent`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct Agent {
+    /// Serve runs of other machines that prove a key, one at a time, until interrupted. Port 0 for any.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+
+    /// The far end's key file [default: far.pem in the folder of `agent keys`].
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub key: Option<PathBuf>,
+
+    /// What else to do.
+    #[command(subcommand)]
+    pub command: Option<AgentCommand>,
+}
+
+/// What else `agent` does.
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Make a pair of keys: near.pem for who measures, far.pem to be copied to the machine that listens.
+    Keys(AgentKeys),
+}
+
+/// Arguments of `agent keys`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct AgentKeys {
+    /// Where to [default: tautline in the user's configuration folder, ~/.config].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+
+    /// For how many days the keys are valid.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+}

@@ -1,0 +1,52 @@
+//! What the user may write after `tautline host verify`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::host::tuning::journal;
+use clap::Args;
+
+use super::super::{EXIT_CODES, ResultsTo};
+use super::Subject;
+use crate::duration;
+
+/// Arguments of `verify`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Verify {
+    /// Which host, for what.
+    #[command(flatten)]
+    pub subject: Subject,
+
+    /// The rules to verify, by the names that the plan shows [default: all that can be changed at run time].
+    #[arg(long, value_name = "RULE,…", value_delimiter = ',')]
+    pub rules: Vec<String>,
+
+    /// Take this rule too, although changing it can cut a connection or stall a CPU.
+    #[arg(long, value_name = "RULE")]
+    pub accept: Vec<String>,
+
+    /// Each rule alone as well: all but one against all, in turns.
+    #[arg(long)]
+    pub ablate: bool,
+
+    /// How long each state of the host is measured, over all blocks.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::between(Duration::from_millis(100)..=Duration::from_secs(86_400)))]
+    pub time: Duration,
+
+    /// How often every state is set up afresh; six at least for intervals.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub blocks: u32,
+
+    /// Where the values found are kept for undo.
+    #[arg(long, value_name = "FILE", default_value = journal::PLACE)]
+    pub journal: PathBuf,
+
+    /// Limits on figures or ratios; exit code 3 where one fails.
+    #[arg(long, value_name = "FILE")]
+    pub gate: Option<PathBuf>,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}

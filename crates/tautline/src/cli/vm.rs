@@ -1,0 +1,209 @@
+//! What the user may write after `tautline vm`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::host::tuning::CpuList;
+use ::vm::Profile;
+use ::vm::arguments::Network;
+use ::vm::assign::Assignment;
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use super::host::parse_mib;
+use super::{EXIT_CODES, ResultsTo};
+use crate::duration;
+
+/// The verbs of `vm`.
+#[derive(Debug, Subcommand)]
+pub enum VmCommand {
+    /// Start a guest as a profile says, and keep it so until it ends.
+    Run(VmRun),
+    /// Put the threads of a guest that runs already where a profile wants them.
+    Attach(VmAttach),
+    /// Put back what attach changed, or what a killed run has left.
+    Detach(VmDetach),
+}
+
+/// Where a guest's threads go.
+#[derive(Args, Debug)]
+pub struct PlaceThreads {
+    /// What the guest is for.
+    #[arg(long, value_enum, default_value_t = ProfileName::Latency)]
+    pub profile: ProfileName,
+
+    /// The CPUs of the vCPUs, one for each [default: those set aside, else the last ones].
+    #[arg(long, value_name = "CPUS")]
+    pub vcpu_cpus: Option<CpuList>,
+
+    /// The CPUs of all other threads [default: the others that are not set aside].
+    #[arg(long, value_name = "CPUS")]
+    pub housekeeping: Option<CpuList>,
+
+    /// Put vCPUs into SCHED_FIFO at this priority [default: 1 with realtime-guest, else not at all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub priority: Option<i32>,
+
+    /// Go on without what cannot be had here.
+    #[arg(long)]
+    pub best_effort: bool,
+}
+
+/// Arguments of `vm run`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES, group(ArgGroup::new("boot").required(true).multiple(true).args(["kernel", "disk"])))]
+pub struct VmRun {
+    /// The kernel to boot.
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<PathBuf>,
+
+    /// Its first file system.
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    pub initrd: Option<PathBuf>,
+
+    /// Its command line.
+    #[arg(long, value_name = "TEXT", requires = "kernel", allow_hyphen_values = true)]
+    pub append: Option<String>,
+
+    /// A disk, which is booted where no kernel is named; qcow2 where its name ends so, else raw.
+    #[arg(long, value_name = "FILE")]
+    pub disk: Option<PathBuf>,
+
+    /// The guest's memory.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_mib)]
+    pub memory: u64,
+
+    /// How many vCPUs, on CPUs that are chosen [default: 1].
+    #[arg(long, value_name = "N", conflicts_with = "vcpu_cpus", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub cpus: Option<u16>,
+
+    /// Where its threads go.
+    #[command(flatten)]
+    pub place: PlaceThreads,
+
+    /// Take its memory from huge pages.
+    #[arg(long)]
+    pub hugepages: bool,
+
+    /// A network card: vhost-user:PATH (a port of `tautline switch`), tap:NAME or user. May be repeated.
+    #[arg(long, value_name = "KIND:TARGET")]
+    pub network: Vec<Network>,
+
+    /// Hand on a PCI device, with properties of QEMU's as in 06:00.0,rombar=0. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    pub assign: Vec<Assignment>,
+
+    /// kvm, tcg (emulated) or auto: KVM where a stock kernel boots with it.
+    #[arg(long, value_enum, default_value_t = Accel::Auto, hide_possible_values = true)]
+    pub accel: Accel,
+
+    /// Where the guest's first serial line goes; - for the standard output [default: nowhere].
+    #[arg(long, value_name = "FILE|-")]
+    pub serial: Option<PathBuf>,
+
+    /// How long the guest may take to shut down when this command is interrupted.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(3600)))]
+    pub grace: Duration,
+
+    /// Print QEMU's command line and where each thread would go; start nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+
+    /// Further arguments for QEMU.
+    #[arg(last = true, value_name = "QEMU'S")]
+    pub further: Vec<OsString>,
+}
+
+/// A guest that runs.
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("guest").required(true).args(["domain", "pid"])))]
+pub struct RunningGuest {
+    /// A domain of libvirt.
+    #[arg(value_name = "DOMAIN")]
+    pub domain: Option<String>,
+
+    /// A QEMU's process.
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub pid: Option<u32>,
+}
+
+/// Arguments of `vm attach`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct VmAttach {
+    /// Which guest.
+    #[command(flatten)]
+    pub guest: RunningGuest,
+
+    /// The socket of QEMU's monitor (-qmp); without it, threads are told apart by their names.
+    #[arg(long, value_name = "SOCKET", requires = "pid")]
+    pub qmp: Option<PathBuf>,
+
+    /// Where its threads go.
+    #[command(flatten)]
+    pub place: PlaceThreads,
+
+    /// Say what there is and what is wanted; change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Where what is found is kept for detach [default: /var/lib/tautline/vm/attach-PID.jsonl].
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+/// Arguments of `vm detach`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct VmDetach {
+    /// Which guest.
+    #[command(flatten)]
+    pub guest: RunningGuest,
+
+    /// Where attach kept what it found [default: /var/lib/tautline/vm/attach-PID.jsonl].
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+}
+
+/// The profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileName {
+    /// As QEMU starts it, to compare with.
+    Plain,
+    /// Each vCPU on a CPU, all other threads on others.
+    Throughput,
+    /// Also: all memory is there before the guest runs, and stays.
+    Latency,
+    /// Also: vCPUs in SCHED_FIFO.
+    RealtimeGuest,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Plain => Profile::Plain,
+            ProfileName::Throughput => Profile::Throughput,
+            ProfileName::Latency => Profile::Latency,
+            ProfileName::RealtimeGuest => Profile::RealtimeGuest,
+        }
+    }
+}
+
+/// What runs the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Accel {
+    /// The CPU.
+    Kvm,
+    /// QEMU's emulation.
+    Tcg,
+    /// The CPU where that works.
+    Auto,
+}

@@ -1,0 +1,104 @@
+//! `tautline ctl`: a running switch is looked at and changed.
+mod client;
+mod tables;
+mod watch;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+use linux::interrupt;
+use serde_json::Value;
+
+use crate::cli::{self, CtlCommand};
+use crate::exit::Done;
+use crate::output::{self, Sink};
+use crate::switch_command::protocol::{self, Request};
+use client::Client;
+
+/// How long the switch may take to write what it has captured.
+const FLUSH: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Does one thing with a running switch.
+pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
+    let connect = || Client::connect(&arguments.socket);
+    match &arguments.command {
+        CtlCommand::Ports(look) => ask(connect, &look.results_to, Request::Ports, tables::ports),
+        CtlCommand::Stats(look) => ask(connect, &look.results_to, Request::Stats, tables::stats),
+        CtlCommand::Drops(look) => ask(connect, &look.results_to, Request::Drops, tables::drops),
+        CtlCommand::Rings(look) => ask(connect, &look.results_to, Request::Rings, tables::rings),
+        CtlCommand::Watch(watch) => watch::run(connect, watch),
+        CtlCommand::Add(add) => {
+            let cli::CtlAdd { port, allow, max_frame, flood_limit, results_to } = add;
+            let name = port.split('=').next().unwrap_or_default().to_owned();
+            let request = Request::Add(protocol::Add {
+                port: port.clone(),
+                allow: allow.clone(),
+                max_frame: *max_frame,
+                flood_limit: *flood_limit,
+            });
+            ask(connect, results_to, request, |_, _| format!("{name}: added\n"))
+        }
+        CtlCommand::Remove(remove) => {
+            let request = Request::Remove { port: remove.port.clone() };
+            ask(connect, &remove.results_to, request, |_, _| format!("{}: removed\n", remove.port))
+        }
+        CtlCommand::Mirror(mirror) => {
+            let cli::CtlMirror { from, to, results_to } = mirror;
+            let request = Request::Mirror { from: from.clone(), to: to.clone() };
+            let done = format!("{from}: mirrored to {to}; 'remove mirror-of-{from}' ends it\n");
+            ask(connect, results_to, request, |_, _| done.clone())
+        }
+        CtlCommand::Capture(capture) => run_capture(connect, capture),
+    }
+}
+
+fn ask(
+    connect: impl Fn() -> anyhow::Result<Client>,
+    results_to: &cli::ResultsTo,
+    request: Request,
+    text: impl Fn(&Value, usize) -> String,
+) -> anyhow::Result<Done> {
+    let sink = Sink::open(results_to)?;
+    output::catch_interrupts()?;
+    let answer = connect()?.ask(request)?;
+    put(&sink, &answer, text)
+}
+
+fn put(sink: &Sink, answer: &Value, text: impl Fn(&Value, usize) -> String) -> anyhow::Result<Done> {
+    sink.put(|width, _| text(answer, width), || Ok(serde_json::to_string_pretty(answer)?))?;
+    Ok(Done::Whole)
+}
+
+fn run_capture(
+    connect: impl Fn() -> anyhow::Result<Client>,
+    arguments: &cli::CtlCapture,
+) -> anyhow::Result<Done> {
+    output::require_writable(Some(&arguments.output))?;
+    output::catch_interrupts()?;
+    let mut client = connect()?;
+    let what =
+        || format!("making {}; name a file in a folder that may be written", arguments.output.display());
+    let file = File::create(&arguments.output).with_context(what)?;
+    let request =
+        Request::Capture { port: arguments.port.clone(), count: arguments.count, snaplen: arguments.snaplen };
+    // The switch writes to it, whatever it may open itself.
+    client.send(request, Some(file.as_fd()))?;
+    let (answer, interrupted) = match client.answer(None, true) {
+        Err(error) if error.is::<interrupt::Interrupted>() => {
+            client.send(Request::EndCapture, None)?;
+            (client.answer(Some(FLUSH), false)?, true)
+        }
+        answer => (answer?, false),
+    };
+    let figure = |name: &str| answer[name].as_u64().unwrap_or_default();
+    let (captured, dropped) = (figure("captured"), figure("dropped"));
+    output::print(&match arguments.format {
+        Some(cli::Format::Json) => format!("{answer}\n"),
+        _ => format!("{captured} frames captured, {dropped} dropped for want of room\n"),
+    })?;
+    if interrupted {
+        return Err(interrupt::Interrupted.into());
+    }
+    Ok(Done::Whole)
+}

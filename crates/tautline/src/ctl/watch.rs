@@ -1,0 +1,37 @@
+//! `tautline ctl watch`: rates, again and again.
+use std::io::IsTerminal;
+
+use linux::interrupt::{self, Interrupted};
+
+use super::client::Client;
+use super::tables;
+use crate::cli;
+use crate::exit::Done;
+use crate::output::{self, Sink};
+use crate::switch_command::protocol::Request;
+
+/// Home, and all below it cleared: the terminal keeps what was there before.
+const REDRAW: &str = "\x1b[H\x1b[J";
+
+pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWatch) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    output::catch_interrupts()?;
+    let mut client = connect()?;
+    let mut before = client.ask(Request::Stats)?;
+    let mut looks = 0;
+    while arguments.count.is_none_or(|count| looks < count) {
+        // Until Ctrl-C, so that is no error where no count was asked for.
+        if let Err(Interrupted) = interrupt::pause(arguments.interval) {
+            return Err(Interrupted.into());
+        }
+        let now = client.ask(Request::Stats)?;
+        let redraw = if std::io::stdout().is_terminal() { REDRAW } else { "" };
+        sink.put(
+            |width, _| format!("{redraw}{}", tables::rates(&before, &now, width)),
+            || Ok(serde_json::to_string(&now)?),
+        )?;
+        before = now;
+        looks += 1;
+    }
+    Ok(Done::Whole)
+}

@@ -1,0 +1,95 @@
+//! One sample, as it is kept.
+
+use host::tuning::CpuEvents;
+use measure::{Noise, Outcome};
+use serde::{Deserialize, Serialize};
+
+use super::states::State;
+
+/// One sample.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    pub block: u32,
+    pub state: State,
+    /// The CPU of the wake-ups.
+    pub cpu: usize,
+    pub outcome: Outcome,
+    /// How long events were counted.
+    pub counted_ns: u64,
+    pub events: Events,
+    pub host_noise: Noise,
+}
+
+/// Counts on the isolated CPUs; null where the kernel does not tell, for a reason in `unknown`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Events {
+    pub interrupts: Option<u64>,
+    pub timer: Option<u64>,
+    pub softirqs: Option<u64>,
+    pub switches: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
+impl From<CpuEvents> for Events {
+    fn from(events: CpuEvents) -> Self {
+        let mut unknown = Vec::new();
+        let mut count = |result: Result<u64, String>| match result {
+            Ok(count) => Some(count),
+            Err(reason) => {
+                if !unknown.contains(&reason) {
+                    unknown.push(reason);
+                }
+                None
+            }
+        };
+        let [interrupts, timer, softirqs, switches] =
+            [events.interrupts, events.timer, events.softirqs, events.switches].map(&mut count);
+        Events { interrupts, timer, softirqs, switches, unknown }
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use measure::Histogram;
+
+    use super::*;
+
+    fn sample(block: u32, state: State, latency_ns: u64, interrupts: Option<u64>) -> Sample {
+        let mut histogram = Histogram::new();
+        histogram.record_many_ns(latency_ns, 1000);
+        let outcome = Outcome {
+            value: latency_ns as f64,
+            samples: vec![latency_ns as f64],
+            histogram: Some(histogram),
+            missed: 0,
+            elapsed_ns: 1_000_000_000,
+            remarks: Vec::new(),
+            noise: Noise::default(),
+        };
+        let events = Events { interrupts, ..Events::default() };
+        Sample {
+            block,
+            state,
+            cpu: 2,
+            outcome,
+            counted_ns: 2_000_000_000,
+            events,
+            host_noise: Noise::default(),
+        }
+    }
+
+    /// Every block has a weather of its own; as found costs twice as much, without `good` three times.
+    pub fn samples(blocks: u32) -> Vec<Sample> {
+        let of_block = |block: u32| {
+            let weather = 1000 * u64::from(block + 1);
+            [
+                sample(block, State::AsFound, 2 * weather, Some(40)),
+                sample(block, State::Applied, weather, Some(0)),
+                sample(block, State::Without("good".into()), 3 * weather, Some(0)),
+                sample(block, State::Without("idle".into()), weather + u64::from(block % 2), None),
+            ]
+        };
+        (0..blocks).flat_map(of_block).collect()
+    }
+}

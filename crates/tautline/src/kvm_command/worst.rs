@@ -1,0 +1,131 @@
+//! `tautline kvm worst`.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use kvm::events::Target;
+use kvm::worst::{self, Blame, Budget, Latency, Missed, Watched};
+use serde::Serialize;
+
+use crate::cli::{KvmWorst, WatchedLatency};
+use crate::exit::{Done, Usage};
+use crate::output::{self, Sink};
+
+/// The schema of this version's files.
+const SCHEMA: &str = "tautline-kvm-worst/1";
+
+/// What is written.
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    tautline: &'static str,
+    started: String,
+    host: measure::host_facts::HostFacts,
+    accelerator: String,
+    emulated: bool,
+    pid: u32,
+    watched: Watched,
+    /// How many were seen.
+    count: usize,
+    /// ns.
+    p50_ns: u64,
+    p999_ns: u64,
+    max_ns: u64,
+    /// Events that the kernel's buffers had no room for.
+    lost: u64,
+    worst: Option<Latency>,
+    /// Who had the time of the worst, and of the median.
+    worst_parts: Vec<Blame>,
+    median_parts: Vec<Blame>,
+    /// What was longer in the worst, the largest first.
+    longer: Vec<Blame>,
+    missed: Vec<Missed>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    let budget = arguments.budget.as_deref().map(read).transpose()?;
+    output::catch_interrupts()?;
+    let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
+    let target = Target::find(arguments.pid)?;
+    let trace = super::record(arguments.pid, arguments.time)?;
+    let watched = match arguments.watch {
+        WatchedLatency::WakeUp => Watched::WakeUp,
+        WatchedLatency::Interrupt => Watched::Interrupt,
+    };
+    let all = worst::latencies(&trace, &target, watched);
+    let times: Vec<u64> = all.iter().map(Latency::ns).collect();
+    let at = |share: f64| {
+        let place = (all.len() as f64 * share).ceil() as usize;
+        times.get(place.saturating_sub(1)).copied().unwrap_or(0)
+    };
+    let parts =
+        |latency: Option<&Latency>| latency.map(|latency| worst::blame(&trace, latency)).unwrap_or_default();
+    let (worst_parts, median_parts) = (parts(all.last()), parts(all.get(all.len() / 2)));
+    let report = Report {
+        schema: SCHEMA,
+        tautline: env!("CARGO_PKG_VERSION"),
+        started,
+        host: measure::host_facts::HostFacts::gather(),
+        accelerator: environment::vm::kvm_name(),
+        emulated: kvm::is_emulated(),
+        pid: arguments.pid,
+        watched,
+        count: all.len(),
+        p50_ns: at(0.5),
+        p999_ns: at(0.999),
+        max_ns: at(1.0),
+        lost: trace.lost,
+        worst: all.last().copied(),
+        longer: worst::longer(&worst_parts, &median_parts),
+        worst_parts,
+        median_parts,
+        missed: budget.map(|budget| budget.missed(watched, &times)).unwrap_or_default(),
+    };
+    sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
+    Ok(if report.missed.is_empty() { Done::Whole } else { Done::ThresholdExceeded })
+}
+
+fn read(file: &std::path::Path) -> anyhow::Result<Budget> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("reading the budget {}", file.display()))?;
+    toml::from_str(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
+}
+
+fn text(report: &Report) -> String {
+    let micros = |ns: u64| ns as f64 / 1e3;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "Process {}, {}: {} latencies; median {:.1} µs, p99.9 {:.1} µs, worst {:.1} µs; {} events lost",
+        report.pid,
+        report.accelerator,
+        report.count,
+        micros(report.p50_ns),
+        micros(report.p999_ns),
+        micros(report.max_ns),
+        report.lost,
+    );
+    if report.emulated {
+        text += "Emulated CPU: causes are real; times show that each path works, never how fast it is.\n";
+    }
+    if let Some(first) = report.longer.first() {
+        let _ = writeln!(text, "First cause: {}", first.cause.text());
+    }
+    for (title, parts) in [
+        ("Longer than in the median", &report.longer),
+        ("The worst", &report.worst_parts),
+        ("The median", &report.median_parts),
+    ] {
+        let _ = writeln!(text, "\n{title}:");
+        for part in parts {
+            let _ = writeln!(text, "  {:>10.1} µs  {}", micros(part.ns), part.cause.text());
+        }
+    }
+    for missed in &report.missed {
+        let found = missed.found_us.map_or("nothing measured".into(), |found| format!("{found:.1} µs"));
+        let _ = writeln!(text, "missed: {} at most {} µs, found {found}", missed.statistic, missed.limit_us);
+    }
+    text
+}

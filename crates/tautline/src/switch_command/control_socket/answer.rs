@@ -1,0 +1,63 @@
+//! What requests come to.
+use serde_json::{Value, json};
+use switch::{Snapshot, View};
+
+use super::protocol::{Add, Outcome, Request};
+use crate::switch_command::ports::{self, PortDefaults};
+
+/// Does what is asked; captures are begun elsewhere.
+pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) -> Outcome {
+    let done = |result: Result<(), switch::ChangeError>| match result {
+        Ok(()) => Outcome::Ok(with_schema(json!({}))),
+        Err(error) => Outcome::Error(error.to_string()),
+    };
+    match request {
+        Request::Ports => Outcome::Ok(with_schema(json!({"ports": switch.snapshot().ports}))),
+        Request::Stats => Outcome::Ok(with_schema(json!(switch.snapshot()))),
+        Request::Drops => Outcome::Ok(with_schema(json!({"drops": drops(&switch.snapshot())}))),
+        Request::Rings => Outcome::Ok(with_schema(json!({"rings": switch.rings()}))),
+        Request::Add(add) => match build(&add, defaults) {
+            Ok((name, port, options)) => done(switch.add_port(&name, port, options)),
+            Err(why) => Outcome::Error(why),
+        },
+        Request::Remove { port } => done(switch.remove_port(&port)),
+        Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
+        Request::Capture { .. } | Request::EndCapture => Outcome::Error("not here".to_owned()),
+    }
+}
+
+fn build(
+    add: &Add,
+    defaults: &PortDefaults,
+) -> Result<(String, Box<dyn port::Port>, switch::PortOptions), String> {
+    let named = ports::one(&add.port, &add.allow, add.max_frame, add.flood_limit, defaults);
+    let named = named.map_err(|error| error.to_string())?;
+    let built = named.spec.build().map_err(|error| error.to_string())?;
+    Ok((named.name, built, named.options))
+}
+
+/// Answers are documents of their own, as those of all commands are.
+fn with_schema(mut answer: Value) -> Value {
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("schema".to_owned(), "tautline-ctl/1".into());
+    }
+    answer
+}
+
+/// Most frames first.
+fn drops(snapshot: &Snapshot) -> Vec<Value> {
+    let queues = snapshot.ports.iter().flat_map(|port| port.queues.iter().map(move |queue| (port, queue)));
+    let mut drops: Vec<(u64, Value)> = queues
+        .flat_map(|(port, queue)| {
+            queue.drops.iter().map(move |(reason, frames)| {
+                let drop = json!({
+                    "port": port.name, "pair": queue.pair, "from_guest": queue.from_guest,
+                    "reason": reason, "frames": frames,
+                });
+                (*frames, drop)
+            })
+        })
+        .collect();
+    drops.sort_by_key(|(frames, _)| std::cmp::Reverse(*frames));
+    drops.into_iter().map(|(_, drop)| drop).collect()
+}

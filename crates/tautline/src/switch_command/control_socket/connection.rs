@@ -1,0 +1,147 @@
+//! One connection to the control socket, within limits of bytes and time. Nothing here ever waits.
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use super::capture::Capture;
+use super::protocol::REQUEST_BYTES;
+
+/// Bytes that wait to be read by the other end at most.
+const ANSWER_BYTES: usize = 8 << 20;
+
+/// A request must be whole, and an answer be read, within this.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection may be silent for so long.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub struct Connection {
+    socket: UnixStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    /// The file that came with a request.
+    file: Option<OwnedFd>,
+    /// When the other end last did something.
+    moved: Instant,
+    pub capture: Option<Capture>,
+}
+
+/// Why a connection is over.
+pub enum End {
+    /// The other end went, or the system says so.
+    Gone,
+    /// It does not hold to the rules: it is told this.
+    Told(&'static str),
+}
+
+impl Connection {
+    pub fn new(socket: UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Connection {
+            socket,
+            request: Vec::new(),
+            answer: Vec::new(),
+            file: None,
+            moved: Instant::now(),
+            capture: None,
+        })
+    }
+
+    pub fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    /// Whether it waits for room to write.
+    pub fn wants_to_write(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
+    /// Reads what is there, once.
+    pub fn read(&mut self) -> Result<(), End> {
+        let mut bytes = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let slices = &mut [IoSliceMut::new(&mut bytes)];
+        let received = match recvmsg(&self.socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => received.bytes,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(_) => return Err(End::Gone),
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = message {
+                files.for_each(|file| self.file = Some(file));
+            }
+        }
+        if received == 0 {
+            return Err(End::Gone);
+        }
+        self.moved = Instant::now();
+        self.request.extend_from_slice(&bytes[..received]);
+        if self.request.len() > REQUEST_BYTES {
+            return Err(End::Told("a request is longer than 64 KiB"));
+        }
+        Ok(())
+    }
+
+    /// The next whole request, while no answer waits to be read.
+    pub fn next_request(&mut self) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+        if self.wants_to_write() {
+            return None;
+        }
+        let end = self.request.iter().position(|byte| *byte == b'\n')?;
+        let rest = self.request.split_off(end + 1);
+        let line = std::mem::replace(&mut self.request, rest);
+        Some((line, self.file.take()))
+    }
+
+    /// Whether another whole request waits.
+    pub fn has_request(&self) -> bool {
+        !self.wants_to_write() && self.request.contains(&b'\n')
+    }
+
+    pub fn put(&mut self, answer: &[u8]) -> Result<(), End> {
+        if self.answer.len() + answer.len() > ANSWER_BYTES {
+            return Err(End::Gone);
+        }
+        self.answer.extend_from_slice(answer);
+        self.write()
+    }
+
+    /// Writes what there is room for.
+    pub fn write(&mut self) -> Result<(), End> {
+        while !self.answer.is_empty() {
+            match self.socket.write(&self.answer) {
+                Ok(0) => return Err(End::Gone),
+                Ok(written) => {
+                    self.answer.drain(..written);
+                    self.moved = Instant::now();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it has used up its time.
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        let captures = self.capture.as_ref().is_some_and(Capture::runs);
+        let limit = match (self.request.is_empty() && self.answer.is_empty(), captures) {
+            (false, _) => PATIENCE,
+            (true, true) => return false,
+            (true, false) => IDLE,
+        };
+        now.saturating_duration_since(self.moved) > limit
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,87 @@
+//! The listening end of the control socket: its path, and who may connect.
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{geteuid, umask};
+
+pub struct ControlListener {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Of the socket that was made here.
+    inode: (u64, u64),
+}
+
+impl ControlListener {
+    /// Binds to the path; a socket that a dead switch left there is replaced.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            match UnixStream::connect(path) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+                Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another switch listens there")),
+                Err(_) => {}
+            }
+        }
+        // No moment in which others could connect. No other thread makes files at this time.
+        let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+        let bound = UnixListener::bind(path);
+        umask(before);
+        let listener = bound?;
+        listener.set_nonblocking(true)?;
+        let made = fs::symlink_metadata(path)?;
+        Ok(ControlListener { listener, path: path.to_owned(), inode: (made.dev(), made.ino()) })
+    }
+
+    /// The next who connects, if there is one.
+    pub fn accept(&self) -> Option<UnixStream> {
+        self.listener.accept().ok().map(|(socket, _)| socket)
+    }
+
+    /// Whether it is the user of this process, or root.
+    pub fn allows(&self, socket: &UnixStream) -> bool {
+        socket_peercred(socket).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid())
+    }
+}
+
+impl AsFd for ControlListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for ControlListener {
+    fn drop(&mut self) {
+        // Another switch may have put its own there.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_is_its_users_alone_and_goes_with_the_switch() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ctl");
+        let listener = ControlListener::bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(ControlListener::bind(&path).err().unwrap().kind(), ErrorKind::AddrInUse);
+        let client = UnixStream::connect(&path).unwrap();
+        // The first was that of the second switch, which looked whether somebody is there.
+        let accepted: Vec<_> = std::iter::from_fn(|| listener.accept()).collect();
+        assert!(!accepted.is_empty() && accepted.iter().all(|socket| listener.allows(socket)));
+        drop((client, listener));
+        assert!(!path.exists());
+        // One that was left behind.
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(ControlListener::bind(&path).is_ok());
+    }
+}

@@ -1,0 +1,239 @@
+//! The control socket: whoever runs the switch looks at it and changes it while it runs.
+//!
+//! The control thread serves it between ports' messages: nothing here waits, each connection gets one request
+//! served at a time, and bytes, connections and time are limited. The socket is its user's alone (0600), and who
+//! connects is asked for once more.
+mod answer;
+mod capture;
+mod connection;
+mod listener;
+pub mod protocol;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use switch::View;
+
+use super::ports::PortDefaults;
+use connection::{Connection, End};
+use listener::ControlListener;
+use protocol::{Outcome, Request};
+
+/// Connections at once.
+const MOST_CONNECTIONS: usize = 32;
+
+/// Captures at once: each has a thread and rings of its own.
+const MOST_CAPTURES: usize = 4;
+
+/// Between two looks at connections that may be overdue.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keys in the epoll set; connections count up from the last.
+const LISTENER: u64 = 1;
+const TIMER: u64 = 2;
+const FIRST_CONNECTION: u64 = 16;
+
+/// A control socket that is served.
+pub struct ControlSocket {
+    listener: ControlListener,
+    timer: OwnedFd,
+    connections: BTreeMap<u64, Connection>,
+    next: u64,
+    defaults: PortDefaults,
+}
+
+impl ControlSocket {
+    /// Listens, and is watched in `epoll` from now on.
+    pub fn open(path: &Path, epoll: &OwnedFd, defaults: PortDefaults) -> io::Result<Self> {
+        let listener = ControlListener::bind(path)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        watch(epoll, &listener, LISTENER, epoll::EventFlags::IN)?;
+        watch(epoll, &timer, TIMER, epoll::EventFlags::IN)?;
+        let connections = BTreeMap::new();
+        Ok(ControlSocket { listener, timer, connections, next: FIRST_CONNECTION, defaults })
+    }
+
+    /// Whether this key of the set is one of these.
+    pub fn has(key: u64) -> bool {
+        key >= LISTENER
+    }
+
+    /// Something is ready.
+    pub fn ready(&mut self, key: u64, epoll: &OwnedFd, switch: &mut View<'_>) {
+        match key {
+            LISTENER => self.accept(epoll),
+            TIMER => {
+                // It says how often it has gone off.
+                let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+                let now = Instant::now();
+                let overdue: Vec<u64> = self
+                    .connections
+                    .iter()
+                    .filter(|(_, one)| one.is_overdue(now))
+                    .map(|(key, _)| *key)
+                    .collect();
+                overdue.into_iter().for_each(|key| self.close(key, switch));
+            }
+            key => {
+                if let Err(end) = self.serve(key, epoll, switch) {
+                    self.end(key, &end, switch);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, epoll: &OwnedFd) {
+        let Some(socket) = self.listener.accept() else { return };
+        // What the system refuses now the client may ask for again.
+        let Ok(mut connection) = Connection::new(socket) else { return };
+        if !self.listener.allows(connection.socket()) {
+            let why = "only the user who runs the switch, and root, may control it";
+            let _ = connection.put(&Outcome::Error(why.to_owned()).line());
+            return;
+        }
+        if self.connections.len() >= MOST_CONNECTIONS {
+            let why =
+                format!("{MOST_CONNECTIONS} connections are open, the most that there can be; close one");
+            let _ = connection.put(&Outcome::Error(why).line());
+            return;
+        }
+        self.next += 1;
+        if watch(epoll, &connection, self.next, epoll::EventFlags::IN).is_ok() {
+            self.connections.insert(self.next, connection);
+            self.set_timer(INTERVAL);
+        }
+    }
+
+    fn set_timer(&self, interval: Duration) {
+        if let Ok(time) = Timespec::try_from(interval) {
+            let time = Itimerspec { it_interval: time, it_value: time };
+            let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time);
+        }
+    }
+
+    /// Serves one request at most: others get their turn.
+    fn serve(&mut self, key: u64, epoll: &OwnedFd, switch: &mut View<'_>) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
+        connection.write()?;
+        if !connection.has_request() {
+            connection.read()?;
+        }
+        if let Some((line, file)) = connection.next_request() {
+            let outcome = self.answer(key, &line, file, switch);
+            let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
+            if let Some(outcome) = outcome {
+                connection.put(&outcome.line())?;
+            }
+        }
+        let Some(connection) = self.connections.get(&key) else { return Ok(()) };
+        // With a request in hand room to write is what wakes: it is always there.
+        let flags = match connection.wants_to_write() || connection.has_request() {
+            true => epoll::EventFlags::OUT,
+            false => epoll::EventFlags::IN,
+        };
+        epoll::modify(epoll, connection, epoll::EventData::new_u64(key), flags).map_err(|_| End::Gone)
+    }
+
+    /// `None` where the answer comes later, by whoever has it.
+    fn answer(
+        &mut self,
+        key: u64,
+        line: &[u8],
+        file: Option<OwnedFd>,
+        switch: &mut View<'_>,
+    ) -> Option<Outcome> {
+        let request = match protocol::parse(line) {
+            Ok(request) => request,
+            Err(why) => return Some(Outcome::Error(why)),
+        };
+        match request {
+            Request::Capture { port, count, snaplen } => {
+                self.capture(key, &port, capture::Options { count, snaplen }, file, switch)
+            }
+            Request::EndCapture => {
+                let connection = self.connections.get(&key)?;
+                match &connection.capture {
+                    Some(capture) => {
+                        switch.end_copies(capture.copies);
+                        capture.stop();
+                        None
+                    }
+                    None => Some(Outcome::Error("no capture runs on this connection".to_owned())),
+                }
+            }
+            other => Some(answer::answer(other, &self.defaults, switch)),
+        }
+    }
+
+    fn capture(
+        &mut self,
+        key: u64,
+        port: &str,
+        options: capture::Options,
+        file: Option<OwnedFd>,
+        switch: &mut View<'_>,
+    ) -> Option<Outcome> {
+        let refused = |why: String| Some(Outcome::Error(why));
+        let running =
+            self.connections.values().filter(|one| one.capture.as_ref().is_some_and(|one| one.runs()));
+        if running.count() >= MOST_CAPTURES {
+            return refused(format!("{MOST_CAPTURES} captures run, the most that there can be; end one"));
+        }
+        let Some(file) = file else { return refused("no file came with the request".to_owned()) };
+        let connection = self.connections.get_mut(&key)?;
+        if connection.capture.is_some() {
+            return refused("a capture has been made on this connection; open another".to_owned());
+        }
+        let tell = match connection.socket().try_clone() {
+            Ok(tell) => tell,
+            Err(error) => return refused(format!("a second handle of the connection: {error}")),
+        };
+        let (copies, copied) = match switch.copy_port(port) {
+            Ok(copied) => copied,
+            Err(error) => return refused(error.to_string()),
+        };
+        match capture::Capture::start(copies, copied, options, file, tell) {
+            Ok(capture) => {
+                connection.capture = Some(capture);
+                None
+            }
+            Err(error) => {
+                switch.end_copies(copies);
+                refused(format!("starting a thread for the capture: {error}"))
+            }
+        }
+    }
+
+    fn end(&mut self, key: u64, end: &End, switch: &mut View<'_>) {
+        if let (End::Told(why), Some(connection)) = (end, self.connections.get_mut(&key)) {
+            let _ = connection.put(&Outcome::Error((*why).to_owned()).line());
+        }
+        self.close(key, switch);
+    }
+
+    /// Its capture ends too; the thread writes what it has.
+    fn close(&mut self, key: u64, switch: &mut View<'_>) {
+        if let Some(connection) = self.connections.remove(&key)
+            && let Some(capture) = &connection.capture
+        {
+            switch.end_copies(capture.copies);
+            capture.stop();
+        }
+        if self.connections.is_empty() {
+            self.set_timer(Duration::ZERO);
+        }
+    }
+}
+
+/// Watches a descriptor in the set of whoever runs the switch.
+pub fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64, flags: epoll::EventFlags) -> io::Result<()> {
+    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(key), flags)?)
+}

@@ -1,0 +1,116 @@
+//! What goes over the control socket: a line of JSON each way, with a version.
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Of all that is said here. Whoever hears another one says so instead of guessing.
+pub const VERSION: u32 = 1;
+
+/// Bytes of a request at most.
+pub const REQUEST_BYTES: usize = 64 << 10;
+
+/// A request with its version.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Call {
+    pub version: u32,
+    #[serde(flatten)]
+    pub request: Request,
+}
+
+/// What may be asked.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Ports, what they agreed on, their counters.
+    Ports,
+    /// The table and the workers as well.
+    Stats,
+    /// Dropped frames by reason, most first.
+    Drops,
+    /// How each ring stands, in words.
+    Rings,
+    /// One more port.
+    Add(Add),
+    /// One less.
+    Remove { port: String },
+    /// Frames of a port go to the file that comes with this request.
+    Capture { port: String, count: Option<u64>, snaplen: u32 },
+    /// The capture of this connection ends.
+    EndCapture,
+    /// Frames of a port go to another as well.
+    Mirror { from: String, to: String },
+}
+
+/// A port as on the command line.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Add {
+    /// `NAME=KIND:TARGET`.
+    pub port: String,
+    /// Addresses, if not any.
+    pub allow: Vec<String>,
+    pub max_frame: Option<u32>,
+    /// 0 for any number.
+    pub flood_limit: Option<u32>,
+}
+
+/// An answer with its version.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Answer {
+    pub version: u32,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What came of a request.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    Ok(Value),
+    Error(String),
+}
+
+impl Outcome {
+    /// A line.
+    pub fn line(self) -> Vec<u8> {
+        let answer = Answer { version: VERSION, outcome: self };
+        let mut line = serde_json::to_vec(&answer).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
+
+/// Understands a line.
+pub fn parse(line: &[u8]) -> Result<Request, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let said: Version = serde_json::from_slice(line)
+        .map_err(|error| format!("not a request: {error}; send a line of JSON with version and command"))?;
+    if said.version != VERSION {
+        let said = said.version;
+        return Err(format!(
+            "version {said} is not spoken here, {VERSION} is; use the 'tautline' of this switch"
+        ));
+    }
+    let call: Call = serde_json::from_slice(line).map_err(|error| format!("not understood: {error}"))?;
+    Ok(call.request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_read_back_and_other_versions_are_told_apart() {
+        let add = Add { port: "a=tap:t".into(), allow: vec![], max_frame: None, flood_limit: Some(0) };
+        for request in [Request::Ports, Request::Add(add), Request::Remove { port: "a".into() }] {
+            let line = serde_json::to_vec(&Call { version: VERSION, request }).unwrap();
+            assert!(parse(&line).is_ok(), "{}", String::from_utf8_lossy(&line));
+        }
+        let other = parse(br#"{"version":2,"command":"levitate"}"#).unwrap_err();
+        assert!(other.contains("version 2") && other.contains('1'), "{other}");
+        assert!(parse(br#"{"version":1,"command":"levitate"}"#).unwrap_err().contains("levitate"));
+        assert!(parse(b"hello").unwrap_err().contains("JSON"));
+        assert!(parse(b"{}").is_err() && parse(b"").is_err() && parse(&[0xff; 9]).is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! Telling systemd how the service stands (sd_notify(3)): a datagram to the socket that it names.
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// All ports have started.
+pub fn ready() {
+    tell("READY=1");
+}
+
+/// The configuration is read again; `ready` comes after that.
+pub fn reloading() {
+    let now = clock_gettime(ClockId::Monotonic);
+    let microseconds = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000;
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+}
+
+/// The switch was told to end.
+pub fn stopping() {
+    tell("STOPPING=1");
+}
+
+/// Without a word where there is nobody to tell, and without waiting for whoever does not read.
+fn tell(state: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let name = name.as_encoded_bytes();
+    let address = match name.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(std::path::Path::new(
+            &std::env::var_os("NOTIFY_SOCKET").unwrap_or_default(),
+        )),
+    };
+    let Ok(socket) = UnixDatagram::unbound() else { return };
+    if let (Ok(address), Ok(())) = (address, socket.set_nonblocking(true)) {
+        let _ = socket.send_to_addr(state.as_bytes(), &address);
+    }
+}

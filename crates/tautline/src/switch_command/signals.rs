@@ -1,0 +1,149 @@
+//! Signals: SIGINT, SIGTERM and SIGHUP end the switch, SIGUSR1 prints how it stands. With a configuration file SIGHUP
+//! has it read again.
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use switch::{Snapshot, View};
+
+use super::non_blocking_writer::NonBlockingWriter;
+use crate::output::Sink;
+
+/// Whoever sends signals to this process.
+pub struct Signals {
+    wake_read: UnixStream,
+    end: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+    show: Arc<AtomicBool>,
+    /// SIGHUP came, where it means to read the configuration again.
+    reload: Arc<AtomicBool>,
+    /// Before each line that is logged: its priority, where a journal reads it.
+    prefix: &'static str,
+    outs: Vec<Out>,
+    log: NonBlockingWriter,
+}
+
+/// Somewhere that counters go.
+struct Out {
+    writer: NonBlockingWriter,
+    is_json: bool,
+}
+
+impl Signals {
+    /// From now on signals are heard here.
+    pub fn catch(sink: &Sink, reloads: bool) -> std::io::Result<Self> {
+        let (wake_read, wake_write) = UnixStream::pair()?;
+        wake_read.set_nonblocking(true)?;
+        wake_write.set_nonblocking(true)?;
+        let (end, interrupted, show, reload) = Default::default();
+        signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
+        // The flag first: handlers run in the order in which they were registered.
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let flag = if signal == SIGHUP && reloads { &reload } else { &end };
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(signal, wake_write.try_clone()?)?;
+        }
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
+        signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
+        // A signal between the two registrations has set its flag and rung no wake_read.
+        (&wake_write).write_all(&[0])?;
+        let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: sink.is_json_printed() }];
+        if let Some(file) = sink.file() {
+            let writer = NonBlockingWriter::file(std::fs::File::create(file)?)?;
+            outs.push(Out { writer, is_json: sink.is_json() });
+        }
+        Ok(Signals {
+            wake_read,
+            end,
+            interrupted,
+            show,
+            reload,
+            prefix: journal_prefix(),
+            outs,
+            log: NonBlockingWriter::stderr()?,
+        })
+    }
+}
+
+impl Signals {
+    /// Puts out how a switch stands, unless earlier ones still wait to be read.
+    fn show(&self, snapshot: &Snapshot) {
+        for out in &self.outs {
+            match text(snapshot, out.is_json) {
+                Ok(text) => out.writer.put(|dropped| {
+                    if dropped > 0 {
+                        let what = "snapshots were left out, for nobody read the standard output";
+                        self.log.line(&format!("tautline: {dropped} {what}"));
+                    }
+                    text
+                }),
+                Err(error) => self.log.line(&format!("tautline: {error:#}")),
+            }
+        }
+    }
+
+    /// Whether it was SIGINT: whoever wants an orderly end of a service sends SIGTERM.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The last snapshot; then all that waits is written, for as long as it is read.
+    pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
+        self.show(last);
+        let shown = self.outs.iter().try_for_each(|out| out.writer.finish());
+        let shown = shown.context("writing the counters to the standard output or the file of --output");
+        // Nobody is left to tell.
+        let _ = self.log.finish();
+        shown
+    }
+}
+
+impl Signals {
+    /// Becomes readable when a signal has come.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake_read.as_fd()
+    }
+
+    /// What the signals that have come ask for; a snapshot is shown at once.
+    pub fn take(&mut self, switch: &View<'_>) -> Told {
+        while matches!(self.wake_read.read(&mut [0; 64]), Ok(1..)) {}
+        if self.show.swap(false, Ordering::Relaxed) {
+            self.show(&switch.snapshot());
+        }
+        match (self.end.load(Ordering::Relaxed), self.reload.swap(false, Ordering::Relaxed)) {
+            (true, _) => Told::End,
+            (false, true) => Told::Reload,
+            (false, false) => Told::Nothing,
+        }
+    }
+
+    /// A line for people.
+    pub fn log(&self, line: &str) {
+        self.log.line(&format!("{}{line}", self.prefix));
+    }
+}
+
+/// What signals ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    Nothing,
+    End,
+    Reload,
+}
+
+/// systemd sets JOURNAL_STREAM for services; what they log are notices (sd-daemon(3)).
+fn journal_prefix() -> &'static str {
+    if std::env::var_os("JOURNAL_STREAM").is_some() { "<5>" } else { "" }
+}
+
+/// How a switch stands, for people or for programs (one line of JSON).
+fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
+    Ok(match json {
+        true => serde_json::to_string(snapshot)? + "\n",
+        false => snapshot.to_string(),
+    })
+}

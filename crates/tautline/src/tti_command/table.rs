@@ -1,0 +1,107 @@
+//! What a person sees.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use measure::Histogram;
+use ticks::receiver::Wait;
+
+use super::results::Results;
+use super::row::{Row, load_name};
+use crate::duration;
+
+const HEADER: [&str; 12] = [
+    "environment",
+    "load",
+    "ticks",
+    "p50",
+    "p99",
+    "p99.9",
+    "max, µs",
+    "late",
+    "lost",
+    "merged",
+    "source p99.9",
+    "max, µs",
+];
+
+pub fn text(results: &Results, width: usize) -> String {
+    let show = |ns: u64| duration::show(Duration::from_nanos(ns)).to_string();
+    let way = match results.wait {
+        Wait::Interrupt => "woken by an eventfd",
+        Wait::Poll => "polling shared memory",
+    };
+    let mut text = format!(
+        "A tick every {}, from CPU {} to user space on CPU {}, {way}: from due to running there\n\n",
+        show(results.interval_ns),
+        results.cpus[0],
+        results.cpus[1],
+    );
+    let mut table = Table::new();
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_content_arrangement(ContentArrangement::Disabled).set_width(width as u16).set_header(HEADER);
+    for row in &results.rows {
+        table.add_row(cells(row));
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let _ = writeln!(text, "{table}\n");
+    let _ = writeln!(
+        text,
+        "late: more than {} after it was due; merged: found beside a later one",
+        show(results.budget_ns)
+    );
+    let mut remarks: Vec<String> = Vec::new();
+    for row in &results.rows {
+        match &row.outcome {
+            Err(failure) => {
+                remarks.push(format!("{}, load {}: {failure}", row.environment, load_name(row.load)))
+            }
+            Ok((sent, received)) => {
+                remarks.extend(
+                    sent.remarks
+                        .iter()
+                        .chain(&received.remarks)
+                        .map(|remark| format!("{}: {remark}", row.environment)),
+                );
+                if sent.skipped > 0 {
+                    remarks.push(format!(
+                        "{}, load {}: the source was late by whole intervals; {} ticks were not sent",
+                        row.environment,
+                        load_name(row.load),
+                        sent.skipped
+                    ));
+                }
+                if received.before_sent > 0 {
+                    remarks.push(format!(
+                        "{}, load {}: {} ticks seem to arrive before they were sent: the clocks differ by more than the {} that was found",
+                        row.environment, load_name(row.load), received.before_sent, show(received.alignment.error_ns)
+                    ));
+                }
+            }
+        }
+    }
+    remarks.dedup();
+    remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
+    text
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    let at = |histogram: &Histogram, quantile| us(histogram.quantile_ns(quantile));
+    let mut cells = vec![row.environment.clone(), load_name(row.load).to_owned()];
+    match &row.outcome {
+        Err(_) => cells.resize(HEADER.len(), "–".into()),
+        Ok((sent, received)) => {
+            let latency = &received.from_due;
+            cells.push(received.ticks.to_string());
+            cells.extend([0.5, 0.99, 0.999].map(|quantile| at(latency, quantile)));
+            cells.push(us(latency.max_ns()));
+            cells.extend([received.late, received.lost, received.coalesced].map(|count| count.to_string()));
+            cells.extend([at(&sent.lateness, 0.999), us(sent.lateness.max_ns())]);
+        }
+    }
+    cells
+}

@@ -1,0 +1,129 @@
+//! `tautline vm attach` and `detach`: a guest that others started.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use host::tuning::HostTree;
+use vm::{HostCpus, Plan, Qmp, Roles, Watch, assign, attach as running, libvirt};
+
+use super::status::{State, Status};
+use super::tell;
+use crate::cli::vm::{RunningGuest, VmAttach, VmDetach};
+use crate::exit::Done;
+use crate::host_command::describe;
+use crate::output::{self, Sink};
+
+const ANSWER: Duration = Duration::from_secs(10);
+/// Threads that come while others are placed are placed too; a guest that makes them without an end ends this.
+const LOOKS: usize = 10;
+
+/// Its process, and what libvirt says of its threads.
+fn find(guest: &RunningGuest) -> anyhow::Result<(u32, Roles)> {
+    Ok(match (&guest.domain, guest.pid) {
+        (Some(name), _) => {
+            let domain = libvirt::find(name, &libvirt::folders())?;
+            (domain.process, domain.roles)
+        }
+        (None, Some(pid)) => (pid, Roles::default()),
+        (None, None) => unreachable!("clap requires one"),
+    })
+}
+
+fn journal_of(process: u32, named: Option<&PathBuf>) -> PathBuf {
+    named.cloned().unwrap_or_else(|| running::journal_of(process))
+}
+
+/// Says what there is, and puts every thread where the profile wants it.
+pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    let (process, mut roles) = find(&arguments.guest)?;
+    let mut memory_mib = None;
+    let mut monitor = None;
+    if let Some(socket) = &arguments.qmp {
+        let told = Qmp::connect(socket, ANSWER).and_then(|mut qmp| {
+            roles = qmp.roles()?;
+            memory_mib = Some(qmp.memory_mib()?);
+            monitor = Some(qmp);
+            Ok(())
+        });
+        told.map_err(|error| error.failure(&format!("asking QEMU at {}", socket.display())))?;
+    }
+    let count = running::count_vcpus(process, &roles)?;
+    let wishes = arguments.place.wishes(count)?;
+    let profile = wishes.profile;
+    let mut plan = Plan::make(wishes, &HostCpus::here(&[])?, None, false);
+    plan.missing.extend(running::memory_not_locked(process, memory_mib, profile));
+
+    let journal = journal_of(process, arguments.journal.as_ref());
+    let mut watch = if arguments.dry_run {
+        Watch::new(process, plan.placement.clone()).looking_only()
+    } else {
+        arguments.place.accept(&plan.missing, "nothing was changed")?;
+        running::watch(process, &plan.placement, &journal)?
+    };
+    for _ in 0..LOOKS {
+        let events = watch.look(|| match &mut monitor {
+            Some(qmp) => qmp.roles().ok(),
+            None => Some(roles.clone()),
+        })?;
+        tell(&events);
+        if events.is_empty() {
+            break;
+        }
+    }
+    let refused = watch.shortfalls();
+    let threads = watch.threads();
+    drop(watch);
+    if !arguments.dry_run
+        && let Err(error) = arguments.place.accept(&refused, "everything was put back")
+    {
+        running::put_back(&journal, |_, _| {})?;
+        return Err(error);
+    }
+    plan.missing.extend(refused);
+    let state = if arguments.dry_run { State::Planned } else { State::Running };
+    let status = Status {
+        process: Some(process),
+        memory_mib,
+        memory_locked_mib: vm::locked_mib(&HostTree::live(), process.cast_signed()),
+        threads,
+        ..Status::new(state, profile, &plan.placement, &plan.missing)
+    };
+    status.put(&sink)?;
+    if !arguments.dry_run {
+        let guest = match &arguments.guest.domain {
+            Some(name) => name.clone(),
+            None => format!("--pid {process}"),
+        };
+        let own = arguments.journal.as_ref().map(|file| format!(" --journal {}", file.display()));
+        output::remark(&format!("`tautline vm detach {guest}{}` puts it back", own.unwrap_or_default()));
+    }
+    Ok(Done::Whole)
+}
+
+/// Puts everything back.
+pub fn detach(arguments: &VmDetach) -> anyhow::Result<Done> {
+    let (process, _) = find(&arguments.guest)?;
+    let journal = journal_of(process, arguments.journal.as_ref());
+    let mut count = 0;
+    let mut print = |entry: &_, outcome: &_| {
+        count += 1;
+        let _ = output::print(&describe(entry, outcome));
+    };
+    let failures = running::put_back(&journal, &mut print)?;
+    // A command that was killed, and whose janitor was too.
+    assign::recover(&HostTree::live(), &assign::journals(), &mut print);
+    if count == 0 {
+        output::print(&format!(
+            "{}: no journal, or nothing in it: nothing to put back\n",
+            journal.display()
+        ))?;
+    }
+    if failures > 0 {
+        bail!(
+            "{failures} values were not put back; the journal is kept, mend the reasons above and call detach again"
+        );
+    }
+    Ok(Done::Whole)
+}

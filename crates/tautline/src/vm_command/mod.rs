@@ -1,0 +1,75 @@
+//! `tautline vm`: guests with every thread in its place.
+
+mod accelerator;
+mod attach;
+mod run;
+mod status;
+
+use anyhow::bail;
+use vm::{CpuWishes, Event, Shortfall};
+
+use crate::cli::VmCommand;
+use crate::cli::vm::PlaceThreads;
+use crate::exit::{Done, Usage};
+use crate::output;
+
+/// Runs the command.
+pub fn run(command: &VmCommand) -> anyhow::Result<Done> {
+    match command {
+        VmCommand::Run(arguments) => run::run(arguments),
+        VmCommand::Attach(arguments) => attach::attach(arguments),
+        VmCommand::Detach(arguments) => attach::detach(arguments),
+    }
+}
+
+impl PlaceThreads {
+    fn wishes(&self, count: usize) -> anyhow::Result<CpuWishes> {
+        let profile = vm::Profile::from(self.profile);
+        if self.priority.is_some() && !profile.places_threads() {
+            let text = "--priority: a plain guest's threads are left alone; name another --profile";
+            return Err(Usage(text.into()).into());
+        }
+        for (option, list) in [("--vcpu-cpus", &self.vcpu_cpus), ("--housekeeping", &self.housekeeping)] {
+            if list.as_ref().is_some_and(|list| list.is_empty()) {
+                return Err(Usage(format!("{option}: it names no CPU; write for example 2-3")).into());
+            }
+        }
+        let (vcpu_cpus, housekeeping) = (self.vcpu_cpus.clone(), self.housekeeping.clone());
+        Ok(CpuWishes { profile, count, vcpu_cpus, housekeeping, priority: self.priority })
+    }
+
+    /// Says what there is not; an error where the user does not want to go on without.
+    fn accept(&self, missing: &[Shortfall], so_far: &str) -> anyhow::Result<()> {
+        for shortfall in missing {
+            eprintln!("tautline: {shortfall}");
+        }
+        if !missing.is_empty() && !self.best_effort {
+            bail!(
+                "{} of the profile cannot be had here, as said above; {so_far}; --best-effort goes on without",
+                match missing.len() {
+                    1 => "a part".to_owned(),
+                    count => format!("{count} parts"),
+                }
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Says what a look at the threads has found. Of threads that come and go in their places nothing is said.
+fn tell(events: &[Event]) {
+    for event in events {
+        match event {
+            Event::Placed { .. } => {}
+            // Somebody who changes it again and again is not to fill a disk.
+            Event::Corrected { times, .. } if !times.is_power_of_two() => {}
+            Event::Corrected { thread, found, wanted, times } => {
+                let often = if *times > 1 { format!(" ({times} times so far)") } else { String::new() };
+                output::remark(&format!(
+                    "tautline: {thread}: somebody changed {wanted} to {found}; put back{often}"
+                ));
+            }
+            Event::Refused(failure) => output::remark(&format!("tautline: {failure}")),
+        }
+    }
+}

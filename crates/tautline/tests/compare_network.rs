@@ -1,0 +1,112 @@
+//! The group `net` as a user runs it: real paths, counts that add up, and nothing left however it ends.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Run, nothing_left, wait_until};
+use measure::Results;
+use rustix::process::Signal;
+
+/// A run of the group over some of its paths.
+fn run(only: &str, more: &[&str], json: &Path) -> Run {
+    Run::new(&["compare", "--quick", "--only", only]).args(more).arg("--output").arg(json)
+}
+
+/// The network namespaces that processes of a run are in, but for this test's own.
+fn namespaces(processes: &[u32]) -> BTreeSet<PathBuf> {
+    let of = |process: &u32| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let own = of(&std::process::id());
+    processes.iter().filter_map(of).filter(|namespace| Some(namespace) != own.as_ref()).collect()
+}
+
+fn all_processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[test]
+fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("r.json");
+    let ended = run("net", &["--blocks", "2"], &json).finish();
+    assert_eq!(ended.code, Some(0), "{ended}");
+    let results = Results::load(&json).unwrap();
+    assert!(results.complete && results.absences.is_empty(), "{ended}");
+    let network = &results.network;
+    let is_flown = |name: &str| network.flows.iter().any(|flow| flow.path == name);
+    assert_eq!(network.paths.iter().filter(|path| is_flown(&path.name)).count(), 11, "{ended}");
+    for path in &network.paths {
+        // What is there has flows, what is not has a reason.
+        assert_eq!(path.failure.is_none(), is_flown(&path.name), "{path:?}: {ended}");
+    }
+    for flow in &network.flows {
+        for metric in [&flow.metric, &flow.cost] {
+            let counted =
+                results.trials.iter().filter(|trial| trial.metric == *metric && trial.verdict.counts());
+            let values: Vec<f64> = counted.map(|trial| trial.outcome.value).collect();
+            assert_eq!(values.len(), 2, "{metric}: {ended}");
+            assert!(values.iter().all(|value| *value > 0.0), "{metric}: {values:?}");
+        }
+        let trials: Vec<_> =
+            network.trials.iter().filter(|trial| trial.metric == flow.metric && trial.counts).collect();
+        assert_eq!(trials.len(), 2, "{}", flow.metric);
+        for trial in trials {
+            assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
+            let roles: Vec<&str> = trial.cost.roles.iter().map(|role| role.role.as_str()).collect();
+            assert!(roles.contains(&"sender") && roles.contains(&"receiver"), "{trial:?}");
+            assert_eq!(roles.contains(&"switch worker"), flow.path.ends_with("switch"), "{trial:?}");
+            assert!(trial.cost.calls >= trial.received.min(trial.sent), "{trial:?}");
+            if !flow.datagrams {
+                assert_eq!(trial.lost, 0, "{trial:?}");
+            }
+        }
+    }
+    nothing_left(ended.pid);
+    let redrawn = Run::new(&["report"]).arg(&json).finish();
+    assert_eq!(redrawn.stdout, ended.stdout, "redrawn from the file, the table is the same");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process_namespace_or_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("r.json");
+    let mut started =
+        run("net.container_switch,net.veth_bridge", &["--blocks", "1", "--trial", "2s"], &json).spawn();
+    let pid = started.pid();
+    // An agent at each of four ends, one in a container, and a switch.
+    assert!(wait_until(|| common::children(pid, "agent").len() >= 3), "the ends run");
+    std::thread::sleep(Duration::from_millis(500));
+    let used = namespaces(&common::children(pid, "agent"));
+    assert!(used.len() >= 3, "{used:?}");
+    common::signal(pid, Signal::KILL);
+    started.finish();
+    nothing_left(pid);
+    // Interfaces, rules and queues go with the namespaces, and those with the last process in them.
+    assert!(wait_until(|| namespaces(&all_processes()).is_disjoint(&used)), "{used:?}");
+}
+
+#[test]
+fn a_path_that_loses_its_switch_is_told_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("r.json");
+    let only = "net.switch.udp_rr,net.veth.udp_rr";
+    let mut started = run(only, &["--blocks", "1", "--trial", "3s", "--timeout", "2s"], &json).spawn();
+    let switches = || common::children(started.pid(), "switch");
+    assert!(wait_until(|| switches().len() == 1), "the switch runs");
+    // It hands its second device over first.
+    assert!(wait_until(|| common::children(started.pid(), "agent").len() == 4), "all ends run");
+    std::thread::sleep(Duration::from_millis(500));
+    common::signal(switches()[0], Signal::KILL);
+    let ended = started.finish();
+    assert_eq!(ended.code, Some(0), "{ended}");
+    let results = Results::load(&json).unwrap();
+    let measured =
+        |id: &str| results.trials.iter().any(|trial| trial.metric.as_str() == id && trial.verdict.counts());
+    assert!(measured("net.veth.udp_rr.64"), "{ended}");
+    assert!(!results.absences.is_empty(), "{ended}");
+    nothing_left(ended.pid);
+}

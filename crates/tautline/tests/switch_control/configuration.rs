@@ -1,0 +1,103 @@
+//! The configuration file, read at the start and again on SIGHUP, and what systemd hears.
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::common::signal;
+use crate::ctl;
+use crate::switch_process::bystanders::Bystanders;
+use crate::switch_process::guest::{Guest, frame, layouts};
+use crate::switch_process::{Sockets, SwitchProcess, drops, wait_for};
+
+fn port(sockets: &Sockets, name: &str, more: &str) -> String {
+    let target = sockets.path(name);
+    format!("[ports.{name}]\nkind = \"vhost-user\"\ntarget = \"{}\"\n{more}\n", target.display())
+}
+
+#[test]
+fn only_what_is_different_changes_and_the_others_go_on() {
+    let sockets = Sockets::new();
+    let file = sockets.path("switch.toml");
+    let control = sockets.path("control");
+    let base = |wired: &str| {
+        format!("control = \"{}\"\nwire = [\"a=b\"]\n{wired}", control.display())
+            + &port(&sockets, "a", "")
+            + &port(&sockets, "b", "")
+    };
+    let write = |text: String| fs::write(&file, text).unwrap();
+    write(base("") + &port(&sockets, "one", "") + &port(&sockets, "two", ""));
+    let switch = SwitchProcess::start(&["--config".to_owned(), file.display().to_string()]);
+    let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
+    let reload = |expected: &str| {
+        signal(switch.id(), Signal::HUP);
+        wait_for(expected, || switch.logged().iter().any(|line| line.contains(expected)).then_some(()));
+    };
+    let mut one = Guest::running(&sockets.path("one"), layouts()[0]);
+    let mut two = Guest::running(&sockets.path("two"), layouts()[0]);
+    two.post(2);
+    one.send(&frame(1, 100));
+    assert_eq!(two.receive(), frame(1, 100));
+
+    // `two` goes, `three` comes, `one` may send from one address alone and stays connected.
+    let allow = "allow = [\"02:00:00:00:00:77\"]";
+    write(base("") + &port(&sockets, "one", allow) + &port(&sockets, "three", "packed = true"));
+    reload("three: added");
+    let said = switch.logged();
+    for line in ["two: removed", "one: given other limits"] {
+        assert!(said.iter().any(|said| said.contains(line)), "{line}: {said:#?}");
+    }
+    two.wait_until_closed();
+    let mut three = Guest::running(&sockets.path("three"), layouts()[1]);
+    three.post(2);
+    one.send(&frame(2, 100));
+    wait_for("the spoofed frame's end", || {
+        (drops(&switch.snapshot(), "one", "spoofed source address") == 1).then_some(())
+    });
+    three.send(&frame(3, 100));
+
+    // A file that is wrong changes nothing; what needs a new start is said.
+    write("spin = 3".to_owned());
+    reload("nothing is changed");
+    write(
+        base("mac-table-size = 17\n")
+            + &port(&sockets, "one", allow)
+            + &port(&sockets, "three", "packed = true"),
+    );
+    reload("start the switch again");
+    let ports = ctl(&control, &["ports"]);
+    assert!(ports.stdout.contains("three: ") && !ports.stdout.contains("two: "), "{ports}");
+    bystanders.all_is_well();
+    switch.end();
+}
+
+#[test]
+fn systemd_hears_of_the_start_of_a_new_reading_and_of_the_end() {
+    let sockets = Sockets::new();
+    let file = sockets.path("switch.toml");
+    fs::write(&file, port(&sockets, "one", "")).unwrap();
+    let notify = UnixDatagram::bind(sockets.path("notify")).unwrap();
+    notify.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let heard = || {
+        let mut bytes = [0; 200];
+        let length = notify.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let mut run = crate::common::Run::new(&["switch", "--config"])
+        .arg(&file)
+        .env("NOTIFY_SOCKET", sockets.path("notify"))
+        .env("JOURNAL_STREAM", "8:1")
+        .spawn();
+    assert_eq!(heard(), "READY=1");
+    assert!(sockets.path("one").exists(), "ready when its ports are");
+    signal(run.pid(), Signal::HUP);
+    assert!(heard().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert_eq!(heard(), "READY=1");
+    signal(run.pid(), Signal::TERM);
+    assert_eq!(heard(), "STOPPING=1");
+    let ended = run.finish();
+    assert_eq!(ended.code, Some(0), "{ended}");
+    assert!(ended.stderr.lines().all(|line| line.starts_with("<5>")), "{ended}");
+    assert!(ended.stderr.contains("nothing is different"), "{ended}");
+}

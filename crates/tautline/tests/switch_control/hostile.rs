@@ -1,0 +1,91 @@
+//! Clients of the control socket that do not hold to the rules.
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::Scene;
+use crate::switch_process::guest::{Guest, frame, layouts};
+use crate::switch_process::wait_for;
+
+fn client(scene: &Scene) -> UnixStream {
+    let socket = UnixStream::connect(scene.sockets.path("control")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+}
+
+fn said(mut socket: &UnixStream) -> String {
+    let mut text = Vec::new();
+    // A connection that is closed with requests unread ends with an error.
+    let _ = socket.read_to_end(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn no_client_keeps_the_switch_or_a_worker_from_its_work() {
+    let scene = Scene::new();
+    // More in a line than a request may have.
+    let mut long = client(&scene);
+    let _ = long.write_all(&[b'x'; 256 << 10]);
+    assert!(said(&long).contains("longer than"));
+    for garbage in
+        [&b"\n"[..], b"{}\n", b"\xff\xfe\n", b"{\"version\":1,\"command\":\"ports\",\"x\":1}\n", b"[[[[\n"]
+    {
+        let mut socket = client(&scene);
+        socket.write_all(garbage).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let said = said(&socket);
+        assert!(said.contains("\"error\"") || said.contains("\"ok\""), "{garbage:?}: {said}");
+    }
+    // Requests without end whose answers nobody reads.
+    let flooding = client(&scene);
+    flooding.set_nonblocking(true).unwrap();
+    let (mut written, until) = (0, Instant::now() + Duration::from_secs(1));
+    while Instant::now() < until {
+        written += (&flooding).write(&b"{\"version\":1,\"command\":\"stats\"}\n".repeat(100)).unwrap_or(0);
+    }
+    println!("{written} bytes of requests taken from a client that reads nothing");
+    assert!(written < 4 << 20, "they are not taken faster than they are answered");
+    // Many that say nothing, and half a request.
+    let mut half = client(&scene);
+    half.write_all(b"{\"version\":1,").unwrap();
+    let since = Instant::now();
+    let silent: Vec<UnixStream> = (0..40).map(|_| client(&scene)).collect();
+    assert!(said(silent.last().unwrap()).contains("connections are open"));
+    scene.bystanders.assert_undisturbed("clients that do not hold to the rules");
+    // Half a request is waited for, but not for ever.
+    let said = said(&half);
+    println!("half a request was waited for {:.1?}", since.elapsed());
+    assert_eq!(said, "");
+    drop((silent, flooding));
+    wait_for("an answer to an ordinary client", || (scene.ctl(&["ports"]).code == Some(0)).then_some(()));
+    scene.end();
+}
+
+#[test]
+fn whoever_looks_a_thousand_times_costs_nobody_a_frame() {
+    let scene = Scene::new();
+    let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);
+    let mut two = Guest::running(&scene.sockets.path("two"), layouts()[0]);
+    let mut socket = client(&scene);
+    for number in 0..1000 {
+        socket.write_all(b"{\"version\":1,\"command\":\"rings\"}\n").unwrap();
+        two.post(1);
+        one.send(&frame(number, 100));
+        assert_eq!(two.receive(), frame(number, 100));
+        one.reclaim(crate::switch_process::guest::TRANSMIT);
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\n") {
+            let mut byte = [0; 4096];
+            let read = socket.read(&mut byte).unwrap();
+            answer.extend_from_slice(&byte[..read]);
+        }
+        assert!(answer.starts_with(b"{\"version\":1,\"ok\""), "{}", String::from_utf8_lossy(&answer));
+    }
+    let port = format!("late=vhost-user:{}", scene.sockets.path("late").display());
+    for _ in 0..10 {
+        assert_eq!(scene.ctl(&["add", &port]).code, Some(0));
+        assert_eq!(scene.ctl(&["remove", "late"]).code, Some(0));
+    }
+    scene.bystanders.assert_undisturbed("ports that come and go");
+    scene.end();
+}

@@ -1,0 +1,80 @@
+//! `tautline tti` on the host and in a container: every tick is seen, limits are kept, nothing is left.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod common;
+
+use common::{Ended, Run, nothing_left, signal, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn rows(run: &Ended) -> Vec<Value> {
+    let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    assert_eq!(results["schema"], "tautline-tti/1");
+    results["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_tick_is_seen_once_on_the_host_and_in_a_container_under_every_load() {
+    let run = Run::new(&["tti", "--time", "300ms", "--quiet", "--format", "json"]).finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    let rows = rows(&run);
+    assert_eq!(rows.len(), 8, "two environments, four loads");
+    for row in &rows {
+        let (sent, received) = (&row["outcome"]["Ok"][0], &row["outcome"]["Ok"][1]);
+        assert_eq!(
+            (&sent["ticks"], &received["ticks"], &received["lost"]),
+            (&300.into(), &300.into(), &0.into()),
+            "{row}"
+        );
+        assert_eq!(received["before_sent"], 0, "{row}");
+        // One clock at both ends: the method finds no offset, within the error that it states.
+        let alignment = &received["alignment"];
+        let offset_ns = alignment["offset_ns"].as_i64().unwrap().unsigned_abs();
+        assert!(offset_ns <= alignment["error_ns"].as_u64().unwrap(), "{row}");
+        let late = received["late"].as_u64().unwrap();
+        assert!(late <= 300 && received["coalesced"].as_u64().unwrap() < 300, "{row}");
+    }
+    nothing_left(run.pid);
+}
+
+#[test]
+fn a_missed_budget_is_exit_code_3_and_a_kept_one_is_not() {
+    let tti = |budget| {
+        Run::new(&["tti", "--time", "100ms", "--environments", "host", "--load", "none", "--budget", budget])
+            .finish()
+    };
+    let missed = tti("100ns");
+    assert_eq!(missed.code, Some(3), "{missed}");
+    assert!(missed.stdout.contains("more than 100ns after it was due"), "{missed}");
+    let kept = tti("10s");
+    assert_eq!(kept.code, Some(0), "{kept}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_said_before_anything_starts() {
+    for (arguments, said) in [
+        (vec!["--environments", "vm"], "leave it out"),
+        (vec!["--cpus", "0"], "name two"),
+        (vec!["--interval", "1us"], "--interval"),
+        (vec!["--priority", "99"], "--priority"),
+    ] {
+        let run = Run::new(&["tti"]).args(&arguments).finish();
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.stderr.contains(said), "{run}");
+    }
+}
+
+#[test]
+fn ended_in_the_middle_it_leaves_nothing() {
+    for (end, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let mut run = Run::new(&["tti", "--time", "1h", "--environments", "container"]).spawn();
+        let pid = run.pid();
+        let socket = std::env::temp_dir().join(format!("tautline-tti-{pid}")).join("ticks");
+        assert!(wait_until(|| socket.exists()));
+        signal(pid, end);
+        let run = run.finish();
+        assert_eq!(run.code, code, "{run}");
+        assert!(wait_until(|| !socket.exists()), "{run}");
+        nothing_left(pid);
+    }
+}

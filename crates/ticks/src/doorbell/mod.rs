@@ -1,0 +1,9 @@
+//! QEMU's `ivshmem-doorbell` (QEMU, docs/specs/ivshmem-spec.rst): memory that is shared with a server, and interrupts
+//! to each client.
+
+mod client;
+mod message;
+mod server;
+
+pub use client::connect;
+pub use server::{Doorbell, Server};

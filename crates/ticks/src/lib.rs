@@ -1,0 +1,20 @@
+//! Ticks: numbered interrupts at absolute times, from the host to whoever receives them.
+//!
+//! A [`source`] rings at every instant that is due, and writes into a [`Page`] that it shares with the receiver which
+//! tick that was, when it was due and when it was sent. The [`receiver`] waits for the interrupt, or polls the page,
+//! and takes the time at which it runs. Interrupts merge, so that ticks are counted by their numbers. The [`doorbell`]
+//! between them is QEMU's `ivshmem-doorbell`: a guest has it as a PCI device, a process on the host or in a container
+//! speaks the same protocol.
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod doorbell;
+mod page;
+pub mod receiver;
+pub mod source;
+
+pub use clock::Alignment;
+pub use page::{BYTES as PAGE_BYTES, Page, Tick};
+
+#[cfg(test)]
+mod tests;

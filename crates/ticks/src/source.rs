@@ -1,0 +1,154 @@
+//! Where the ticks come from: absolute times on a CPU, a timer that wakes early and a spin up to the instant.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use linux::cpus;
+use linux::scheduler::{self, Policy};
+use measure::{Failure, Histogram};
+use rustix::io::Errno;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::now_ns;
+use crate::page::{Page, Step, Tick};
+
+/// A receiver that is not ready by then does not come.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// Nor does one end that has not aligned its clock again by then.
+const DONE_WITHIN: Duration = Duration::from_secs(15);
+
+/// What is sent, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// From one tick to the next.
+    pub interval: Duration,
+    /// How many.
+    pub ticks: u64,
+    /// How long before each instant the source stops sleeping and spins; zero for a timer alone.
+    pub spin: Duration,
+    /// Its CPU; otherwise any.
+    pub cpu: Option<usize>,
+    /// Its SCHED_FIFO priority; otherwise the ordinary policy.
+    pub priority: Option<i32>,
+}
+
+/// What the source did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sent {
+    /// Ticks sent.
+    pub ticks: u64,
+    /// Instants that passed while it was late by a whole interval or more: no tick was sent for them.
+    pub skipped: u64,
+    /// From due to sent.
+    pub lateness: Histogram,
+    /// What was wanted and refused.
+    pub remarks: Vec<String>,
+}
+
+/// Answers the receiver until it is ready, sends all ticks, and answers again until it is done. `ring` is the
+/// interrupt; `stopped` ends it early.
+///
+/// # Errors
+/// The receiver does not come, or the interrupt cannot be sent.
+pub fn run(
+    page: &Page,
+    plan: &Plan,
+    ring: &dyn Fn() -> io::Result<()>,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Sent, Failure> {
+    let mut sent = Sent { ticks: 0, skipped: 0, lateness: Histogram::new(), remarks: prepare(plan) };
+    let outcome = answer_until(page, Step::Ready, READY_WITHIN, stopped)
+        .and_then(|()| send(page, plan, ring, stopped, &mut sent));
+    // Whatever happened: nobody is to wait for more.
+    page.end();
+    let last =
+        ring().map_err(|error| Failure::new("sending the last tick", error, "see whether the receiver runs"));
+    let _ = scheduler::set(Policy::Normal);
+    outcome.and(last)?;
+    answer_until(page, Step::Done, DONE_WITHIN, stopped)?;
+    Ok(sent)
+}
+
+/// What it asks of the system; what is refused is a remark.
+fn prepare(plan: &Plan) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let mut want = |what: String, result: io::Result<()>| {
+        if let Err(error) = result {
+            remarks.push(format!("source: no {what}: {error}"));
+        }
+    };
+    if let Some(cpu) = plan.cpu {
+        want(format!("CPU {cpu}"), cpus::bind(&[cpu]));
+    }
+    let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
+    want("locked memory".into(), mlockall(all).map_err(io::Error::from));
+    if let Some(priority) = plan.priority {
+        want(format!("SCHED_FIFO {priority}"), scheduler::set(Policy::Fifo(priority)));
+    }
+    remarks
+}
+
+fn answer_until(page: &Page, step: Step, limit: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
+    let start_ns = now_ns();
+    while !page.has_reached(step) {
+        if !page.answer_with(now_ns) {
+            thread::yield_now();
+        }
+        if stopped() || now_ns() - start_ns > limit.as_nanos() as u64 {
+            let answer =
+                if stopped() { "stopped".into() } else { format!("not within {} s", limit.as_secs()) };
+            return Err(Failure::new(
+                format!("waiting for the receiver of the ticks to be {step:?}"),
+                answer,
+                "see what the receiver says",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn send(
+    page: &Page,
+    plan: &Plan,
+    ring: &dyn Fn() -> io::Result<()>,
+    stopped: &dyn Fn() -> bool,
+    sent: &mut Sent,
+) -> Result<(), Failure> {
+    let failed =
+        |error: io::Error| Failure::new("sending a tick", error, "see whether the receiver still runs");
+    let (interval_ns, spin_ns) = (plan.interval.as_nanos() as u64, plan.spin.as_nanos() as u64);
+    let mut due_ns = now_ns() + interval_ns;
+    while sent.ticks < plan.ticks && !stopped() {
+        sleep_until(due_ns.saturating_sub(spin_ns)).map_err(failed)?;
+        let sent_ns = loop {
+            let now = now_ns();
+            if now >= due_ns {
+                break now;
+            }
+            std::hint::spin_loop();
+        };
+        sent.ticks += 1;
+        page.put(Tick { number: sent.ticks, due_ns, sent_ns });
+        ring().map_err(failed)?;
+        let late_ns = sent_ns - due_ns;
+        sent.lateness.record_ns(late_ns);
+        let passed = late_ns / interval_ns;
+        sent.skipped += passed;
+        due_ns += (passed + 1) * interval_ns;
+    }
+    Ok(())
+}
+
+fn sleep_until(due_ns: u64) -> io::Result<()> {
+    let due = Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };
+    loop {
+        match clock_nanosleep_absolute(ClockId::Monotonic, &due) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

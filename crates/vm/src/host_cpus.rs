@@ -1,0 +1,64 @@
+//! The host's CPUs, as far as placing threads needs to know them.
+
+use host::tuning::{CpuList, HostTree};
+use measure::Failure;
+
+/// CPUs and memory nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCpus {
+    /// Those that a guest may be given.
+    pub usable: CpuList,
+    /// Those of them that are set aside: nobody runs there unless told to.
+    pub isolated: CpuList,
+    /// Memory nodes by number, with their CPUs.
+    pub nodes: Vec<(usize, CpuList)>,
+    /// Whether the kernel is a real-time one, whose own threads must come before vCPUs.
+    pub real_time: bool,
+}
+
+impl HostCpus {
+    /// Of this machine: what this process may use, `named` CPUs, and those set aside at boot.
+    pub fn here(named: &[usize]) -> Result<Self, Failure> {
+        let own = linux::cpus::usable().map_err(|error| {
+            Failure::new("asking for the CPUs that this process may use", error, "see that /proc is mounted")
+        })?;
+        Self::read(&HostTree::live(), &own.into_iter().chain(named.iter().copied()).collect())
+    }
+
+    /// Of a machine. `usable` are the CPUs that this process may use; CPUs set aside at boot are not among those.
+    fn read(tree: &HostTree, usable: &CpuList) -> Result<Self, Failure> {
+        let list = |path: &str| -> Result<CpuList, Failure> {
+            match tree.read(path) {
+                Err(unread) if unread.is_absent() => Ok(CpuList::default()),
+                Err(unread) => Err(unread.failure()),
+                Ok(text) => text.parse().map_err(|error| {
+                    Failure::new(
+                        format!("reading {path}"),
+                        error,
+                        "see what is in it; run on the host itself",
+                    )
+                }),
+            }
+        };
+        let online = list("/sys/devices/system/cpu/online")?;
+        let isolated = list("/sys/devices/system/cpu/isolated")?.and(&online);
+        const NODES: &str = "/sys/devices/system/node";
+        let mut nodes = Vec::new();
+        for name in tree.names(NODES) {
+            if let Some(number) = name.strip_prefix("node").and_then(|number| number.parse().ok()) {
+                nodes.push((number, list(&format!("{NODES}/{name}/cpulist"))?));
+            }
+        }
+        let real_time = tree.read("/sys/kernel/realtime").is_ok_and(|text| text == "1");
+        Ok(HostCpus { usable: usable.or(&isolated), isolated, nodes, real_time })
+    }
+
+    /// The numbers of the memory nodes that these CPUs are on; none where the host has only one.
+    pub fn nodes_of(&self, cpus: &CpuList) -> Vec<usize> {
+        let populated = self.nodes.iter().filter(|(_, of)| !of.is_empty());
+        if populated.clone().count() < 2 {
+            return Vec::new();
+        }
+        populated.filter(|(_, of)| !of.and(cpus).is_empty()).map(|(number, _)| *number).collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! Guests in QEMU, started and kept as a profile says.
+//!
+//! [`Profile`] says what a guest is for; [`Placement`] where each thread of its QEMU belongs, as a pure function of
+//! the host's CPUs. [`arguments`] is QEMU's command line. [`Guest`] starts it stopped, has [`Watch`] put every thread
+//! in its place, and lets it go; from then on `Watch` follows threads that appear, and says when somebody moves one.
+//! [`attach`] does the same to a QEMU that others started, behind a journal; [`assign`] hands PCI devices on.
+#![forbid(unsafe_code)]
+
+mod accelerator;
+pub mod arguments;
+pub mod assign;
+pub mod attach;
+mod guest;
+mod host_cpus;
+pub mod libvirt;
+mod memory;
+mod placement;
+mod plan;
+mod profile;
+pub mod qmp;
+mod rights;
+mod role;
+mod shortfall;
+mod watch;
+
+pub use accelerator::Accelerator;
+pub use arguments::GuestSettings;
+pub use guest::Guest;
+pub use host_cpus::HostCpus;
+pub use memory::{HugePages, locked_mib};
+pub use placement::{CpuWishes, Placement, Wanted};
+pub use plan::Plan;
+pub use profile::Profile;
+pub use qmp::Qmp;
+pub use role::{Role, Roles};
+pub use shortfall::Shortfall;
+pub use watch::{Event, ThreadStatus, Watch};

@@ -1,0 +1,238 @@
+//! As much of the QEMU Machine Protocol as running a guest needs (QEMU's docs/interop/qmp-spec).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use linux::interrupt;
+use measure::Failure;
+use serde_json::{Value, json};
+
+use crate::{Role, Roles};
+
+/// No answer of QEMU's that is asked for here is longer.
+const LONGEST_LINE: usize = 4 << 20;
+/// How long a wait may stay blind to an interrupt.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// A connection to QEMU's monitor.
+#[derive(Debug)]
+pub struct Qmp {
+    stream: UnixStream,
+    pending: Vec<u8>,
+    limit: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QmpError {
+    /// QEMU has ended, or hung up.
+    #[error("QEMU closed the connection to its monitor")]
+    Closed,
+    /// The deadline passed.
+    #[error("QEMU's monitor has not answered within {0:?}")]
+    Late(Duration),
+    /// The user interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// What came is not QMP.
+    #[error("QEMU's monitor sent {0}")]
+    Malformed(&'static str),
+    /// QEMU says no.
+    #[error("QEMU refuses {command}: {answer}")]
+    Refused {
+        /// What was asked for.
+        command: String,
+        /// Its words.
+        answer: String,
+    },
+    /// The system refused.
+    #[error("QEMU's monitor: {0}")]
+    System(#[from] io::Error),
+}
+
+impl QmpError {
+    /// The parts of an error for the user.
+    pub fn failure(&self, doing: &str) -> Failure {
+        Failure::new(
+            doing,
+            self,
+            "see that it is a socket of -qmp or -mon mode=control that nobody else uses",
+        )
+    }
+}
+
+impl Qmp {
+    /// Connects to a socket of `-qmp unix:PATH,server=on`.
+    pub fn connect(path: &Path, limit: Duration) -> Result<Self, QmpError> {
+        Self::over(UnixStream::connect(path)?, limit)
+    }
+
+    /// Over a connection that QEMU has the other end of. Waits for its greeting.
+    pub fn over(stream: UnixStream, limit: Duration) -> Result<Self, QmpError> {
+        stream.set_read_timeout(Some(SLICE))?;
+        stream.set_write_timeout(Some(limit))?;
+        let mut qmp = Qmp { stream, pending: Vec::new(), limit };
+        if qmp.receive()?.get("QMP").is_none() {
+            return Err(QmpError::Malformed("no greeting of QMP"));
+        }
+        qmp.execute("qmp_capabilities")?;
+        Ok(qmp)
+    }
+
+    /// Which thread runs which vCPU, and which are I/O threads.
+    pub fn roles(&mut self) -> Result<Roles, QmpError> {
+        const NO_THREAD: QmpError = QmpError::Malformed("an answer without a thread's id");
+        let mut roles = Roles::default();
+        let id = |entry: &Value| entry["thread-id"].as_i64().and_then(|id| i32::try_from(id).ok());
+        for vcpu in self.execute("query-cpus-fast")?.as_array().into_iter().flatten() {
+            let number = vcpu["cpu-index"].as_u64().and_then(|number| usize::try_from(number).ok());
+            let (Some(number), Some(id)) = (number, id(vcpu)) else { return Err(NO_THREAD) };
+            roles.0.insert(id, Role::Vcpu(number));
+        }
+        for thread in self.execute("query-iothreads")?.as_array().into_iter().flatten() {
+            roles.0.insert(id(thread).ok_or(NO_THREAD)?, Role::Io);
+        }
+        Ok(roles)
+    }
+
+    /// The guest's memory, MiB.
+    pub fn memory_mib(&mut self) -> Result<u64, QmpError> {
+        let memory = self.execute("query-memory-size-summary")?;
+        let bytes = memory["base-memory"].as_u64().ok_or(QmpError::Malformed("no size of memory"))?;
+        Ok(bytes >> 20)
+    }
+
+    /// Runs a command without arguments.
+    pub fn execute(&mut self, command: &str) -> Result<Value, QmpError> {
+        self.tell(command)?;
+        loop {
+            let mut answer = self.receive()?;
+            if let Some(value) = answer.get_mut("return") {
+                return Ok(value.take());
+            }
+            if let Some(error) = answer.get("error") {
+                let answer = error["desc"].as_str().unwrap_or("no reason given").to_owned();
+                return Err(QmpError::Refused { command: command.to_owned(), answer });
+            }
+            // Otherwise an event, which comes unasked.
+        }
+    }
+
+    /// Sends a command whose answer nobody waits for.
+    pub fn tell(&mut self, command: &str) -> Result<(), QmpError> {
+        let line = json!({ "execute": command }).to_string() + "\n";
+        self.stream.write_all(line.as_bytes()).map_err(ended)
+    }
+
+    /// Takes what came unasked, so that it does not pile up. Waits a moment where nothing has.
+    pub fn pass_over_events(&mut self) -> Result<(), QmpError> {
+        self.read()?;
+        while self.take_line(0)?.is_some() {}
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Value, QmpError> {
+        let deadline = Instant::now() + self.limit;
+        let mut searched = 0;
+        loop {
+            if let Some(line) = self.take_line(searched)? {
+                return serde_json::from_slice(&line)
+                    .map_err(|_| QmpError::Malformed("a line that is not JSON"));
+            }
+            searched = self.pending.len();
+            interrupt::check().map_err(|_| QmpError::Interrupted)?;
+            if Instant::now() > deadline {
+                return Err(QmpError::Late(self.limit));
+            }
+            self.read()?;
+        }
+    }
+
+    /// The next whole line, where one has come; its end is not within the first `searched` bytes.
+    fn take_line(&mut self, searched: usize) -> Result<Option<Vec<u8>>, QmpError> {
+        match self.pending[searched..].iter().position(|byte| *byte == b'\n') {
+            Some(end) => Ok(Some(self.pending.drain(..=searched + end).collect())),
+            None if self.pending.len() > LONGEST_LINE => Err(QmpError::Malformed("a line without an end")),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads what has come, or waits a moment for more.
+    fn read(&mut self) -> Result<(), QmpError> {
+        let mut buffer = [0; 16 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err(QmpError::Closed),
+            Ok(count) => {
+                self.pending.extend(&buffer[..count]);
+                Ok(())
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
+                _ => Err(ended(error)),
+            },
+        }
+    }
+}
+
+fn ended(error: io::Error) -> QmpError {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => QmpError::Closed,
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    /// A monitor that answers each command with the next of these.
+    fn monitor(answers: Vec<String>) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut theirs = &theirs;
+            let _ = theirs.write_all(b"{\"QMP\": {}}\r\n");
+            let mut commands = BufReader::new(theirs).lines();
+            for answer in answers {
+                let _ = commands.next();
+                let _ = theirs.write_all(answer.as_bytes());
+            }
+        });
+        ours
+    }
+
+    const DONE: &str = "{\"return\": {}}\n";
+
+    #[test]
+    fn roles_come_from_two_queries_and_events_in_between_are_passed_over() {
+        let cpus = "{\"event\": \"RESUME\"}\n{\"return\": [{\"cpu-index\": 1, \"thread-id\": 41}]}\n";
+        let io = "{\"return\": [{\"id\": \"io\", \"thread-id\": 42}]}\n";
+        let stream = monitor(vec![DONE.into(), cpus.into(), io.into()]);
+        let roles = Qmp::over(stream, Duration::from_secs(20)).unwrap().roles().unwrap();
+        assert_eq!(roles, Roles([(41, Role::Vcpu(1)), (42, Role::Io)].into()));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        let refusal = "{\"error\": {\"desc\": \"not now\"}}\n";
+        let long = "x".repeat(LONGEST_LINE + (64 << 10));
+        let cases = [
+            (refusal, "not now"),
+            ("nonsense\n", "not JSON"),
+            ("{\"return\": [{\"cpu-index\": -1, \"thread-id\": 41}]}\n", "without a thread's id"),
+            (&long, "without an end"),
+            ("", "closed"),
+        ];
+        for (answer, told) in cases {
+            let stream = monitor(vec![DONE.into(), answer.to_owned()]);
+            let error = Qmp::over(stream, Duration::from_secs(20)).unwrap().roles().unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+        let (silent, _open) = UnixStream::pair().unwrap();
+        let error = Qmp::over(silent, Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, QmpError::Late(_)), "{error}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The receiver of ticks, with load beside it, in a process of its own.
+
+mod job;
+mod receive;
+
+pub use job::{Load, TicksJob};
+pub(crate) use receive::run;
