@@ -240,7 +240,7 @@ fn a_device_without_loss_is_limited_by_the_maximum_alone() {
 
 #[test]
 fn a_device_that_forwards_nothing_is_below_the_minimum() {
-    let found = run(&[no_drop(), partial_drop()], &mut Device::new(Behaviour::TotalLoss));
+    let found = searched(&[no_drop(), partial_drop()], &mut Device::new(Behaviour::TotalLoss));
     for result in &found.results {
         assert_eq!(result.finding, Finding::BelowMinimum { upper: load(1000) });
     }
@@ -262,8 +262,8 @@ fn one_load_is_a_range_too() {
 #[test]
 fn invalid_trials_are_repeated_and_change_nothing() {
     let behaviour = Behaviour::Lossy { limit: LIMIT, steepness: 10 };
-    let clean = run(&[no_drop(), partial_drop()], &mut Device::new(behaviour));
-    let found = run(&[no_drop(), partial_drop()], &mut Device::new(behaviour).invalid_one_in(3));
+    let clean = searched(&[no_drop(), partial_drop()], &mut Device::new(behaviour));
+    let found = searched(&[no_drop(), partial_drop()], &mut Device::new(behaviour).invalid_one_in(3));
     assert_eq!(found.results, clean.results);
     let invalid = invalid_trials(&found.trials);
     assert!(invalid > 10);
@@ -273,12 +273,12 @@ fn invalid_trials_are_repeated_and_change_nothing() {
 #[test]
 fn a_spent_budget_leaves_what_is_known_and_says_undecided() {
     let behaviour = Behaviour::Lossy { limit: LIMIT, steepness: 10 };
-    let whole = run(&[no_drop(), partial_drop()], &mut Device::new(behaviour));
+    let whole = searched(&[no_drop(), partial_drop()], &mut Device::new(behaviour));
     for trials in 0..whole.trials.len() as u32 {
         let mut device = Device::new(behaviour);
         let budget = Budget { trials, ..Budget::default() };
         let goals = plan(&[no_drop(), partial_drop()]);
-        let Ok(found) = search(&goals, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
+        let Ok(found) = run(&goals, &budget, |l, d| device.measure::<Infallible>(l, d), |_| ());
         assert_eq!((found.trials.len(), found.cut), (trials as usize, Some(Cut::Trials)));
         assert_eq!(found.trials[..], whole.trials[..trials as usize]);
         assert_bounds_are_the_relevant_ones(&found);
@@ -307,7 +307,7 @@ fn the_observer_sees_bounds_for_every_goal_in_the_callers_order() {
     let mut device = Device::new(Behaviour::Lossy { limit: LIMIT, steepness: 10 });
     let mut last = Vec::new();
     let mut numbers = Vec::new();
-    let Ok(found) = search(
+    let Ok(found) = run(
         &plan(&[partial_drop(), no_drop()]),
         &Budget::default(),
         |l, d| device.measure::<Infallible>(l, d),
@@ -327,7 +327,7 @@ fn the_observer_sees_bounds_for_every_goal_in_the_callers_order() {
 #[test]
 fn a_result_reads_back_from_json_as_it_was() {
     let mut device = Device::new(Behaviour::Lossy { limit: LIMIT, steepness: 10 });
-    let found = run(&[no_drop(), partial_drop()], &mut device);
+    let found = searched(&[no_drop(), partial_drop()], &mut device);
     let text = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), found);
 }
