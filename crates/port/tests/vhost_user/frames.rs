@@ -90,8 +90,7 @@ fn frames_are_spread_over_merged_buffers_and_no_buffer_is_lost() {
 fn a_receiver_without_room_costs_counted_drops_and_no_buffer() {
     in_each(feature_sets(), |features, alice, bob, left, right| {
         let count = |host: &Host, reason| host.drops(0, Side::ToGuest, reason);
-        let before =
-            (count(&right, DropReason::ReceiverFull), count(&right, DropReason::NoBufferLargeEnough));
+        let before = (count(right, DropReason::ReceiverFull), count(right, DropReason::NoBufferLargeEnough));
         // Two buffers of 100: the long frame does not fit, those around it do.
         bob.post(0, 2, 100);
         let short = [frame(1, 60), frame(2, 80)];
@@ -101,7 +100,7 @@ fn a_receiver_without_room_costs_counted_drops_and_no_buffer() {
         assert_eq!(forward_all(left, right), 5);
         let received: Vec<_> = bob.received(0).into_iter().map(|(_, frame)| frame).collect();
         assert_eq!(received, short, "{features}");
-        let after = (count(&right, DropReason::ReceiverFull), count(&right, DropReason::NoBufferLargeEnough));
+        let after = (count(right, DropReason::ReceiverFull), count(right, DropReason::NoBufferLargeEnough));
         let too_large = u64::from(!bob.mergeable());
         assert_eq!((after.0 - before.0, after.1 - before.1), (3 - too_large, too_large), "{features}");
         assert_eq!(alice.used(1).len(), 5);
