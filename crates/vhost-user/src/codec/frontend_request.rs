@@ -2,9 +2,10 @@
 use std::os::fd::OwnedFd;
 
 use super::bytes::{Reader, Wire};
+use super::message::Message;
 use super::payload::*;
 use super::table::{self, Rule};
-use super::{Message, read_all, write_all};
+use super::whole::{read_all, write_all};
 use crate::bits::{Features, ProtocolFeatures};
 use crate::violation::Violation;
 

@@ -4,7 +4,8 @@
 //! here, and the reader learns from here what Tautline speaks.
 use std::ops::RangeInclusive;
 
-use super::Message;
+use super::header::MAX_PAYLOAD_BYTES;
+use super::message::Message;
 use crate::bits::{Features, ProtocolFeatures as P};
 use crate::violation::Violation;
 
@@ -45,7 +46,7 @@ impl Shape {
             Self::Config => 12..=12 + super::payload::MAX_CONFIG_BYTES,
             Self::VringArea => 24..=24,
             Self::Inflight => 20..=24,
-            Self::Opaque => 0..=super::MAX_PAYLOAD_BYTES,
+            Self::Opaque => 0..=MAX_PAYLOAD_BYTES,
         }
     }
 }
