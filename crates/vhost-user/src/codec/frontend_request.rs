@@ -6,8 +6,9 @@ use super::message::Message;
 use super::payload::*;
 use super::table::{self, Rule};
 use super::whole::{read_all, write_all};
-use crate::bits::{Features, ProtocolFeatures};
+use crate::bits::ProtocolFeatures;
 use crate::violation::Violation;
+use virtio::Features;
 
 /// A request of the front-end. Its descriptors travel beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use std::ops::RangeInclusive;
 
 use super::header::MAX_PAYLOAD_BYTES;
 use super::message::Message;
-use crate::bits::{Features, ProtocolFeatures as P};
+use crate::bits::ProtocolFeatures as P;
 use crate::violation::Violation;
+use virtio::Features;
 
 /// The form of a payload.
 #[allow(missing_docs, reason = "each is named after its type in `payload`, or after what it is")]
@@ -290,7 +291,7 @@ impl Rule {
 
     /// Whether a message may come, after what was agreed.
     pub fn check_gate(&self, agreed: &Agreed) -> Result<(), Violation> {
-        let protocol = agreed.offered.contains(Features::PROTOCOL_FEATURES);
+        let protocol = agreed.offered.contains(Features::VHOST_PROTOCOL_FEATURES);
         match self.gate {
             Gate::Always => Ok(()),
             Gate::ProtocolFeatures if protocol => Ok(()),
