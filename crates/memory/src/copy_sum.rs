@@ -120,16 +120,7 @@ mod tests {
     use crate::truncate::tests::memfd;
     use crate::{Mapping, SgList};
     use proptest::prelude::*;
-
-    /// RFC 1071 as it is written: word by word, carry by carry.
-    fn by_the_book(bytes: &[u8]) -> u16 {
-        let mut sum = 0_u32;
-        for word in bytes.chunks(2) {
-            sum += u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0));
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        sum as u16
-    }
+    use virtio::net::checksum;
 
     fn mapping() -> Mapping {
         Mapping::shared(memfd(1 << 18), 0, 1 << 18).unwrap()
@@ -161,7 +152,7 @@ mod tests {
         assert_eq!(summed(&[]), Summed { bytes: 0, sum: 0 });
         assert_eq!(summed(&[0; 9000]), Summed { bytes: 9000, sum: 0 });
         assert_eq!(summed(&[0xff; 70_000]), Summed { bytes: 70_000, sum: 0xffff });
-        assert_eq!(summed(&[0xff; 3]), Summed { bytes: 3, sum: by_the_book(&[0xff; 3]) });
+        assert_eq!(summed(&[0xff; 3]), Summed { bytes: 3, sum: checksum::sum(&[0xff; 3]) });
         assert_eq!(fold(u128::MAX), 0xffff);
         assert_eq!(fold(u128::from(u64::MAX) + 1), 1);
     }
@@ -192,7 +183,7 @@ mod tests {
             let expected = stream.get(from_offset..).unwrap_or(&[]);
             let expected = &expected[..expected.len().min(room).min(len)];
             prop_assert_eq!(summed.bytes, expected.len());
-            prop_assert_eq!(summed.sum, by_the_book(expected));
+            prop_assert_eq!(summed.sum, checksum::sum(expected));
             let mut arrived = vec![0; summed.bytes];
             to.skip(to_offset).read(&mut arrived);
             prop_assert_eq!(arrived, expected);

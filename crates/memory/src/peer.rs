@@ -1,6 +1,5 @@
 //! What one peer may have mapped here, how much of it is, and whether some of it was lost.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -8,7 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::{MAX_REGIONS, MapError, Mapping};
+use crate::map_error::MapError;
+use crate::{MAX_REGIONS, Size};
 
 /// Mappings of one peer at most: all regions of a table, and as many again while another table takes its place.
 const MAX_MAPPINGS: usize = 2 * MAX_REGIONS;
@@ -31,21 +31,6 @@ pub enum LossCause {
     Shortened,
     /// The machine reported an error of its memory that it could not correct.
     HardwareError,
-}
-
-/// Bytes, for people: in the largest unit that loses nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-        let whole = |(shift, _): &(u32, &str)| self.0 > 0 && self.0.is_multiple_of(1 << shift);
-        match units.into_iter().find(whole) {
-            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
 }
 
 /// A mapping whose memory now reads as zeros.
@@ -91,11 +76,6 @@ impl PeerMemory {
             lost,
             loss: AtomicU64::new(0),
         }))
-    }
-
-    /// Maps `len` bytes of the peer's `fd` from `offset`, guarded and counted.
-    pub fn map(self: &Arc<Self>, fd: impl AsFd, offset: u64, len: u64) -> Result<Mapping, MapError> {
-        Mapping::of_peer(self, fd, offset, len)
     }
 
     /// Most bytes that may be in use at a time.

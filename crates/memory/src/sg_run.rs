@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 
 use crate::SharedSlice;
-use crate::sg_arena::RawRun;
+use crate::raw_run::RawRun;
 
 /// A run of addresses that is contiguous here: `start + i` is `host + i`.
 #[derive(Clone, Copy, Debug)]

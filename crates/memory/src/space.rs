@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::access::{Access, FaultKind};
 use crate::sg_run::Window;
-use crate::translate::{Access, FaultKind};
-use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, Region};
-
-/// Most regions of one guest: what QEMU offers when memory is hot-plugged slot by slot.
-pub const MAX_REGIONS: usize = 509;
+use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, MAX_REGIONS, Region};
 
 /// An address, said with the space that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

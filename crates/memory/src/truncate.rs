@@ -271,7 +271,7 @@ fn end_by(signal: i32, info: *mut libc::siginfo_t) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Backing, Loss, SharedSlice};
+    use crate::{Backing, Loss, Mapping, SharedSlice};
     use nix::sys::memfd::{MFdFlags, memfd_create};
     use std::fs::File;
     use std::os::unix::process::ExitStatusExt;
@@ -306,15 +306,21 @@ pub(crate) mod tests {
         assert_eq!(peer.take_loss(), None);
     }
 
+    /// A mapping of so many bytes, all of which its file has lost.
+    fn emptied(bytes: u64) -> (Arc<PeerMemory>, Arc<Mapping>) {
+        let peer = PeerMemory::new(2 * bytes, Backing::Ram).unwrap();
+        let file = memfd(bytes);
+        let mapping = Arc::new(peer.map(&file, 0, bytes).unwrap());
+        file.set_len(0).unwrap();
+        (peer, mapping)
+    }
+
     /// Each page replaced in the middle of a mapping would be a mapping more, and a process has 65 530.
     #[test]
     fn every_second_page_of_640_mib_costs_one_mapping() {
         let _guard = TruncationGuard::install().unwrap();
-        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
         let bytes = 640 << 20;
-        let file = memfd(bytes);
-        let mapping = Arc::new(peer.map(&file, 0, bytes).unwrap());
-        file.set_len(0).unwrap();
+        let (_peer, mapping) = emptied(bytes);
         let whole = SharedSlice::of_mapping(&mapping);
         for at in (0..bytes as usize).step_by(8192) {
             whole.slice(at, 1).read(&mut [0]);
@@ -419,11 +425,8 @@ pub(crate) mod tests {
             return;
         }
         let _guard = TruncationGuard::install().unwrap();
-        let peer = PeerMemory::new(8 << 30, Backing::Ram).unwrap();
         let bytes = 4 << 30;
-        let file = memfd(bytes);
-        let mapping = Arc::new(peer.map(&file, 0, bytes).unwrap());
-        file.set_len(0).unwrap();
+        let (peer, mapping) = emptied(bytes);
         let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
         // SAFETY: reads one live struct.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);

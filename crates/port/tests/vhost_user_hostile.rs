@@ -21,7 +21,7 @@ use vhost_user::codec::payload::{
     Inflight, LogArea, MemoryRegion, MemoryTable, VringAddress, VringFd, VringState,
 };
 use vhost_user::session::frontend::Answer;
-use virtio::{Feature, Features};
+use virtio::Features;
 use virtqueue::{Buffer, Direction, Piece};
 
 /// Descriptors and mappings are counted for the whole process: one test at a time.
@@ -31,11 +31,11 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn plain() -> Features {
-    Features::NONE.with(Feature::VERSION_1)
+    Features::empty().union(Features::VERSION_1)
 }
 
 fn layouts() -> [Features; 2] {
-    [plain(), plain().with(Feature::RING_PACKED)]
+    [plain(), plain().union(Features::RING_PACKED)]
 }
 
 fn open_fds() -> usize {
@@ -59,7 +59,7 @@ impl Others {
     fn new() -> Self {
         let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
         let alice = Guest::running(&mut left, plain());
-        let bob = Guest::running(&mut right, plain().with(Feature::RING_PACKED));
+        let bob = Guest::running(&mut right, plain().union(Features::RING_PACKED));
         Others { left, right, alice, bob, passed: 0 }
     }
 
@@ -299,7 +299,7 @@ fn receive_buffers_too_short_too_finely_split_and_readable() {
     let _alone = alone();
     for features in layouts() {
         for mergeable in [false, true] {
-            let features = if mergeable { features.with(Feature::NET_MRG_RXBUF) } else { features };
+            let features = if mergeable { features.union(Features::NET_MRG_RXBUF) } else { features };
             attacked(features, |host, mut guest, others| {
                 guest.share_memory(host);
                 guest.start_ring(host, 0);
@@ -360,7 +360,7 @@ fn a_flood_of_unusable_receive_buffers_ends() {
 #[test]
 fn net_headers_that_contradict_the_frame() {
     let _alone = alone();
-    attacked(plain().with(Feature::NET_CSUM), |host, mut guest, others| {
+    attacked(plain().union(Features::NET_CSUM), |host, mut guest, others| {
         guest.share_memory(host);
         guest.start_ring(host, 1);
         let headers: [[u8; HEADER]; 5] = [
@@ -429,7 +429,7 @@ fn malformed_rings() {
             guest.ask(host, Request::SetVringErr(fd), vec![err.try_clone().unwrap()]);
             guest.start_ring(host, index);
             let (descriptors, driver, _) = ring_at(index);
-            if features.has(Feature::RING_PACKED) {
+            if features.contains(Features::RING_PACKED) {
                 // A buffer id far beyond the queue, available (A set, U clear), as device and driver agree.
                 let write = if index == 0 { 2 } else { 0 };
                 let mut descriptor = [0; 16];
@@ -628,7 +628,7 @@ fn memory_that_was_replaced_is_unmapped() {
 fn control_commands_that_nobody_can_obey() {
     let _alone = alone();
     for features in layouts() {
-        attacked(features.with(Feature::NET_CTRL_VQ), |host, mut guest, others| {
+        attacked(features.union(Features::NET_CTRL_VQ), |host, mut guest, others| {
             guest.share_memory(host);
             guest.start_ring(host, 2);
             let piece = |address, len| Piece { address, len };

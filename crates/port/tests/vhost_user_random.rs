@@ -8,7 +8,7 @@ use common::guest::{DATA, Guest, HEADER, Host, feature_sets};
 use port::{Port, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use virtio::Feature;
+use virtio::Features;
 use virtqueue::{Piece, Used};
 
 /// A receive buffer as the driver remembers it: its writable pieces, and whether it has a readable one.
@@ -31,7 +31,7 @@ proptest! {
     ) {
         let features = feature_sets()[set];
         let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-        let mut alice = Guest::running(&mut left, Feature::VERSION_1.into());
+        let mut alice = Guest::running(&mut left, Features::VERSION_1);
         let mut bob = Guest::running(&mut right, features);
         let mut posted = Vec::new();
         let mut at = DATA;
@@ -71,7 +71,7 @@ proptest! {
                 continue;
             }
             let buffers = u16::from_le_bytes([bytes[10], bytes[11]]);
-            prop_assert!(buffers == 1 || features.has(Feature::NET_MRG_RXBUF));
+            prop_assert!(buffers == 1 || features.contains(Features::NET_MRG_RXBUF));
             for _ in 1..buffers {
                 bytes.extend(bytes_of(used.next().expect("as many buffers as the header says")));
             }

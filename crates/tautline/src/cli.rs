@@ -16,6 +16,8 @@ pub mod ctl;
 pub mod host;
 #[path = "cli/kvm.rs"]
 mod kvm;
+#[path = "cli/results.rs"]
+mod results;
 #[path = "cli/tti.rs"]
 mod tti;
 #[path = "cli/vm.rs"]
@@ -27,6 +29,7 @@ pub use ctl::{
 };
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
+pub use results::{EXIT_CODES, Format, Reported, ResultsTo};
 pub use tti::{Beside, Tti, Way};
 pub use vm::VmCommand;
 
@@ -51,10 +54,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Below the help of every command.
-pub const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
-
 /// When to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {
@@ -64,27 +63,6 @@ pub enum Color {
     Always,
     /// Never.
     Never,
-}
-
-/// Where results go, and how they look. The same for every command that prints some.
-#[derive(Args, Clone, Debug)]
-pub struct ResultsTo {
-    /// text or json [default: text; json where --output names a file that ends in .json].
-    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
-    pub format: Option<Format>,
-
-    /// Write the results to FILE, and print the text as well; - for the standard output alone.
-    #[arg(long, value_name = "FILE|-", default_value = "-", hide_default_value = true)]
-    pub output: PathBuf,
-}
-
-/// How results look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// For people.
-    Text,
-    /// For programs; docs/results-schema.md describes it.
-    Json,
 }
 
 /// The commands.
@@ -198,17 +176,9 @@ pub struct Compare {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
 
-    /// Where results go.
+    /// Where results go, a page of them, and a gate.
     #[command(flatten)]
-    pub results_to: ResultsTo,
-
-    /// Write a page with plots to FILE.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-
-    /// Limits on figures or ratios; exit code 3 where one fails.
-    #[arg(long, value_name = "FILE")]
-    pub gate: Option<PathBuf>,
+    pub reported: Reported,
 
     /// Programs of yours to run as workloads.
     #[arg(long, value_name = "FILE")]
@@ -399,17 +369,9 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
 
-    /// Where results go.
+    /// Where results go, a page of them, and a gate.
     #[command(flatten)]
-    pub results_to: ResultsTo,
-
-    /// Write a page with plots to FILE.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-
-    /// Limits on figures or ratios; exit code 3 where one fails.
-    #[arg(long, value_name = "FILE")]
-    pub gate: Option<PathBuf>,
+    pub reported: Reported,
 }
 
 /// Searches.
@@ -452,15 +414,7 @@ pub struct Report {
     #[arg(required = true, num_args = 1..=2, value_name = "FILE.json")]
     pub files: Vec<PathBuf>,
 
-    /// Where results go.
+    /// Where results go, a page of them, and a gate.
     #[command(flatten)]
-    pub results_to: ResultsTo,
-
-    /// Write a page with plots to FILE.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-
-    /// Limits on figures or ratios; exit code 3 where one fails.
-    #[arg(long, value_name = "FILE")]
-    pub gate: Option<PathBuf>,
+    pub reported: Reported,
 }

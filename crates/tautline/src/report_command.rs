@@ -16,9 +16,9 @@ use crate::{gate, kvm_command, rfc2544, show};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
-    let gate = gate::load(arguments.gate.as_deref())?;
-    let sink = Sink::open(&arguments.results_to)?;
-    let html = arguments.html.as_deref();
+    let gate = gate::load(arguments.reported.gate.as_deref())?;
+    let sink = Sink::open(&arguments.reported.results_to)?;
+    let html = arguments.reported.html.as_deref();
     output::require_writable(html)?;
     if let [file] = &arguments.files[..]
         && is_of(file, kvm_command::path::SCHEMA)?

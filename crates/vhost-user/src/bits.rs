@@ -1,24 +1,5 @@
-//! Feature bits: those of the device and those of the protocol.
+//! Feature bits of the protocol; those of the device are [`virtio::Features`].
 use bitflags::bitflags;
-
-bitflags! {
-    /// Device features, as GET_FEATURES and SET_FEATURES carry them. Only the bits that the protocol
-    /// itself reads are named; all others pass through, for they belong to the device.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Features: u64 {
-        /// VHOST_F_LOG_ALL: the back-end logs every page that it writes (migration).
-        const LOG_ALL = 1 << 26;
-        /// VHOST_USER_F_PROTOCOL_FEATURES: the protocol features below exist at all.
-        const PROTOCOL_FEATURES = 1 << 30;
-        /// VIRTIO_F_VERSION_1 (VIRTIO 1.3 §6).
-        const VERSION_1 = 1 << 32;
-        /// VIRTIO_F_ACCESS_PLATFORM: ring addresses and descriptors are I/O virtual addresses.
-        const ACCESS_PLATFORM = 1 << 33;
-        /// VIRTIO_F_RING_PACKED: rings are packed (VIRTIO 1.3 §2.8).
-        const RING_PACKED = 1 << 34;
-        const _ = !0;
-    }
-}
 
 bitflags! {
     /// Protocol features (vhost-user text, "Protocol features").

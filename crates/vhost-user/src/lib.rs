@@ -54,7 +54,8 @@
 //! # Using it
 //!
 //! ```no_run
-//! use vhost_user::bits::{Features, ProtocolFeatures};
+//! use vhost_user::bits::ProtocolFeatures;
+//! use virtio::Features;
 //! use vhost_user::session::backend::{BackendSession, Event, Offer, Received};
 //! use vhost_user::socket::Listener;
 //!

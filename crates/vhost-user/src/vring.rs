@@ -1,7 +1,7 @@
 //! The values that describe one ring, each checked where it is made.
 pub use virtio::{PackedPosition, QueueSize, RingLayout};
 
-use crate::bits::Features;
+use virtio::Features;
 
 /// Which queue, below the number of queues that the session has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

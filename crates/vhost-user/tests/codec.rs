@@ -1,12 +1,13 @@
 //! The codec, whatever comes in: round trips, and bytes that nobody meant.
 use proptest::prelude::*;
-use vhost_user::bits::{Features, ProtocolFeatures};
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
 use vhost_user::codec::backend_request::BackendRequest;
 use vhost_user::codec::frontend_request::{FrontendRequest as Request, MacAddress};
 use vhost_user::codec::header::Header;
 use vhost_user::codec::payload::*;
 use vhost_user::codec::table::{BACKEND_REQUESTS, FRONTEND_REQUESTS, Support};
+use virtio::Features;
 
 fn state() -> impl Strategy<Value = VringState> {
     any::<(u32, u32)>().prop_map(|(index, num)| VringState { index, num })

@@ -11,7 +11,7 @@ use common::device::Device;
 use common::driver::{Driver, event_fd, guest_memory, region};
 use common::{End, fd, open_fds, pair, serve, soon};
 use vhost_user::Violation;
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::header::Header;
@@ -19,6 +19,7 @@ use vhost_user::codec::payload::*;
 use vhost_user::session::SessionError;
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::socket::{Connection, SocketError};
+use virtio::Features;
 
 /// Descriptors are counted for the whole process: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -27,7 +28,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn session() -> BackendSession {
-    let features = Features::VERSION_1 | Features::RING_PACKED | Features::LOG_ALL;
+    let features = Features::VERSION_1 | Features::RING_PACKED | Features::VHOST_LOG_ALL;
     BackendSession::new(Offer::new(features, P::HANDLED, 2).unwrap())
 }
 
@@ -70,7 +71,7 @@ fn violation(end: End) -> Violation {
 fn owner(connection: &mut Connection) {
     send(connection, Request::SetProtocolFeatures(P::HANDLED), vec![]);
     send(connection, Request::SetOwner, vec![]);
-    send(connection, Request::SetFeatures(Features::VERSION_1 | Features::PROTOCOL_FEATURES), vec![]);
+    send(connection, Request::SetFeatures(Features::VERSION_1 | Features::VHOST_PROTOCOL_FEATURES), vec![]);
 }
 
 /// CVE-2019-14818, CVE-2022-0669: descriptors sent with messages that take none.

@@ -7,7 +7,7 @@ use std::thread;
 use common::device::Device;
 use common::driver::{Driver, event_fd};
 use common::{End, fd, pair, serve, soon};
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::backend_request::BackendRequest;
 use vhost_user::codec::frontend_request::{FrontendRequest as Request, MacAddress};
 use vhost_user::codec::payload::*;
@@ -15,17 +15,18 @@ use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::session::frontend::{Answer, ChannelRequest};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::{RingLayout, VringBase};
+use virtio::Features;
 
 const FEATURES: Features = Features::VERSION_1
     .union(Features::RING_PACKED)
-    .union(Features::LOG_ALL)
+    .union(Features::VHOST_LOG_ALL)
     .union(Features::ACCESS_PLATFORM)
-    .union(Features::PROTOCOL_FEATURES);
+    .union(Features::VHOST_PROTOCOL_FEATURES);
 
 /// Runs a back-end that offers this, and the given front-end against it; gives the back-end's records.
 fn with_backend(protocol: P, front_end: impl FnOnce(&mut Driver)) -> (Device, BackendSession) {
     let (ours, theirs) = pair();
-    let offer = Offer::new(FEATURES.difference(Features::PROTOCOL_FEATURES), protocol, 4).unwrap();
+    let offer = Offer::new(FEATURES.difference(Features::VHOST_PROTOCOL_FEATURES), protocol, 4).unwrap();
     let backend = thread::spawn(move || {
         let (mut connection, mut device) = (theirs, Device::default());
         let mut session = BackendSession::new(offer);
@@ -58,7 +59,7 @@ fn rings_start_and_stop_under_every_set_of_features() {
         for (packed, bit_30) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut features = FEATURES;
             features.set(Features::RING_PACKED, packed);
-            features.set(Features::PROTOCOL_FEATURES, bit_30);
+            features.set(Features::VHOST_PROTOCOL_FEATURES, bit_30);
             let layout = vhost_user::vring::layout_of(features);
             let (base, num) = match packed {
                 false => (VringBase::Split { next_available: 9 }, 9),

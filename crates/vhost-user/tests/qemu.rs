@@ -12,10 +12,11 @@ use std::process::{Command, Stdio};
 use common::device::Device;
 use common::programs::{Running, need, need_file};
 use common::{End, connect, serve, soon};
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::socket::{Connection, Listener};
 use vhost_user::vring::{RingLayout, VringBase};
+use virtio::Features;
 
 /// What QEMU is to do once it is up.
 #[derive(PartialEq)]
@@ -50,7 +51,7 @@ fn start(server: bool, socket: &std::path::Path, queues: u16, machine: Machine) 
 
 /// STATUS is left out: QEMU 7.2's network device does not speak it.
 fn session(queues: u16) -> BackendSession {
-    let features = Features::VERSION_1 | Features::RING_PACKED | Features::LOG_ALL;
+    let features = Features::VERSION_1 | Features::RING_PACKED | Features::VHOST_LOG_ALL;
     let features = features | Features::from_bits_retain(1 << 3 | 1 << 15 | 1 << 22);
     let protocol = P::HANDLED.difference(P::STATUS);
     BackendSession::new(Offer::new(features, protocol, 2 * queues).unwrap().report_queues(queues))

@@ -5,13 +5,14 @@ mod common;
 use common::{fd, open_fds};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::header::Header;
 use vhost_user::codec::payload::*;
 use vhost_user::codec::reply::ReplyBody;
 use vhost_user::session::frontend::FrontendSession;
+use virtio::Features;
 
 fn agreed() -> FrontendSession {
     let mut session = FrontendSession::new();

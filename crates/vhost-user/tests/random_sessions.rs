@@ -6,13 +6,14 @@ use common::device::Device;
 use common::{fd, open_fds, step};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::header::Header;
 use vhost_user::codec::payload::*;
 use vhost_user::codec::table::FRONTEND_REQUESTS;
 use vhost_user::session::backend::{BackendSession, Offer};
+use virtio::Features;
 
 /// A payload that is nearly right: the size is that of the message, numbers are small or extreme.
 fn payload(random: &mut StdRng, id: u32) -> Vec<u8> {

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{memfd, pair, soon};
-use vhost_user::bits::Features;
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::header::Header;
 use vhost_user::codec::payload::{MemoryRegion, MemoryTable};
 use vhost_user::socket::{Connection, Listener, SocketError};
+use virtio::Features;
 
 #[test]
 fn descriptors_arrive_in_order_and_close_on_exec() {

@@ -10,12 +10,13 @@ use common::device::Device;
 use common::driver::Driver;
 use common::programs::{Running, need};
 use common::{End, connect, serve, soon};
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::backend::{BackendSession, Kick, Offer};
 use vhost_user::session::frontend::Answer;
 use vhost_user::socket::Listener;
 use vhost_user::vring::{RingLayout, VringBase};
+use virtio::Features;
 
 /// Its runtime files go to the folder, which goes with the test.
 fn testpmd(prefix: &str, vdev: &str, queues: u16, folder: &Path) -> Running {
@@ -103,7 +104,7 @@ fn with_net_vhost(prefix: &str, layout: RingLayout) {
     let _program =
         testpmd(prefix, &format!("net_vhost0,iface={},queues=1", path.display()), 1, folder.path());
     let mut driver = Driver::new(connect(&path));
-    let mut features = Features::VERSION_1 | Features::PROTOCOL_FEATURES;
+    let mut features = Features::VERSION_1 | Features::VHOST_PROTOCOL_FEATURES;
     features.set(Features::RING_PACKED, layout == RingLayout::Packed);
     driver.negotiate(features, P::HANDLED);
     assert_eq!(driver.session.agreed().features, features);

@@ -20,13 +20,14 @@ use vhost::{
     VhostBackend, VhostUserDirtyLogRegion, VhostUserMemoryRegionBase, VhostUserMemoryRegionInfo,
     VringConfigData,
 };
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::*;
 use vhost_user::session::backend::{BackendSession, Offer};
 use vhost_user::session::frontend::Answer;
 use vhost_user::socket::SocketError;
 use vhost_user::vring::VringBase;
+use virtio::Features;
 use vmm_sys_util::eventfd::EventFd;
 
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 26;

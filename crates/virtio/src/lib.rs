@@ -5,5 +5,5 @@ mod features;
 pub mod net;
 mod ring;
 
-pub use features::{Feature, Features};
+pub use features::Features;
 pub use ring::{PackedPosition, QueueSize, QueueSizeError, RingLayout};

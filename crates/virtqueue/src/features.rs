@@ -1,6 +1,6 @@
 //! The negotiated features that change how a ring works.
 
-use virtio::{Feature, Features};
+use virtio::Features;
 
 use crate::RingLayout;
 
@@ -40,14 +40,14 @@ impl RingFeatures {
     /// What this crate can do, to be offered or accepted.
     pub fn supported() -> Features {
         [
-            Feature::VERSION_1,
-            Feature::RING_PACKED,
-            Feature::RING_EVENT_IDX,
-            Feature::RING_INDIRECT_DESC,
-            Feature::IN_ORDER,
-            Feature::ORDER_PLATFORM,
-            Feature::NOTIFICATION_DATA,
-            Feature::RING_RESET,
+            Features::VERSION_1,
+            Features::RING_PACKED,
+            Features::RING_EVENT_IDX,
+            Features::RING_INDIRECT_DESC,
+            Features::IN_ORDER,
+            Features::ORDER_PLATFORM,
+            Features::NOTIFICATION_DATA,
+            Features::RING_RESET,
         ]
         .into_iter()
         .collect()
@@ -56,15 +56,15 @@ impl RingFeatures {
 
 impl From<Features> for RingFeatures {
     fn from(negotiated: Features) -> Self {
-        let packed = negotiated.has(Feature::RING_PACKED);
+        let packed = negotiated.contains(Features::RING_PACKED);
         RingFeatures {
             layout: if packed { RingLayout::Packed } else { RingLayout::Split },
-            event_idx: negotiated.has(Feature::RING_EVENT_IDX),
-            indirect: negotiated.has(Feature::RING_INDIRECT_DESC),
-            in_order: negotiated.has(Feature::IN_ORDER),
-            order_platform: negotiated.has(Feature::ORDER_PLATFORM),
-            notification_data: negotiated.has(Feature::NOTIFICATION_DATA),
-            ring_reset: negotiated.has(Feature::RING_RESET),
+            event_idx: negotiated.contains(Features::RING_EVENT_IDX),
+            indirect: negotiated.contains(Features::RING_INDIRECT_DESC),
+            in_order: negotiated.contains(Features::IN_ORDER),
+            order_platform: negotiated.contains(Features::ORDER_PLATFORM),
+            notification_data: negotiated.contains(Features::NOTIFICATION_DATA),
+            ring_reset: negotiated.contains(Features::RING_RESET),
         }
     }
 }

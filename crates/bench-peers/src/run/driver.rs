@@ -52,7 +52,7 @@ impl Driver {
         words.sort();
         words.dedup();
         let features = self.testpmd.features().ok().flatten();
-        (words, features.map_or_else(String::new, |bits| Features::from_bits(bits).to_string()))
+        (words, features.map_or_else(String::new, |bits| Features::from_bits_retain(bits).to_string()))
     }
 
     pub fn id(&self) -> u32 {

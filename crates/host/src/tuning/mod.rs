@@ -18,6 +18,7 @@ pub mod journal;
 mod knob;
 mod pci_driver;
 mod plan;
+mod planning;
 pub mod recorded;
 mod render;
 pub mod rules;

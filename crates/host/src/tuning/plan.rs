@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::boot_line::{self, BootLine};
+use super::boot_line::BootLine;
 use super::command_line::split;
 use super::cpu_list::CpuList;
-use super::rules::{self, Change, State, Takes};
-use super::survey::{Profile, Survey};
-use super::tuned;
+use super::rules::Change;
+use super::survey::Profile;
 
 /// One rule's changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,43 +56,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes a plan.
-    pub fn of(survey: &Survey) -> Self {
-        let profile = survey.wishes.profile;
-        let mut planned = Vec::new();
-        let mut unknown = Vec::new();
-        for rule in rules::all().filter(|rule| rule.profiles.contains(&profile)) {
-            let verdict = rule.look(survey);
-            match verdict.state {
-                State::Fail => planned.push(PlannedRule {
-                    rule: rule.id.into(),
-                    title: rule.title.into(),
-                    found: verdict.found,
-                    risk: rule.risk.into(),
-                    hazard: verdict.hazard,
-                    changes: verdict.changes,
-                }),
-                State::Unknown if rule.takes != Takes::Nothing => {
-                    unknown.push((rule.id.to_owned(), verdict.found))
-                }
-                _ => {}
-            }
-        }
-        let boot = boot_line::of(survey, &boot_parameters(&planned));
-        let mut plan = Plan {
-            schema: "tautline-host-plan/1".into(),
-            profile,
-            isolated: survey.isolated.clone(),
-            housekeeping: survey.housekeeping(),
-            rules: planned,
-            unknown,
-            boot,
-            tuned: String::new(),
-        };
-        plan.tuned = tuned::profile(&plan);
-        plan
-    }
-
     /// The parameters for the kernel's command line.
     pub fn boot_parameters(&self) -> Vec<String> {
         boot_parameters(&self.rules)
@@ -112,7 +74,7 @@ impl Plan {
 }
 
 /// All rules' parameters. Two that isolate CPUs become one with the flags of both.
-fn boot_parameters(rules: &[PlannedRule]) -> Vec<String> {
+pub(super) fn boot_parameters(rules: &[PlannedRule]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for change in rules.iter().flat_map(|rule| &rule.changes) {
         let Change::Boot { parameter } = change else { continue };

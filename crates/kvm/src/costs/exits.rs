@@ -2,7 +2,7 @@
 
 use measure::Failure;
 
-use super::run::{Bench, pin};
+use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{IO_APIC, MMIO_EVENT, MMIO_USER, SAMPLES};
 use crate::micro_vm::{Arguments, Program, tsc};
 

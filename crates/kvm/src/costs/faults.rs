@@ -3,7 +3,7 @@
 use kvm_bindings::KVM_MEM_LOG_DIRTY_PAGES;
 use measure::Failure;
 
-use super::run::{Bench, pin};
+use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{FRESH, SAMPLES};
 use crate::micro_vm::{Arguments, HUGE, Memory, Pages, Program};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use measure::Failure;
 
 use super::alignment::{Alignment, durations};
-use super::run::{Bench, pin};
+use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{ANSWER, READY, READY_STAMP, SAMPLES, SECOND};
 use crate::micro_vm::{Arguments, MicroVm, Program, tsc};
 

@@ -1,6 +1,8 @@
 //! Unit costs of a virtual machine on this machine, as distributions.
 
 pub mod alignment;
+#[cfg(target_arch = "x86_64")]
+mod bench;
 pub mod catalogue;
 #[cfg(target_arch = "x86_64")]
 mod exits;
@@ -11,33 +13,13 @@ mod interrupts;
 pub mod results;
 #[cfg(target_arch = "x86_64")]
 mod run;
+mod settings;
 
 pub use catalogue::{ROWS, Row};
 pub use results::{Cost, Costs, SCHEMA};
 #[cfg(target_arch = "x86_64")]
 pub use run::measure;
-
-/// How to measure.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Samples for each row, at most [`MOST_SAMPLES`].
-    pub samples: usize,
-    /// Two CPUs: the first virtual CPU's, and that of the other virtual CPU or of who signals.
-    pub cpus: [usize; 2],
-}
-
-/// What a row takes at most.
-pub const MOST_SAMPLES: usize = 50_000;
-
-/// What a run tells while it goes on.
-pub struct Prepared {
-    /// Whether the CPU is emulated.
-    pub emulated: bool,
-    /// Frequency of the time-stamp counter.
-    pub tsc_khz: u32,
-    /// How well the clocks are aligned.
-    pub alignment: Option<alignment::Alignment>,
-}
+pub use settings::{MOST_SAMPLES, Prepared, Settings};
 
 /// Measures all rows, telling of each before it begins.
 #[cfg(not(target_arch = "x86_64"))]

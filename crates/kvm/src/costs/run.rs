@@ -4,54 +4,19 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use measure::Failure;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
-use super::alignment::Alignment;
-use super::{Cost, MOST_SAMPLES, Prepared, ROWS, Row, Settings, exits, faults, interrupts};
-use crate::micro_vm::{MicroVm, Vcpu, layout, tsc};
+use super::bench::{Bench, WARM_UP};
+use super::catalogue::{ROWS, Row};
+use super::results::Cost;
+use super::settings::{Prepared, Settings};
+use super::{exits, faults, interrupts};
+use crate::micro_vm::tsc;
 
-/// Samples before those that count: caches warm, halt polling grows to its longest.
-pub const WARM_UP: usize = 32;
 /// How long each of the steps before the first row may take: making the machine, and a trial of its exits. A
 /// `/dev/kvm` that cannot run such a guest may hang in either.
 const START: Duration = Duration::from_secs(4);
 /// How long a row may take, with all its samples.
 const ROW: Duration = Duration::from_secs(120);
-
-const _: () = assert!(MOST_SAMPLES + WARM_UP <= layout::MOST_SAMPLES);
-
-/// A machine with a thread for each of its CPUs.
-pub struct Bench {
-    pub vm: MicroVm,
-    pub vcpus: [Vcpu; 2],
-    pub settings: Settings,
-    /// How well the guest's clock is known, where it is.
-    pub alignment: Option<Alignment>,
-}
-
-impl Bench {
-    pub fn new(settings: &Settings, halt_poll_ns: Option<u64>) -> Result<Self, Failure> {
-        let (vm, vcpus) = MicroVm::new(halt_poll_ns)?;
-        let mut bench = Self { vm, vcpus, settings: settings.clone(), alignment: None };
-        bench.alignment = interrupts::align(&mut bench)?;
-        Ok(bench)
-    }
-
-    /// Samples with those before that do not count.
-    pub fn samples(&self) -> usize {
-        self.settings.samples + WARM_UP
-    }
-}
-
-/// Moves the calling thread to a CPU.
-pub fn pin(cpu: usize) -> Result<(), Failure> {
-    let mut set = CpuSet::new();
-    let moved = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    moved.map_err(|error| {
-        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
-    })
-}
 
 enum Event {
     Trying(&'static str),
@@ -97,8 +62,15 @@ pub fn measure(
     Ok((prepared.expect("told before any row"), costs))
 }
 
+/// A machine whose clocks are aligned with the host's.
+fn aligned(settings: &Settings, halt_poll_ns: Option<u64>) -> Result<Bench, Failure> {
+    let mut bench = Bench::new(settings, halt_poll_ns)?;
+    bench.alignment = interrupts::align(&mut bench)?;
+    Ok(bench)
+}
+
 fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure> {
-    let mut bench = Bench::new(settings, None)?;
+    let mut bench = aligned(settings, None)?;
     for row in ROWS.iter().filter(|row| exits::program(row.id).is_some()) {
         // One sample: a trial that hangs tells what this KVM cannot do.
         let _ = sender.send(Event::Trying(row.title));
@@ -133,10 +105,10 @@ fn samples(row: &Row, bench: &mut Bench, settings: &Settings) -> Result<Vec<u64>
         "timer-spinning" => interrupts::timer(bench, Guest::Spinning)?,
         "timer-halted" => interrupts::timer(bench, Guest::Halted)?,
         "wake-up-polling" => {
-            interrupts::inject(&mut Bench::new(settings, Some(POLL_NS))?, Signal::Irqfd, Guest::Halted)?
+            interrupts::inject(&mut aligned(settings, Some(POLL_NS))?, Signal::Irqfd, Guest::Halted)?
         }
         "wake-up-sleeping" => {
-            interrupts::inject(&mut Bench::new(settings, Some(0))?, Signal::Irqfd, Guest::Asleep)?
+            interrupts::inject(&mut aligned(settings, Some(0))?, Signal::Irqfd, Guest::Asleep)?
         }
         "page-fault-4k" => return faults::fresh(bench, faults::SMALL),
         "page-fault-2m" => return faults::fresh(bench, faults::LARGE),

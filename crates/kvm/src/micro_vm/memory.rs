@@ -96,7 +96,7 @@ impl Memory {
         };
         // SAFETY: the region is this mapping, which stays mapped while a guest can reach it, as `plug` demands.
         unsafe { vm.set_user_memory_region(region) }
-            .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, super::SEE_LOG))
+            .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, super::failed::SEE_LOG))
     }
 
     /// Its size in bytes.

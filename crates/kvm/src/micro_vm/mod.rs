@@ -1,6 +1,7 @@
 //! A virtual machine for measuring: two CPUs in 64-bit mode, the kernel's interrupt controllers, no devices and no
 //! operating system. The guest runs one [`Program`] at a time on each CPU.
 
+mod failed;
 pub mod layout;
 mod memory;
 mod program;
@@ -18,12 +19,10 @@ use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VmFd};
 use measure::Failure;
 use vmm_sys_util::eventfd::EventFd;
 
+use failed::{SEE_LOG, failed};
 pub use memory::{HUGE, Memory, Pages};
 pub use program::Program;
 pub use vcpu::{Arguments, Vcpu};
-
-/// What to do where an ioctl fails that a working KVM has.
-const SEE_LOG: &str = "see the kernel's log (`dmesg`)";
 
 /// The interrupt number behind the irqfd: the first that is no pin of an I/O APIC.
 const GSI: u32 = 24;
@@ -39,11 +38,6 @@ pub struct MicroVm {
     ioeventfd: EventFd,
     /// Whether the guest's timer can be set to a TSC value.
     pub has_tsc_deadline: bool,
-}
-
-/// For `map_err`.
-fn failed(tried: &'static str) -> impl Fn(kvm_ioctls::Error) -> Failure {
-    move |error| Failure::new(tried, error, SEE_LOG)
 }
 
 impl MicroVm {

@@ -6,8 +6,10 @@ use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_mp_state, kvm_regs, kvm_seg
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
 
+use super::failed::{SEE_LOG, failed};
+use super::memory::Memory;
 use super::program::{self, Program};
-use super::{Memory, failed, layout, tsc_offset};
+use super::{layout, tsc_offset};
 
 /// What a program is given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,11 +95,9 @@ impl Vcpu {
         self.vcpu.set_kvm_immediate_exit(0);
         match result {
             Err(error) if error.errno() == libc::EINTR => Ok(()),
-            answer => Err(Failure::new(
-                "finishing a port write with KVM_RUN",
-                format!("{answer:?}"),
-                super::SEE_LOG,
-            )),
+            answer => {
+                Err(Failure::new("finishing a port write with KVM_RUN", format!("{answer:?}"), SEE_LOG))
+            }
         }
     }
 

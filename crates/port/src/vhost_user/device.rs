@@ -10,9 +10,9 @@ use vhost_user::session::backend::{
 };
 use vhost_user::session::{Outcome, Refusal, SessionError};
 use vhost_user::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
+use virtio::Features;
 use virtio::net::control::{Ack, Command, ReceiveFilter};
 use virtio::net::{Accepts, HeaderLayout, MacAddress, NetConfig};
-use virtio::{Feature, Features};
 use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
 
 use super::control::ControlQueue;
@@ -55,7 +55,7 @@ impl Device {
         Device {
             mtu_bytes: shared.options.mtu,
             shared,
-            features: Features::NONE,
+            features: Features::empty(),
             memory: SharedMemory::new(memory),
             rings,
             filter: None,
@@ -75,8 +75,10 @@ impl Device {
         let mut channel = None;
         let sent = match event {
             Event::FeaturesSet { features, done } => {
-                let features = Features::from_bits(features.bits());
-                if features.without(Feature::VHOST_LOG_ALL) != self.features.without(Feature::VHOST_LOG_ALL) {
+                let features = Features::from_bits_retain(features.bits());
+                if features.difference(Features::VHOST_LOG_ALL)
+                    != self.features.difference(Features::VHOST_LOG_ALL)
+                {
                     self.forget_commands(context);
                 }
                 self.features = features;
@@ -175,7 +177,7 @@ impl Device {
             Event::Reset { done } => {
                 self.rings.clear(context);
                 self.forget_commands(context);
-                self.features = Features::NONE;
+                self.features = Features::empty();
                 (self.memory.in_flight, self.memory.log) = (None, None);
                 (self.status, self.needs_reset) = (0, false);
                 session.answer(done, Ok(()))
@@ -228,12 +230,13 @@ impl Device {
     }
 
     fn header_layout(&self) -> HeaderLayout {
-        let full = self.features.has(Feature::VERSION_1) || self.features.has(Feature::NET_MRG_RXBUF);
+        let full =
+            self.features.contains(Features::VERSION_1) || self.features.contains(Features::NET_MRG_RXBUF);
         if full { HeaderLayout::Full } else { HeaderLayout::Legacy }
     }
 
     fn used_log(&self, config: &VringConfig, space: &AddressSpace) -> Option<UsedLog> {
-        let log = self.memory.log.as_ref().filter(|_| self.features.has(Feature::VHOST_LOG_ALL))?;
+        let log = self.memory.log.as_ref().filter(|_| self.features.contains(Features::VHOST_LOG_ALL))?;
         let ring = config.log.map(|said| self.ring_places(config, space, said));
         Some(UsedLog { log: Arc::clone(log), ring })
     }
@@ -265,7 +268,7 @@ impl Device {
         ring.stopped_at = running.stopped_at();
         self.rings.start(index, ring, running, context);
         if kind == Kind::Control {
-            if self.features.has(Feature::NET_MQ) {
+            if self.features.contains(Features::NET_MQ) {
                 // §5.1.5: one pair is in use until the driver asks for more.
                 self.rings.use_pairs(self.rings.used_pairs().or(Some(1)), context);
             }
@@ -302,7 +305,7 @@ impl Device {
                 let options = ToGuestOptions {
                     layout,
                     accepts: self.accepts(),
-                    mergeable: self.features.has(Feature::NET_MRG_RXBUF),
+                    mergeable: self.features.contains(Features::NET_MRG_RXBUF),
                     max_frame_bytes: self.max_frame_bytes(),
                 };
                 let mut sink = ToGuest::new(queue, options, call, ring.enabled, counters);
@@ -500,7 +503,7 @@ fn not_offered() -> Refusal {
 }
 
 fn layout_of(features: Features) -> RingLayout {
-    if features.has(Feature::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
+    if features.contains(Features::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
 fn call_of(call: Option<Arc<OwnedFd>>) -> Result<Option<EventFd>, Refusal> {

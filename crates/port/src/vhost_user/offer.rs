@@ -34,44 +34,44 @@
 //! | HOST_NOTIFIER | no: there is no doorbell page |
 //! | INBAND_NOTIFICATIONS | no: workers notify, and they hold no session |
 //! | BACKEND_SEND_FD | no: no request of this back-end carries a descriptor |
-use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::session::backend::{Offer, OfferError};
+use virtio::Features;
 use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
-use virtio::{Feature, Features};
 
 use super::options::VhostUserOptions;
 
 /// The device features that are offered.
 pub(super) fn features(options: &VhostUserOptions) -> Features {
-    let mut offered = Features::NONE
-        .with(Feature::VERSION_1)
-        .with(Feature::VHOST_LOG_ALL)
-        .with(Feature::NET_GUEST_ANNOUNCE);
-    let mut offer = |wanted: bool, features: &[Feature]| {
+    let mut offered = Features::empty()
+        .union(Features::VERSION_1)
+        .union(Features::VHOST_LOG_ALL)
+        .union(Features::NET_GUEST_ANNOUNCE);
+    let mut offer = |wanted: bool, features: &[Features]| {
         if wanted {
-            offered = features.iter().fold(offered, |set, feature| set.with(*feature));
+            offered = features.iter().fold(offered, |set, feature| set.union(*feature));
         }
     };
-    offer(options.packed, &[Feature::RING_PACKED]);
-    offer(options.in_order, &[Feature::IN_ORDER]);
-    offer(options.event_idx, &[Feature::RING_EVENT_IDX]);
-    offer(options.indirect, &[Feature::RING_INDIRECT_DESC]);
-    offer(options.mergeable, &[Feature::NET_MRG_RXBUF]);
-    offer(options.queue_pairs > 1, &[Feature::NET_MQ]);
-    offer(options.mtu.is_some() || !has_config(options), &[Feature::NET_MTU]);
-    offer(options.mac.is_some(), &[Feature::NET_MAC]);
-    offer(options.control_queue, &[Feature::NET_CTRL_VQ]);
-    offer(options.control_queue && options.offloads, &[Feature::NET_CTRL_GUEST_OFFLOADS]);
+    offer(options.packed, &[Features::RING_PACKED]);
+    offer(options.in_order, &[Features::IN_ORDER]);
+    offer(options.event_idx, &[Features::RING_EVENT_IDX]);
+    offer(options.indirect, &[Features::RING_INDIRECT_DESC]);
+    offer(options.mergeable, &[Features::NET_MRG_RXBUF]);
+    offer(options.queue_pairs > 1, &[Features::NET_MQ]);
+    offer(options.mtu.is_some() || !has_config(options), &[Features::NET_MTU]);
+    offer(options.mac.is_some(), &[Features::NET_MAC]);
+    offer(options.control_queue, &[Features::NET_CTRL_VQ]);
+    offer(options.control_queue && options.offloads, &[Features::NET_CTRL_GUEST_OFFLOADS]);
     offer(
         options.control_queue && options.mac.is_some(),
         &[
-            Feature::NET_CTRL_RX,
-            Feature::NET_CTRL_RX_EXTRA,
-            Feature::NET_CTRL_VLAN,
-            Feature::NET_CTRL_MAC_ADDR,
+            Features::NET_CTRL_RX,
+            Features::NET_CTRL_RX_EXTRA,
+            Features::NET_CTRL_VLAN,
+            Features::NET_CTRL_MAC_ADDR,
         ],
     );
-    offer(options.offloads, &[Feature::NET_CSUM, Feature::NET_GUEST_CSUM]);
+    offer(options.offloads, &[Features::NET_CSUM, Features::NET_GUEST_CSUM]);
     offer(options.offloads, &HOST_SEGMENTATION);
     offer(options.offloads, &GUEST_SEGMENTATION);
     offered
@@ -100,7 +100,7 @@ pub(super) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
         | ProtocolFeatures::INFLIGHT_SHMFD
         | ProtocolFeatures::BACKEND_REQ;
     protocol.set(ProtocolFeatures::CONFIG, has_config(options));
-    let features = WireFeatures::from_bits_retain(features(options).bits());
+    let features = features(options);
     let offer = Offer::new(features, protocol, queue_count(options))?;
     // QEMU and DPDK count pairs there (vhost-user text: "the number of queues", device by device).
     Ok(offer.report_queues(options.queue_pairs))

@@ -11,7 +11,7 @@ use vhost_user::codec::frontend_request::FrontendRequest;
 use vhost_user::session::SessionError;
 use vhost_user::session::backend::{BackendSession, Offer, Received};
 use vhost_user::socket::{Connection, SocketError};
-use virtio::Feature;
+use virtio::Features;
 
 use super::device::Device;
 use super::ring::Kind;
@@ -201,15 +201,15 @@ impl fmt::Display for Standing<'_> {
         let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
         write!(f, "connected, {}", ring_state::name(first.config.layout))?;
         for (feature, word) in [
-            (Feature::IN_ORDER, "in order"),
-            (Feature::RING_EVENT_IDX, "event index"),
-            (Feature::RING_INDIRECT_DESC, "indirect"),
-            (Feature::NET_MRG_RXBUF, "mergeable"),
-            (Feature::NET_CSUM, "sends with offloads"),
-            (Feature::NET_GUEST_CSUM, "takes offloads"),
-            (Feature::VHOST_LOG_ALL, "pages logged"),
+            (Features::IN_ORDER, "in order"),
+            (Features::RING_EVENT_IDX, "event index"),
+            (Features::RING_INDIRECT_DESC, "indirect"),
+            (Features::NET_MRG_RXBUF, "mergeable"),
+            (Features::NET_CSUM, "sends with offloads"),
+            (Features::NET_GUEST_CSUM, "takes offloads"),
+            (Features::VHOST_LOG_ALL, "pages logged"),
         ] {
-            if device.features.has(feature) {
+            if device.features.contains(feature) {
                 write!(f, ", {word}")?;
             }
         }

@@ -8,7 +8,7 @@ use memory::{Address, AddressSpace, Mapping};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::VringBase;
-use virtio::{Feature, Features, QueueSize, RingLayout};
+use virtio::{Features, QueueSize, RingLayout};
 use virtqueue::{DeviceOptions, DeviceQueue, IndirectFlags, Position, QueueConfig, RingFeatures, UsedLog};
 
 use super::control::ControlQueue;
@@ -28,8 +28,8 @@ impl Kind {
     /// VIRTIO 1.3 §5.1.2: receiveq and transmitq take turns, the control queue comes after all pairs: those
     /// of the device with MQ, else one.
     pub fn of(index: usize, queue_pairs: u16, features: Features) -> Self {
-        let pairs = if features.has(Feature::NET_MQ) { queue_pairs.into() } else { 1 };
-        if features.has(Feature::NET_CTRL_VQ) && index == 2 * pairs {
+        let pairs = if features.contains(Features::NET_MQ) { queue_pairs.into() } else { 1 };
+        if features.contains(Features::NET_CTRL_VQ) && index == 2 * pairs {
             return Kind::Control;
         }
         let side = if index.is_multiple_of(2) { Side::ToGuest } else { Side::FromGuest };

@@ -19,14 +19,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use memory::PeerMemory;
-use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress, VringFd, VringState};
 use vhost_user::session::SessionError;
 use vhost_user::session::frontend::{Answer, FrontendSession};
+use virtio::Features;
 use virtio::net::Accepts;
-use virtio::{Feature, Features};
 use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
@@ -130,7 +130,7 @@ impl Handshake {
             options,
             counters,
             script: [(Request::GetFeatures, vec![])].into(),
-            features: Features::NONE,
+            features: Features::empty(),
             protocol: ProtocolFeatures::empty(),
             ready: None,
         }
@@ -160,7 +160,7 @@ impl Handshake {
         match self.session.receive(message)? {
             // The question at the end, whose answer says that all before it was heard.
             Answer::Features(_) if self.ready.is_some() => Ok(()),
-            Answer::Features(offered) => self.features_offered(Features::from_bits(offered.bits())),
+            Answer::Features(offered) => self.features_offered(Features::from_bits_retain(offered.bits())),
             Answer::ProtocolFeatures(offered) => {
                 self.protocol_features_offered(offered);
                 match self.protocol.contains(ProtocolFeatures::MQ) {
@@ -186,11 +186,11 @@ impl Handshake {
     }
 
     fn features_offered(&mut self, offered: Features) -> Result<(), HandshakeError> {
-        if !offered.has(Feature::VERSION_1) {
+        if !offered.contains(Features::VERSION_1) {
             return Err(HandshakeError::Legacy);
         }
         self.features = agree(offered, self.options.features());
-        if !offered.has(Feature::VHOST_PROTOCOL_FEATURES) {
+        if !offered.contains(Features::VHOST_PROTOCOL_FEATURES) {
             return self.set_up(1);
         }
         self.enqueue(Request::GetProtocolFeatures);
@@ -214,7 +214,7 @@ impl Handshake {
             return Err(HandshakeError::NoQueues);
         }
         if pairs == 1 {
-            self.features = self.features.without(Feature::NET_MQ);
+            self.features = self.features.difference(Features::NET_MQ);
         }
         let features = self.features;
         let has_status = self.protocol.contains(ProtocolFeatures::STATUS);
@@ -222,7 +222,7 @@ impl Handshake {
         if has_status {
             self.enqueue(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER));
         }
-        self.enqueue(Request::SetFeatures(WireFeatures::from_bits_retain(features.bits())));
+        self.enqueue(Request::SetFeatures(features));
         if has_status {
             self.enqueue(Request::SetStatus(status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK));
             self.enqueue(Request::GetStatus);
@@ -232,7 +232,7 @@ impl Handshake {
         }
         let error = event()?;
         let (queues, memory) = self.share_memory(pairs, &error)?;
-        if features.has(Feature::VHOST_PROTOCOL_FEATURES) {
+        if features.contains(Features::VHOST_PROTOCOL_FEATURES) {
             for index in 0..2 * u32::from(pairs) {
                 self.enqueue(Request::SetVringEnable(VringState { index, num: 1 }));
             }
@@ -285,7 +285,7 @@ impl Handshake {
             call,
             memory.buffers(receiveq.into()),
             memory.space(),
-            self.features.has(Feature::NET_MRG_RXBUF),
+            self.features.contains(Features::NET_MRG_RXBUF),
             Arc::clone(&counters.0),
         );
         let (queue, kick, _) = self.ring(memory, transmitq, error)?;

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use memory::{Backing, Loss, LossCause, PeerMemory, Size};
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
-use virtio::{Feature, Features};
+use virtio::Features;
 
 pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
@@ -325,7 +325,7 @@ fn expect_nothing(connection: &mut Connection) -> Result<(), CloseReason> {
 
 impl Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let layout = if self.features.has(Feature::RING_PACKED) { "packed" } else { "split" };
+        let layout = if self.features.contains(Features::RING_PACKED) { "packed" } else { "split" };
         let pairs = if self.pairs == 1 { "pair" } else { "pairs" };
         write!(f, "connected, {} {layout} queue {pairs}, {}", self.pairs, self.features)
     }

@@ -9,13 +9,13 @@ use memory::Address;
 use port::testing::TestContext;
 use port::vhost_user::{VhostUser, VhostUserOptions};
 use port::{DropReason, Port, Side};
-use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{MemoryRegion, SingleRegion, VringFd, VringState};
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
-use virtio::{Feature, Features};
+use virtio::Features;
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain, RingLayout};
 use virtqueue::{RingFeatures, Used};
 
@@ -128,7 +128,7 @@ impl Guest {
         Guest {
             connection,
             session: FrontendSession::new(),
-            features: Features::NONE,
+            features: Features::empty(),
             memory,
             queues: BTreeMap::new(),
             size: 64,
@@ -170,14 +170,14 @@ impl Guest {
             panic!()
         };
         self.ask(host, Request::SetProtocolFeatures(protocol & ProtocolFeatures::HANDLED), vec![]);
-        let offered = Features::from_bits(offered.bits());
-        self.features = (offered & wanted).with(Feature::VHOST_PROTOCOL_FEATURES);
+        let offered = Features::from_bits_retain(offered.bits());
+        self.features = (offered & wanted).union(Features::VHOST_PROTOCOL_FEATURES);
         self.set_features(host, self.features);
     }
 
     pub fn set_features(&mut self, host: &mut Host, features: Features) {
         self.features = features;
-        let wire = WireFeatures::from_bits_retain(features.bits());
+        let wire = features;
         self.ask(host, Request::SetFeatures(wire), vec![]);
     }
 
@@ -254,7 +254,7 @@ impl Guest {
     }
 
     pub fn mergeable(&self) -> bool {
-        self.features.has(Feature::NET_MRG_RXBUF)
+        self.features.contains(Features::NET_MRG_RXBUF)
     }
 
     /// Where the buffer with this cookie lies.
@@ -362,21 +362,21 @@ pub fn feature_sets() -> Vec<Features> {
     let mut sets = Vec::new();
     for layout in [RingLayout::Split, RingLayout::Packed] {
         for bits in 0..16u8 {
-            let mut features = Features::NONE.with(Feature::VERSION_1);
+            let mut features = Features::empty().union(Features::VERSION_1);
             if layout == RingLayout::Packed {
-                features = features.with(Feature::RING_PACKED);
+                features = features.union(Features::RING_PACKED);
             }
             for (bit, feature) in [
-                Feature::IN_ORDER,
-                Feature::NET_MRG_RXBUF,
-                Feature::RING_EVENT_IDX,
-                Feature::RING_INDIRECT_DESC,
+                Features::IN_ORDER,
+                Features::NET_MRG_RXBUF,
+                Features::RING_EVENT_IDX,
+                Features::RING_INDIRECT_DESC,
             ]
             .into_iter()
             .enumerate()
             {
                 if bits & (1 << bit) != 0 {
-                    features = features.with(feature);
+                    features = features.union(feature);
                 }
             }
             sets.push(features);

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Region, SharedSlice};
-use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::Message;
 use vhost_user::session::backend::{BackendSession, DeviceStatus, Event, Offer, Received, Sent};
 use vhost_user::session::{Refusal, SessionError};
 use vhost_user::socket::{Connection, Listener};
 use vhost_user::vring::VringBase;
+use virtio::Features;
 use virtio::net::NetHeader;
-use virtio::{Feature, Features};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, Position, QueueConfig, RingFeatures};
 
 const HEADER_BYTES: usize = NetHeader::BYTES;
@@ -34,13 +34,13 @@ pub struct Nature {
 impl Default for Nature {
     fn default() -> Self {
         let net = [
-            Feature::NET_MRG_RXBUF,
-            Feature::NET_MQ,
-            Feature::NET_MTU,
-            Feature::NET_CSUM,
-            Feature::NET_GUEST_CSUM,
-            Feature::NET_GUEST_TSO4,
-            Feature::NET_HOST_TSO4,
+            Features::NET_MRG_RXBUF,
+            Features::NET_MQ,
+            Features::NET_MTU,
+            Features::NET_CSUM,
+            Features::NET_GUEST_CSUM,
+            Features::NET_GUEST_TSO4,
+            Features::NET_HOST_TSO4,
         ];
         Nature {
             features: RingFeatures::supported() | net.into_iter().collect(),
@@ -90,7 +90,7 @@ impl BackEnd {
             peer: None,
             peers: 0,
             messages: 0,
-            features: Features::NONE,
+            features: Features::empty(),
             space: Arc::default(),
             rings: BTreeMap::new(),
             status: 0,
@@ -129,7 +129,7 @@ impl BackEnd {
             && let Some(connection) = self.listener.try_accept().unwrap()
         {
             let (features, queues) = (self.nature.features.bits(), 2 * self.nature.pairs);
-            let features = WireFeatures::from_bits_retain(features);
+            let features = Features::from_bits_retain(features);
             let offer = Offer::new(features, self.nature.protocol, queues.max(1)).unwrap();
             let session = BackendSession::new(offer.report_queues(self.nature.pairs));
             self.peer = Some(Peer { connection, session, messages: 0 });
@@ -188,7 +188,7 @@ impl BackEnd {
         let outcome = if refused { Err(Refusal::new("as the test wants it")) } else { Ok(()) };
         match event {
             Event::FeaturesSet { features, done } => {
-                self.features = Features::from_bits(features.bits());
+                self.features = Features::from_bits_retain(features.bits());
                 session.answer(done, outcome)
             }
             Event::MemoryTableSet { regions, done } => {
@@ -242,7 +242,7 @@ impl BackEnd {
 
     /// One burst from a transmitq to a receiveq.
     fn pass(&mut self, receiveq: u8, transmitq: u8) {
-        let mergeable = self.features.has(Feature::NET_MRG_RXBUF);
+        let mergeable = self.features.contains(Features::NET_MRG_RXBUF);
         let Some(mut to) = self.rings.remove(&receiveq) else { return };
         let Some(from) = self.rings.get_mut(&transmitq) else {
             self.rings.insert(receiveq, to);

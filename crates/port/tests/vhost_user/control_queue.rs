@@ -1,7 +1,7 @@
 //! The driver's commands on the control queue.
 use port::{DropReason, Side};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use virtio::{Feature, Features};
+use virtio::Features;
 use virtqueue::Piece;
 
 use crate::common::frame;
@@ -29,20 +29,20 @@ fn command(guest: &mut Guest, host: &mut Host, index: u8, bytes: &[u8]) -> u8 {
 #[test]
 fn commands_on_the_control_queue_are_obeyed() {
     let mac = virtio::net::MacAddress([0x52, 0x54, 0, 0, 0, 1]);
-    for layout in [plain(), plain().with(Feature::RING_PACKED)] {
+    for layout in [plain(), plain().union(Features::RING_PACKED)] {
         let mut left = Host::new(|_| {});
         let mut host = Host::new(|options| (options.queue_pairs, options.mac) = (2, Some(mac)));
         let wanted = [
-            Feature::NET_MQ,
-            Feature::NET_CTRL_VQ,
-            Feature::NET_CTRL_RX,
-            Feature::NET_CTRL_MAC_ADDR,
-            Feature::NET_CTRL_GUEST_OFFLOADS,
-            Feature::NET_GUEST_CSUM,
-            Feature::RING_EVENT_IDX,
+            Features::NET_MQ,
+            Features::NET_CTRL_VQ,
+            Features::NET_CTRL_RX,
+            Features::NET_CTRL_MAC_ADDR,
+            Features::NET_CTRL_GUEST_OFFLOADS,
+            Features::NET_GUEST_CSUM,
+            Features::RING_EVENT_IDX,
         ];
-        let mut alice = Guest::running(&mut left, plain().with(Feature::NET_CSUM));
-        let mut guest = Guest::connect(&mut host, wanted.into_iter().fold(layout, Features::with));
+        let mut alice = Guest::running(&mut left, plain().union(Features::NET_CSUM));
+        let mut guest = Guest::connect(&mut host, wanted.into_iter().fold(layout, Features::union));
         guest.share_memory(&mut host);
         (0..4).for_each(|index| guest.start_ring(&mut host, index));
         assert_eq!(host.context.sinks.len(), 2);

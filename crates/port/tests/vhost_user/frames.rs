@@ -1,7 +1,7 @@
 //! Frames from one guest to another: all that fit arrive as they were sent, the others are counted.
 use port::{DropReason, Port, Side};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use virtio::{Feature, Features};
+use virtio::Features;
 use virtqueue::{Buffer, Direction};
 
 use crate::common::frame;
@@ -13,7 +13,7 @@ fn frames_go_through_whatever_was_agreed_on() {
     let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
     for sender in feature_sets() {
         // The receiver differs in every feature from the sender.
-        let receiver = Features::from_bits(feature_sets()[31].bits() & !sender.bits()) | plain();
+        let receiver = Features::from_bits_retain(feature_sets()[31].bits() & !sender.bits()) | plain();
         for receiver in [sender, receiver] {
             let mut alice = Guest::running(&mut left, sender);
             let mut bob = Guest::running(&mut right, receiver);
@@ -62,7 +62,7 @@ fn a_changed_head_is_delivered_and_the_senders_memory_stays_as_it_is() {
 #[test]
 fn frames_are_spread_over_merged_buffers_and_no_buffer_is_lost() {
     in_each(
-        feature_sets().into_iter().filter(|features| features.has(Feature::NET_MRG_RXBUF)),
+        feature_sets().into_iter().filter(|features| features.contains(Features::NET_MRG_RXBUF)),
         |features, alice, bob, left, right| {
             let mut posted = 0;
             for round in 0..30u32 {
@@ -129,7 +129,7 @@ fn room_is_told_and_nothing_is_used_up_by_asking() {
 #[test]
 fn a_frame_of_very_many_segments_is_dropped_at_once() {
     let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    let sender = [Feature::NET_CSUM, Feature::NET_HOST_TSO4].into_iter().fold(plain(), Features::with);
+    let sender = [Features::NET_CSUM, Features::NET_HOST_TSO4].into_iter().fold(plain(), Features::union);
     let mut alice = Guest::running(&mut left, sender);
     let mut bob = Guest::running(&mut right, plain());
     bob.post(0, 5, 1600);
@@ -151,8 +151,8 @@ fn a_frame_of_very_many_segments_is_dropped_at_once() {
 #[test]
 fn legacy_drivers_have_a_header_of_ten_bytes() {
     let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    let mut alice = Guest::running(&mut left, Features::NONE);
-    let mut bob = Guest::running(&mut right, Features::NONE);
+    let mut alice = Guest::running(&mut left, Features::empty());
+    let mut bob = Guest::running(&mut right, Features::empty());
     bob.post(0, 1, 1600);
     let sent = frame(7, 100);
     let at = Guest::buffer_at(1, 0);

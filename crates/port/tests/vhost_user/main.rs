@@ -11,10 +11,10 @@ mod roles;
 mod shared_memory;
 
 use common::guest::{Guest, Host};
-use virtio::{Feature, Features};
+use virtio::Features;
 
 fn plain() -> Features {
-    Features::NONE.with(Feature::VERSION_1)
+    Features::empty().union(Features::VERSION_1)
 }
 
 /// Two ports with a running guest at each: one that sends, and one that receives.

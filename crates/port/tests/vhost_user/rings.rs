@@ -2,7 +2,7 @@
 use port::{DropReason, Port, Side};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::frontend::Answer;
-use virtio::Feature;
+use virtio::Features;
 
 use crate::common::frame;
 use crate::common::guest::{Guest, Host, feature_sets};
@@ -69,10 +69,10 @@ fn a_ring_goes_on_where_it_was_stopped() {
 fn several_pairs_run_each_on_its_own() {
     let (mut left, mut right) =
         (Host::new(|options| options.queue_pairs = 2), Host::new(|options| options.queue_pairs = 2));
-    let wanted = plain().with(Feature::NET_MQ).with(Feature::RING_PACKED);
+    let wanted = plain().union(Features::NET_MQ).union(Features::RING_PACKED);
     let mut alice = Guest::connect(&mut left, wanted);
     let mut bob = Guest::connect(&mut right, wanted);
-    assert!(alice.features.has(Feature::NET_MQ));
+    assert!(alice.features.contains(Features::NET_MQ));
     let Some(Answer::Number { value: 2, .. }) = alice.ask(&mut left, Request::GetQueueNum, vec![]) else {
         panic!()
     };
@@ -98,7 +98,7 @@ fn several_pairs_run_each_on_its_own() {
 #[test]
 fn sinks_of_disabled_pairs_are_put_aside() {
     let mut host = Host::new(|options| options.queue_pairs = 3);
-    let mut guest = Guest::connect(&mut host, plain().with(Feature::NET_MQ));
+    let mut guest = Guest::connect(&mut host, plain().union(Features::NET_MQ));
     guest.share_memory(&mut host);
     let attached = |host: &Host| host.context.sinks.keys().copied().collect::<Vec<_>>();
     for index in 0..6 {

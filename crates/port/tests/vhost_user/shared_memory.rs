@@ -6,7 +6,7 @@ use memory::DirtyLog;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, LogArea, SingleRegion, VringAddress};
 use vhost_user::session::frontend::Answer;
-use virtio::Feature;
+use virtio::Features;
 use virtqueue::{Buffer, Direction};
 
 use crate::common::guest::{DATA, DATA_BYTES, Guest, Host, RINGS, RINGS_BYTES, region, ring_addresses};
@@ -15,7 +15,7 @@ use crate::{forward_all, in_each, plain};
 
 #[test]
 fn memory_comes_and_goes_under_running_rings() {
-    in_each([plain(), plain().with(Feature::RING_PACKED)], |_, alice, bob, left, right| {
+    in_each([plain(), plain().union(Features::RING_PACKED)], |_, alice, bob, left, right| {
         bob.post(0, 30, 1600);
         let pass = |alice: &mut Guest, bob: &mut Guest, left: &mut Host, right: &mut Host, number| {
             alice.send(1, &frame(number, 900));
@@ -69,7 +69,7 @@ fn memory_comes_and_goes_under_running_rings() {
 /// vhost-user text, "Migration": what the device writes is marked, buffers and rings.
 #[test]
 fn written_pages_are_logged() {
-    in_each([plain(), plain().with(Feature::RING_PACKED)], |_, alice, bob, left, right| {
+    in_each([plain(), plain().union(Features::RING_PACKED)], |_, alice, bob, left, right| {
         bob.post(0, 4, 4096);
         let log_bytes = (DATA + DATA_BYTES) / 4096 / 8;
         let file = memory::sealed_memfd(c"log", log_bytes).unwrap();
@@ -81,9 +81,9 @@ fn written_pages_are_logged() {
         assert!(log.take().is_empty(), "logged before LOG_ALL");
 
         let features = bob.features;
-        bob.set_features(right, features.with(Feature::VHOST_LOG_ALL));
+        bob.set_features(right, features.union(Features::VHOST_LOG_ALL));
         let (ring, _, used) = common::guest::ring_at(0);
-        let written_ring = if features.has(Feature::RING_PACKED) { ring } else { used };
+        let written_ring = if features.contains(Features::RING_PACKED) { ring } else { used };
         let address = VringAddress { log_used: true, log: written_ring, ..ring_addresses(0) };
         bob.ask(right, Request::SetVringAddr(address), vec![]);
         alice.send(1, &frame(2, 60));
@@ -108,7 +108,7 @@ fn written_pages_are_logged() {
 /// again.
 #[test]
 fn frames_in_flight_survive_the_back_end() {
-    for features in [plain(), plain().with(Feature::RING_PACKED)] {
+    for features in [plain(), plain().union(Features::RING_PACKED)] {
         let mut host = Host::new(|_| {});
         let mut guest = Guest::connect(&mut host, features);
         let asked = Inflight { size_bytes: 0, offset: 0, queue_count: 2, queue_size: guest.size };
@@ -135,7 +135,7 @@ fn frames_in_flight_survive_the_back_end() {
         heir.ask(&mut host, Request::SetInflightFd(area), vec![file]);
         heir.share_memory(&mut host);
         // What the front-end knows best: the used index, or the start, which the buffer corrects.
-        let base = if features.has(Feature::RING_PACKED) { 0x8002_8002 } else { 2 };
+        let base = if features.contains(Features::RING_PACKED) { 0x8002_8002 } else { 2 };
         heir.announce_ring(&mut host, 1, base);
         heir.kick_off(&mut host, 1);
         heir.enable(&mut host, 1, true);

@@ -3,7 +3,9 @@
 use measure::compare::{self, Analysis, Summary};
 use measure::{EnvironmentRecord, MetricSpec, Results, Unit, bootstrap};
 
-use super::{Bound, GateOutcome, GateVerdict, Limit, Statistic, glob};
+use super::glob;
+use super::limit::{Bound, Limit, Statistic};
+use super::outcome::{GateOutcome, GateVerdict};
 
 pub(super) fn limit(limit: &Limit, results: &Results, analysis: &Analysis) -> Vec<GateOutcome> {
     let unmatched = |environment: Option<String>, why: &str| {

@@ -2,7 +2,9 @@
 
 use measure::{Histogram, Unit};
 
-use super::{Bound, GateOutcome, GateVerdict, Limit, Statistic, glob};
+use super::glob;
+use super::limit::{Bound, Limit, Statistic};
+use super::outcome::{GateOutcome, GateVerdict};
 
 /// A figure that `max` and `min` may limit.
 #[derive(Clone, Debug, PartialEq)]

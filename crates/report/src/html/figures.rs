@@ -2,7 +2,7 @@
 use maud::{Markup, html};
 use measure::Unit;
 
-use super::{page, scrolling};
+use super::page::{page, scrolling};
 use crate::plot::curves::{Line, draw};
 use crate::plot::{Series, legend};
 use crate::units;

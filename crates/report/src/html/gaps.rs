@@ -57,7 +57,7 @@ fn noisy(view: &View) -> Markup {
         @if !marked.is_empty() {
             details {
                 summary { "Trials over a noise limit" }
-                (super::scrolling(html! {
+                (super::page::scrolling(html! {
                     table {
                         thead { tr { @for head in ["metric", "where", "start", "round", "try", "verdict", "why"] { th scope="col" { (head) } } } }
                         tbody {

@@ -9,21 +9,21 @@ mod gaps;
 mod gates;
 mod network;
 mod overview;
+mod page;
 mod plots;
 mod published;
 mod runs;
 pub mod sequence;
 mod tables;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use measure::compare::analyse;
 use measure::{Group, Results};
 
 use crate::diff::Diff;
 use crate::gate::GateOutcome;
 use crate::view::View;
-
-const STYLE: &str = include_str!("style.css");
+use page::page;
 
 /// The page of one run, or of two runs compared (before, after). More than two are compared in pairs, each
 /// with the first.
@@ -56,25 +56,6 @@ pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
     )
 }
 
-fn page(title: &str, body: Markup) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="referrer" content="no-referrer";
-                title { (title) " – Tautline" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body { (body) }
-        }
-    }
-    .into_string()
-}
-
 fn run(results: &Results) -> Markup {
     let analysis = analyse(results);
     let view = View::new(results, &analysis);
@@ -94,9 +75,4 @@ fn run(results: &Results) -> Markup {
         (published::section(&view))
         (facts::section(&view))
     }
-}
-
-/// A table that scrolls sideways by itself where the page is too narrow for it.
-fn scrolling(table: Markup) -> Markup {
-    html! { div class="scroll" tabindex="0" { (table) } }
 }

@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::scrolling;
-use crate::network::{Section, Table, chart, sections};
+use super::page::scrolling;
+use crate::network::table::Table;
+use crate::network::{Section, chart, sections};
 use crate::plot::legend;
 use crate::units;
 use crate::view::View;

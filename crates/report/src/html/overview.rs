@@ -32,7 +32,7 @@ pub(super) fn section(view: &View) -> Markup {
                 p class="warning" { strong { (EMULATED_MARK) " " (EMULATED_MEANING) "." } " Its figures are dashed, hollow and marked wherever they appear." }
             }
             @if results.environments.is_empty() { p class="warning" { "No environment was measured." } }
-            @else { (super::scrolling(environments(view))) }
+            @else { (super::page::scrolling(environments(view))) }
             ul class="plain" { @for line in crate::in_short::lines(view) { li { (line) } } }
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn section(view: &View) -> Markup {
                 h2 { "Published elsewhere" }
                 p { "Degradations that others published for the same kinds of work under KVM on " (PLATFORM)
                     ". Another processor, another decade, other code: an order of size to hold ours against, nothing more." }
-                (super::scrolling(html! {
+                (super::page::scrolling(html! {
                     table {
                         thead { tr {
                             th scope="col" { "what" }

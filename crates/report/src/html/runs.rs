@@ -35,7 +35,7 @@ fn facts(diff: &Diff) -> Markup {
     let shown = |text: &str| if text.is_empty() { "unknown or none".into() } else { units::text(text) };
     html! {
         @if diff.facts.is_empty() { p { "No fact that was recorded." } } @else {
-            (super::scrolling(html! {
+            (super::page::scrolling(html! {
                 table {
                     thead { tr { th scope="col" { "fact" } th scope="col" { "before" } th scope="col" { "after" } } }
                     tbody {
@@ -90,7 +90,7 @@ fn table(diff: &Diff) -> Markup {
     html! {
         details {
             summary { "All " (diff.comparisons.len()) " comparisons" }
-            (super::scrolling(html! {
+            (super::page::scrolling(html! {
                 table {
                     thead { tr { th scope="col" { "what" } th scope="col" { "where" } th scope="col" { "slowdown [≥ 95 %]" } } }
                     tbody {

@@ -37,7 +37,7 @@ const ROW: usize = 34;
 
 /// The page.
 pub fn render(sequence: &Sequence) -> String {
-    super::page(
+    super::page::page(
         &sequence.title,
         html! {
             header { p class="brand" { "Tautline" } h1 { (sequence.title) } }
@@ -45,9 +45,9 @@ pub fn render(sequence: &Sequence) -> String {
                 @for fact in &sequence.facts { p { (fact) } }
                 @if !sequence.arrows.is_empty() {
                     h2 { "Sequence" }
-                    (super::scrolling(diagram(sequence)))
+                    (super::page::scrolling(diagram(sequence)))
                     h2 { "Steps" }
-                    (super::scrolling(table(sequence)))
+                    (super::page::scrolling(table(sequence)))
                 }
                 @if !sequence.notes.is_empty() {
                     h2 { "Notes" }

@@ -7,7 +7,7 @@ use measure::{Group, MetricSpec};
 use crate::view::{Cell, Row, View, environment_name};
 use crate::{EMULATED_MARK, units};
 
-use super::scrolling;
+use super::page::scrolling;
 
 pub(super) const EXPLANATION: &str = "Median over all accepted trials ± half the distance between the quartiles; \
     slowdown with its interval (at least 95 %) over the starts, or that no difference was shown. ! marks figures with noisy trials among them.";

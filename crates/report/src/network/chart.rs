@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use measure::Unit;
 use measure::network::{FlowRecord, figures, rungs};
 
-use super::path_name;
+use super::table::path_name;
 use crate::plot::{Series, WIDTH, frame, number};
 use crate::units;
 use crate::view::View;

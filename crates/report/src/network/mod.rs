@@ -1,22 +1,16 @@
 //! The group `net`: what a packet costs on each path. Its tables are the same on the terminal and on the page.
 
 pub(crate) mod chart;
+pub(crate) mod table;
 mod tables;
 
 use measure::network::FlowRecord;
 use measure::{EnvironmentKind, Results};
 
+use crate::terminal::Canvas;
 use crate::units;
 use crate::view::View;
-use crate::{EMULATED_MARK, terminal::Canvas};
-
-/// A table in words.
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) head: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-    pub(crate) note: Option<&'static str>,
-}
+use table::{Table, path_name};
 
 /// All of the group for one environment.
 pub(crate) struct Section<'a> {
@@ -67,28 +61,6 @@ pub(crate) fn missing(results: &Results) -> Vec<String> {
             Some(format!("path {}: {}", path_name(path), units::text(&failure.to_string())))
         })
         .collect()
-}
-
-/// A path by its pieces, with the mark where emulated.
-pub(crate) fn path_name(path: &measure::network::PathRecord) -> String {
-    let mark = if path.emulated { EMULATED_MARK } else { "" };
-    format!("{}{mark}", units::text(&path.pieces.join(" + ")))
-}
-
-/// Paths in a column: one that adds a piece to the path above it by that piece alone.
-pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a measure::network::PathRecord>) -> Vec<String> {
-    let mut above: Option<&str> = None;
-    let name = |path: &'a measure::network::PathRecord| {
-        let adds_to_it = above.is_some() && path.adds_to.as_deref() == above;
-        above = Some(&path.name);
-        match path.pieces.last() {
-            Some(piece) if adds_to_it => {
-                format!("  + {}{}", units::text(piece), if path.emulated { EMULATED_MARK } else { "" })
-            }
-            _ => path_name(path),
-        }
-    };
-    paths.map(name).collect()
 }
 
 /// On the terminal.

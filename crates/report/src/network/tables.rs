@@ -3,7 +3,7 @@
 use measure::network::{FlowRecord, LINE_RATES_GBPS, PathRecord, Rung, cores, figures, rungs};
 use measure::{Results, Unit};
 
-use super::{Table, names, path_name};
+use super::table::{Table, names, path_name};
 use crate::units;
 use crate::view::{View, figure};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::{CpuList, Profile, Wishes, journal};
+use ::host::tuning::{CpuList, journal};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{EXIT_CODES, ResultsTo};
@@ -11,9 +11,13 @@ use crate::duration;
 
 #[path = "host/interrupts.rs"]
 mod interrupts;
+#[path = "host/subject.rs"]
+mod subject;
 #[path = "host/verify.rs"]
 mod verify;
 pub use interrupts::Interrupts;
+pub use subject::Subject;
+pub(super) use subject::parse_mib;
 pub use verify::Verify;
 
 /// The verbs of `host`.
@@ -33,43 +37,6 @@ pub enum HostCommand {
     Interrupts(Interrupts),
     /// The same profile for libvirt, Nova, KubeVirt, QEMU or systemd.
     Export(Export),
-}
-
-/// Which host, for what.
-#[derive(Args, Debug)]
-pub struct Subject {
-    /// What the host is for.
-    #[arg(long, value_enum, default_value_t = ProfileName::RealtimeHost)]
-    pub profile: ProfileName,
-
-    /// The CPUs to set aside, as in 2-5 [default: those that are].
-    #[arg(long, value_name = "CPUS")]
-    pub isolate: Option<CpuList>,
-
-    /// Memory that guests take from huge pages, as in 4G or 512M.
-    #[arg(long, value_name = "SIZE", value_parser = parse_mib)]
-    pub guest_memory: Option<u64>,
-
-    /// 0 where CPUs are set aside for good, 1 where pods come and go.
-    #[arg(long, value_name = "0|1", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
-    pub timer_migration: u8,
-
-    /// The folder below which proc, sys, dev and etc lie: of a host that was recorded.
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub root: PathBuf,
-}
-
-impl Subject {
-    /// The wishes, with counters watched for so long.
-    pub fn wishes(&self, watch: Duration) -> Wishes {
-        Wishes {
-            profile: self.profile.into(),
-            isolate: self.isolate.clone(),
-            guest_memory_mib: self.guest_memory,
-            timer_migration: self.timer_migration,
-            watch,
-        }
-    }
 }
 
 /// Arguments of `audit`.
@@ -177,30 +144,6 @@ pub struct Export {
     pub output: PathBuf,
 }
 
-/// The profiles.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ProfileName {
-    /// Quick answers, without CPUs set aside.
-    Latency,
-    /// CPUs set aside for real-time guests.
-    RealtimeHost,
-    /// A guest whose own CPUs are set aside for real-time work.
-    RealtimeGuest,
-    /// As much work as can be done.
-    Throughput,
-}
-
-impl From<ProfileName> for Profile {
-    fn from(name: ProfileName) -> Self {
-        match name {
-            ProfileName::Latency => Profile::Latency,
-            ProfileName::RealtimeHost => Profile::RealtimeHost,
-            ProfileName::RealtimeGuest => Profile::RealtimeGuest,
-            ProfileName::Throughput => Profile::Throughput,
-        }
-    }
-}
-
 /// Tools that an export is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
@@ -214,14 +157,4 @@ pub enum Target {
     Qemu,
     /// Units and a slice.
     Systemd,
-}
-
-pub(super) fn parse_mib(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no size; write for example 4G or 512M");
-    let (number, factor) = match text.strip_suffix('G') {
-        Some(number) => (number, 1024),
-        None => (text.strip_suffix('M').ok_or_else(wrong)?, 1),
-    };
-    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)?;
-    if (1..=1 << 30).contains(&size) { Ok(size) } else { Err(wrong()) }
 }

@@ -2,6 +2,7 @@
 
 mod cores;
 mod cyclictest;
+mod disturbed;
 mod external;
 mod job;
 mod list;
@@ -30,14 +31,14 @@ use slots::EnvironmentSlots;
 
 /// Runs the command.
 pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
-    let sink = Sink::open(&arguments.results_to)?;
+    let sink = Sink::open(&arguments.reported.results_to)?;
     let run_plan = RunPlan::from_arguments(arguments)?;
     if arguments.list {
         list::put(&run_plan, &sink)?;
         return Ok(Done::Whole);
     }
-    let gate = gate::load(arguments.gate.as_deref())?;
-    output::require_writable(arguments.html.as_deref())?;
+    let gate = gate::load(arguments.reported.gate.as_deref())?;
+    output::require_writable(arguments.reported.html.as_deref())?;
     output::catch_interrupts()?;
 
     let agent = Agent {
@@ -79,11 +80,11 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     let saved = saver.save(&results);
     progress.finish();
 
-    let outcomes = show::results(&results, &sink, arguments.html.as_deref(), gate.as_ref())?;
+    let outcomes = show::results(&results, &sink, arguments.reported.html.as_deref(), gate.as_ref())?;
     output::print_gate(&sink, &outcomes)?;
     saved.context("the table above is whole, the file is not")?;
     output::remark(&format!("raw samples: {} (redraw with `tautline report`)", saver.path().display()));
-    if let Some(page) = &arguments.html {
+    if let Some(page) = &arguments.reported.html {
         output::remark(&format!("page with plots: {}", page.display()));
     }
     if interrupted {

@@ -6,14 +6,15 @@ use anyhow::bail;
 use host::tuning::journal::Entry;
 use host::tuning::{self, Outcome, Picked, PutBack, Survey};
 
+use super::subject;
 use crate::cli::host::{Apply, Undo};
 use crate::exit::Done;
 use crate::output;
 
 /// Makes the changes that the user picked, and says each.
 pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
-    let tree = super::tree(&arguments.subject.root)?;
-    let plan = super::made(&tree, &arguments.subject)?;
+    let tree = subject::tree(&arguments.subject.root)?;
+    let plan = subject::made(&tree, &arguments.subject)?;
     let picked = Picked {
         rules: (!arguments.all).then(|| arguments.rules.clone()),
         accepted: arguments.accept.clone(),
@@ -47,7 +48,7 @@ pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
 
 /// Puts everything back, and says what only a reboot brings back.
 pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
-    let tree = super::tree(&arguments.root)?;
+    let tree = subject::tree(&arguments.root)?;
     let mut count = 0;
     let failures = tuning::undo(&tree, &arguments.journal, |entry, outcome| {
         count += 1;

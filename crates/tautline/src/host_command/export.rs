@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use host::tuning::{CpuList, HostTree, Profile, Survey, Wishes, export};
 
+use super::subject;
 use crate::cli::host::{Export, Target};
 use crate::exit::Done;
 
@@ -22,7 +23,7 @@ pub fn run(arguments: &Export) -> anyhow::Result<Done> {
         Target::Qemu => export::qemu(&guest),
         Target::Systemd => export::systemd(&guest),
     };
-    super::write(&arguments.output, &text)?;
+    subject::write(&arguments.output, &text)?;
     Ok(Done::Whole)
 }
 

@@ -3,21 +3,18 @@
 mod change;
 mod export;
 mod interrupts;
+mod subject;
 mod verify;
 
 pub use change::describe;
 
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::Context;
-use host::tuning::{self, HostTree, Survey};
+use host::tuning::{self, Survey};
 use serde::Serialize;
 
-use crate::cli::host::{self as arguments, HostCommand, Subject};
-use crate::exit::{Done, Usage};
-use crate::output::{self, Sink};
+use crate::cli::host::{self as arguments, HostCommand};
+use crate::exit::Done;
+use crate::output::Sink;
+use subject::{made, tree, write};
 
 /// Runs the command.
 pub fn run(command: &HostCommand) -> anyhow::Result<Done> {
@@ -53,30 +50,6 @@ fn plan(arguments: &arguments::Plan) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-fn made(tree: &HostTree, subject: &Subject) -> anyhow::Result<tuning::Plan> {
-    let wishes = subject.wishes(Duration::ZERO);
-    Ok(tuning::Plan::of(&Survey::of(tree, &wishes)?))
-}
-
-fn tree(root: &Path) -> anyhow::Result<HostTree> {
-    if root == Path::new("/") {
-        return Ok(HostTree::live());
-    }
-    let root = root.canonicalize().map_err(|error| {
-        Usage(format!("--root {}: {error}; name the folder of a recorded host", root.display()))
-    })?;
-    Ok(HostTree::at(root))
-}
-
 fn show<T: Serialize>(sink: &Sink, value: &T, text: impl Fn(usize) -> String) -> anyhow::Result<()> {
     sink.put(|width, _| text(width), || Ok(serde_json::to_string_pretty(value)?))
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    if file == Path::new("-") {
-        return output::print(text);
-    }
-    std::fs::File::create(file)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("writing {}; name a file in a folder that may be written", file.display()))
 }

@@ -13,6 +13,7 @@ use kvm::path::{Arrows, Place, Summary, Traffic, follow, sequence};
 use report::html::sequence::{Arrow, Sequence};
 use serde::{Deserialize, Serialize};
 
+use super::record::record;
 use crate::cli::{Followed, KvmPath};
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
@@ -54,7 +55,7 @@ pub fn run(arguments: &KvmPath) -> anyhow::Result<Done> {
     let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
     let target = Target::find(arguments.pid)?;
     let begin = Instant::now();
-    let trace = super::record(arguments.pid, arguments.time)?;
+    let trace = record(arguments.pid, arguments.time)?;
     let traffic = match arguments.followed {
         Followed::NetRx => Traffic::NetRx,
         Followed::NetTx => Traffic::NetTx,

@@ -1,6 +1,7 @@
 //! `tautline kvm trace`.
 
 mod table;
+mod written;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,33 +10,17 @@ use anyhow::Context;
 use environment::Janitor;
 use kvm::trace::{self, Times, Tracer};
 use linux::interrupt;
-use serde::Serialize;
 
 use crate::cli::KvmTrace;
 use crate::exit::Done;
 use crate::output::{self, Sink};
 use crate::tracing::Made;
+use written::Trace;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-kvm-trace/1";
 /// Between two looks at the guest's threads.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// What is written.
-#[derive(Serialize)]
-struct Trace {
-    schema: &'static str,
-    tautline: &'static str,
-    started: String,
-    host: measure::host_facts::HostFacts,
-    accelerator: String,
-    pid: u32,
-    /// How it was counted.
-    method: &'static str,
-    seconds: f64,
-    #[serde(flatten)]
-    times: Times,
-}
 
 /// Runs the command.
 pub fn run(arguments: &KvmTrace) -> anyhow::Result<Done> {

@@ -7,6 +7,7 @@ use kvm::events::Target;
 use kvm::worst::{self, Blame, Budget, Latency, Missed, Watched};
 use serde::Serialize;
 
+use super::record::record;
 use crate::cli::{KvmWorst, WatchedLatency};
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
@@ -49,7 +50,7 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
     output::catch_interrupts()?;
     let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
     let target = Target::find(arguments.pid)?;
-    let trace = super::record(arguments.pid, arguments.time)?;
+    let trace = record(arguments.pid, arguments.time)?;
     let watched = match arguments.watch {
         WatchedLatency::WakeUp => Watched::WakeUp,
         WatchedLatency::Interrupt => Watched::Interrupt,

@@ -3,8 +3,8 @@ use traffic::results::Bursts;
 use traffic::search::rfc2544::{BackToBackPlan, Burst, BurstInput, back_to_back};
 use traffic::search::{Load, Progress};
 
+use super::bench::{Bench, unless_interrupted};
 use super::job::BurstJob;
-use super::measure::{Bench, unless_interrupted};
 use super::search::result;
 
 /// How much of the rate that the generator reached it is asked to hold.

@@ -2,7 +2,7 @@
 use traffic::search::rfc2544::{FrameLoss, FrameLossPlan, Step};
 use traffic::search::{Load, Progress, run};
 
-use super::measure::Bench;
+use super::bench::Bench;
 use super::search::described;
 
 /// RFC 2544 section 26.3, from the most that is offered downwards.

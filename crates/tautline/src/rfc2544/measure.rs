@@ -1,24 +1,20 @@
 //! One size: generator alone, maximum, search, latency at shares of the throughput, then what else was asked for.
 use std::cell::RefCell;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ::measure::Histogram;
 use anyhow::{anyhow, bail};
-use linux::interrupt;
 use linux::progress::Progress;
 use traffic::frames::SizeMix;
-use traffic::path::{Loaded, Path, loopback_frames_per_second};
+use traffic::path::{Path, loopback_frames_per_second};
 use traffic::recorder::Recorder;
 use traffic::results::{Latency, Maximum, MaximumTrial, SizeResult};
-use traffic::search::{Budget, Load, Measured, SearchRange, kept};
+use traffic::search::{Load, SearchRange, kept};
 use traffic::trial::{LaneOutcome, TrialOutcome, is_late};
 
+use super::bench::{ATTEMPTS, Bench, LEAST_FPS, unless_interrupted};
 use super::job::{Job, MAXIMUM_TRIALS};
 use super::{back_to_back, frame_loss, search};
-
-/// Trials that are repeated at one load before the search gives up on a disturbed machine.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// Percent of the throughput at which latency is measured. Not at all of it, as RFC 2544 section 26.2 asks: there a
 /// software device's queues are full whenever anybody pauses, and the generator is at its own limit.
@@ -26,39 +22,6 @@ const SHARES: [u8; 3] = [10, 50, 90];
 
 /// What "idle" is: one frame each millisecond.
 const IDLE_FPS: u64 = 1000;
-
-/// The lowest rate that is looked for, frames per second.
-pub(super) const LEAST_FPS: u64 = 100;
-
-/// A path with frames on it, and what is to be done with it.
-pub(super) struct Bench<'a, 'p> {
-    pub loaded: Loaded<'p>,
-    pub job: &'a Job,
-    pub mix: &'a SizeMix,
-    pub say: &'a dyn Fn(&str),
-    /// Every trial is saved.
-    pub recorder: &'a RefCell<Recorder>,
-}
-
-impl Bench<'_, '_> {
-    /// What a search may cost.
-    pub fn budget() -> Budget {
-        Budget { attempts: ATTEMPTS, ..Budget::default() }
-    }
-
-    /// One trial, as searches ask for it.
-    pub fn trial(&mut self, load: Load, duration: Duration) -> anyhow::Result<Measured> {
-        unless_interrupted()?;
-        Ok(self.loaded.trial(load, duration)?.0)
-    }
-}
-
-pub(super) fn unless_interrupted() -> anyhow::Result<()> {
-    if interrupt::is_set() {
-        return Err(interrupt::Interrupted.into());
-    }
-    Ok(())
-}
 
 /// Measures one size or mix.
 pub fn size(

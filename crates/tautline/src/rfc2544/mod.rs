@@ -1,5 +1,6 @@
 //! `tautline rfc2544`: packet rates and latencies of any vhost-user switch.
 mod back_to_back;
+mod bench;
 mod diff;
 mod frame_loss;
 mod gate;
@@ -28,9 +29,9 @@ use job::Job;
 /// Runs all sizes.
 pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let job = Job::read(arguments)?;
-    let gate = crate::gate::load(arguments.gate.as_deref())?;
-    let sink = Sink::open(&arguments.results_to)?;
-    output::require_writable(arguments.html.as_deref())?;
+    let gate = crate::gate::load(arguments.reported.gate.as_deref())?;
+    let sink = Sink::open(&arguments.reported.results_to)?;
+    output::require_writable(arguments.reported.html.as_deref())?;
     output::catch_interrupts()?;
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
     if let Some(cpu) = job.cpu {
@@ -86,7 +87,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     if run.sizes.is_empty() && ended.is_err() {
         return ended.map(|()| Done::Whole);
     }
-    let done = show_run(&run, &sink, arguments.html.as_deref(), gate.as_ref())?;
+    let done = show_run(&run, &sink, arguments.reported.html.as_deref(), gate.as_ref())?;
     // Shown and kept is what was found until then.
     ended?;
     Ok(done)
@@ -101,7 +102,7 @@ pub fn show_run(
 ) -> anyhow::Result<Done> {
     sink.put(|width, _| show::text(run, width), || Ok(serde_json::to_string(run)?))?;
     if let Some(file) = html {
-        std::fs::write(file, show::page(run)).with_context(|| format!("writing {}", file.display()))?;
+        std::fs::write(file, pages::page(run)).with_context(|| format!("writing {}", file.display()))?;
     }
     judge(run, sink, gate)
 }

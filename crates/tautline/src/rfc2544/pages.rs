@@ -14,8 +14,13 @@ fn ppm() -> Unit {
     Unit::Other(String::new())
 }
 
+/// One self-contained page.
+pub fn page(run: &Run) -> String {
+    report::html::figures::render(&figures(run))
+}
+
 /// All that is on the page.
-pub fn figures(run: &Run) -> Figures {
+fn figures(run: &Run) -> Figures {
     let mut facts =
         vec![("command".to_owned(), run.command.join(" ")), ("started".to_owned(), run.started.clone())];
     facts.extend(show::machine(run).into_iter().map(|(name, fact)| (name.to_owned(), fact)));

@@ -6,8 +6,8 @@ use traffic::search::{
     Cut, Finding, Fraction, Load, Measured, Progress as Step, SearchRange, maximum, mlr, rfc2544, run, tst009,
 };
 
+use super::bench::{Bench, LEAST_FPS};
 use super::job::MAXIMUM_TRIALS;
-use super::measure::{Bench, LEAST_FPS};
 use crate::cli::Search;
 
 /// {Goal Initial Trial Duration} of RFC 9971.

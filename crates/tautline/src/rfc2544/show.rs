@@ -66,8 +66,3 @@ pub fn text(run: &Run, width: usize) -> String {
 pub fn table_style() -> TableStyle {
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'))
 }
-
-/// One self-contained page.
-pub fn page(run: &Run) -> String {
-    report::html::figures::render(&super::pages::figures(run))
-}

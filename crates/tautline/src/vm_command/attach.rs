@@ -8,7 +8,7 @@ use host::tuning::HostTree;
 use vm::{HostCpus, Plan, Qmp, Roles, Watch, assign, attach as running, libvirt};
 
 use super::status::{State, Status};
-use super::tell;
+use super::tell::tell;
 use crate::cli::vm::{RunningGuest, VmAttach, VmDetach};
 use crate::exit::Done;
 use crate::host_command::describe;

@@ -4,14 +4,14 @@ mod accelerator;
 mod attach;
 mod run;
 mod status;
+mod tell;
 
 use anyhow::bail;
-use vm::{CpuWishes, Event, Shortfall};
+use vm::{CpuWishes, Shortfall};
 
 use crate::cli::VmCommand;
 use crate::cli::vm::PlaceThreads;
 use crate::exit::{Done, Usage};
-use crate::output;
 
 /// Runs the command.
 pub fn run(command: &VmCommand) -> anyhow::Result<Done> {
@@ -53,23 +53,5 @@ impl PlaceThreads {
             );
         }
         Ok(())
-    }
-}
-
-/// Says what a look at the threads has found. Of threads that come and go in their places nothing is said.
-fn tell(events: &[Event]) {
-    for event in events {
-        match event {
-            Event::Placed { .. } => {}
-            // Somebody who changes it again and again is not to fill a disk.
-            Event::Corrected { times, .. } if !times.is_power_of_two() => {}
-            Event::Corrected { thread, found, wanted, times } => {
-                let often = if *times > 1 { format!(" ({times} times so far)") } else { String::new() };
-                output::remark(&format!(
-                    "tautline: {thread}: somebody changed {wanted} to {found}; put back{often}"
-                ));
-            }
-            Event::Refused(failure) => output::remark(&format!("tautline: {failure}")),
-        }
     }
 }

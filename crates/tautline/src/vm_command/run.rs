@@ -13,8 +13,9 @@ use vm::arguments::{self, Boot, GuestSettings, Serial};
 use vm::assign::{self, Assigned, IommuGroup};
 use vm::{Accelerator, Event, Guest, HostCpus, Plan, Profile, Shortfall};
 
+use super::accelerator;
 use super::status::{State, Status};
-use super::{accelerator, tell};
+use super::tell::tell;
 use crate::cli::vm::VmRun;
 use crate::exit::{Done, Usage};
 use crate::host_command::describe;

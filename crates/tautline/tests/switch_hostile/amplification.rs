@@ -2,7 +2,7 @@
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::SingleRegion;
 use vhost_user::session::frontend::Answer;
-use virtio::{Feature, Features};
+use virtio::Features;
 
 use crate::memfd;
 use crate::scene::Scene;
@@ -16,7 +16,7 @@ use crate::tables::Tables;
 const TABLE: u64 = DATA + 0x30_0000;
 
 fn with_tables() -> [Features; 2] {
-    layouts().map(|features| features.with(Feature::RING_INDIRECT_DESC))
+    layouts().map(|features| features.union(Features::RING_INDIRECT_DESC))
 }
 
 fn resident_bytes(scene: &Scene) -> u64 {
@@ -123,7 +123,7 @@ fn receive_buffers_in_very_many_pieces() {
     for mergeable in [false, true] {
         let mut scene = Scene::new();
         for features in with_tables() {
-            let features = if mergeable { features.with(Feature::NET_MRG_RXBUF) } else { features };
+            let features = if mergeable { features.union(Features::NET_MRG_RXBUF) } else { features };
             for last in [11, 12, 13, 1600] {
                 scene.attacked(features, None, |scene, mut guest| {
                     guest.size = 1024;
@@ -168,7 +168,7 @@ fn to_be_cut(segment_bytes: u16) -> Vec<u8> {
 fn frames_to_be_cut_into_a_thousand_segments() {
     let mut scene = Scene::new();
     for features in with_tables() {
-        let features = features.with(Feature::NET_CSUM).with(Feature::NET_HOST_TSO4);
+        let features = features.union(Features::NET_CSUM).union(Features::NET_HOST_TSO4);
         for segment_bytes in [64, 1, 1460] {
             scene.attacked(features, None, |scene, mut guest| {
                 guest.size = 256;

@@ -1,6 +1,6 @@
 //! Frames that are longer than any packet.
 use port::LARGEST_FRAME_BYTES;
-use virtio::{Feature, Features};
+use virtio::Features;
 use virtqueue::Piece;
 
 use crate::scene::{Scene, attacked_through};
@@ -38,7 +38,7 @@ fn no_frame_is_longer_than_the_longest_packet_with_its_tags() {
 #[test]
 fn frames_of_gigabytes_between_accomplices() {
     for features in layouts() {
-        let features = features.with(Feature::RING_INDIRECT_DESC);
+        let features = features.union(Features::RING_INDIRECT_DESC);
         let mut scene = Scene::with_friend(features);
         let buffers = [(DATA, 2 << 20); 1023];
         let at = DATA + 0x30_0000;
@@ -61,7 +61,10 @@ fn frames_of_gigabytes_between_accomplices() {
 
 /// The friend's receiveq goes on with ordinary buffers.
 fn restart(scene: &mut Scene, features: Features) {
-    assert_eq!(scene.friend.features.has(Feature::RING_PACKED), features.has(Feature::RING_PACKED));
+    assert_eq!(
+        scene.friend.features.contains(Features::RING_PACKED),
+        features.contains(Features::RING_PACKED)
+    );
     scene.friend.stop_ring(RECEIVE);
     scene.friend.forget_ring(RECEIVE);
     scene.friend.start_ring(RECEIVE);

@@ -9,7 +9,7 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use traffic::rig::TestRig;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::VringFd;
-use virtio::Feature;
+use virtio::Features;
 use virtqueue::Piece;
 
 use crate::middle::Middle;
@@ -68,7 +68,7 @@ fn calls_that_would_wait() {
 #[test]
 fn a_call_of_the_control_queue_that_would_wait() {
     let mut scene = Scene::new();
-    let features = plain().with(Feature::NET_CTRL_VQ);
+    let features = plain().union(Features::NET_CTRL_VQ);
     let command = |guest: &mut Guest| {
         guest.share_memory();
         guest.start_ring(CONTROL);

@@ -3,7 +3,7 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::Inflight;
 use vhost_user::session::frontend::Answer;
 use vhost_user::vring::{PackedPosition, VringBase};
-use virtio::Feature;
+use virtio::Features;
 
 use crate::scene::Scene;
 use crate::switch_process::guest::{DATA, DATA_BYTES, RECEIVE, TRANSMIT, frame, layouts, plain};
@@ -38,7 +38,7 @@ fn a_malformed_ring_says_where_it_stands() {
                 description(&scene.switch.snapshot(), "victim").contains("1 malformed").then_some(())
             });
             let at = PackedPosition { slot: served - guest.size, wrap: false };
-            let expected = match features.has(Feature::RING_PACKED) {
+            let expected = match features.contains(Features::RING_PACKED) {
                 true => VringBase::Packed { available: at, used: at },
                 false => VringBase::Split { next_available: served },
             };

@@ -1,5 +1,5 @@
 //! Drivers that put wrong chains, headers and indices into their rings, or leave them as they are.
-use virtio::Feature;
+use virtio::Features;
 use virtqueue::Piece;
 
 use crate::scene::{Scene, attacked_through};
@@ -40,7 +40,7 @@ fn chains_too_short_and_too_finely_split() {
 #[test]
 fn net_headers_that_contradict_the_frame() {
     let mut scene = Scene::new();
-    scene.attacked(plain().with(Feature::NET_CSUM), None, |scene, mut guest| {
+    scene.attacked(plain().union(Features::NET_CSUM), None, |scene, mut guest| {
         guest.share_memory();
         guest.start_ring(TRANSMIT);
         let headers: [[u8; HEADER]; 5] = [
@@ -65,7 +65,7 @@ fn net_headers_that_contradict_the_frame() {
 fn malformed_rings() {
     let mut scene = Scene::new();
     for (features, index) in layouts().into_iter().flat_map(|features| [(features, 0), (features, 1)]) {
-        let packed = features.has(Feature::RING_PACKED);
+        let packed = features.contains(Features::RING_PACKED);
         let said =
             if index == RECEIVE { "queue to the guest, pair 0" } else { "queue from the guest, pair 0" };
         scene.attacked(features, Some(said), |scene, mut guest| {

@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use virtio::{Feature, Features};
+use virtio::Features;
 
 use crate::switch_process::bystanders::Bystanders;
 use crate::switch_process::guest::{Guest, TRANSMIT, frame, layouts, plain};
@@ -137,7 +137,7 @@ impl Scene {
 
     #[track_caller]
     pub fn serves_the_next(&mut self, features: Features) {
-        let mut next = Guest::running(&self.path(), features.without(Feature::VHOST_LOG_ALL));
+        let mut next = Guest::running(&self.path(), features.difference(Features::VHOST_LOG_ALL));
         self.passed += 1;
         let (there, back) = (frame(self.passed, 900), frame(self.passed + 1_000_000, 1200));
         self.friend.post(1);

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion, MemoryTable, VringAddress};
-use virtio::Feature;
+use virtio::Features;
 
 use crate::scene::{Scene, attacked_through};
 use crate::switch_process::guest::{
@@ -50,7 +50,7 @@ fn ranges_that_are_not_contiguous_in_the_host() {
 #[test]
 fn logs_that_overflow() {
     let mut scene = Scene::new();
-    let features = plain().with(Feature::VHOST_LOG_ALL);
+    let features = plain().union(Features::VHOST_LOG_ALL);
     for area in [
         LogArea { size_bytes: 8192, offset: 0 },
         LogArea { size_bytes: 4096, offset: 4096 },

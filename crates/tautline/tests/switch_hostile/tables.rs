@@ -1,6 +1,6 @@
 //! Rings in which every slot is one and the same table of descriptors: little work for an attacker, and as much as it
 //! likes for the switch.
-use virtio::Feature;
+use virtio::Features;
 
 use crate::switch_process::guest::{Guest, RECEIVE, ring_at};
 use crate::switch_process::wait_for;
@@ -22,8 +22,8 @@ pub struct Tables {
 impl Tables {
     /// Writes the table at a guest address: one descriptor for each of these buffers.
     pub fn new(guest: &Guest, index: u8, at: u64, buffers: &[(u64, u32)]) -> Self {
-        assert!(guest.features.has(Feature::RING_INDIRECT_DESC));
-        let packed = guest.features.has(Feature::RING_PACKED);
+        assert!(guest.features.contains(Features::RING_INDIRECT_DESC));
+        let packed = guest.features.contains(Features::RING_PACKED);
         let write = if index == RECEIVE { WRITE } else { 0 };
         let mut table = Vec::new();
         for (i, (address, len)) in (1..).zip(buffers) {
@@ -38,7 +38,7 @@ impl Tables {
 
     /// Makes every slot of the ring available.
     pub fn offer(&mut self, guest: &Guest) {
-        let packed = guest.features.has(Feature::RING_PACKED);
+        let packed = guest.features.contains(Features::RING_PACKED);
         let (descriptors, driver, _) = ring_at(self.index);
         let (at, len) = self.table;
         for slot in 0..guest.size {
@@ -61,7 +61,7 @@ impl Tables {
     pub fn is_used(&self, guest: &Guest) -> bool {
         let (descriptors, _, device) = ring_at(self.index);
         let read = |at| u16::from_le_bytes(guest.read(at, 2).try_into().unwrap());
-        if guest.features.has(Feature::RING_PACKED) {
+        if guest.features.contains(Features::RING_PACKED) {
             let last = descriptors + 16 * (u64::from(guest.size) - 1) + 14;
             return read(last) & 0x8080 == USED[usize::from((self.laps - 1) % 2)];
         }

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use memory::Address;
-use vhost_user::bits::{Features as WireFeatures, ProtocolFeatures};
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, VringFd, VringState};
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
-use virtio::{Feature, Features};
+use virtio::Features;
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain};
 use virtqueue::{RingFeatures, Used};
 
@@ -47,12 +47,12 @@ pub struct Guest {
 }
 
 pub fn plain() -> Features {
-    Features::NONE.with(Feature::VERSION_1)
+    Features::empty().union(Features::VERSION_1)
 }
 
 /// Split and packed.
 pub fn layouts() -> [Features; 2] {
-    [plain(), plain().with(Feature::RING_PACKED)]
+    [plain(), plain().union(Features::RING_PACKED)]
 }
 
 impl std::ops::Deref for Guest {
@@ -79,7 +79,7 @@ impl Guest {
         Some(Guest {
             connection,
             session: FrontendSession::new(),
-            features: Features::NONE,
+            features: Features::empty(),
             size: 64,
             memory,
             queues: BTreeMap::new(),
@@ -100,9 +100,9 @@ impl Guest {
             panic!()
         };
         self.ask(Request::SetProtocolFeatures(protocol & ProtocolFeatures::HANDLED), vec![]);
-        let offered = Features::from_bits(offered.bits());
-        self.features = (offered & wanted).with(Feature::VHOST_PROTOCOL_FEATURES);
-        let wire = WireFeatures::from_bits_retain(self.features.bits());
+        let offered = Features::from_bits_retain(offered.bits());
+        self.features = (offered & wanted).union(Features::VHOST_PROTOCOL_FEATURES);
+        let wire = self.features;
         self.ask(Request::SetFeatures(wire), vec![]);
     }
 

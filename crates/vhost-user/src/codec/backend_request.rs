@@ -1,9 +1,10 @@
 //! Requests of the back-end, over its own socket.
 use std::os::fd::OwnedFd;
 
+use super::message::Message;
 use super::payload::{Iotlb, VringArea, VringState};
 use super::table::{self, Rule};
-use super::{Message, read_all, write_all};
+use super::whole::{read_all, write_all};
 use crate::violation::Violation;
 
 /// A request of the back-end. Its descriptors travel beside it.

@@ -2,11 +2,13 @@
 use std::os::fd::OwnedFd;
 
 use super::bytes::{Reader, Wire};
+use super::message::Message;
 use super::payload::*;
 use super::table::{self, Rule};
-use super::{Message, read_all, write_all};
-use crate::bits::{Features, ProtocolFeatures};
+use super::whole::{read_all, write_all};
+use crate::bits::ProtocolFeatures;
 use crate::violation::Violation;
+use virtio::Features;
 
 /// A request of the front-end. Its descriptors travel beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,14 @@
 //! The twelve bytes before every payload (vhost-user text, "Header").
-use super::MAX_PAYLOAD_BYTES;
 use crate::violation::Violation;
 
 const VERSION: u32 = 1;
 const VERSION_MASK: u32 = 0b11;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
+
+/// The largest payload that is read. The largest handled message is a configuration access of 12 + 256
+/// bytes; the rest is room to read and refuse messages of the future without losing step.
+pub const MAX_PAYLOAD_BYTES: usize = 4096;
 
 /// The fixed part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,69 +6,11 @@ pub mod backend_request;
 mod bytes;
 pub mod frontend_request;
 pub mod header;
+mod message;
 pub mod payload;
 pub mod reply;
 pub mod table;
+mod whole;
 
-use std::os::fd::OwnedFd;
-
-use crate::violation::Violation;
-use bytes::Reader;
-pub(crate) use bytes::Wire;
-use header::Header;
-use table::Rule;
-
-/// The largest payload that is read. The largest handled message is a configuration access of 12 + 256
-/// bytes; the rest is room to read and refuse messages of the future without losing step.
-pub const MAX_PAYLOAD_BYTES: usize = 4096;
-
-/// The most file descriptors that one message may carry: one for each of the eight regions of
-/// SET_MEM_TABLE (vhost-user text, "Memory regions description").
-pub const MAX_FDS: usize = 8;
-
-/// One message as it travels: header, payload, and the descriptors that came along, which close when
-/// the message is dropped.
-#[derive(Debug)]
-pub struct Message {
-    /// The fixed part.
-    pub header: Header,
-    /// Not yet interpreted; as long as the header says.
-    pub payload: Vec<u8>,
-    /// Owned: whoever drops them closes them.
-    pub fds: Vec<OwnedFd>,
-}
-
-impl Message {
-    pub(crate) fn new(id: u32, payload: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
-        // Payloads are built here from bounded types; the cast cannot lose anything.
-        let size = payload.len() as u32;
-        Self { header: Header { id, reply: false, need_reply: false, size }, payload, fds }
-    }
-
-    pub(crate) fn reply_to(id: u32, payload: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
-        let mut message = Self::new(id, payload, fds);
-        message.header.reply = true;
-        message
-    }
-
-    /// Header and payload as they go over the socket.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = self.header.to_bytes().to_vec();
-        bytes.extend_from_slice(&self.payload);
-        bytes
-    }
-}
-
-/// Reads a whole payload, or says that its size does not fit.
-fn read_all<T: Wire>(rule: &Rule, payload: &[u8]) -> Result<T, Violation> {
-    let mut reader = Reader::new(rule.name, payload);
-    let value = T::read(&mut reader)?;
-    reader.finish()?;
-    Ok(value)
-}
-
-fn write_all<T: Wire>(value: &T) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    value.write(&mut bytes);
-    bytes
-}
+pub use header::MAX_PAYLOAD_BYTES;
+pub use message::{MAX_FDS, Message};

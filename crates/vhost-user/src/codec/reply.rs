@@ -1,8 +1,10 @@
 //! What travels back.
 use std::os::fd::OwnedFd;
 
+use super::bytes::Wire;
+use super::message::Message;
 use super::payload::{ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState};
-use super::{Message, Wire, write_all};
+use super::whole::{read_all, write_all};
 
 /// An answer to a request, with the descriptors it passes.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ pub(crate) fn read<T: Wire>(
     rule: &'static super::table::Rule,
     message: &Message,
 ) -> Result<T, crate::Violation> {
-    super::read_all(rule, &message.payload)
+    read_all(rule, &message.payload)
 }
 
 /// Checks that a message is the reply to this request, with so many descriptors.

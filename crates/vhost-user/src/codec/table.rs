@@ -4,9 +4,11 @@
 //! here, and the reader learns from here what Tautline speaks.
 use std::ops::RangeInclusive;
 
-use super::Message;
-use crate::bits::{Features, ProtocolFeatures as P};
+use super::header::MAX_PAYLOAD_BYTES;
+use super::message::Message;
+use crate::bits::ProtocolFeatures as P;
 use crate::violation::Violation;
+use virtio::Features;
 
 /// The form of a payload.
 #[allow(missing_docs, reason = "each is named after its type in `payload`, or after what it is")]
@@ -45,7 +47,7 @@ impl Shape {
             Self::Config => 12..=12 + super::payload::MAX_CONFIG_BYTES,
             Self::VringArea => 24..=24,
             Self::Inflight => 20..=24,
-            Self::Opaque => 0..=super::MAX_PAYLOAD_BYTES,
+            Self::Opaque => 0..=MAX_PAYLOAD_BYTES,
         }
     }
 }
@@ -289,7 +291,7 @@ impl Rule {
 
     /// Whether a message may come, after what was agreed.
     pub fn check_gate(&self, agreed: &Agreed) -> Result<(), Violation> {
-        let protocol = agreed.offered.contains(Features::PROTOCOL_FEATURES);
+        let protocol = agreed.offered.contains(Features::VHOST_PROTOCOL_FEATURES);
         match self.gate {
             Gate::Always => Ok(()),
             Gate::ProtocolFeatures if protocol => Ok(()),

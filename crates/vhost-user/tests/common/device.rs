@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use super::{fd, memfd};
-use vhost_user::bits::Features;
 use vhost_user::session::backend::{
     BackendSession, DeviceStatus, Event, Kick, Sent, SharedRegion, StateChannel, VringConfig,
 };
 use vhost_user::session::{Refusal, SessionError};
 use vhost_user::vring::{VringAddresses, VringBase};
+use virtio::Features;
 
 /// A ring that runs.
 pub struct Ring {

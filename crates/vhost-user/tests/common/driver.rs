@@ -2,7 +2,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::event::{EventfdFlags, eventfd};
-use vhost_user::bits::{Features, ProtocolFeatures as P};
+use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{
     MemoryRegion, MemoryTable, SingleRegion, VringAddress, VringFd, VringState,
@@ -11,6 +11,7 @@ use vhost_user::session::SessionError;
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
+use virtio::Features;
 
 use super::soon;
 
@@ -66,7 +67,9 @@ impl Driver {
     pub fn negotiate(&mut self, features: Features, protocol: P) {
         self.ask(Request::SetOwner, vec![]);
         let Some(Answer::Features(offered)) = self.ask(Request::GetFeatures, vec![]) else { panic!() };
-        if offered.contains(Features::PROTOCOL_FEATURES) && features.contains(Features::PROTOCOL_FEATURES) {
+        if offered.contains(Features::VHOST_PROTOCOL_FEATURES)
+            && features.contains(Features::VHOST_PROTOCOL_FEATURES)
+        {
             let Some(Answer::ProtocolFeatures(offered)) = self.ask(Request::GetProtocolFeatures, vec![])
             else {
                 panic!()
@@ -105,7 +108,7 @@ impl Driver {
         };
         self.ask(Request::SetVringAddr(address), vec![]);
         self.ask(Request::SetVringKick(vring), vec![event_fd()]);
-        if self.session.agreed().features.contains(Features::PROTOCOL_FEATURES) {
+        if self.session.agreed().features.contains(Features::VHOST_PROTOCOL_FEATURES) {
             self.ask(Request::SetVringEnable(state(1)), vec![]);
         }
     }

@@ -2,25 +2,25 @@
 use std::num::NonZeroU16;
 
 use super::NetHeader;
-use crate::{Feature, Features};
+use crate::Features;
 
 /// What a device may be left to do: segmentation and its kinds, besides the checksum (§5.1.3).
-pub const HOST_SEGMENTATION: [Feature; 5] = [
-    Feature::NET_HOST_TSO4,
-    Feature::NET_HOST_TSO6,
-    Feature::NET_HOST_ECN,
-    Feature::NET_HOST_UFO,
-    Feature::NET_HOST_USO,
+pub const HOST_SEGMENTATION: [Features; 5] = [
+    Features::NET_HOST_TSO4,
+    Features::NET_HOST_TSO6,
+    Features::NET_HOST_ECN,
+    Features::NET_HOST_UFO,
+    Features::NET_HOST_USO,
 ];
 
 /// What a driver may be left to do, besides the checksum (§5.1.3).
-pub const GUEST_SEGMENTATION: [Feature; 6] = [
-    Feature::NET_GUEST_TSO4,
-    Feature::NET_GUEST_TSO6,
-    Feature::NET_GUEST_ECN,
-    Feature::NET_GUEST_UFO,
-    Feature::NET_GUEST_USO4,
-    Feature::NET_GUEST_USO6,
+pub const GUEST_SEGMENTATION: [Features; 6] = [
+    Features::NET_GUEST_TSO4,
+    Features::NET_GUEST_TSO6,
+    Features::NET_GUEST_ECN,
+    Features::NET_GUEST_UFO,
+    Features::NET_GUEST_USO4,
+    Features::NET_GUEST_USO6,
 ];
 
 /// A checksum that the sender left partial: the field holds the sum of the pseudo header (§5.1.6.2).
@@ -211,27 +211,27 @@ impl Accepts {
 
     /// What a driver takes that negotiated these features (`GUEST_*`).
     pub fn of_driver(features: Features) -> Self {
-        let has = |feature| features.has(feature);
+        let has = |feature| features.contains(feature);
         Accepts {
-            checksum: has(Feature::NET_GUEST_CSUM),
-            tcp_v4: has(Feature::NET_GUEST_TSO4),
-            tcp_v6: has(Feature::NET_GUEST_TSO6),
-            ecn: has(Feature::NET_GUEST_ECN),
-            udp_fragments: has(Feature::NET_GUEST_UFO),
-            udp_segments: has(Feature::NET_GUEST_USO4) && has(Feature::NET_GUEST_USO6),
+            checksum: has(Features::NET_GUEST_CSUM),
+            tcp_v4: has(Features::NET_GUEST_TSO4),
+            tcp_v6: has(Features::NET_GUEST_TSO6),
+            ecn: has(Features::NET_GUEST_ECN),
+            udp_fragments: has(Features::NET_GUEST_UFO),
+            udp_segments: has(Features::NET_GUEST_USO4) && has(Features::NET_GUEST_USO6),
         }
     }
 
     /// What a device takes that offered these features and saw them accepted (`HOST_*`).
     pub fn of_device(features: Features) -> Self {
-        let has = |feature| features.has(feature);
+        let has = |feature| features.contains(feature);
         Accepts {
-            checksum: has(Feature::NET_CSUM),
-            tcp_v4: has(Feature::NET_HOST_TSO4),
-            tcp_v6: has(Feature::NET_HOST_TSO6),
-            ecn: has(Feature::NET_HOST_ECN),
-            udp_fragments: has(Feature::NET_HOST_UFO),
-            udp_segments: has(Feature::NET_HOST_USO),
+            checksum: has(Features::NET_CSUM),
+            tcp_v4: has(Features::NET_HOST_TSO4),
+            tcp_v6: has(Features::NET_HOST_TSO6),
+            ecn: has(Features::NET_HOST_ECN),
+            udp_fragments: has(Features::NET_HOST_UFO),
+            udp_segments: has(Features::NET_HOST_USO),
         }
     }
 

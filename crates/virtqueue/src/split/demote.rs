@@ -3,7 +3,7 @@
 use memory::Demotion;
 
 use super::SplitDescriptor;
-use super::device::LINE;
+use super::ring::LINE;
 use crate::atomics::Atomics;
 use crate::chain::Chain;
 

@@ -7,7 +7,7 @@ use memory::{Demotion, SgBuilder, Translator, prefetch};
 
 use super::demote::demote_descriptors;
 use super::flags::{INDIRECT, NEXT, WRITE};
-use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, USED_FLAGS, USED_INDEX};
+use super::ring::{AVAILABLE_ENTRIES, AVAILABLE_FLAGS, AVAILABLE_INDEX, LINE, USED_FLAGS, USED_INDEX};
 use super::walk::{prefetch_tables, walk};
 use super::{NO_NOTIFICATION, SplitDescriptor, SplitRing};
 use crate::atomics::{Atomics, Word};
@@ -19,9 +19,6 @@ use crate::inflight::SplitInFlight;
 use crate::position::event_passed;
 use crate::work::Work;
 use crate::{Burst, FeatureSet, Position, QueueSize, tuning};
-
-/// Descriptors per cache line.
-pub(super) const LINE: u16 = 4;
 
 /// A running split ring as the device sees it.
 pub type SplitDevice<R, F> = Device<SplitDeviceRing<R, F>>;

@@ -9,6 +9,9 @@ use memory::{Address, AddressSpace, AtomicData, AtomicSlice, BindError};
 use crate::QueueSize;
 use crate::atomics::{Atomics, ProcessorAtomics, Smp, Word};
 
+/// Descriptors per cache line.
+pub(super) const LINE: u16 = 4;
+
 /// A descriptor (§2.7.5).
 #[repr(C, align(16))]
 pub struct SplitDescriptor<A: Atomics> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Guest;
+use super::guest::Guest;
 
 const CANNOT: &str = "\
 # KubeVirt cannot express:

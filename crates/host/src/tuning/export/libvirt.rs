@@ -5,7 +5,7 @@ use std::io;
 use quick_xml::Writer;
 use quick_xml::events::{BytesText, Event};
 
-use super::Guest;
+use super::guest::Guest;
 
 const CANNOT: &str = "
   libvirt's domain cannot express:

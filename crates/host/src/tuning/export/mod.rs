@@ -1,55 +1,15 @@
 //! One guest of the profile `realtime-host` in the forms of other tools. Each says what its tool cannot express.
 
+mod guest;
 mod kubevirt;
 mod libvirt;
 mod nova;
 mod qemu;
 mod systemd;
 
-use measure::Failure;
-
-use super::cpu_list::CpuList;
-
+pub use guest::Guest;
 pub use kubevirt::kubevirt;
 pub use libvirt::libvirt;
 pub use nova::nova;
 pub use qemu::qemu;
 pub use systemd::systemd;
-
-/// The guest that all forms describe.
-#[derive(Clone, Debug)]
-pub struct Guest {
-    name: String,
-    /// One for each vCPU.
-    cpus: CpuList,
-    /// For QEMU's own threads and the host.
-    housekeeping: CpuList,
-    memory_mib: u64,
-}
-
-impl Guest {
-    /// A guest with one vCPU for each CPU.
-    pub fn new(name: &str, cpus: CpuList, housekeeping: CpuList, memory_mib: u64) -> Result<Self, Failure> {
-        let failed = |answer: &str, remedy: &str| Err(Failure::new("describing a guest", answer, remedy));
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        // RFC 1123, which Kubernetes wants; the others take more.
-        if name.is_empty()
-            || name.len() > 63
-            || !name.chars().all(plain)
-            || name.starts_with('-')
-            || name.ends_with('-')
-        {
-            return failed(&format!("{name:?} is no name for all of these tools"), "use a-z, 0-9 and -");
-        }
-        if cpus.is_empty() {
-            return failed("it has no CPUs", "name them with --isolate");
-        }
-        if housekeeping.is_empty() || !housekeeping.and(&cpus).is_empty() {
-            return failed(
-                &format!("no CPU is left for QEMU's own threads beside {cpus} ({housekeeping})"),
-                "name others with --housekeeping",
-            );
-        }
-        Ok(Guest { name: name.into(), cpus, housekeeping, memory_mib })
-    }
-}

@@ -1,6 +1,6 @@
 //! A flavor's extra specs, and nova.conf, for OpenStack's Nova.
 
-use super::Guest;
+use super::guest::Guest;
 
 /// The extra specs of a flavor for such guests.
 pub fn extra_specs(guest: &Guest) -> Vec<(&'static str, String)> {

@@ -1,6 +1,6 @@
 //! Arguments for QEMU.
 
-use super::Guest;
+use super::guest::Guest;
 
 /// Arguments, one a line, as a shell reads them; comments say what QEMU cannot do.
 pub fn qemu(guest: &Guest) -> String {

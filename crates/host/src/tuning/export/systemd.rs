@@ -1,6 +1,6 @@
 //! Units and a slice for systemd.
 
-use super::Guest;
+use super::guest::Guest;
 
 /// Several files in one text, each after a line with its name.
 pub fn systemd(guest: &Guest) -> String {

@@ -1,7 +1,8 @@
 //! What only Arm has.
 
-use super::*;
+use super::rule::*;
 use crate::tuning::survey::Processor;
+use crate::tuning::survey::Survey;
 
 pub const RULES: &[Rule] = &[
     Rule {

@@ -1,7 +1,8 @@
 //! Clocks, and interrupts that only the firmware sees.
 
-use super::*;
+use super::rule::*;
 use crate::tuning::survey::Processor;
+use crate::tuning::survey::{Profile, Survey};
 
 pub const RULES: &[Rule] = &[
     Rule {

@@ -1,7 +1,9 @@
 //! Interrupts and deferred work of the kernel, away from isolated CPUs.
 
-use super::*;
+use super::rule::*;
 use crate::tuning::cpu_list::CpuList;
+use crate::tuning::knob::Knob;
+use crate::tuning::survey::Survey;
 
 pub const RULES: &[Rule] = &[
     Rule {

@@ -1,8 +1,10 @@
 //! CPUs that are set aside: from the scheduler, from interrupts, from the tick and from RCU.
 
-use super::*;
+use super::rule::*;
 use crate::tuning::cgroups;
 use crate::tuning::cpu_list::CpuList;
+use crate::tuning::knob::Knob;
+use crate::tuning::survey::Survey;
 use crate::tuning::survey::{ISOLATED, Processor};
 
 /// Where run-time isolation puts the CPUs.

@@ -1,7 +1,9 @@
 //! Options of KVM's modules, and interrupts that reach the guest without an exit.
 
-use super::*;
+use super::rule::*;
 use crate::tuning::survey::Processor;
+use crate::tuning::survey::Survey;
+use crate::tuning::tree::Unread;
 
 pub const RULES: &[Rule] = &[
     Rule {

@@ -1,7 +1,9 @@
 //! Memory that stays where it is.
 
-use super::*;
+use super::rule::*;
+use crate::tuning::knob::Knob;
 use crate::tuning::knob::chosen;
+use crate::tuning::survey::Survey;
 
 pub const RULES: &[Rule] = &[
     Rule {

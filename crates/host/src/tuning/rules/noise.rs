@@ -1,6 +1,7 @@
 //! Work that the kernel does in the background on every CPU.
 
-use super::*;
+use super::rule::*;
+use crate::tuning::survey::Survey;
 
 pub const RULES: &[Rule] = &[
     Rule {

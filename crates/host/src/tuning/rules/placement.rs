@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::*;
+use super::rule::*;
 use crate::tuning::cpu_list::CpuList;
+use crate::tuning::survey::Survey;
+use crate::tuning::tree::Unread;
 
 pub const RULES: &[Rule] = &[
     Rule {

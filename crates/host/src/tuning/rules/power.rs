@@ -1,7 +1,8 @@
 //! Idle states, frequency, and siblings of one core.
 
-use super::*;
+use super::rule::*;
 use crate::tuning::cpu_list::CpuList;
+use crate::tuning::survey::Survey;
 
 /// Idle states that take longer to leave are not wanted, µs: C1 is left in 1 or 2.
 const LONGEST_EXIT_US: u32 = 3;

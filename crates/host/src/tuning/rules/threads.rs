@@ -1,6 +1,8 @@
 //! The order of threads on isolated CPUs, and helper threads of KVM.
 
-use super::*;
+use super::rule::*;
+use crate::tuning::knob::Knob;
+use crate::tuning::survey::Survey;
 use crate::tuning::threads::{Scheduling, Thread};
 
 pub const RULES: &[Rule] = &[

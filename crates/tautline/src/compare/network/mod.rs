@@ -14,7 +14,7 @@ use measure::noise::{NoiseProbe, Preemption};
 use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
 
 use super::cores::Cores;
-use super::rounds::{ATTEMPTS, disturbed, over_limit};
+use super::disturbed::{ATTEMPTS, disturbed, over_limit};
 use ends::{Ends, Flowed};
 pub use plan::NetworkPlan;
 use plan::PlannedFlow;

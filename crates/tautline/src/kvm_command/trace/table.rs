@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
-use super::Trace;
+use super::written::Trace;
 
 pub fn text(trace: &Trace) -> String {
     let mut text = format!(

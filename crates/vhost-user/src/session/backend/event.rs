@@ -3,11 +3,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::answer::{ConfigBytes, DeviceStatus, InflightArea, MappedBases, StateChannel, Userfault};
-use crate::bits::Features;
 use crate::codec::frontend_request::MacAddress;
 use crate::codec::payload::{Inflight, Iotlb, LogArea, MemoryRegion, StateDirection};
 use crate::session::{Outcome, Ticket};
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex};
+use virtio::Features;
 
 /// A memory region and the file behind it.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! Negotiation of features.
 use super::{BackendSession, Commit, Event, Next};
-use crate::bits::{Features, ProtocolFeatures};
+use crate::bits::ProtocolFeatures;
 use crate::codec::table::Rule;
 use crate::violation::Violation;
+use virtio::Features;
 
 impl BackendSession {
     pub(super) fn on_set_features(&mut self, rule: &Rule, features: Features) -> Result<Next, Violation> {
@@ -11,7 +12,7 @@ impl BackendSession {
             return Err(rule.violation("features", surplus.bits(), "features that were offered"));
         }
         // Only migration sets features under running rings, and only to switch the log.
-        let changed = features.symmetric_difference(self.agreed.features).difference(Features::LOG_ALL);
+        let changed = features.symmetric_difference(self.agreed.features).difference(Features::VHOST_LOG_ALL);
         if self.any_ring_started() && !changed.is_empty() {
             return Err(rule.violation("features", changed.bits(), "no change while queues run"));
         }
@@ -22,7 +23,7 @@ impl BackendSession {
     pub(super) fn set_features(&mut self, features: Features) {
         self.agreed.features = features;
         self.features_set = true;
-        if !features.contains(Features::PROTOCOL_FEATURES) {
+        if !features.contains(Features::VHOST_PROTOCOL_FEATURES) {
             self.rings.iter_mut().for_each(|ring| ring.enabled = true);
         }
     }

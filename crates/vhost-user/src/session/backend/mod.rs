@@ -22,7 +22,6 @@ pub use channel::ChannelReply;
 pub use event::{Event, Kick, SharedRegion, VringConfig};
 pub use offer::{Offer, OfferError};
 
-use crate::bits::Features;
 use crate::codec::Message;
 use crate::codec::frontend_request::FrontendRequest as Request;
 use crate::codec::reply::ReplyBody;
@@ -35,6 +34,7 @@ use answer::Echo;
 use channel::Channel;
 use memory::MemoryMap;
 use ring::{Ring, State};
+use virtio::Features;
 
 /// What a received message leads to.
 #[derive(Debug)]

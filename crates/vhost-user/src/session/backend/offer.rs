@@ -1,7 +1,8 @@
 //! What a back-end offers.
 use thiserror::Error;
 
-use crate::bits::{Features, ProtocolFeatures};
+use crate::bits::ProtocolFeatures;
+use virtio::Features;
 
 /// What GET_FEATURES, GET_PROTOCOL_FEATURES, GET_QUEUE_NUM and GET_MAX_MEM_SLOTS answer. Checked: only
 /// what the session handles, and only sets of features that belong together.
@@ -53,7 +54,7 @@ impl Offer {
         }
         let features = match protocol_features.is_empty() {
             true => features,
-            false => features | Features::PROTOCOL_FEATURES,
+            false => features | Features::VHOST_PROTOCOL_FEATURES,
         };
         let reported_queues = queue_count.into();
         Ok(Self {
@@ -117,8 +118,8 @@ mod tests {
         assert_eq!(offer(ProtocolFeatures::MQ, 0).unwrap_err(), OfferError::QueueCount(0));
         assert_eq!(offer(ProtocolFeatures::MQ, 257).unwrap_err(), OfferError::QueueCount(257));
         let whole = offer(ProtocolFeatures::HANDLED, 256).unwrap();
-        assert!(whole.features().contains(Features::PROTOCOL_FEATURES));
+        assert!(whole.features().contains(Features::VHOST_PROTOCOL_FEATURES));
         let bare = offer(ProtocolFeatures::empty(), 2).unwrap();
-        assert!(!bare.features().contains(Features::PROTOCOL_FEATURES));
+        assert!(!bare.features().contains(Features::VHOST_PROTOCOL_FEATURES));
     }
 }

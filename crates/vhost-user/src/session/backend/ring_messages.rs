@@ -6,13 +6,14 @@ use super::answer::Echo;
 use super::memory_messages::only_fd;
 use super::ring::{Ring, Setup, State};
 use super::{BackendSession, Commit, Event, Kick, Next};
-use crate::bits::{Features, ProtocolFeatures};
+use crate::bits::ProtocolFeatures;
 use crate::codec::payload::{VringAddress, VringFd, VringState};
 use crate::codec::reply::ReplyBody;
 use crate::codec::table::Rule;
 use crate::session::{Outcome, Ticket};
 use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex, layout_of};
+use virtio::Features;
 
 /// Descriptors that came with a message.
 type Fds = Vec<OwnedFd>;
@@ -200,7 +201,7 @@ impl BackendSession {
             1 => true,
             num => return Err(rule.violation("num", num, "0 or 1")),
         };
-        if self.features_set && !self.agreed.features.contains(Features::PROTOCOL_FEATURES) {
+        if self.features_set && !self.agreed.features.contains(Features::VHOST_PROTOCOL_FEATURES) {
             return Err(rule.violation("feature bit", 30u64, "a feature that was agreed on"));
         }
         let ring = &mut self.rings[index.as_usize()];

@@ -15,7 +15,7 @@ pub use reply::Answer;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use crate::bits::{Features, ProtocolFeatures};
+use crate::bits::ProtocolFeatures;
 use crate::codec::Message;
 use crate::codec::frontend_request::FrontendRequest as Request;
 use crate::codec::payload::MemoryTable;
@@ -24,6 +24,7 @@ use crate::session::SessionError;
 use crate::session::postcopy::Postcopy;
 use crate::violation::Violation;
 use reply::Expect;
+use virtio::Features;
 
 /// The most requests that may wait for their answers.
 const MAX_WAITING: usize = 1024;

@@ -1,7 +1,7 @@
 //! What the back-end answers, read against what was asked.
 use std::os::fd::OwnedFd;
 
-use crate::bits::{Features, ProtocolFeatures};
+use crate::bits::ProtocolFeatures;
 use crate::codec::payload::{
     ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState,
 };
@@ -9,6 +9,7 @@ use crate::codec::table::Rule;
 use crate::codec::{Message, reply};
 use crate::violation::Violation;
 use crate::vring::{RingLayout, VringBase, layout_of};
+use virtio::Features;
 
 /// What must come back for a request.
 #[derive(Clone, Debug)]

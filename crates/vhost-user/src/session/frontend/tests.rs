@@ -16,7 +16,7 @@ fn ask(session: &mut FrontendSession, request: Request, reply: ReplyBody) -> Ans
 /// A session that has agreed on all that is handled.
 fn agreed() -> FrontendSession {
     let mut session = FrontendSession::new();
-    let features = Features::PROTOCOL_FEATURES | Features::VERSION_1;
+    let features = Features::VHOST_PROTOCOL_FEATURES | Features::VERSION_1;
     ask(&mut session, Request::GetFeatures, ReplyBody::Number(features.bits()));
     ask(&mut session, Request::GetProtocolFeatures, ReplyBody::Number(u64::MAX));
     let _ = session.request(Request::SetProtocolFeatures(ProtocolFeatures::HANDLED), vec![]).unwrap();

@@ -1,6 +1,6 @@
 //! Commands as bytes and as values.
+use crate::Features;
 use crate::net::{GUEST_SEGMENTATION, MacAddress};
-use crate::{Feature, Features};
 
 /// The longest command that is worth copying: address tables of some ten thousand entries. A longer one is
 /// refused unread.
@@ -99,7 +99,7 @@ pub enum ControlError {
         /// `command`.
         command: u8,
         /// The feature.
-        feature: Feature,
+        feature: Features,
         /// Where the specification says so.
         section: &'static str,
     },
@@ -159,7 +159,7 @@ impl<'b> Command<'b> {
             (0, 5) => mode(ReceiveMode::NoBroadcast),
             (1, 0) => message.addresses().map(Command::Filter),
             (1, 1) => {
-                message.needs(Feature::NET_CTRL_MAC_ADDR, MAC)?;
+                message.needs(Features::NET_CTRL_MAC_ADDR, MAC)?;
                 let address = MacAddress(message.exactly(MAC)?);
                 match address.is_group() {
                     true => Err(ControlError::GroupAddress(address)),
@@ -169,11 +169,11 @@ impl<'b> Command<'b> {
             (2, 0) => Ok(Command::Filter(FilterCommand::AddVlan(message.vlan()?))),
             (2, 1) => Ok(Command::Filter(FilterCommand::RemoveVlan(message.vlan()?))),
             (3, 0) => {
-                message.needs(Feature::NET_GUEST_ANNOUNCE, ANNOUNCE)?;
+                message.needs(Features::NET_GUEST_ANNOUNCE, ANNOUNCE)?;
                 message.exactly::<0>(ANNOUNCE).map(|_| Command::AnnounceAck)
             }
             (4, 0) => {
-                message.needs(Feature::NET_MQ, QUEUES)?;
+                message.needs(Features::NET_MQ, QUEUES)?;
                 let asked = u16::from_le_bytes(message.exactly(QUEUES)?);
                 let max = max_queue_pairs;
                 match (1..=max).contains(&asked) {
@@ -182,14 +182,14 @@ impl<'b> Command<'b> {
                 }
             }
             (5, 0) => {
-                message.needs(Feature::NET_CTRL_GUEST_OFFLOADS, OFFLOADS)?;
-                let asked = Features::from_bits(u64::from_le_bytes(message.exactly(OFFLOADS)?));
-                let allowed = [Feature::NET_GUEST_CSUM]
+                message.needs(Features::NET_CTRL_GUEST_OFFLOADS, OFFLOADS)?;
+                let asked = Features::from_bits_retain(u64::from_le_bytes(message.exactly(OFFLOADS)?));
+                let allowed = [Features::NET_GUEST_CSUM]
                     .into_iter()
                     .chain(GUEST_SEGMENTATION)
-                    .filter(|offload| negotiated.has(*offload));
-                let beyond = allowed.fold(asked, Features::without);
-                match beyond == Features::NONE {
+                    .filter(|offload| negotiated.contains(*offload));
+                let beyond = allowed.fold(asked, Features::difference);
+                match beyond == Features::empty() {
                     true => Ok(Command::GuestOffloads(asked)),
                     false => Err(ControlError::Offloads(beyond)),
                 }
@@ -207,9 +207,9 @@ struct Message<'b> {
 }
 
 impl<'b> Message<'b> {
-    fn needs(&self, feature: Feature, section: &'static str) -> Result<(), ControlError> {
+    fn needs(&self, feature: Features, section: &'static str) -> Result<(), ControlError> {
         let (class, command) = (self.class, self.command);
-        match self.negotiated.has(feature) {
+        match self.negotiated.contains(feature) {
             true => Ok(()),
             false => Err(ControlError::NotNegotiated { class, command, feature, section }),
         }
@@ -226,8 +226,8 @@ impl<'b> Message<'b> {
 
     fn mode(&self, mode: ReceiveMode) -> Result<FilterCommand<'b>, ControlError> {
         let feature = match mode {
-            ReceiveMode::Promiscuous | ReceiveMode::AllMulticast => Feature::NET_CTRL_RX,
-            _ => Feature::NET_CTRL_RX_EXTRA,
+            ReceiveMode::Promiscuous | ReceiveMode::AllMulticast => Features::NET_CTRL_RX,
+            _ => Features::NET_CTRL_RX_EXTRA,
         };
         self.needs(feature, RX)?;
         match self.exactly(RX)? {
@@ -238,7 +238,7 @@ impl<'b> Message<'b> {
     }
 
     fn addresses(&self) -> Result<FilterCommand<'b>, ControlError> {
-        self.needs(Feature::NET_CTRL_RX, MAC)?;
+        self.needs(Features::NET_CTRL_RX, MAC)?;
         let tables = table(self.data).and_then(|(unicast, rest)| Some((unicast, table(rest)?)));
         match tables {
             Some((unicast, (multicast, []))) => Ok(FilterCommand::Addresses { unicast, multicast }),
@@ -247,7 +247,7 @@ impl<'b> Message<'b> {
     }
 
     fn vlan(&self) -> Result<VlanId, ControlError> {
-        self.needs(Feature::NET_CTRL_VLAN, VLAN)?;
+        self.needs(Features::NET_CTRL_VLAN, VLAN)?;
         let id = u16::from_le_bytes(self.exactly(VLAN)?);
         VlanId::new(id).ok_or(ControlError::Vlan(id))
     }

@@ -1,7 +1,7 @@
 //! Which frames a driver wants.
 use super::{FilterCommand, ReceiveMode, VlanId};
+use crate::Features;
 use crate::net::MacAddress;
-use crate::{Feature, Features};
 
 /// Addresses of each list. A longer one is not stored: all frames of its kind pass (§5.1.6.5.2 leaves it to
 /// the device; QEMU does the same).
@@ -55,7 +55,7 @@ impl ReceiveFilter {
     /// After reset, for a device with this address. The driver gets everything until it says otherwise:
     /// promiscuous mode is on, as with QEMU, so that a driver without the control queue misses nothing.
     pub fn new(own: MacAddress, negotiated: Features) -> Self {
-        let all_vlans = !negotiated.has(Feature::NET_CTRL_VLAN);
+        let all_vlans = !negotiated.contains(Features::NET_CTRL_VLAN);
         ReceiveFilter {
             own,
             promiscuous: true,

@@ -91,9 +91,9 @@ fn what_is_delivered_how_is_a_matter_of_the_negotiated_features() {
         kind(NetHeader::GSO_UDP_L4),
     ];
     let (a, f, s) = (Delivery::AsIs, Delivery::FinishChecksum, Delivery::Segment);
-    use Feature as F;
+    use Features as F;
     #[rustfmt::skip]
-    let table: [(&[Feature], &[Feature], [Delivery; 7]); 10] = [
+    let table: [(&[Features], &[Features], [Delivery; 7]); 10] = [
         (&[], &[], [a, f, s, s, s, s, s]),
         (&[F::NET_GUEST_CSUM], &[F::NET_CSUM], [a, a, s, s, s, s, s]),
         // No segmentation without checksums, whatever else was negotiated (§5.1.3.1).
@@ -110,7 +110,7 @@ fn what_is_delivered_how_is_a_matter_of_the_negotiated_features() {
         (&[F::NET_GUEST_CSUM, F::NET_GUEST_USO4], &[F::NET_CSUM], [a, a, s, s, s, s, s]),
     ];
     for (driver, device, expected) in table {
-        let of = |features: &[Feature]| features.iter().fold(Features::NONE, |all, one| all.with(*one));
+        let of = |features: &[Features]| features.iter().fold(Features::empty(), |all, one| all.union(*one));
         for accepts in [Accepts::of_driver(of(driver)), Accepts::of_device(of(device))] {
             let delivered = frames.map(|offload| accepts.delivery(&offload));
             assert_eq!(delivered, expected, "{driver:?} {device:?}");

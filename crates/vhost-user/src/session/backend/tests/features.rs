@@ -74,7 +74,7 @@ fn without_protocol_features_there_are_none() {
 fn running_queues_hold_the_features_but_for_the_log() {
     let mut session = running();
     let features = session.agreed().features;
-    pass(&mut session, Request::SetFeatures(features.difference(Features::LOG_ALL)), vec![]);
+    pass(&mut session, Request::SetFeatures(features.difference(Features::VHOST_LOG_ALL)), vec![]);
     pass(&mut session, Request::SetFeatures(features), vec![]);
     reject(&mut session, Request::SetFeatures(Features::VERSION_1), vec![], "features");
 }

@@ -15,7 +15,7 @@ pub(super) fn fd() -> OwnedFd {
 
 pub(super) fn offer() -> Offer {
     let features =
-        Features::VERSION_1 | Features::RING_PACKED | Features::LOG_ALL | Features::ACCESS_PLATFORM;
+        Features::VERSION_1 | Features::RING_PACKED | Features::VHOST_LOG_ALL | Features::ACCESS_PLATFORM;
     Offer::new(features, P::HANDLED, 4).unwrap()
 }
 

@@ -168,7 +168,7 @@ fn enabling_counts_from_the_start_of_the_ring() {
 
 #[test]
 fn without_protocol_features_rings_are_enabled_at_once() {
-    let mut session = agreed_without(Features::RING_PACKED | Features::PROTOCOL_FEATURES);
+    let mut session = agreed_without(Features::RING_PACKED | Features::VHOST_PROTOCOL_FEATURES);
     pass(&mut session, table(&[region(0)]), vec![fd()]);
     configure(&mut session, 0);
     let Event::VringStarted { enabled: true, done, .. } = event(&mut session, kick(0, true), vec![fd()])

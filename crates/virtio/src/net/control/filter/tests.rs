@@ -27,7 +27,7 @@ fn passes(filter: &ReceiveFilter) -> [bool; 4] {
 
 #[test]
 fn everything_passes_until_the_driver_says_otherwise() {
-    let filter = ReceiveFilter::new(OWN, Features::NONE.with(Feature::NET_CTRL_VLAN));
+    let filter = ReceiveFilter::new(OWN, Features::empty().union(Features::NET_CTRL_VLAN));
     assert_eq!(passes(&filter), [true; 4]);
     assert!(filter.accepts(&tagged(OTHER, 5)));
     assert!(filter.accepts(&[]));
@@ -49,7 +49,7 @@ fn modes_let_pass_and_stop_what_they_name() {
         (&[Promiscuous, NoUnicast, NoMulticast, NoBroadcast], [true; 4]),
     ];
     for (modes, expected) in table {
-        let mut filter = filter(Features::NONE);
+        let mut filter = filter(Features::empty());
         modes.iter().for_each(|mode| filter.apply(&FilterCommand::Mode(*mode, true)));
         assert_eq!(passes(&filter), expected, "{modes:?}");
         modes.iter().for_each(|mode| filter.apply(&FilterCommand::Mode(*mode, false)));
@@ -59,7 +59,7 @@ fn modes_let_pass_and_stop_what_they_name() {
 
 #[test]
 fn the_table_is_replaced_and_overflows_by_kind() {
-    let mut filter = filter(Features::NONE);
+    let mut filter = filter(Features::empty());
     let mut set = |unicast: &[[u8; 6]], multicast: &[[u8; 6]]| {
         filter.apply(&FilterCommand::Addresses { unicast, multicast });
         passes(&filter)
@@ -81,7 +81,7 @@ fn the_table_is_replaced_and_overflows_by_kind() {
 
 #[test]
 fn the_drivers_own_address_takes_the_place_of_the_devices() {
-    let mut filter = filter(Features::NONE);
+    let mut filter = filter(Features::empty());
     filter.apply(&FilterCommand::Own(MacAddress(OTHER)));
     assert_eq!(passes(&filter), [false, true, false, true]);
     assert_eq!(filter.own_address(), MacAddress(OTHER));
@@ -90,8 +90,8 @@ fn the_drivers_own_address_takes_the_place_of_the_devices() {
 #[test]
 fn vlans_pass_that_were_added_if_they_are_filtered_at_all() {
     let accepts = |filter: &ReceiveFilter, tag| filter.accepts(&tagged(OWN.0, tag));
-    let unfiltered = filter(Features::NONE);
-    let mut filter = filter(Features::NONE.with(Feature::NET_CTRL_VLAN));
+    let unfiltered = filter(Features::empty());
+    let mut filter = filter(Features::empty().union(Features::NET_CTRL_VLAN));
     for id in [1, 63, 64, 4095] {
         assert!(accepts(&unfiltered, id));
         assert!(!accepts(&filter, id));
@@ -111,7 +111,7 @@ fn vlans_pass_that_were_added_if_they_are_filtered_at_all() {
 
 #[test]
 fn frames_without_a_destination_go_nowhere() {
-    let filter = filter(Features::NONE);
+    let filter = filter(Features::empty());
     assert!(!filter.accepts(&[]) && !filter.accepts(&OWN.0[..5]));
     assert!(filter.accepts(&OWN.0));
     // A tag that is cut off is none.

@@ -1,0 +1,44 @@
+//! The machine that the rows are measured on.
+
+use measure::Failure;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::alignment::Alignment;
+use super::settings::{MOST_SAMPLES, Settings};
+use crate::micro_vm::{MicroVm, Vcpu, layout};
+
+/// Samples before those that count: caches warm, halt polling grows to its longest.
+pub const WARM_UP: usize = 32;
+const _: () = assert!(MOST_SAMPLES + WARM_UP <= layout::MOST_SAMPLES);
+
+/// A machine with a thread for each of its CPUs.
+pub struct Bench {
+    pub vm: MicroVm,
+    pub vcpus: [Vcpu; 2],
+    pub settings: Settings,
+    /// How well the guest's clock is known, where it is.
+    pub alignment: Option<Alignment>,
+}
+
+impl Bench {
+    /// The clocks are not aligned yet. Halt polling lasts so long at most, ns; otherwise as the system is set.
+    pub fn new(settings: &Settings, halt_poll_ns: Option<u64>) -> Result<Self, Failure> {
+        let (vm, vcpus) = MicroVm::new(halt_poll_ns)?;
+        Ok(Self { vm, vcpus, settings: settings.clone(), alignment: None })
+    }
+
+    /// Samples with those before that do not count.
+    pub fn samples(&self) -> usize {
+        self.settings.samples + WARM_UP
+    }
+}
+
+/// Moves the calling thread to a CPU.
+pub fn pin(cpu: usize) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    let moved = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    moved.map_err(|error| {
+        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
+    })
+}

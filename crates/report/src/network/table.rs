@@ -1,0 +1,33 @@
+//! Tables in words, and what paths are called in them.
+
+use crate::{EMULATED_MARK, units};
+
+/// A table in words.
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) note: Option<&'static str>,
+}
+
+/// A path by its pieces, with the mark where emulated.
+pub(crate) fn path_name(path: &measure::network::PathRecord) -> String {
+    let mark = if path.emulated { EMULATED_MARK } else { "" };
+    format!("{}{mark}", units::text(&path.pieces.join(" + ")))
+}
+
+/// Paths in a column: one that adds a piece to the path above it by that piece alone.
+pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a measure::network::PathRecord>) -> Vec<String> {
+    let mut above: Option<&str> = None;
+    let name = |path: &'a measure::network::PathRecord| {
+        let adds_to_it = above.is_some() && path.adds_to.as_deref() == above;
+        above = Some(&path.name);
+        match path.pieces.last() {
+            Some(piece) if adds_to_it => {
+                format!("  + {}{}", units::text(piece), if path.emulated { EMULATED_MARK } else { "" })
+            }
+            _ => path_name(path),
+        }
+    };
+    paths.map(name).collect()
+}

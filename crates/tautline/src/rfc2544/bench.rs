@@ -1,0 +1,48 @@
+//! A path with frames on it, at which all searches measure.
+use std::cell::RefCell;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use linux::interrupt;
+use traffic::frames::SizeMix;
+use traffic::path::Loaded;
+use traffic::recorder::Recorder;
+use traffic::search::{Budget, Load, Measured};
+
+use super::job::Job;
+
+/// Trials that are repeated at one load before the search gives up on a disturbed machine.
+pub(super) const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
+
+/// The lowest rate that is looked for, frames per second.
+pub(super) const LEAST_FPS: u64 = 100;
+
+/// A path with frames on it, and what is to be done with it.
+pub(super) struct Bench<'a, 'p> {
+    pub loaded: Loaded<'p>,
+    pub job: &'a Job,
+    pub mix: &'a SizeMix,
+    pub say: &'a dyn Fn(&str),
+    /// Every trial is saved.
+    pub recorder: &'a RefCell<Recorder>,
+}
+
+impl Bench<'_, '_> {
+    /// What a search may cost.
+    pub fn budget() -> Budget {
+        Budget { attempts: ATTEMPTS, ..Budget::default() }
+    }
+
+    /// One trial, as searches ask for it.
+    pub fn trial(&mut self, load: Load, duration: Duration) -> anyhow::Result<Measured> {
+        unless_interrupted()?;
+        Ok(self.loaded.trial(load, duration)?.0)
+    }
+}
+
+pub(super) fn unless_interrupted() -> anyhow::Result<()> {
+    if interrupt::is_set() {
+        return Err(interrupt::Interrupted.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! What is said of a guest's threads.
+
+use vm::Event;
+
+use crate::output;
+
+/// Says what a look at the threads has found. Of threads that come and go in their places nothing is said.
+pub fn tell(events: &[Event]) {
+    for event in events {
+        match event {
+            Event::Placed { .. } => {}
+            // Somebody who changes it again and again is not to fill a disk.
+            Event::Corrected { times, .. } if !times.is_power_of_two() => {}
+            Event::Corrected { thread, found, wanted, times } => {
+                let often = if *times > 1 { format!(" ({times} times so far)") } else { String::new() };
+                output::remark(&format!(
+                    "tautline: {thread}: somebody changed {wanted} to {found}; put back{often}"
+                ));
+            }
+            Event::Refused(failure) => output::remark(&format!("tautline: {failure}")),
+        }
+    }
+}

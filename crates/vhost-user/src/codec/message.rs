@@ -1,0 +1,41 @@
+//! A message as it travels.
+use std::os::fd::OwnedFd;
+
+use super::header::Header;
+
+/// The most file descriptors that one message may carry: one for each of the eight regions of
+/// SET_MEM_TABLE (vhost-user text, "Memory regions description").
+pub const MAX_FDS: usize = 8;
+
+/// One message as it travels: header, payload, and the descriptors that came along, which close when
+/// the message is dropped.
+#[derive(Debug)]
+pub struct Message {
+    /// The fixed part.
+    pub header: Header,
+    /// Not yet interpreted; as long as the header says.
+    pub payload: Vec<u8>,
+    /// Owned: whoever drops them closes them.
+    pub fds: Vec<OwnedFd>,
+}
+
+impl Message {
+    pub(crate) fn new(id: u32, payload: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
+        // Payloads are built here from bounded types; the cast cannot lose anything.
+        let size = payload.len() as u32;
+        Self { header: Header { id, reply: false, need_reply: false, size }, payload, fds }
+    }
+
+    pub(crate) fn reply_to(id: u32, payload: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
+        let mut message = Self::new(id, payload, fds);
+        message.header.reply = true;
+        message
+    }
+
+    /// Header and payload as they go over the socket.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.header.to_bytes().to_vec();
+        bytes.extend_from_slice(&self.payload);
+        bytes
+    }
+}
