@@ -23,4 +23,5 @@ pub use agent::{Agent, Environment, Start};
 pub use channel::{Channel, ChannelError};
 pub use janitor::Janitor;
 pub use running::Running;
+pub use spawn::spawn;
 pub use spec::Spec;
