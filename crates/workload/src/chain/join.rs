@@ -1,26 +1,14 @@
-//! One member of a scenario's chain, in a process of its own.
+//! How it is done.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use measure::Failure;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
-use scenario::chain::{self, Job, Outcome};
-use serde::{Deserialize, Serialize};
+use scenario::chain::{self, Outcome};
 
+use super::job::ChainJob;
 use crate::child_process;
 use crate::protocol::Reply;
-
-/// Which member this is, and where its port is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChainJob {
-    /// The switch's vhost-user socket.
-    pub socket: PathBuf,
-    /// What it does.
-    pub job: Job,
-    /// The chain has ended by then, ms.
-    pub limit_ms: u64,
-}
 
 pub(crate) fn run(job: &ChainJob) -> Result<Outcome, Failure> {
     let body = || member(job).map_or_else(Reply::Failed, Reply::Chain);
