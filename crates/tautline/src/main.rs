@@ -13,6 +13,7 @@ mod exit;
 mod gate;
 mod host_command;
 mod kvm_command;
+mod origin;
 mod output;
 mod packaging;
 mod report_command;

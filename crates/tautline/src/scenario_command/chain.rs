@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use environment::janitor::Leftover;
-use environment::{Agent, Janitor, Running, Spec, Start};
+use environment::{Agent, Folder, Janitor, Running, Spec, Start};
 use linux::{Child, OutputFile};
 use measure::Failure;
 use scenario::chain::{self, Outcome};
@@ -40,9 +39,9 @@ impl Chain {
         job: &Job,
         (agent, janitor): (&Agent, &Arc<Janitor>),
     ) -> Result<Self, Failure> {
-        let folder = Folder::make(janitor)?;
+        let folder = Folder::make("scenario", janitor)?;
         let sockets: Vec<_> = (0..job.description.members.len())
-            .map(|place| folder.path.join(format!("member-{place}")))
+            .map(|place| folder.path().join(format!("member-{place}")))
             .collect();
         let switch = Switch::start(&agent.binary, &sockets)?;
         let mut members = Vec::new();
@@ -148,30 +147,5 @@ impl Switch {
             thread::sleep(Duration::from_millis(10));
         }
         Ok(Switch { _process: process })
-    }
-}
-
-/// A folder that the janitor knows.
-struct Folder {
-    path: PathBuf,
-    janitor: Arc<Janitor>,
-}
-
-impl Folder {
-    fn make(janitor: &Arc<Janitor>) -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("tautline-scenario-{}", std::process::id()));
-        janitor.made(&Leftover::Folder(path.clone()));
-        let folder = Folder { path, janitor: Arc::clone(janitor) };
-        std::fs::create_dir(&folder.path).map_err(|error| {
-            let remedy = "free some space, or set TMPDIR to a folder with some";
-            Failure::new(format!("making {}", folder.path.display()), error, remedy)
-        })?;
-        Ok(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        self.janitor.remove(&Leftover::Folder(self.path.clone()));
     }
 }

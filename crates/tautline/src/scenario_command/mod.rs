@@ -17,6 +17,7 @@ use scenario::description::BUILT_IN;
 use crate::agent;
 use crate::cli::Scenario;
 use crate::exit::Done;
+use crate::origin::Origin;
 use crate::output::{self, Sink};
 use job::Job;
 use results::Results;
@@ -37,13 +38,10 @@ pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Arc::new(Janitor::start(&binary)?);
     let agent = Agent { binary, arguments: vec![agent::ARGUMENT.into()], files: Vec::new() };
-    let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
+    let origin = Origin::now(SCHEMA)?;
     let environments = rounds::run(&job, &agent, &janitor);
     let results = Results {
-        schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
-        started,
-        host: measure::host_facts::HostFacts::gather(),
+        origin,
         description: job.description,
         ticks: job.ticks,
         missed_per_thousand: job.missed_per_thousand,

@@ -5,13 +5,13 @@ use scenario::Description;
 use scenario::chain::{Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::origin::Origin;
+
 /// What is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
-    pub schema: String,
-    pub tautline: String,
-    pub started: String,
-    pub host: measure::host_facts::HostFacts,
+    #[serde(flatten)]
+    pub origin: Origin,
     pub description: Description,
     /// Of each trial.
     pub ticks: u64,
