@@ -20,6 +20,8 @@ mod kvm;
 mod results;
 #[path = "cli/scenario.rs"]
 mod scenario;
+#[path = "cli/torture.rs"]
+mod torture;
 #[path = "cli/tti.rs"]
 mod tti;
 #[path = "cli/vm.rs"]
@@ -33,6 +35,7 @@ pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
 pub use results::{EXIT_CODES, Format, Reported, ResultsTo};
 pub use scenario::Scenario;
+pub use torture::Torture;
 pub use tti::{Beside, Tti, Way};
 pub use vm::VmCommand;
 
@@ -92,6 +95,8 @@ pub enum Command {
     Tti(Tti),
     /// A chain of programs that pass frames on at each tick: how many users it serves in time, in each environment.
     Scenario(Scenario),
+    /// Hostile front-ends for any vhost-user back-end, and whether it still serves others.
+    Torture(Torture),
     /// Guests started, or taken as they run, with every thread in its place.
     #[command(subcommand)]
     Vm(VmCommand),

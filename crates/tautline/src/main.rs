@@ -21,6 +21,7 @@ mod rfc2544;
 mod scenario_command;
 mod show;
 mod switch_command;
+mod torture_command;
 mod tracing;
 mod tti_command;
 mod vm_command;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         cli::Command::Agent(arguments) => agent_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
         cli::Command::Scenario(arguments) => scenario_command::run(&arguments),
+        cli::Command::Torture(arguments) => torture_command::run(&arguments),
         cli::Command::Tti(arguments) => tti_command::run(&arguments),
         cli::Command::Vm(command) => vm_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),

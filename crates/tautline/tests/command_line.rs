@@ -20,6 +20,7 @@ use serde_json::Value;
 /// Commands that print results.
 const PRINT_RESULTS: &[&str] = &[
     "scenario",
+    "torture",
     "tti",
     "doctor",
     "compare",

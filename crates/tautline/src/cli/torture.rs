@@ -1,0 +1,59 @@
+//! What the user may write after `torture`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{EXIT_CODES, ResultsTo};
+use crate::duration;
+
+/// Arguments of `torture`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Torture {
+    /// The back-end: vhost-user:PATH of the socket where it listens.
+    #[arg(value_name = "vhost-user:PATH")]
+    pub target: String,
+
+    /// Only these kinds of cases, of order, bytes, descriptors, memory, split-ring, packed-ring, shrink, eventfd, slow.
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Cases of each kind.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cases: u64,
+
+    /// The number of the first case: with --cases 1 one of an earlier run is made again.
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub first: u64,
+
+    /// No more time than this for each kind.
+    #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(7 * 86_400)))]
+    pub time: Option<Duration>,
+
+    /// What the cases follow from.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// After so many cases the back-end must serve a front-end that does nothing wrong.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u64).range(1..))]
+    pub check_every: u64,
+
+    /// How long it may take for that.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(600)))]
+    pub patience: Duration,
+
+    /// Start the back-end by this command, through sh, and again whenever it is gone or silent.
+    #[arg(long, value_name = "COMMAND")]
+    pub command: Option<String>,
+
+    /// Two more sockets of the same switch: frames go from the first to the second all along, and what becomes of them
+    /// is counted.
+    #[arg(long, value_name = "PATH,PATH", value_delimiter = ',')]
+    pub beside: Vec<PathBuf>,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}

@@ -1,0 +1,70 @@
+//! What a person sees.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use torture::Health;
+
+use super::Results;
+
+const HEADER: [&str; 7] =
+    ["cases of", "cases", "messages", "ring states", "closed by it", "a second", "findings"];
+
+pub fn text(results: &Results, width: usize) -> String {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_content_arrangement(ContentArrangement::Disabled).set_width(width as u16).set_header(HEADER);
+    let mut findings = String::new();
+    for family in &results.families {
+        let seconds = family.elapsed_ns as f64 / 1e9;
+        table.add_row([
+            family.family.name().to_owned(),
+            family.cases.to_string(),
+            family.messages.to_string(),
+            family.ring_states.to_string(),
+            family.closed.to_string(),
+            format!("{:.0}", family.cases as f64 / seconds.max(1e-9)),
+            family.findings.len().to_string(),
+        ]);
+        for finding in &family.findings {
+            let what = match finding.health {
+                Health::Gone => "it had ended",
+                Health::Silent => "it did not answer a right front-end",
+                Health::Serves => "it serves",
+            };
+            let (first, last) = finding.cases;
+            let _ = writeln!(
+                findings,
+                "{}, cases {first} to {last}: {what}; again by --only {} --seed {} --first {first} --cases {}",
+                family.family.name(),
+                family.family.name(),
+                results.seed,
+                last + 1 - first
+            );
+        }
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = format!("Hostile front-ends at {}\n\n{table}\n\n", results.target.display());
+    text.push_str(&findings);
+    let total = |count: fn(&torture::Counts) -> u64| results.families.iter().map(count).sum::<u64>();
+    let _ = writeln!(
+        text,
+        "{} messages and {} ring states, seed {}",
+        total(|family| family.messages),
+        total(|family| family.ring_states),
+        results.seed
+    );
+    if let Some(beside) = &results.beside {
+        let _ = writeln!(
+            text,
+            "beside: {} frames sent, {} lost, {:.0} a second, the longest gap {:.1} ms",
+            beside.sent,
+            beside.sent.saturating_sub(beside.received),
+            beside.received as f64 / (beside.elapsed_ns as f64 / 1e9).max(1e-9),
+            beside.longest_gap_ns as f64 / 1e6
+        );
+    }
+    text
+}

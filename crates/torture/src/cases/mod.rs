@@ -1,0 +1,41 @@
+//! One case of each family.
+
+mod messages;
+mod rings;
+mod sharing;
+
+use std::io;
+use std::path::Path;
+
+use rand::rngs::StdRng;
+
+use crate::family::Family;
+
+/// What a case did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Messages sent.
+    pub messages: u64,
+    /// States of a ring, each followed by a kick.
+    pub ring_states: u64,
+    /// Whether the back-end closed the connection.
+    pub closed: bool,
+}
+
+/// Makes a case.
+///
+/// # Errors
+/// The back-end cannot be connected to, does not answer what is right, or this system has run out of something.
+pub fn make(family: Family, path: &Path, random: &mut StdRng) -> io::Result<Done> {
+    match family {
+        Family::Order => messages::order(path, random),
+        Family::Bytes => messages::bytes(path, random),
+        Family::Descriptors => messages::descriptors(path, random),
+        Family::Memory => messages::memory(path, random),
+        Family::SplitRing => rings::split(path, random),
+        Family::PackedRing => rings::packed(path, random),
+        Family::Shrink => sharing::shrink(path, random),
+        Family::Eventfd => sharing::full_eventfd(path, random),
+        Family::Slow => sharing::slow(path, random),
+    }
+}

@@ -1,0 +1,119 @@
+//! Cases of what both sides hold: memory, eventfds, the socket itself.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rustix::event::{EventfdFlags, eventfd};
+use virtio::Features;
+
+use super::Done;
+use super::messages::half_a_message;
+use crate::front_end::{FrontEnd, Session};
+use crate::memory::{BYTES, DATA, GUEST, Ring};
+use crate::message::{self, VERSION, id, state};
+
+/// How long a front-end stays in the middle of a message.
+const PAUSE: Duration = Duration::from_millis(3);
+/// Requests whose answers are not read.
+const UNREAD: usize = 400;
+
+fn layout(random: &mut StdRng) -> Features {
+    if random.random_bool(0.5) { Features::RING_PACKED } else { Features::empty() }
+}
+
+/// A frame of 60 bytes behind a net header, in `count` descriptors from the first on.
+fn transmit(session: &Session, count: u16) -> io::Result<()> {
+    let ring = Ring::of(1);
+    let packed = session.features.contains(Features::RING_PACKED);
+    for at in 0..count {
+        let mut descriptor = [0; 16];
+        descriptor[..8].copy_from_slice(&(GUEST + DATA + 2048 * u64::from(at)).to_le_bytes());
+        descriptor[8..12].copy_from_slice(&72u32.to_le_bytes());
+        if packed {
+            descriptor[12..14].copy_from_slice(&at.to_le_bytes());
+            descriptor[14..].copy_from_slice(&(1u16 << 7).to_le_bytes());
+        } else {
+            session.memory.write(ring.driver + 4 + 2 * u64::from(at), &at.to_le_bytes())?;
+        }
+        session.memory.write(ring.descriptors + 16 * u64::from(at), &descriptor)?;
+    }
+    if !packed {
+        session.memory.write(ring.driver + 2, &count.to_le_bytes())?;
+    }
+    Ok(())
+}
+
+/// The file is cut off while a ring in it runs.
+pub fn shrink(path: &Path, random: &mut StdRng) -> io::Result<Done> {
+    let mut session = Session::begin(path, layout(random))?;
+    transmit(&session, 8)?;
+    let early = random.random_bool(0.5);
+    let left = [0, 4096, Ring::of(1).descriptors + 4096, DATA][random.random_range(0..4)];
+    if early {
+        session.memory.set_len(left)?;
+    }
+    session.start_queue(0, None)?;
+    session.start_queue(1, None)?;
+    session.kick();
+    session.memory.set_len(left)?;
+    session.kick();
+    let closed = session.front_end.is_closed_within(PAUSE);
+    session.memory.set_len(BYTES)?;
+    session.kick();
+    Ok(Done { messages: session.front_end.messages, ring_states: 3, closed })
+}
+
+/// A call that is full and blocks whoever writes it.
+fn call_that_blocks() -> io::Result<OwnedFd> {
+    let call = eventfd(0, EventfdFlags::CLOEXEC)?;
+    rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes())?;
+    Ok(call)
+}
+
+/// Calls that are full and block, while frames are sent.
+pub fn full_eventfd(path: &Path, random: &mut StdRng) -> io::Result<Done> {
+    let call = call_that_blocks()?;
+    let mut session = Session::begin(path, layout(random))?;
+    transmit(&session, 16)?;
+    session.start_queue(0, Some(&call))?;
+    session.start_queue(1, Some(&call))?;
+    session.kick();
+    let mut closed = session.front_end.is_closed_within(PAUSE);
+    // Whether it answers while it may wait for the call.
+    if !closed {
+        closed = !session.front_end.say(id::SET_VRING_ENABLE, &state(1, 0));
+    }
+    Ok(Done { messages: session.front_end.messages, ring_states: 1, closed })
+}
+
+/// Half a message, then nothing; or questions, and nobody who reads the answers.
+pub fn slow(path: &Path, random: &mut StdRng) -> io::Result<Done> {
+    let mut done = Done::default();
+    if random.random_bool(0.5) {
+        let mut front_end = FrontEnd::connect(path)?;
+        front_end.send(&half_a_message(random), &[]);
+        done.closed = front_end.is_closed_within(PAUSE);
+        done.messages = front_end.messages;
+        return Ok(done);
+    }
+    let session = Session::begin(path, Features::empty())?;
+    let mut front_end = session.front_end;
+    let question = match random.random_bool(0.5) {
+        true => message::message(id::GET_FEATURES, VERSION, &[]),
+        false => message::message(
+            id::GET_INFLIGHT_FD,
+            VERSION,
+            &[[0; 16].as_slice(), &[2, 0, 0, 1, 0, 0, 0, 0]].concat(),
+        ),
+    };
+    let all = question.repeat(UNREAD);
+    front_end.send_unread(&all);
+    std::thread::sleep(PAUSE);
+    done.messages = front_end.messages + UNREAD as u64;
+    done.closed = front_end.is_closed_within(Duration::from_millis(1));
+    Ok(done)
+}

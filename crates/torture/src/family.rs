@@ -1,0 +1,81 @@
+//! Kinds of cases.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of hostility.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Messages of the right form, in any order, doubled, with any values.
+    Order,
+    /// Headers and payloads of any size, cut off in the middle.
+    Bytes,
+    /// Descriptors where none belong, none where some do, and of the wrong kind.
+    Descriptors,
+    /// Tables of memory that wrap, overlap, or lie beyond their file.
+    Memory,
+    /// Split rings with anything in them.
+    SplitRing,
+    /// Packed rings with anything in them.
+    PackedRing,
+    /// Shared memory that shrinks while rings run.
+    Shrink,
+    /// Eventfds that are full and block.
+    Eventfd,
+    /// Front-ends that stop in the middle of a message, or read no answers.
+    Slow,
+}
+
+/// A name that is none of theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFamily(String);
+
+impl std::fmt::Display for UnknownFamily {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = Family::ALL.map(Family::name).join(", ");
+        write!(f, "no cases are named {:?}; there are {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownFamily {}
+
+impl Family {
+    /// All of them, in the order in which they are run.
+    pub const ALL: [Family; 9] = [
+        Family::Order,
+        Family::Bytes,
+        Family::Descriptors,
+        Family::Memory,
+        Family::SplitRing,
+        Family::PackedRing,
+        Family::Shrink,
+        Family::Eventfd,
+        Family::Slow,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Order => "order",
+            Family::Bytes => "bytes",
+            Family::Descriptors => "descriptors",
+            Family::Memory => "memory",
+            Family::SplitRing => "split-ring",
+            Family::PackedRing => "packed-ring",
+            Family::Shrink => "shrink",
+            Family::Eventfd => "eventfd",
+            Family::Slow => "slow",
+        }
+    }
+}
+
+impl FromStr for Family {
+    type Err = UnknownFamily;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFamily> {
+        let found = Self::ALL.into_iter().find(|family| family.name() == name);
+        found.ok_or_else(|| UnknownFamily(name.to_owned()))
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether a back-end still serves a front-end that does nothing wrong.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use virtio::Features;
+
+use crate::front_end::Session;
+use crate::message::id;
+
+/// Pause before it is asked again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// How it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Health {
+    /// It answers.
+    Serves,
+    /// Nobody listens at its socket any more: it has ended.
+    Gone,
+    /// It does not answer a right session in time.
+    Silent,
+}
+
+/// Asks until it answers, for as long as `patience`.
+pub fn of(path: &Path, patience: Duration) -> Health {
+    let until = Instant::now() + patience;
+    loop {
+        let asked = Session::begin(path, Features::empty()).and_then(|mut session| {
+            session.start_queue(0, None)?;
+            session.start_queue(1, None)?;
+            session.front_end.ask(id::GET_FEATURES)
+        });
+        let error = match asked {
+            Ok(_) => return Health::Serves,
+            Err(error) => error,
+        };
+        if Instant::now() >= until {
+            let gone = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound].contains(&error.kind());
+            return if gone { Health::Gone } else { Health::Silent };
+        }
+        std::thread::sleep(AGAIN);
+    }
+}

@@ -1,0 +1,21 @@
+//! Hostile vhost-user front-ends for any back-end: messages out of order, doubled, truncated, with wrong descriptors;
+//! malformed rings of both layouts; memory that shrinks; eventfds that block; peers that are slow.
+//!
+//! Each [`Family`] makes cases of one kind; a case follows from family, seed and number, so that it can be run again.
+//! After every few cases the back-end must answer a front-end that does nothing wrong. Cases are made of bytes and
+//! files alone: no part of the back-end under test is used to make them, and none can crash this program.
+#![forbid(unsafe_code)]
+
+mod bystander;
+mod cases;
+mod family;
+mod front_end;
+mod health;
+mod memory;
+mod message;
+mod run;
+
+pub use bystander::{Bystander, Undisturbed};
+pub use family::{Family, UnknownFamily};
+pub use health::Health;
+pub use run::{Counts, Finding, Plan, Target, run};

@@ -1,0 +1,73 @@
+//! A hostile guest's memory: a file that is shared, and written by calls, never mapped here.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// Its size.
+pub const BYTES: u64 = 1 << 20;
+/// Where it begins in guest-physical addresses.
+pub const GUEST: u64 = 0x4000_0000;
+/// Where it begins in the front-end's addresses.
+pub const USER: u64 = 0x7f00_0000_0000;
+/// Buffers and indirect tables begin here.
+pub const DATA: u64 = 0x4_0000;
+/// Descriptors of a ring.
+pub const SIZE: u16 = 256;
+/// Bytes between two rings.
+const STRIDE: u64 = 0x1_0000;
+
+/// Offsets of a ring's three areas (VIRTIO 1.3 §2.7, §2.8): descriptors, driver area, device area.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    pub descriptors: u64,
+    pub driver: u64,
+    pub device: u64,
+}
+
+impl Ring {
+    /// Those of a queue.
+    pub fn of(index: u32) -> Self {
+        let base = STRIDE * u64::from(index);
+        Ring { descriptors: base, driver: base + 0x2000, device: base + 0x4000 }
+    }
+}
+
+/// The file.
+pub struct Memory(File);
+
+impl Memory {
+    /// All zeros.
+    ///
+    /// # Errors
+    /// The system has no memory, or no descriptors.
+    pub fn new() -> io::Result<Self> {
+        let file = File::from(memfd_create("torture", MemfdFlags::CLOEXEC)?);
+        file.set_len(BYTES)?;
+        Ok(Memory(file))
+    }
+
+    /// To be shared.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+
+    /// Writes at an offset; nothing beyond the end.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let room = BYTES.saturating_sub(offset) as usize;
+        self.0.write_all_at(&bytes[..bytes.len().min(room)], offset)
+    }
+
+    /// Cuts it off, or makes it as long as before.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+}
