@@ -1,6 +1,7 @@
 #!/bin/sh
 # deb.sh TREE ARCHITECTURE VERSION OUT: a Debian package of TREE's usr/. Without dependencies: the binary is
-# static. TREE gets DEBIAN/ and etc/ in addition, which are taken out again.
+# static. TREE gets DEBIAN/ and etc/ in addition, which are taken out again. Who makes a package for others names
+# himself by DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
 set -eu
 tree=$1 version=$3 out=$4
 here=$(dirname "$0")
@@ -16,7 +17,7 @@ cat >"$tree/DEBIAN/control" <<CONTROL
 Package: tautline
 Version: $version
 Architecture: $architecture
-Maintainer: The Tautline authors <maintainers@tautline.invalid>
+Maintainer: ${DEBFULLNAME:-Tautline maintainers}${DEBEMAIL:+ <$DEBEMAIL>}
 Section: net
 Priority: optional
 Installed-Size: $size

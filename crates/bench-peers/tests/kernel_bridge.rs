@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -92,7 +91,7 @@ fn an_interrupt_leaves_nothing() {
     });
     // Into the trials.
     std::thread::sleep(Duration::from_millis(500));
-    kill(Pid::from_raw(id as i32), Signal::SIGINT).unwrap();
+    kill_process(Pid::from_raw(id.cast_signed()).unwrap(), Signal::INT).unwrap();
     let status = until("the end of the run", || run.try_wait().unwrap());
     assert_eq!((status.code(), status.signal()), (Some(130), None));
     for child in children {

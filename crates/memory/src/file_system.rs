@@ -3,17 +3,19 @@
 use std::fmt;
 use std::os::fd::AsFd;
 
-use nix::errno::Errno;
-use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
-use nix::unistd::{SysconfVar, sysconf};
+use rustix::fs::fstatfs;
+use rustix::io::Errno;
+use rustix::param::page_size;
 
+const TMPFS_MAGIC: u64 = libc::TMPFS_MAGIC as u64;
+const HUGETLBFS_MAGIC: u64 = libc::HUGETLBFS_MAGIC as u64;
 /// Kept in memory, as tmpfs is, but never swapped; no library names it.
 const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
 /// Names for people (`statfs(2)`); whatever is not here is said by number.
 const NAMES: [(u64, &str); 16] = [
-    (TMPFS_MAGIC.0 as u64, "tmpfs"),
-    (HUGETLBFS_MAGIC.0 as u64, "hugetlbfs"),
+    (TMPFS_MAGIC, "tmpfs"),
+    (HUGETLBFS_MAGIC, "hugetlbfs"),
     (RAMFS_MAGIC, "ramfs"),
     (0xef53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -38,16 +40,16 @@ impl FileSystem {
     /// That of a file, and the size of the pages that its mappings are made of.
     pub(crate) fn of(fd: impl AsFd) -> Result<(Self, u64), Errno> {
         let status = fstatfs(fd)?;
-        let base = sysconf(SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as u64;
-        let is_huge = status.filesystem_type() == HUGETLBFS_MAGIC;
-        let page = if is_huge { (status.block_size() as u64).max(base) } else { base };
+        let base = page_size() as u64;
         // Of a type that has 32 bits on some systems and carries the sign there.
-        Ok((FileSystem(status.filesystem_type().0 as u64 & 0xffff_ffff), page))
+        let magic = status.f_type as u64 & 0xffff_ffff;
+        let page = if magic == HUGETLBFS_MAGIC { (status.f_bsize as u64).max(base) } else { base };
+        Ok((FileSystem(magic), page))
     }
 
     /// Whether its pages are memory and nothing else, so that a fault waits for no disk, server or program.
     pub fn is_memory(self) -> bool {
-        [TMPFS_MAGIC.0 as u64, HUGETLBFS_MAGIC.0 as u64, RAMFS_MAGIC].contains(&self.0)
+        [TMPFS_MAGIC, HUGETLBFS_MAGIC, RAMFS_MAGIC].contains(&self.0)
     }
 }
 

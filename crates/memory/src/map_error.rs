@@ -1,6 +1,6 @@
 //! Why a file could not be mapped.
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 
 use crate::file_system::FileSystem;
 use crate::size::Size;

@@ -5,14 +5,15 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::sys::stat::{SFlag, fstat};
+use rustix::fs::{
+    FileType, MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getfl, fstat,
+    memfd_create,
+};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::file_system::FileSystem;
 use crate::map_error::MapError;
@@ -129,24 +130,24 @@ impl Drop for Mapping {
         }
         // SAFETY: this value owns the mapping, and everything that holds a pointer into it holds an `Arc`
         // of this value.
-        let _ = unsafe { munmap(self.base.cast(), self.mapped) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }
 
 /// A new memory file of `bytes`, sealed so that nobody can take memory away under a mapping of it: what a
 /// driver half shares with its device.
 pub fn sealed_memfd(name: &CStr, bytes: u64) -> std::io::Result<File> {
-    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create(name, flags)?);
     file.set_len(bytes)?;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     Ok(file)
 }
 
 /// What is to be mapped, checked.
 struct Extent {
     file_system: FileSystem,
-    seals: SealFlag,
+    seals: SealFlags,
     /// Bytes of a page of the file.
     page: u64,
     /// Page-aligned offset in the file, and bytes from there.
@@ -170,20 +171,20 @@ impl Extent {
             .filter(|&end| end <= i64::MAX as u64)
             .ok_or(MapError::Overflow { offset, size: len })?;
         let status = fstat(&fd).map_err(|e| system("fstat", e))?;
-        if status.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFREG.bits() {
+        if !FileType::from_raw_mode(status.st_mode).is_file() {
             return Err(MapError::NotAFile);
         }
         let file_size = u64::try_from(status.st_size).unwrap_or(0);
         if file_size < end {
             return Err(MapError::FileTooShort { file_size, end });
         }
-        let flags = fcntl(&fd, FcntlArg::F_GETFL).map_err(|e| system("fcntl", e))?;
-        if flags & OFlag::O_ACCMODE.bits() != OFlag::O_RDWR.bits() {
+        let flags = fcntl_getfl(&fd).map_err(|e| system("fcntl", e))?;
+        if flags & OFlags::ACCMODE != OFlags::RDWR {
             return Err(MapError::ReadOnly { why: "is not open for reading and writing" });
         }
         // A file that cannot be sealed has none.
-        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS).map_or(SealFlag::empty(), SealFlag::from_bits_retain);
-        if seals.bits() & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0 {
+        let seals = fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
+        if seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {
             return Err(MapError::ReadOnly { why: "is sealed against writing" });
         }
         let (file_system, page) = FileSystem::of(&fd).map_err(|e| system("fstatfs", e))?;
@@ -201,26 +202,26 @@ impl Extent {
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no existing memory.
         let base = unsafe {
             mmap(
-                None,
-                mapped,
-                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE,
+                null_mut(),
+                mapped.get(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::NORESERVE,
                 &fd,
-                start as i64,
+                start,
             )
         }
         .map_err(|errno| {
             let hint = match errno {
-                Errno::ENOMEM => {
+                Errno::NOMEM => {
                     "the address space or the table of mappings is full: raise vm.max_map_count, or let peers share less"
                 }
                 _ => "send a file that can be mapped shared, for reading and writing",
             };
             MapError::System { call: "mmap", offset, size: len, errno, hint }
         })?;
-        let sealed = self.seals.contains(SealFlag::F_SEAL_SHRINK);
+        let sealed = self.seals.contains(SealFlags::SHRINK);
         Ok(Mapping {
-            base: base.cast(),
+            base: NonNull::new(base.cast()).expect("never mapped at zero"),
             mapped: mapped.get(),
             skip: (offset - start) as usize,
             len: len as usize,
@@ -232,6 +233,8 @@ impl Extent {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
     use crate::truncate::tests::memfd;
 
@@ -247,7 +250,7 @@ mod tests {
     #[test]
     fn an_offset_inside_a_page_is_honoured() {
         let file = memfd(8192);
-        nix::sys::uio::pwrite(&file, b"here", 5000).unwrap();
+        file.write_all_at(b"here", 5000).unwrap();
         let mapping = Mapping::shared(&file, 5000, 4).unwrap();
         let mut bytes = [0; 4];
         crate::SharedSlice::of_mapping(&mapping).read(&mut bytes);
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn a_seal_is_noticed() {
         let file = memfd(4096);
-        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+        fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
         assert_eq!(Mapping::shared(&file, 0, 4096).unwrap().shrinkable(), Shrinkable::Sealed);
     }
 }

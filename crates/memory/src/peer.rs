@@ -1,11 +1,11 @@
 //! What one peer may have mapped here, how much of it is, and whether some of it was lost.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::map_error::MapError;
 use crate::{MAX_REGIONS, Size};
@@ -53,7 +53,7 @@ pub struct PeerMemory {
     backing: Backing,
     held_bytes: AtomicU64,
     mappings: AtomicUsize,
-    lost: EventFd,
+    lost: OwnedFd,
     /// The first loss since the last [`PeerMemory::take_loss`]: its bytes, a multiple of a page, and in the lowest
     /// bits the cause.
     loss: AtomicU64,
@@ -67,7 +67,7 @@ const CAUSE_BITS: u64 = 3;
 impl PeerMemory {
     /// For one peer, with nothing mapped yet. Fails if no eventfd is to be had.
     pub fn new(limit_bytes: u64, backing: Backing) -> io::Result<Arc<Self>> {
-        let lost = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let lost = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(PeerMemory {
             limit_bytes,
             backing,
@@ -115,12 +115,12 @@ impl PeerMemory {
         };
         let loss = bytes & !CAUSE_BITS | cause;
         let _ = self.loss.compare_exchange(0, loss, Ordering::Release, Ordering::Relaxed);
-        let _ = self.lost.write(1);
+        let _ = rustix::io::write(&self.lost, &1u64.to_ne_bytes());
     }
 
     /// The loss that was reported since this was last asked, the first of several.
     pub fn take_loss(&self) -> Option<Loss> {
-        let _ = self.lost.read();
+        let _ = rustix::io::read(&self.lost, &mut [0; 8]);
         let loss = self.loss.swap(0, Ordering::Acquire);
         let cause = match loss & CAUSE_BITS {
             0 => return None,

@@ -21,12 +21,10 @@
 //! A signal that was sent is somebody's wish. By the previous action, as a rule the default, it ends the process.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-
-use nix::errno::Errno;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use crate::peer::{LossCause, PeerMemory};
 
@@ -171,26 +169,41 @@ pub struct TruncationGuard(());
 
 impl TruncationGuard {
     /// Installs the SIGBUS handler for the life of the process.
-    pub fn install() -> Result<Self, Errno> {
-        let action = SigAction::new(
-            SigHandler::SigAction(on_sigbus),
-            SaFlags::SA_SIGINFO | SaFlags::SA_NODEFER,
-            SigSet::empty(),
-        );
+    pub fn install() -> io::Result<Self> {
         if PREVIOUS.load(Ordering::Acquire).is_null() {
-            // SAFETY: `on_sigbus` touches only atomics and makes async-signal-safe system calls.
-            let old = unsafe { sigaction(Signal::SIGBUS, &action) }?;
-            let raw: libc::sigaction = old.into();
+            let flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+            // SAFETY: `on_sigbus` has the type that SA_SIGINFO asks for, touches only atomics and makes
+            // async-signal-safe system calls.
+            let previous = unsafe { set_action(on_sigbus as *const () as usize, flags) }?;
             // Leaked on purpose: the handler may read it until the process ends.
-            PREVIOUS.store(Box::into_raw(Box::new(raw)), Ordering::Release);
+            PREVIOUS.store(Box::into_raw(Box::new(previous)), Ordering::Release);
         }
         Ok(TruncationGuard(()))
     }
 }
 
+/// Sets what SIGBUS does, and gives what it did before.
+///
+/// # Safety
+/// `handler` is `SIG_DFL`, `SIG_IGN` or an async-signal-safe function of the type that the flags ask for.
+unsafe fn set_action(handler: libc::sighandler_t, flags: i32) -> io::Result<libc::sigaction> {
+    // SAFETY: all zeros is the default action with no flags and no signals blocked; the system reads one local and
+    // writes the other, and the caller vouches for the handler.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (handler, flags);
+        let mut previous: libc::sigaction = std::mem::zeroed();
+        match libc::sigaction(libc::SIGBUS, &action, &mut previous) {
+            0 => Ok(previous),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // Whoever was interrupted may be about to read it.
-    let errno = Errno::last_raw();
+    // SAFETY: the address of this thread's own errno, which lives as long as the thread.
+    let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a valid siginfo.
     let code = unsafe { (*info).si_code };
     // SAFETY: as above. Of a signal that was sent this is no address, and `decide` does not look at the slot.
@@ -214,7 +227,8 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
         // SAFETY: what the kernel passed is passed on.
         unsafe { pass_on(signal, info, context) };
     }
-    Errno::set_raw(errno);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
 }
 
 /// Does what would have been done without the guard.
@@ -272,13 +286,13 @@ fn end_by(signal: i32, info: *mut libc::siginfo_t) {
 pub(crate) mod tests {
     use super::*;
     use crate::{Backing, Loss, Mapping, SharedSlice};
-    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use rustix::fs::{MemfdFlags, memfd_create};
     use std::fs::File;
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, ExitStatus};
 
     pub(crate) fn memfd(bytes: u64) -> File {
-        let file = File::from(memfd_create(c"test", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+        let file = File::from(memfd_create(c"test", MemfdFlags::ALLOW_SEALING).unwrap());
         file.set_len(bytes).unwrap();
         file
     }
@@ -357,10 +371,9 @@ pub(crate) mod tests {
         so(Command::new(this).args(["--exact", &name]).env(CHILD, previous).output().unwrap().status)
     }
 
-    fn set_previous(handler: SigHandler) {
-        let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler touches one atomic.
-        unsafe { sigaction(Signal::SIGBUS, &action) }.unwrap();
+    fn set_previous(handler: libc::sighandler_t) {
+        // SAFETY: the handler takes a signal's number and touches one atomic.
+        unsafe { set_action(handler, 0) }.unwrap();
     }
 
     static CALLED: AtomicBool = AtomicBool::new(false);
@@ -383,13 +396,14 @@ pub(crate) mod tests {
             return;
         };
         match previous.to_str().unwrap() {
-            "default" => set_previous(SigHandler::SigDfl),
-            "ignored" => set_previous(SigHandler::SigIgn),
-            "handler" => set_previous(SigHandler::Handler(called)),
+            "default" => set_previous(libc::SIG_DFL),
+            "ignored" => set_previous(libc::SIG_IGN),
+            "handler" => set_previous(called as *const () as usize),
             _ => {}
         }
         let _guard = TruncationGuard::install().unwrap();
-        nix::sys::signal::raise(Signal::SIGBUS).unwrap();
+        // SAFETY: sends this thread a signal, and nothing else.
+        assert_eq!(unsafe { libc::raise(libc::SIGBUS) }, 0);
         assert_eq!(CALLED.load(Ordering::Relaxed), previous == "handler");
         // The guard is still there.
         let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();

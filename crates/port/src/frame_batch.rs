@@ -1,9 +1,7 @@
 //! A batch of frames, borrowed where their sender put them.
+mod images;
 mod memory;
 mod parse;
-
-use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::memory::SgArena;
 use virtio::net::HeaderLayout;
@@ -11,6 +9,8 @@ use virtqueue::Burst;
 
 use crate::DropReason;
 use crate::frame::{Frame, FrameMeta, HeaderSnapshot};
+
+pub(crate) use images::ImagesId;
 
 /// Segments that the frames of one batch may become until it is [full](FrameBatch::is_full): those of 33 frames of
 /// 64 KiB with the smallest usual `gso_size`, 536 (RFC 9293 §3.7.1), or of 91 with 1460. Segmenting costs time by the
@@ -26,18 +26,6 @@ enum Storage {
     Queue(Burst),
     /// Memory of this process, or shared with a device half elsewhere.
     Own(SgArena),
-}
-
-/// Images that frames are made of: see [`FrameBatch::of_images`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ImagesId(NonZeroU64);
-
-impl ImagesId {
-    /// One that no other batch of this process has.
-    fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        ImagesId(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap_or(NonZeroU64::MAX))
-    }
 }
 
 /// Frames that are borrowed until they are released, in the order in which their sender sent them.

@@ -33,7 +33,7 @@ pub use ctl::{
 };
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
-pub use results::{EXIT_CODES, Format, Reported, ResultsTo};
+pub use results::{EXIT_CODES, Format, Limits, Reported, ResultsTo};
 pub use scenario::Scenario;
 pub use torture::Torture;
 pub use tti::{Beside, Tti, Way};

@@ -1,18 +1,20 @@
 //! Limits that a user sets: one grammar for all commands, [`report::gate`].
 
-use std::path::Path;
-
 use anyhow::Context;
 use report::gate::{Gate, GateOutcome};
 
+use crate::cli::Limits;
 use crate::exit::{Done, Usage};
 
 /// Reads limits, if there are any.
-pub fn load(path: Option<&Path>) -> anyhow::Result<Option<Gate>> {
-    let Some(path) = path else { return Ok(None) };
+pub fn load(limits: &Limits) -> anyhow::Result<Option<Gate>> {
+    let Some(path) = &limits.gate else {
+        return Ok((!limits.limit.is_empty()).then(|| Gate::default().and(&limits.limit)));
+    };
     let text =
         std::fs::read_to_string(path).with_context(|| format!("reading the gate {}", path.display()))?;
-    Ok(Some(Gate::parse(&text).map_err(|error| Usage(format!("{}: {error}", path.display())))?))
+    let gate = Gate::parse(&text).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    Ok(Some(gate.and(&limits.limit)))
 }
 
 /// How a command ends that was given these limits.

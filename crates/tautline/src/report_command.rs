@@ -16,7 +16,7 @@ use crate::{gate, kvm_command, rfc2544, show};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
-    let gate = gate::load(arguments.reported.gate.as_deref())?;
+    let gate = gate::load(&arguments.reported.limits)?;
     let sink = Sink::open(&arguments.reported.results_to)?;
     let html = arguments.reported.html.as_deref();
     output::require_writable(html)?;

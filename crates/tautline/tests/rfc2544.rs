@@ -395,6 +395,9 @@ fn a_limit_that_is_missed_is_exit_code_3_and_what_is_wrong_is_said() {
     };
     assert_eq!(report(&[saved]), (Some(0), String::from_utf8(output.stdout).unwrap()));
     assert_eq!(report(&[saved, "--gate", gate]).0, Some(3));
+    assert_eq!(report(&[saved, "--limit", "maximum.64>=1e12"]).0, Some(3));
+    assert_eq!(report(&[saved, "--limit", "maximum.64>=1"]).0, Some(0));
+    assert_eq!(report(&[saved, "--limit", "maximum.64=1"]).0, Some(2));
     let (code, text) = report(&[saved, "--format", "json"]);
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(saved).unwrap()).unwrap();
     assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()), (Some(0), kept));

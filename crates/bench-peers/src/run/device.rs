@@ -3,11 +3,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use peers::testpmd::{Forward, Vdev};
 use peers::usage::Reading;
 use peers::{Answering, OvsDpdk, Testpmd};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cell::{System, Topology, name};
 use crate::plan::{PATIENCE, RunPlan};
@@ -128,14 +127,14 @@ impl Device {
             Kind::Switch(_) => Ok(()),
             Kind::Port(child) => Ok(child.ask("pause").map(drop)?),
             Kind::Testpmd(testpmd) => Ok(testpmd.stop_forwarding().map(drop)?),
-            Kind::Ovs(ovs) => signal(ovs.id(), Signal::SIGSTOP),
+            Kind::Ovs(ovs) => signal(ovs.id(), Signal::STOP),
         }
     }
 
     /// Goes on after [`Device::end`].
     pub fn resume(&self) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::Ovs(ovs) => signal(ovs.id(), Signal::SIGCONT),
+            Kind::Ovs(ovs) => signal(ovs.id(), Signal::CONT),
             _ => Ok(()),
         }
     }
@@ -145,7 +144,7 @@ impl Device {
         let elapsed_ns = self.begin.elapsed().as_nanos() as f64;
         match &mut self.kind {
             Kind::Switch(child) => {
-                signal(child.id(), Signal::SIGUSR1)?;
+                signal(child.id(), Signal::USR1)?;
                 let worker = child.answer()?["workers"][0].take();
                 let times = ["busy_ns", "spinning_ns", "asleep_ns"].map(|name| worker[name].as_f64());
                 let elapsed_ns = times.into_iter().sum::<Option<f64>>().context("no times of the worker")?;
@@ -162,5 +161,6 @@ impl Device {
 }
 
 fn signal(id: u32, signal: Signal) -> anyhow::Result<()> {
-    kill(Pid::from_raw(id as i32), signal).with_context(|| format!("sending {signal} to process {id}"))
+    let process = Pid::from_raw(id.cast_signed()).context("no process has number 0")?;
+    kill_process(process, signal).with_context(|| format!("sending {signal:?} to process {id}"))
 }

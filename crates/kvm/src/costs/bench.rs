@@ -1,8 +1,6 @@
 //! The machine that the rows are measured on.
 
 use measure::Failure;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
 use super::alignment::Alignment;
 use super::settings::{MOST_SAMPLES, Settings};
@@ -36,9 +34,7 @@ impl Bench {
 
 /// Moves the calling thread to a CPU.
 pub fn pin(cpu: usize) -> Result<(), Failure> {
-    let mut set = CpuSet::new();
-    let moved = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    moved.map_err(|error| {
+    linux::cpus::bind(&[cpu]).map_err(|error| {
         Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
     })
 }

@@ -85,7 +85,7 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
     let signalled = std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             pin(cpus[0])?;
-            thread.store(nix::unistd::gettid().as_raw(), Ordering::Release);
+            thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Release);
             vcpu.run(guest.program(), Arguments { samples, ..Default::default() })
         });
         pin(cpus[1])?;

@@ -21,7 +21,7 @@ pub struct Costs {
     pub started: String,
     /// The machine.
     pub host: HostFacts,
-    /// Which KVM, as rule 11 names it.
+    /// Which KVM, and whether it is nested in another.
     pub accelerator: String,
     /// Whether the CPU is emulated: its figures show that a path works, never how fast it is.
     pub emulated: bool,

@@ -1,13 +1,12 @@
 //! Memory of the guest.
 
-use std::num::NonZeroUsize;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VmFd;
 use measure::Failure;
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Size of the large pages of x86.
 pub const HUGE: usize = 2 << 20;
@@ -39,7 +38,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Maps memory.
     pub fn new(guest: u64, size: usize, pages: Pages) -> Result<Self, Failure> {
-        let failed = |error: nix::Error| {
+        let failed = |error: rustix::io::Errno| {
             Failure::new(
                 format!("mapping {size} bytes of guest memory"),
                 error,
@@ -47,27 +46,26 @@ impl Memory {
             )
         };
         let mapped = size.next_multiple_of(HUGE) + HUGE;
-        let length = NonZeroUsize::new(mapped).expect("more than nothing");
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let mapping =
-            unsafe { mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) };
-        let mapping = mapping.map_err(failed)?.cast::<u8>();
+            unsafe { mmap_anonymous(null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let mapping = NonNull::new(mapping.map_err(failed)?.cast::<u8>()).expect("never mapped at zero");
         let offset = mapping.align_offset(HUGE);
         // SAFETY: the mapping is longer than the size by HUGE, and the offset is less.
         let start = unsafe { mapping.add(offset) };
         let memory = Self { mapping, mapped, start, size, guest };
         memory.advise(match pages {
-            Pages::Small => MmapAdvise::MADV_NOHUGEPAGE,
-            Pages::Huge => MmapAdvise::MADV_HUGEPAGE,
+            Pages::Small => Advice::LinuxNoHugepage,
+            Pages::Huge => Advice::LinuxHugepage,
         });
         Ok(memory)
     }
 
     /// A kernel without huge pages refuses, and has small ones only.
-    fn advise(&self, advice: MmapAdvise) {
+    fn advise(&self, advice: Advice) {
         // SAFETY: its own mapping; none of these advices changes content that anybody relies on.
-        let _ = unsafe { madvise(self.start.cast(), self.size, advice) };
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.size, advice) };
     }
 
     /// Gives it to a virtual machine, under this slot's number: until [`Self::unplug`], or until no CPU of the
@@ -148,7 +146,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: its own mapping, which nobody uses any more.
-        let _ = unsafe { munmap(self.mapping.cast(), self.mapped) };
+        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }
 

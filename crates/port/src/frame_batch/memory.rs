@@ -2,7 +2,8 @@
 use memory::SgArena;
 use virtio::net::HeaderLayout;
 
-use super::{FrameBatch, ImagesId, Storage};
+use super::images::ImagesId;
+use super::{FrameBatch, Storage};
 use crate::DropReason;
 use crate::frame::FrameMeta;
 

@@ -1,23 +1,21 @@
 //! Single frames, both ways, and what the kernel refuses.
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::ifaddrs::getifaddrs;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
-};
 use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
 use port::testing::TestContext;
 use port::{DropReason, FrameBatch, Port, PortError, QueueError, Side, Sink, Source};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use virtio::net::{HeaderLayout, NetHeader, SegmentKind};
 
 use crate::namespace::Namespace;
+use crate::packet_socket;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// IEEE 802 local experimental: the kernel itself sends nothing of the kind.
@@ -52,22 +50,12 @@ fn frame(bytes: usize, number: u8) -> Vec<u8> {
 /// A socket for all frames of an interface, as they are on the wire.
 fn packet_socket(namespace: &Namespace, interface: &str) -> OwnedFd {
     let interface = interface.to_owned();
-    namespace.run(move || {
-        let socket =
-            socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
-                .unwrap();
-        let address = getifaddrs().unwrap().find_map(|found| {
-            let link = *found.address?.as_link_addr()?;
-            (found.interface_name == interface).then_some(link)
-        });
-        bind(socket.as_raw_fd(), &address.expect("the interface has a link address")).unwrap();
-        socket
-    })
+    namespace.run(move || packet_socket::packet_socket(&interface))
 }
 
 fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> bool {
     let left = deadline.saturating_duration_since(Instant::now());
-    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::try_from(left).unwrap()).unwrap() > 0
+    poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&left.try_into().unwrap())).unwrap() > 0
 }
 
 /// The next frame of our type.
@@ -76,7 +64,7 @@ fn receive(socket: &OwnedFd) -> Vec<u8> {
     let mut bytes = vec![0; 70_000];
     loop {
         assert!(readable(socket.as_fd(), deadline), "no frame came");
-        let len = recv(socket.as_raw_fd(), &mut bytes, MsgFlags::empty()).unwrap();
+        let (len, _) = recv(socket, &mut bytes, RecvFlags::empty()).unwrap();
         if bytes[12..14] == ETHERTYPE {
             return bytes[..len].to_vec();
         }
@@ -139,7 +127,7 @@ fn frames_reach_the_kernel_and_come_from_it() {
 
     let source = context.sources.get_mut(&0).unwrap();
     for (_, frame) in &sent {
-        assert_eq!(send(socket.as_raw_fd(), frame, MsgFlags::empty()), Ok(frame.len()));
+        assert_eq!(send(&socket, frame, SendFlags::empty()), Ok(frame.len()));
     }
     let mut came = Vec::new();
     while came.len() < sent.len() {
@@ -316,7 +304,7 @@ fn a_vlan_tag_comes_along() {
     let mut tagged = frame(100, 1);
     // The kernel takes the tag out of the frame on its way, and puts it back for us.
     tagged.splice(12..12, [0x81, 0x00, 0x20, 0x05]);
-    assert_eq!(send(socket.as_raw_fd(), &tagged, MsgFlags::empty()), Ok(tagged.len()));
+    assert_eq!(send(&socket, &tagged, SendFlags::empty()), Ok(tagged.len()));
     let source = context.sources.get_mut(&0).unwrap();
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -357,7 +345,7 @@ fn datagrams_go_through(options: &str) -> u64 {
     let message = payload.clone();
     left.run(move || {
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
-        setsockopt(&socket, sockopt::UdpGsoSegment, &1000).unwrap();
+        packet_socket::cut_datagrams(&socket, 1000);
         assert_eq!(socket.send_to(&message, "10.0.0.2:7000").unwrap(), message.len());
     });
     let (source, sink) = (from.sources.get_mut(&0).unwrap(), to.sinks.get_mut(&0).unwrap());

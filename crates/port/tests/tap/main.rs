@@ -3,6 +3,7 @@
 //! Takes root, or root of a user namespace: `unshare --user --map-root-user --net cargo test -p port`.
 mod frames;
 mod namespace;
+mod packet_socket;
 mod relay;
 mod traffic;
 mod whose;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+
 /// One limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
@@ -27,7 +30,7 @@ pub enum Bound {
 }
 
 /// What of a metric is limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
     /// The median over the trials' values; of a distribution, over all its samples.
@@ -40,6 +43,15 @@ pub enum Statistic {
     Max,
     /// Events missed, a count.
     Missed,
+}
+
+impl Statistic {
+    /// By the name that it is written with.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        use serde::de::value::{Error, StrDeserializer};
+        let written: StrDeserializer<'_, Error> = name.into_deserializer();
+        Self::deserialize(written).ok()
+    }
 }
 
 impl fmt::Display for Statistic {

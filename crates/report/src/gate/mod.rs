@@ -34,6 +34,7 @@ mod evaluate;
 mod figures;
 pub(crate) mod glob;
 mod limit;
+mod one_line;
 mod outcome;
 mod parse;
 
@@ -41,11 +42,12 @@ use measure::compare::Analysis;
 
 pub use figures::Figure;
 pub use limit::{Bound, Limit, Statistic};
+pub use one_line::NoLimit;
 pub use outcome::{GateOutcome, GateVerdict};
 pub use parse::GateError;
 
 /// A user's limits.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gate {
     limits: Vec<Limit>,
 }
@@ -54,6 +56,12 @@ impl Gate {
     /// Reads a gate file's text.
     pub fn parse(text: &str) -> Result<Self, GateError> {
         Ok(Gate { limits: parse::parse(text)? })
+    }
+
+    /// With more limits behind those that it has.
+    pub fn and(mut self, limits: &[Limit]) -> Self {
+        self.limits.extend_from_slice(limits);
+        self
     }
 
     /// The limits in the order of the file.

@@ -29,14 +29,14 @@ struct File {
 /// A limit as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    metric: String,
-    environment: Option<String>,
-    statistic: Option<Statistic>,
-    max_slowdown: Option<f64>,
-    max: Option<f64>,
-    min: Option<f64>,
-    no_difference: Option<f64>,
+pub(super) struct Written {
+    pub metric: String,
+    pub environment: Option<String>,
+    pub statistic: Option<Statistic>,
+    pub max_slowdown: Option<f64>,
+    pub max: Option<f64>,
+    pub min: Option<f64>,
+    pub no_difference: Option<f64>,
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Limit>, GateError> {
@@ -64,7 +64,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Limit>, GateError> {
 
 const MORE_THAN_ONE: (&str, &str) = ("it limits more than one thing", "write a [[limit]] for each");
 
-fn limit(written: Written) -> Result<Limit, (&'static str, &'static str)> {
+/// A limit that makes sense, or what is wrong with it and what to do.
+pub(super) fn limit(written: Written) -> Result<Limit, (&'static str, &'static str)> {
     if written.metric.is_empty() {
         return Err(("the metric has no name", "give a metric's name, or a pattern such as \"os.*\""));
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use report::gate::Limit;
 
 /// Below the help of every command.
 pub const EXIT_CODES: &str = "\
@@ -18,6 +19,18 @@ pub struct ResultsTo {
     /// Write the results to FILE, and print the text as well; - for the standard output alone.
     #[arg(long, value_name = "FILE|-", default_value = "-", hide_default_value = true)]
     pub output: PathBuf,
+}
+
+/// Limits on figures or ratios. The same for every command that holds results against some.
+#[derive(Args, Clone, Debug)]
+pub struct Limits {
+    /// Limits on figures or ratios; exit code 3 where one fails.
+    #[arg(long, value_name = "FILE")]
+    pub gate: Option<PathBuf>,
+
+    /// One limit, such as 'throughput.64>=1e6' or 'os.*@container:slowdown<=1.5'; may be repeated.
+    #[arg(long, value_name = "METRIC<=VALUE")]
+    pub limit: Vec<Limit>,
 }
 
 /// How results look.
@@ -40,7 +53,7 @@ pub struct Reported {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Limits on figures or ratios; exit code 3 where one fails.
-    #[arg(long, value_name = "FILE")]
-    pub gate: Option<PathBuf>,
+    /// Limits on figures or ratios.
+    #[command(flatten)]
+    pub limits: Limits,
 }

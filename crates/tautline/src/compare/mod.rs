@@ -37,7 +37,7 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
         list::put(&run_plan, &sink)?;
         return Ok(Done::Whole);
     }
-    let gate = gate::load(arguments.reported.gate.as_deref())?;
+    let gate = gate::load(&arguments.reported.limits)?;
     output::require_writable(arguments.reported.html.as_deref())?;
     output::catch_interrupts()?;
 

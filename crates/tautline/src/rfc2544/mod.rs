@@ -29,7 +29,7 @@ use job::Job;
 /// Runs all sizes.
 pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let job = Job::read(arguments)?;
-    let gate = crate::gate::load(arguments.reported.gate.as_deref())?;
+    let gate = crate::gate::load(&arguments.reported.limits)?;
     let sink = Sink::open(&arguments.reported.results_to)?;
     output::require_writable(arguments.reported.html.as_deref())?;
     output::catch_interrupts()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::host::tuning::journal;
 use clap::Args;
 
-use super::super::{EXIT_CODES, ResultsTo};
+use super::super::{EXIT_CODES, Limits, ResultsTo};
 use super::Subject;
 use crate::duration;
 
@@ -42,9 +42,9 @@ pub struct Verify {
     #[arg(long, value_name = "FILE", default_value = journal::PLACE)]
     pub journal: PathBuf,
 
-    /// Limits on figures or ratios; exit code 3 where one fails.
-    #[arg(long, value_name = "FILE")]
-    pub gate: Option<PathBuf>,
+    /// Limits on figures or ratios.
+    #[command(flatten)]
+    pub limits: Limits,
 
     /// Where results go.
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub fn run(arguments: &Verify) -> anyhow::Result<Done> {
     if arguments.subject.root != Path::new("/") {
         return Err(Usage("--root: only the host itself can be measured".into()).into());
     }
-    let gate = gate::load(arguments.gate.as_deref())?;
+    let gate = gate::load(&arguments.limits)?;
     output::catch_interrupts()?;
     let tree = HostTree::live();
     let wishes = arguments.subject.wishes(Duration::ZERO);
