@@ -1,0 +1,100 @@
+//! What KVM counts of a guest by itself: files of debugfs. How often, never how long; of all virtual CPUs together.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use measure::Failure;
+use serde::{Deserialize, Serialize};
+
+/// Where debugfs has them.
+const FOLDER: &str = "/sys/kernel/debug/kvm";
+
+/// One count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// As the kernel names it.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// The counts of one process's guests.
+pub struct Statistics {
+    guests: Vec<PathBuf>,
+    first: BTreeMap<String, u64>,
+}
+
+impl Statistics {
+    /// Counts from now on.
+    pub fn of(pid: u32) -> Result<Self, Failure> {
+        Self::within(Path::new(FOLDER), pid)
+    }
+
+    fn within(folder: &Path, pid: u32) -> Result<Self, Failure> {
+        let tried = format!("looking for the guests of process {pid} in {}", folder.display());
+        let entries = fs::read_dir(folder).map_err(|error| {
+            Failure::new(&tried, error, "run as root; mount -t debugfs debugfs /sys/kernel/debug")
+        })?;
+        // A guest's folder is its process and its file descriptor.
+        let own = format!("{pid}-");
+        let guests: Vec<PathBuf> = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&own))
+            .map(|entry| entry.path())
+            .collect();
+        if guests.is_empty() {
+            return Err(Failure::new(tried, "there is none", "name a running process with a guest"));
+        }
+        let first = read(&guests);
+        Ok(Self { guests, first })
+    }
+
+    /// What was counted since, the most frequent first. What never rose is left out, and so are levels.
+    pub fn counts(&self) -> Vec<Count> {
+        let now = read(&self.guests).into_iter().map(|(name, count)| {
+            let before = self.first.get(&name).copied().unwrap_or(0);
+            Count { count: count.saturating_sub(before), name }
+        });
+        let mut found: Vec<Count> = now.filter(|count| count.count > 0).collect();
+        found.sort_by(|a, b| (b.count, &a.name).cmp(&(a.count, &b.name)));
+        found
+    }
+}
+
+fn read(guests: &[PathBuf]) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for entry in guests.iter().filter_map(|guest| fs::read_dir(guest).ok()).flatten().flatten() {
+        let count = fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        if let Some(count) = count {
+            let sum: &mut u64 = found.entry(entry.file_name().to_string_lossy().into_owned()).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_since_the_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let guest = folder.path().join("77-11");
+        fs::create_dir_all(guest.join("vcpu0")).unwrap();
+        fs::create_dir(folder.path().join("777-11")).unwrap();
+        let write = |name: &str, text: &str| fs::write(guest.join(name), text).unwrap();
+        write("exits", "10\n");
+        write("io_exits", "4\n");
+        write("hypercalls", "1\n");
+        let statistics = Statistics::within(folder.path(), 77).unwrap();
+        write("exits", "110\n");
+        write("io_exits", "94\n");
+        write("mmu_histogram", "no number\n");
+        let counts = statistics.counts();
+        let found: Vec<_> = counts.iter().map(|count| (count.name.as_str(), count.count)).collect();
+        assert_eq!(found, [("exits", 100), ("io_exits", 90)]);
+        assert!(Statistics::within(folder.path(), 78).is_err());
+    }
+}
