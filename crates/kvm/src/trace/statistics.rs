@@ -28,19 +28,29 @@ pub struct Statistics {
 impl Statistics {
     /// Counts from now on.
     pub fn of(pid: u32) -> Result<Self, Failure> {
-        Self::within(Path::new(FOLDER), pid)
+        let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
+        let threads: Vec<u32> = tasks
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        Self::within(Path::new(FOLDER), pid, &threads)
     }
 
-    fn within(folder: &Path, pid: u32) -> Result<Self, Failure> {
+    fn within(folder: &Path, pid: u32, threads: &[u32]) -> Result<Self, Failure> {
         let tried = format!("looking for the guests of process {pid} in {}", folder.display());
         let entries = fs::read_dir(folder).map_err(|error| {
             Failure::new(&tried, error, "run as root; mount -t debugfs debugfs /sys/kernel/debug")
         })?;
-        // A guest's folder is its process and its file descriptor.
-        let own = format!("{pid}-");
+        // A guest's folder is named by the thread that made it, and its file descriptor.
+        let is_own = |name: &str| {
+            let thread = name.split_once('-').and_then(|(thread, _)| thread.parse().ok());
+            thread.is_some_and(|thread| thread == pid || threads.contains(&thread))
+        };
         let guests: Vec<PathBuf> = entries
             .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&own))
+            .filter(|entry| is_own(&entry.file_name().to_string_lossy()))
             .map(|entry| entry.path())
             .collect();
         if guests.is_empty() {
@@ -81,20 +91,20 @@ mod tests {
     #[test]
     fn counts_are_those_since_the_beginning() {
         let folder = tempfile::tempdir().unwrap();
-        let guest = folder.path().join("77-11");
+        let guest = folder.path().join("78-11");
         fs::create_dir_all(guest.join("vcpu0")).unwrap();
         fs::create_dir(folder.path().join("777-11")).unwrap();
         let write = |name: &str, text: &str| fs::write(guest.join(name), text).unwrap();
         write("exits", "10\n");
         write("io_exits", "4\n");
         write("hypercalls", "1\n");
-        let statistics = Statistics::within(folder.path(), 77).unwrap();
+        let statistics = Statistics::within(folder.path(), 77, &[77, 78]).unwrap();
         write("exits", "110\n");
         write("io_exits", "94\n");
         write("mmu_histogram", "no number\n");
         let counts = statistics.counts();
         let found: Vec<_> = counts.iter().map(|count| (count.name.as_str(), count.count)).collect();
         assert_eq!(found, [("exits", 100), ("io_exits", 90)]);
-        assert!(Statistics::within(folder.path(), 78).is_err());
+        assert!(Statistics::within(folder.path(), 79, &[79]).is_err());
     }
 }

@@ -68,6 +68,7 @@ fn drawn(bars: &[Bar]) -> Markup {
     let place = |us: f64| 100.0 * (1.0 + us.max(0.0)).ln() / (1.0 + end).ln().max(f64::MIN_POSITIVE);
     html! {
         div class="bars" { @for bar in bars {
+            div {
             span { (bar.name) }
             div class="bar" role="img" aria-label=(bar.said()) {
                 @if let Some(found) = bar.found_us {
@@ -78,6 +79,7 @@ fn drawn(bars: &[Bar]) -> Markup {
                 }
             }
             span class=(if bar.misses() { "value missed" } else { "value" }) { (bar.said()) }
+            }
         } }
         p class="note" { "The scale is logarithmic. An upright line is a limit; a bar that passes it misses it." }
     }

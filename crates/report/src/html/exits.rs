@@ -105,6 +105,7 @@ fn bars(vcpus: &[Vcpu]) -> Markup {
         }
         div class="bars" { @for vcpu in vcpus {
             @let whole = vcpu.parts().iter().map(|part| part.2).sum::<u64>().max(1) as f64;
+            div {
             span { "vCPU " (vcpu.number) }
             div class="bar" role="img" aria-label=(said(vcpu, whole)) {
                 @for (name, color, ns) in vcpu.parts() { @if ns > 0 {
@@ -112,6 +113,7 @@ fn bars(vcpus: &[Vcpu]) -> Markup {
                 } }
             }
             span class="value" { (format!("{:.2} s", whole / 1e9)) }
+            }
         } }
         ul class="plain" { @for vcpu in vcpus {
             @let whole = vcpu.parts().iter().map(|part| part.2).sum::<u64>().max(1) as f64;
@@ -127,9 +129,9 @@ fn said(vcpu: &Vcpu, whole: f64) -> String {
 
 fn reasons(reasons: &[Reason]) -> Markup {
     html! {
-        table {
+        table class="exits" {
             thead { tr {
-                th { "vCPU" } th { "reason" } th { "exits a second" } th { "p50" } th { "p99" } th { "max" } th { "share of time" }
+                th { "vCPU" } th { "reason" } th { "exits/s" } th { "p50" } th { "p99" } th { "max" } th { "share of time" }
             } }
             tbody { @for reason in reasons {
                 tr {

@@ -16,22 +16,24 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 pub struct Live<'a> {
     pid: u32,
     sink: &'a Sink,
-    last: Instant,
+    /// None before the first look.
+    last: Option<Instant>,
     before: Times,
 }
 
 impl<'a> Live<'a> {
     pub fn new(pid: u32, sink: &'a Sink) -> Self {
-        Self { pid, sink, last: Instant::now(), before: Times::default() }
+        Self { pid, sink, last: None, before: Times::default() }
     }
 
     /// Draws it, if it is time to.
     pub fn look(&mut self, tracer: &Tracer) -> anyhow::Result<()> {
-        let elapsed = self.last.elapsed();
+        let last = *self.last.get_or_insert_with(Instant::now);
+        let elapsed = last.elapsed();
         if elapsed < INTERVAL {
             return Ok(());
         }
-        self.last = Instant::now();
+        self.last = Some(Instant::now());
         let now = tracer.read()?;
         let found = now.since(&self.before);
         let redraw = if std::io::stdout().is_terminal() { REDRAW } else { "" };
