@@ -23,6 +23,7 @@ pub struct Count {
 pub struct Statistics {
     guests: Vec<PathBuf>,
     first: BTreeMap<String, u64>,
+    last: BTreeMap<String, u64>,
 }
 
 impl Statistics {
@@ -57,14 +58,22 @@ impl Statistics {
             return Err(Failure::new(tried, "there is none", "name a running process with a guest"));
         }
         let first = read(&guests);
-        Ok(Self { guests, first })
+        Ok(Self { guests, last: first.clone(), first })
     }
 
-    /// What was counted since, the most frequent first. What never rose is left out, and so are levels.
+    /// Looks again, to be called now and then: a guest's files go with it, one after the other.
+    pub fn look(&mut self) {
+        for (name, count) in read(&self.guests) {
+            let last = self.last.entry(name).or_default();
+            *last = count.max(*last);
+        }
+    }
+
+    /// What was counted until the last look, the most frequent first. What never rose is left out, and so are levels.
     pub fn counts(&self) -> Vec<Count> {
-        let now = read(&self.guests).into_iter().map(|(name, count)| {
-            let before = self.first.get(&name).copied().unwrap_or(0);
-            Count { count: count.saturating_sub(before), name }
+        let now = self.last.iter().map(|(name, count)| {
+            let before = self.first.get(name).copied().unwrap_or(0);
+            Count { count: count.saturating_sub(before), name: name.clone() }
         });
         let mut found: Vec<Count> = now.filter(|count| count.count > 0).collect();
         found.sort_by(|a, b| (b.count, &a.name).cmp(&(a.count, &b.name)));
@@ -98,10 +107,13 @@ mod tests {
         write("exits", "10\n");
         write("io_exits", "4\n");
         write("hypercalls", "1\n");
-        let statistics = Statistics::within(folder.path(), 77, &[77, 78]).unwrap();
+        let mut statistics = Statistics::within(folder.path(), 77, &[77, 78]).unwrap();
         write("exits", "110\n");
         write("io_exits", "94\n");
         write("mmu_histogram", "no number\n");
+        statistics.look();
+        fs::remove_dir_all(&guest).unwrap();
+        statistics.look();
         let counts = statistics.counts();
         let found: Vec<_> = counts.iter().map(|count| (count.name.as_str(), count.count)).collect();
         assert_eq!(found, [("exits", 100), ("io_exits", 90)]);

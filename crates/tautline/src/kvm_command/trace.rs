@@ -111,20 +111,17 @@ fn count(
 fn by_statistics(trace: &mut Trace, missing: Failure, limit: Duration) -> anyhow::Result<()> {
     trace.method = "KVM's statistics files in debugfs".into();
     trace.not_measured.push(format!("times, and exits by virtual CPU: {missing}"));
-    let statistics = Statistics::of(trace.pid).with_context(|| missing.to_string())?;
+    let mut statistics = Statistics::of(trace.pid).with_context(|| missing.to_string())?;
     let progress = output::progress();
     progress.doing(format!("counting the exits of process {}; Ctrl-C ends it", trace.pid));
     let start = Instant::now();
     let process = Path::new("/proc").join(trace.pid.to_string());
     while start.elapsed() < limit && !interrupt::is_set() && process.exists() {
-        // A guest's files go with it: what they said last is kept.
-        trace.statistics = statistics.counts();
+        statistics.look();
         std::thread::sleep(LOOK.min(limit.saturating_sub(start.elapsed())));
     }
-    let last = statistics.counts();
-    if !last.is_empty() {
-        trace.statistics = last;
-    }
+    statistics.look();
+    trace.statistics = statistics.counts();
     trace.seconds = start.elapsed().as_secs_f64();
     progress.finish();
     Ok(())
