@@ -25,6 +25,16 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     {
         return kvm_command::path::show(file, &sink, html);
     }
+    if let [file] = &arguments.files[..]
+        && is_of(file, kvm_command::trace::SCHEMA)?
+    {
+        return kvm_command::trace::show(file, &sink, html);
+    }
+    if let [file] = &arguments.files[..]
+        && is_of(file, kvm_command::worst::SCHEMA)?
+    {
+        return kvm_command::worst::show(file, &sink, html);
+    }
     let kinds = arguments.files.iter().map(|file| is_of(file, SCHEMA)).collect::<Result<Vec<_>, _>>()?;
     match kinds[..] {
         [true] | [true, true] => of_rfc2544(&arguments.files, &sink, html, gate.as_ref()),

@@ -87,6 +87,10 @@ fn packets_take_every_path() {
     let missed =
         machine.run(&format!("tautline kvm worst --pid {qemu} --time 1s --budget /budget.toml")).unwrap();
     assert_eq!(missed.status, 3, "{}{}", missed.stdout, missed.stderr);
+    machine.must(&format!(
+        "tautline kvm worst --pid {qemu} --time 1s --budget /budget.toml --format json --output /worst.json >/dev/null; \
+         tautline report /worst.json --html /worst.html && grep -q missed /worst.html"
+    ));
 }
 
 /// The rows of the page: path, direction, steps as written.

@@ -81,6 +81,16 @@ fn a_known_number_of_port_writes_is_found_with_its_time() {
     assert!((share - 1.0).abs() < 0.05, "{parts:?} are {share:.3} of {elapsed} ns");
     assert_eq!(vcpu["ioeventfd_signals"], 0);
     assert_eq!(found["lost"], 0);
+    // Each exit has a length, and the longest is no shorter than the mean.
+    let lengths = port_writes["lengths"].as_array().unwrap();
+    let counted: u64 = lengths.iter().map(|length| length[1].as_u64().unwrap()).sum();
+    assert!((counted as f64 / count - 1.0).abs() < 0.01, "{lengths:?}");
+    assert!(lengths.last().unwrap()[0].as_u64().unwrap() as f64 >= number(port_writes, "time_ns") / count);
+    for name in ["before_ns", "traced_ns", "after_ns"] {
+        assert!(found["overhead"][name].as_f64().unwrap() > 0.0, "{name}: {}", found["not_measured"]);
+    }
+    let drawn = machine.must("tautline report /trace.json --html /trace.html; cat /trace.html");
+    assert!(drawn.contains("overhead: ") && drawn.contains("Where the time went"), "{drawn}");
     let left = machine.must("cat /sys/kernel/tracing/dynamic_events");
     assert!(left.is_empty(), "{left}");
     let left = machine.must("ls /sys/kernel/tracing/instances");
@@ -93,4 +103,38 @@ fn a_known_number_of_port_writes_is_found_with_its_time() {
     let output = machine.run("tautline kvm trace --domain nobody --time 1s").unwrap();
     assert_eq!(output.status, 1);
     assert!(output.stderr.contains("nobody"), "{}", output.stderr);
+    watched_and_counted_without_tracefs(&machine);
+}
+
+/// The same guest once more, this time with --live and without tracefs.
+fn watched_and_counted_without_tracefs(machine: &Machine) {
+    let own = std::env::current_exe().unwrap();
+    let guest = format!(
+        "rm -f /go /guest.out; {} --ignored --exact --nocapture make_port_writes >/guest.out 2>&1 & \
+         echo $! >/guest.pid; wait $!",
+        own.file_name().unwrap().to_string_lossy()
+    );
+    let guest = machine.begin(&guest, LIMIT).unwrap();
+    wait_until(machine, "grep -q ready /guest.out");
+    let live = machine.must("tautline kvm trace --pid $(cat /guest.pid) --time 2500ms --live");
+    // How often depends on the machine.
+    assert!(live.contains("the last ") && live.contains("overhead: "), "{live}");
+    machine.must("mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null; ls /sys/kernel/debug/kvm");
+    machine.must("mount -t tmpfs none /sys/kernel/tracing; mount -t tmpfs none /sys/kernel/debug/tracing");
+    let trace = "tautline -v kvm trace --pid $(cat /guest.pid) --time 60s --format json --output /files.json 2>/files.err";
+    let trace = machine.begin(trace, 2 * LIMIT).unwrap();
+    // Said after its first look.
+    wait_until(machine, "grep -q counting /files.err");
+    machine.must("touch /go");
+    guest.wait().unwrap().expect_success();
+    trace.wait().unwrap().expect_success();
+    let found: serde_json::Value =
+        serde_json::from_slice(&machine.pull(Path::new("/files.json")).unwrap()).unwrap();
+    assert!(found["method"].as_str().unwrap().contains("debugfs"), "{found:#}");
+    let counts = found["statistics"].as_array().unwrap();
+    let exits =
+        counts.iter().find(|count| count["name"] == "io_exits").unwrap_or_else(|| panic!("{found:#}"));
+    let share = exits["count"].as_u64().unwrap() as f64 / WRITES as f64;
+    assert!((share - 1.0).abs() < 0.05, "{found:#}");
+    assert!(found["not_measured"][0].as_str().unwrap().contains("tracefs"), "{found:#}");
 }

@@ -7,19 +7,24 @@ impl Trace {
     /// `x86-tsc`; times with a point are seconds.
     pub fn parse(text: &str, ticks_per_us: f64) -> Self {
         let mut trace = Self::default();
+        // The header's figure holds the events of the gaps too: each counts once.
+        let (mut in_gaps, mut in_all) = (0_u64, 0_u64);
         for line in text.lines() {
-            trace.add(line, ticks_per_us);
+            if let Some(lost) = gap(line) {
+                in_gaps = in_gaps.saturating_add(lost);
+            } else if let Some(lost) = missing(line) {
+                in_all = in_all.saturating_add(lost);
+            } else {
+                trace.add(line, ticks_per_us);
+            }
         }
+        trace.lost = in_gaps.max(in_all);
         // The kernel merges its CPUs' buffers by time; an event that it was late with is put in its place.
         trace.events.sort_by_key(|event| event.time);
         trace
     }
 
     fn add(&mut self, line: &str, ticks_per_us: f64) {
-        if let Some(lost) = lost(line) {
-            self.lost = self.lost.saturating_add(lost);
-            return;
-        }
         if line.trim().is_empty() || line.starts_with('#') {
             return;
         }
@@ -41,12 +46,13 @@ impl Trace {
     }
 }
 
-/// How many events a line says were lost: `CPU:1 [LOST 23 EVENTS]`, or the header's
-/// `# entries-in-buffer/entries-written: 10/33   #P:2`.
-fn lost(line: &str) -> Option<u64> {
-    if let Some(rest) = line.strip_prefix("CPU:") {
-        return between(rest, "[LOST ", " EVENTS]")?.trim().parse().ok();
-    }
+/// How many events were lost where a line tells of a gap: `CPU:1 [LOST 23 EVENTS]`.
+fn gap(line: &str) -> Option<u64> {
+    between(line.strip_prefix("CPU:")?, "[LOST ", " EVENTS]")?.trim().parse().ok()
+}
+
+/// How many were lost in all, by the header: `# entries-in-buffer/entries-written: 10/33   #P:2`.
+fn missing(line: &str) -> Option<u64> {
     let counts = line.strip_prefix("# entries-in-buffer/entries-written: ")?;
     let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
     Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse().ok()?))
@@ -104,7 +110,7 @@ mod tests {
     /// By the form that Linux 6.1 prints (kernel/trace/trace_output.c), each kind of line once.
     const TEXT: &str = "\
 # tracer: nop
-# entries-in-buffer/entries-written: 7/9   #P:2
+# entries-in-buffer/entries-written: 7/32   #P:2
        CPU 0/KVM-345     [001] d..1.  1234567: kvm_exit: vcpu 0 reason npf rip 0xffffffff81000000 info1 0x1 info2 0x2 intr_info 0x0 error_code 0x0
           <idle>-0       [000] dNh2.  2234567: kvm_apic_accept_irq: apicid 0 vec 35 (Fixed|edge)
       a - [01] b-77      [000] ..s1.  3234567: netif_receive_skb: dev=tap0 skbaddr=00000000aa len=84
@@ -119,6 +125,8 @@ CPU:1 [LOST 23 EVENTS]
     fn lines_become_events() {
         let trace = Trace::parse(TEXT, 1000.0);
         assert_eq!((trace.lost, trace.unknown, trace.events.len()), (25, 1, 6));
+        let without_header = TEXT.replace("# entries", "# other");
+        assert_eq!(Trace::parse(&without_header, 1000.0).lost, 23);
         let kinds: Vec<_> = trace.events.iter().map(|event| &event.kind).collect();
         assert_eq!(*kinds[0], Kind::Exit { vcpu: 0, reason: "npf".into() });
         assert_eq!(*kinds[1], Kind::Accept { apic: 0, vector: 35 });

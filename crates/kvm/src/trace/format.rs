@@ -10,12 +10,18 @@ pub enum Extension {
     Vmx,
     /// AMD's.
     Svm,
+    /// Arm's: classes of exceptions (ESR_EL2.EC).
+    Arm,
 }
 
 impl Extension {
     /// That of this machine: only one of the modules works.
     pub fn of_host() -> Self {
-        if Path::new("/sys/module/kvm_intel").exists() { Self::Vmx } else { Self::Svm }
+        match () {
+            () if cfg!(target_arch = "aarch64") => Self::Arm,
+            () if Path::new("/sys/module/kvm_intel").exists() => Self::Vmx,
+            () => Self::Svm,
+        }
     }
 }
 
@@ -32,7 +38,11 @@ impl Reasons {
         let has = |field: &str| {
             text.lines().any(|line| line.contains("field:") && line.contains(&format!(" {field};")))
         };
-        if !["exit_reason", "vcpu_id"].into_iter().all(has) {
+        let needed: &[&str] = match extension {
+            Extension::Vmx | Extension::Svm => &["exit_reason", "vcpu_id"],
+            Extension::Arm => &["ret", "esr_ec"],
+        };
+        if !needed.iter().copied().all(has) {
             return None;
         }
         let print = text.split("print fmt:").nth(1).unwrap_or_default();
@@ -40,6 +50,8 @@ impl Reasons {
         let list = print.split("__print_symbolic(").nth(match extension {
             Extension::Vmx => 1,
             Extension::Svm => 2,
+            // The first are of `ret`: exception or interrupt.
+            Extension::Arm => 2,
         });
         // It ends where its call does; no name has a brace.
         let list = list.unwrap_or_default().split("})").next().unwrap_or_default();
@@ -55,7 +67,7 @@ impl Reasons {
 
     /// Whether the guest had nothing to do: the CPU is halted until something comes.
     pub fn is_halt(name: &str) -> bool {
-        name.eq_ignore_ascii_case("hlt")
+        name.eq_ignore_ascii_case("hlt") || name == "WFx"
     }
 }
 
@@ -63,7 +75,8 @@ impl Reasons {
 fn pairs(list: &str) -> impl Iterator<Item = (u64, String)> + '_ {
     list.split('{').skip(1).filter_map(|pair| {
         let (number, rest) = pair.split_once(',')?;
-        let number = number.trim();
+        // Arm's are C expressions such as `(0x24UL)`.
+        let number = number.trim().trim_matches(['(', ')']).trim_end_matches(['U', 'L']);
         let number = match number.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok()?,
             None => number.parse().ok()?,
@@ -92,6 +105,16 @@ print fmt: "vcpu %u reason %s%s%s rip 0x%lx", REC->vcpu_id, (REC->isa == 1) ? __
         let vmx = [30, 0x8000_001E, 0x7b].map(|number| of(Extension::Vmx).name(number));
         assert_eq!(vmx, ["IO_INSTRUCTION", "IO_INSTRUCTION", "0x7b"]);
         assert_eq!([0x7b, 30].map(|number| of(Extension::Svm).name(number)), ["io", "0x1e"]);
+    }
+
+    #[test]
+    fn arm_has_classes_of_exceptions() {
+        let format = "field:unsigned int ret;\toffset:8;\nfield:unsigned int esr_ec;\toffset:12;\n\
+            print fmt: \"%s: HSR_EC: 0x%04x (%s), PC: 0x%016lx\", __print_symbolic(REC->ret, { 0, \"IRQ\" }, \
+            { 2, \"TRAP\" }), REC->esr_ec, __print_symbolic(REC->esr_ec, { (0x01), \"WFx\" }, { (0x24UL), \"DABT_LOW\" }), REC->vcpu_pc";
+        let reasons = Reasons::parse(format, Extension::Arm).unwrap();
+        assert_eq!([0x01, 0x24, 0x3f].map(|number| reasons.name(number)), ["WFx", "DABT_LOW", "0x3f"]);
+        assert!(Reasons::is_halt("WFx") && Reasons::parse(format, Extension::Svm).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Histograms {
     pub rows: Vec<Row>,
-    /// Events that there was no room for.
+    /// Events that there was no room for. One that several histograms of the event have no room for counts once.
     pub dropped: u64,
 }
 
@@ -30,7 +30,7 @@ impl Histograms {
         let dropped = text.lines().filter_map(|line| line.trim().strip_prefix("Dropped:"));
         Self {
             rows: text.lines().filter_map(row).collect(),
-            dropped: dropped.filter_map(|count| count.trim().parse::<u64>().ok()).sum(),
+            dropped: dropped.filter_map(|count| count.trim().parse::<u64>().ok()).max().unwrap_or(0),
         }
     }
 }
@@ -44,7 +44,12 @@ fn row(line: &str) -> Option<Row> {
     let mut words = line.split(|c: char| c.is_whitespace() || "{},".contains(c)).filter(|w| !w.is_empty());
     let mut values = HashMap::new();
     while let Some(name) = words.next() {
-        values.insert(name.strip_suffix(':')?.to_owned(), words.next()?.parse().ok()?);
+        let name = name.strip_suffix(':')?;
+        match words.next()? {
+            // `.log2`: at most this power of two.
+            "~" => values.insert(format!("{name}.log2"), words.next()?.strip_prefix("2^")?.parse().ok()?),
+            value => values.insert(name.to_owned(), value.parse().ok()?),
+        };
     }
     Some(Row(values))
 }
@@ -58,17 +63,18 @@ mod tests {
         let text = "# event histogram\n#\n# trigger info: hist:keys=common_pid,reason:vals=ns [active]\n#\n\n\
             { common_pid:        311, reason:        123 } hitcount:       5001  ns:   99\n\
             \tmax: 7  vcpu_id: 0\n\
-            { broken } hitcount: 1\n\nTotals:\n    Hits: 5009\n    Entries: 1\n    Dropped: 8\n\n\
+            { broken } hitcount: 1\n{ ns: ~ 2^10 } hitcount: 3\n\nTotals:\n    Hits: 5009\n    Entries: 1\n    Dropped: 8\n\n\
             # event histogram\n{ common_pid: 5 } hitcount: 1\nTotals:\n    Dropped: 1\n";
         let found = Histograms::parse(text);
-        assert_eq!(found.rows.len(), 2);
+        assert_eq!(found.rows.len(), 3);
         let names = ["common_pid", "reason", "hitcount", "ns", "vcpu_id"];
         assert_eq!(
             names.map(|name| found.rows[0].get(name)),
             [Some(311), Some(123), Some(5001), Some(99), None]
         );
-        assert_eq!(found.rows[1].thread(), Some(5));
-        assert_eq!(found.dropped, 9);
+        assert_eq!((found.rows[1].get("ns.log2"), found.rows[1].get("ns")), (Some(10), None));
+        assert_eq!(found.rows[2].thread(), Some(5));
+        assert_eq!(found.dropped, 8);
         assert_eq!(Histograms::parse(""), Histograms::default());
     }
 }

@@ -5,6 +5,8 @@
 mod domain;
 mod format;
 mod histogram;
+pub mod overhead;
+pub mod statistics;
 mod steps;
 mod threads;
 mod times;
@@ -57,7 +59,9 @@ impl Tracer {
         let path = instance.join(EVENT).join("format");
         let format = fs::read_to_string(&path)
             .map_err(|error| Failure::new(format!("reading {}", path.display()), error, "run as root"))?;
-        let reasons = Reasons::parse(&format, Extension::of_host()).ok_or_else(|| {
+        let extension = Extension::of_host();
+        let reasons = Reasons::parse(&format, extension).filter(|_| extension != Extension::Arm);
+        let reasons = reasons.ok_or_else(|| {
             let remedy = "trace on an x86 host; other architectures are not known yet";
             Failure::new("reading the fields of kvm:kvm_exit", "there is no exit_reason and vcpu_id", remedy)
         })?;

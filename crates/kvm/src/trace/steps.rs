@@ -99,7 +99,9 @@ impl Events {
             trigger("kvm/kvm_vcpu_wakeup", "hist:keys=common_pid:vals=ns".into()),
             trigger("kvm/kvm_exit", exits.into()),
         ];
+        let lengths = "hist:keys=common_pid,reason,ns.log2:size=16384";
         let optional = [
+            trigger(&format!("synthetic/{prefix}_outside"), lengths.into()),
             dynamic(
                 format!("r:{prefix}/ioeventfd kvm:ioeventfd_write answer=$retval:s32"),
                 format!("{prefix}/ioeventfd"),

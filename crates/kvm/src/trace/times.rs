@@ -35,6 +35,23 @@ pub struct Reason {
     pub user_ns: u64,
     /// What the virtual CPU was halted besides, ns.
     pub halted_ns: u64,
+    /// How many took at most so many ns, halts included, and more than half of it; the shortest first.
+    #[serde(default)]
+    pub lengths: Vec<(u64, u64)>,
+}
+
+impl Reason {
+    /// What this share of the exits took at most, ns, to the next power of two.
+    pub fn at_most_ns(&self, share: f64) -> Option<u64> {
+        let whole: u64 = self.lengths.iter().map(|(_, count)| count).sum();
+        let wanted = (whole as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        let long_enough = |(_, count): &&(u64, u64)| {
+            seen += count;
+            seen >= wanted
+        };
+        self.lengths.iter().find(long_enough).map(|(at_most, _)| *at_most)
+    }
 }
 
 /// Where the time of a virtual CPU went, and what happened to it.
@@ -77,6 +94,45 @@ pub struct Times {
     pub lost: u64,
 }
 
+impl Times {
+    /// What came after an earlier look at the same trace.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut found = self.clone();
+        for reason in &mut found.reasons {
+            let same = |known: &&Reason| known.vcpu == reason.vcpu && known.reason == reason.reason;
+            let Some(known) = before.reasons.iter().find(same) else { continue };
+            reason.count = reason.count.saturating_sub(known.count);
+            reason.time_ns = reason.time_ns.saturating_sub(known.time_ns);
+            reason.user_ns = reason.user_ns.saturating_sub(known.user_ns);
+            reason.halted_ns = reason.halted_ns.saturating_sub(known.halted_ns);
+            for (at_most, count) in &mut reason.lengths {
+                let earlier = known.lengths.iter().find(|(known, _)| known == at_most);
+                *count = count.saturating_sub(earlier.map_or(0, |(_, count)| *count));
+            }
+            reason.lengths.retain(|(_, count)| *count > 0);
+        }
+        found.reasons.retain(|reason| reason.count > 0);
+        found.reasons.sort_by_key(|reason| std::cmp::Reverse((reason.time_ns, reason.count)));
+        let less =
+            |now: Option<u64>, known: Option<u64>| now.map(|now| now.saturating_sub(known.unwrap_or(0)));
+        for vcpu in &mut found.vcpus {
+            let Some(known) = before.vcpus.iter().find(|known| known.thread == vcpu.thread) else { continue };
+            vcpu.guest_ns = vcpu.guest_ns.saturating_sub(known.guest_ns);
+            vcpu.kernel_ns = vcpu.kernel_ns.saturating_sub(known.kernel_ns);
+            vcpu.user_ns = vcpu.user_ns.saturating_sub(known.user_ns);
+            vcpu.halted_ns = vcpu.halted_ns.saturating_sub(known.halted_ns);
+            vcpu.waited_ns = vcpu.waited_ns.saturating_sub(known.waited_ns);
+            vcpu.involuntary_switches = vcpu.involuntary_switches.saturating_sub(known.involuntary_switches);
+            vcpu.wake_ups = vcpu.wake_ups.saturating_sub(known.wake_ups);
+            vcpu.injections = less(vcpu.injections, known.injections);
+            vcpu.ioeventfd_signals = less(vcpu.ioeventfd_signals, known.ioeventfd_signals);
+        }
+        found.irqfd_signals = less(found.irqfd_signals, before.irqfd_signals);
+        found.lost = found.lost.saturating_sub(before.lost);
+        found
+    }
+}
+
 fn sum<'a>(rows: impl Iterator<Item = &'a Row>, name: &str) -> u64 {
     rows.filter_map(|row| row.get(name)).sum()
 }
@@ -97,7 +153,15 @@ impl Sums {
                 let same = |row: &&Row| row.thread() == Some(thread) && row.get("reason") == Some(number);
                 sum(histograms.rows.iter().filter(same), "ns")
             };
+            let mut lengths: Vec<_> = (self.outside.rows.iter())
+                .filter(|row| row.thread() == Some(thread) && row.get("reason") == Some(number))
+                .filter_map(|row| {
+                    Some((1_u64.checked_shl(row.get("ns.log2")? as u32)?, row.get("hitcount")?))
+                })
+                .collect();
+            lengths.sort_unstable();
             let reason = Reason {
+                lengths,
                 vcpu,
                 reason: reasons.name(number),
                 count,
@@ -158,9 +222,11 @@ impl Sums {
     }
 
     fn lost(&self) -> u64 {
-        let optional = [&self.injections, &self.ioeventfds, &self.irqfds];
-        let all = [&self.exits, &self.guest, &self.outside, &self.user, &self.halted];
-        all.into_iter().chain(optional.into_iter().flatten()).map(|found| found.dropped).sum()
+        // An exit and its intervals are one event: what several have no room for is lost once.
+        let exits = [&self.exits, &self.guest, &self.outside, &self.user];
+        let exits = exits.into_iter().map(|found| found.dropped).max().unwrap_or(0);
+        let others = [&self.injections, &self.ioeventfds, &self.irqfds].into_iter().flatten();
+        exits + others.chain([&self.halted]).map(|found| found.dropped).sum::<u64>()
     }
 }
 
@@ -172,6 +238,13 @@ fn add(reasons: &mut Vec<Reason>, new: Reason) {
             known.count += new.count;
             known.time_ns += new.time_ns;
             known.user_ns += new.user_ns;
+            for (at_most, count) in new.lengths {
+                match known.lengths.iter_mut().find(|(known, _)| *known == at_most) {
+                    Some((_, known)) => *known += count,
+                    None => known.lengths.push((at_most, count)),
+                }
+            }
+            known.lengths.sort_unstable();
         }
         None => reasons.push(new),
     }
@@ -197,7 +270,9 @@ mod tests {
             ),
             guest: rows("{ common_pid: OWN } hitcount: 1 ns: 5000"),
             outside: rows(
-                "{ common_pid: OWN, reason: 120 } hitcount: 2 ns: 800\n\
+                "{ common_pid: OWN, reason: 123, ns: ~ 2^7 } hitcount: 1\n\
+                 { common_pid: OWN, reason: 123, ns: ~ 2^5 } hitcount: 8\n  Dropped: 2\n\
+                 { common_pid: OWN, reason: 120 } hitcount: 2 ns: 800\n\
                  { common_pid: OWN, reason: 123 } hitcount: 9 ns: 400",
             ),
             user: rows("{ common_pid: OWN, reason: 123 } hitcount: 9 ns: 300"),
@@ -212,6 +287,12 @@ mod tests {
             .map(|r| (r.reason.as_str(), r.count, r.time_ns, r.user_ns, r.halted_ns))
             .collect();
         assert_eq!(found, [("io", 9, 400, 300, 0), ("hlt", 2, 100, 0, 700)]);
+        let at_most = [0.5, 0.99, 1.0].map(|share| times.reasons[0].at_most_ns(share));
+        assert_eq!(at_most, [Some(32), Some(128), Some(128)]);
+        assert_eq!(times.reasons[1].at_most_ns(0.5), None);
+        let later = times.since(&Times::default());
+        assert_eq!(later, times);
+        assert_eq!(times.since(&times).reasons, []);
         let vcpu = &times.vcpus[0];
         assert_eq!((vcpu.guest_ns, vcpu.kernel_ns, vcpu.user_ns, vcpu.halted_ns), (5000, 200, 300, 700));
         assert_eq!((vcpu.wake_ups, vcpu.injections, vcpu.ioeventfd_signals), (2, None, Some(4)));

@@ -32,22 +32,29 @@ pub struct Stage {
     pub max_us: Option<f64>,
 }
 
-/// A limit that does not hold.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Missed {
+/// A limit beside what was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
     /// The stage.
     pub stage: Watched,
     /// Of what.
-    pub statistic: &'static str,
+    pub statistic: String,
     /// The limit, µs.
     pub limit_us: f64,
     /// What was found, µs; none where nothing was measured, which misses every limit.
     pub found_us: Option<f64>,
 }
 
+impl Checked {
+    /// Whether it holds.
+    pub fn holds(&self) -> bool {
+        self.found_us.is_some_and(|found| found <= self.limit_us)
+    }
+}
+
 impl Budget {
-    /// What does not hold for latencies in ns, the shortest first.
-    pub fn missed(&self, stage: Watched, sorted: &[u64]) -> Vec<Missed> {
+    /// The limits of a stage beside its latencies in ns, the shortest first.
+    pub fn check(&self, stage: Watched, sorted: &[u64]) -> Vec<Checked> {
         let quantile = |share: f64| {
             let at = ((sorted.len() as f64 * share).ceil() as usize).max(1) - 1;
             sorted.get(at).map(|ns| Duration::from_nanos(*ns).as_secs_f64() * 1e6)
@@ -59,8 +66,7 @@ impl Budget {
         limits
             .filter_map(|(statistic, limit_us, share)| {
                 let (limit_us, found_us) = (limit_us?, quantile(share));
-                let holds = found_us.is_some_and(|found| found <= limit_us);
-                (!holds).then_some(Missed { stage, statistic, limit_us, found_us })
+                Some(Checked { stage, statistic: statistic.into(), limit_us, found_us })
             })
             .collect()
     }
@@ -74,10 +80,13 @@ mod tests {
     fn limits_hold_or_are_named() {
         let stage = Stage { name: Watched::WakeUp, p50_us: Some(10.0), p999_us: None, max_us: Some(50.0) };
         let budget = Budget { title: String::new(), stage: vec![stage] };
-        assert!(budget.missed(Watched::WakeUp, &[5_000, 9_000, 50_000]).is_empty());
-        let missed = budget.missed(Watched::WakeUp, &[5_000, 9_000, 50_001]);
-        assert_eq!(missed.len(), 1);
-        assert_eq!((missed[0].statistic, missed[0].found_us), ("max", Some(50.001)));
-        assert_eq!(budget.missed(Watched::WakeUp, &[]).len(), 2, "what was not measured does not hold");
+        let missed = |sorted: &[u64]| -> Vec<Checked> {
+            budget.check(Watched::WakeUp, sorted).into_iter().filter(|limit| !limit.holds()).collect()
+        };
+        assert!(missed(&[5_000, 9_000, 50_000]).is_empty());
+        let found = missed(&[5_000, 9_000, 50_001]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].statistic.as_str(), found[0].found_us), ("max", Some(50.001)));
+        assert_eq!(missed(&[]).len(), 2, "what was not measured does not hold");
     }
 }

@@ -5,5 +5,5 @@ mod budget;
 mod latency;
 
 pub use blame::{Blame, Cause, blame, longer};
-pub use budget::{Budget, Missed};
+pub use budget::{Budget, Checked};
 pub use latency::{Latency, Watched, latencies};

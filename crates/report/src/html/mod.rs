@@ -3,6 +3,8 @@
 //! Nothing on it is fetched: no script, no font, no picture, and the page's own policy forbids any. Every text
 //! passes through the markup macro, which escapes it.
 
+pub mod budget;
+pub mod exits;
 mod facts;
 pub mod figures;
 mod gaps;

@@ -31,7 +31,7 @@ pub struct Arrow {
 }
 
 const LANE: usize = 150;
-const MARGIN: usize = 100;
+const MARGIN: usize = 70;
 const HEAD: usize = 50;
 const ROW: usize = 34;
 
@@ -78,7 +78,7 @@ fn diagram(sequence: &Sequence) -> Markup {
                 text class="tick" x="4" y=(y + 4) { (number + 1) }
                 line x1=(from) x2=(to) y1=(y) y2=(y) stroke="var(--accent)" stroke-width="1.5" {}
                 polygon points=(format!("{to},{y} {tip},{} {tip},{}", y - 4, y + 4)) fill="var(--accent)" {}
-                text class="small" x=((from + to) / 2) y=(y - 5) text-anchor="middle" { (arrow.label) }
+                text class="small over" x=((from + to) / 2) y=(y - 5) text-anchor="middle" { (arrow.label) }
             }
         }
     }
@@ -93,8 +93,8 @@ fn table(sequence: &Sequence) -> Markup {
                 @for (number, arrow) in sequence.arrows.iter().enumerate() {
                     tr {
                         td { (number + 1) }
-                        td { (name(arrow.from).unwrap_or_default()) }
-                        td { (name(arrow.to).unwrap_or_default()) }
+                        td class="figure" { (name(arrow.from).unwrap_or_default()) }
+                        td class="figure" { (name(arrow.to).unwrap_or_default()) }
                         td { (arrow.label) }
                         td class="figure" { (arrow.time) }
                     }

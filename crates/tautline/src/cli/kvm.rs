@@ -64,6 +64,10 @@ pub struct KvmTrace {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(86_400)))]
     pub time: Duration,
 
+    /// Print each second what came since the last; the whole at the end.
+    #[arg(long)]
+    pub live: bool,
+
     /// Where results go.
     #[command(flatten)]
     pub results_to: ResultsTo,

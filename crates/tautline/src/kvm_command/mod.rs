@@ -3,8 +3,8 @@
 mod costs;
 pub mod path;
 mod record;
-mod trace;
-mod worst;
+pub mod trace;
+pub mod worst;
 
 use crate::cli::{Kvm, KvmCommand};
 use crate::exit::Done;

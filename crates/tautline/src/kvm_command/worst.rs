@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use anyhow::Context;
 use kvm::events::Target;
-use kvm::worst::{self, Blame, Budget, Latency, Missed, Watched};
-use serde::Serialize;
+use kvm::worst::{self, Blame, Budget, Checked, Latency, Watched};
+use report::html::budget::{Bar, Bars};
+use serde::{Deserialize, Serialize};
 
 use super::record::record;
 use crate::cli::{KvmWorst, WatchedLatency};
@@ -13,13 +14,16 @@ use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
 
 /// The schema of this version's files.
-const SCHEMA: &str = "tautline-kvm-worst/1";
+pub const SCHEMA: &str = "tautline-kvm-worst/1";
+
+const EMULATED: &str =
+    "Emulated CPU: causes are real; times show that each path works, never how fast it is.";
 
 /// What is written.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Report {
-    schema: &'static str,
-    tautline: &'static str,
+    schema: String,
+    tautline: String,
     started: String,
     host: measure::host_facts::HostFacts,
     accelerator: String,
@@ -40,7 +44,10 @@ struct Report {
     median_parts: Vec<Blame>,
     /// What was longer in the worst, the largest first.
     longer: Vec<Blame>,
-    missed: Vec<Missed>,
+    /// All limits of the budget beside what was found, and those that do not hold.
+    #[serde(default)]
+    limits: Vec<Checked>,
+    missed: Vec<Checked>,
 }
 
 /// Runs the command.
@@ -64,9 +71,17 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
     let parts =
         |latency: Option<&Latency>| latency.map(|latency| worst::blame(&trace, latency)).unwrap_or_default();
     let (worst_parts, median_parts) = (parts(all.last()), parts(all.get(all.len() / 2)));
+    let limits: Vec<Checked> = budget.map_or_else(Vec::new, |budget| {
+        // One trace has the latencies of all stages.
+        let stages = [Watched::WakeUp, Watched::Interrupt].into_iter().flat_map(|stage| {
+            let found = worst::latencies(&trace, &target, stage);
+            budget.check(stage, &found.iter().map(Latency::ns).collect::<Vec<_>>())
+        });
+        stages.collect()
+    });
     let report = Report {
-        schema: SCHEMA,
-        tautline: env!("CARGO_PKG_VERSION"),
+        schema: SCHEMA.into(),
+        tautline: env!("CARGO_PKG_VERSION").into(),
         started,
         host: measure::host_facts::HostFacts::gather(),
         accelerator: environment::vm::kvm_name(),
@@ -82,10 +97,70 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
         longer: worst::longer(&worst_parts, &median_parts),
         worst_parts,
         median_parts,
-        missed: budget.map(|budget| budget.missed(watched, &times)).unwrap_or_default(),
+        missed: limits.iter().filter(|limit| !limit.holds()).cloned().collect(),
+        limits,
     };
     sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
     Ok(if report.missed.is_empty() { Done::Whole } else { Done::ThresholdExceeded })
+}
+
+/// Draws a file again, as text and as a page.
+pub fn show(file: &std::path::Path, sink: &Sink, html: Option<&std::path::Path>) -> anyhow::Result<Done> {
+    let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let report: Report = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{}: not a file that this version's `kvm worst` wrote", file.display()))?;
+    sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
+    if let Some(page) = html {
+        std::fs::write(page, report::html::budget::render(&bars(&report)))
+            .with_context(|| format!("writing the page to {}", page.display()))?;
+    }
+    Ok(Done::Whole)
+}
+
+/// The budget's limits, or what was measured where there is none; then who had the time.
+fn bars(report: &Report) -> Bars {
+    let micros = |ns: u64| ns as f64 / 1e3;
+    let name = |stage: Watched| match stage {
+        Watched::WakeUp => "wake-up",
+        Watched::Interrupt => "interrupt",
+    };
+    let watched = name(report.watched);
+    let measured = [("p50", report.p50_ns), ("p99.9", report.p999_ns), ("max", report.max_ns)];
+    let mut bars: Vec<Bar> = measured
+        .iter()
+        .map(|(statistic, ns)| Bar {
+            name: format!("{watched}, {statistic}"),
+            found_us: (report.count > 0).then_some(micros(*ns)),
+            limit_us: None,
+        })
+        .collect();
+    for limit in &report.limits {
+        let own = format!("{}, {}", name(limit.stage), limit.statistic);
+        match bars.iter_mut().find(|bar| bar.name == own) {
+            Some(bar) => bar.limit_us = Some(limit.limit_us),
+            None => bars.push(Bar { name: own, found_us: limit.found_us, limit_us: Some(limit.limit_us) }),
+        }
+    }
+    let first = report.longer.first().map(|first| format!("First cause: {}", first.cause.text()));
+    let whole = format!(
+        "{}: {} latencies of {watched}; {} events lost",
+        report.accelerator, report.count, report.lost
+    );
+    let mut facts: Vec<String> = [Some(whole), first].into_iter().flatten().collect();
+    if report.emulated {
+        facts.push(EMULATED.into());
+    }
+    let parts = |parts: &[Blame]| parts.iter().map(|part| (part.cause.text(), micros(part.ns))).collect();
+    Bars {
+        title: format!("The worst case of process {}", report.pid),
+        facts,
+        bars,
+        parts: vec![
+            ("Longer than in the median", parts(&report.longer)),
+            ("The worst", parts(&report.worst_parts)),
+            ("The median", parts(&report.median_parts)),
+        ],
+    }
 }
 
 fn read(file: &std::path::Path) -> anyhow::Result<Budget> {
@@ -109,7 +184,7 @@ fn text(report: &Report) -> String {
         report.lost,
     );
     if report.emulated {
-        text += "Emulated CPU: causes are real; times show that each path works, never how fast it is.\n";
+        let _ = writeln!(text, "{EMULATED}");
     }
     if let Some(first) = report.longer.first() {
         let _ = writeln!(text, "First cause: {}", first.cause.text());
