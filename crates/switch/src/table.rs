@@ -383,6 +383,13 @@ impl MacTable {
         self.behind.get(usize::from(port.0)).map_or(0, |behind| behind.load(Ordering::Relaxed))
     }
 
+    /// All stations, whether they were seen lately or not.
+    pub fn stations(&self) -> impl Iterator<Item = (MacAddress, PortId)> {
+        let entries = self.buckets.iter().flat_map(|bucket| &bucket.entries);
+        let found = entries.map(|slot| slot.load(Ordering::Relaxed)).filter(|found| *found != EMPTY);
+        found.map(|found| (address_of(found), port_of(found)))
+    }
+
     /// What happened so far.
     pub fn counts(&self) -> TableCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
