@@ -119,6 +119,10 @@ impl Control {
             None => port.start(context),
         })?;
         if let Some(Err(error)) = started {
+            if !self.entries[index].elsewhere {
+                self.entries[index].runs = false;
+                self.attachments.clear(PortId(index as u16));
+            }
             return Err(RunError::Start { name: self.entries[index].name.clone(), error });
         }
         self.read_reports()

@@ -142,6 +142,10 @@ fn entry(address: MacAddress, port: PortId) -> u64 {
     address.to_u64() << 16 | u64::from(port.0)
 }
 
+fn address_of(entry: u64) -> MacAddress {
+    MacAddress::from_u64(entry >> 16)
+}
+
 fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
 }
