@@ -49,8 +49,7 @@ impl Control {
         if at == MAX_PORTS {
             return Err(ChangeError::TooManyPorts);
         }
-        let entry =
-            PortEntry { runs: true, ..NamedPort { name: name.to_owned(), port, forwarding }.into() };
+        let entry = PortEntry { runs: true, ..NamedPort { name: name.to_owned(), port, forwarding }.into() };
         match free {
             Some(at) => self.entries[at] = entry,
             None => self.entries.push(entry),

@@ -392,7 +392,8 @@ impl Control {
         let mut result = Ok(());
         for index in 0..self.entries.len() {
             let elsewhere = self.entries[index].elsewhere;
-            let ended = self.call(index, |port, context| if elsewhere { port.leave() } else { port.end(context) });
+            let ended =
+                self.call(index, |port, context| if elsewhere { port.leave() } else { port.end(context) });
             self.entries[index].runs = false;
             self.attachments.clear(PortId(index as u16));
             result = result.and(ended.map(drop));

@@ -24,9 +24,12 @@ pub struct SwitchState {
 impl Control {
     /// Stands still, and says what another process needs.
     pub(crate) fn stand_still(&mut self) -> Result<SwitchState, ChangeError> {
-        let stations = self.attachments.common.table.stations().map(|(address, port)| {
-            (address, self.entries[usize::from(port.0)].name.clone())
-        });
+        let stations = self
+            .attachments
+            .common
+            .table
+            .stations()
+            .map(|(address, port)| (address, self.entries[usize::from(port.0)].name.clone()));
         let mut state = SwitchState { stations: stations.collect(), ports: BTreeMap::new() };
         self.stations.clone_from(&state.stations);
         self.attachments.close();
@@ -65,7 +68,8 @@ impl Control {
     pub(crate) fn resume(&mut self) -> Result<(), ChangeError> {
         for index in 0..self.entries.len() {
             if std::mem::take(&mut self.entries[index].elsewhere) {
-                self.call(index, |port, context| port.resume(context)).map_err(|error| self.must_end(error))?;
+                self.call(index, |port, context| port.resume(context))
+                    .map_err(|error| self.must_end(error))?;
             }
         }
         for index in std::mem::take(&mut self.ended_for_now) {
@@ -94,7 +98,8 @@ impl Control {
 
     /// Starts all ports, or goes on with those of a switch that stands still.
     pub(crate) fn start_ports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
-        let Some(SwitchState { mut ports, stations }) = operator.inherit().map_err(RunError::TakeOver)? else {
+        let Some(SwitchState { mut ports, stations }) = operator.inherit().map_err(RunError::TakeOver)?
+        else {
             return (0..self.entries.len()).try_for_each(|index| self.start_port(index, None));
         };
         for index in 0..self.entries.len() {
@@ -102,7 +107,8 @@ impl Control {
             self.start_port(index, state)?;
         }
         if let Some(name) = ports.keys().next() {
-            let why = format!("the running switch has a port '{name}'; name it here too, or remove it there first");
+            let why =
+                format!("the running switch has a port '{name}'; name it here too, or remove it there first");
             return Err(RunError::TakeOver(why));
         }
         self.learn(stations);

@@ -30,7 +30,7 @@ fn a_killed_switch_loses_nothing_that_was_completed() {
         let (receiver, of_receiver) = Guest::running_with_in_flight(&paths[1], wanted);
         let mut load = Load::new(sender, receiver);
         let (mut blackouts, mut at_a_kill) = (Vec::new(), BTreeSet::new());
-        for _ in 0..rounds {
+        for round in 0..rounds {
             let until = Instant::now() + LOAD;
             let before = load.received.len();
             wait_for("frames under load", || {
@@ -43,8 +43,8 @@ fn a_killed_switch_loses_nothing_that_was_completed() {
             let since = Instant::now();
             switch = SwitchProcess::start(&arguments);
             // The receiver first: what is sent again finds it.
-            load.receiver.reconnect(&paths[1], &of_receiver);
-            load.sender.reconnect(&paths[0], &of_sender);
+            load.receiver.reconnect(&paths[1], &of_receiver, round % 2 == 0);
+            load.sender.reconnect(&paths[0], &of_sender, round % 2 == 0);
             let before = load.received.len();
             wait_for("a frame after the restart", || {
                 load.step(true);

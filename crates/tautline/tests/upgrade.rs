@@ -56,7 +56,11 @@ impl Scene {
         let deadline = Instant::now() + SOON;
         while !is_done(&self.load) {
             self.load.step(true);
-            assert!(Instant::now() < deadline, "did not come: {what}; the switch said {:#?}", self.switch.logged());
+            assert!(
+                Instant::now() < deadline,
+                "did not come: {what}; the switch said {:#?}",
+                self.switch.logged()
+            );
             std::thread::yield_now();
         }
     }
@@ -86,6 +90,22 @@ impl Scene {
         let logged = old.ended();
         assert!(logged.iter().any(|line| line.contains("another process has taken over")), "{logged:#?}");
         (Duration::from_secs_f64(said / 1e3), self.load.longest_gap())
+    }
+
+    /// A new switch that cannot take over ends with an error; what it said.
+    fn refused(&mut self, arguments: &[String]) -> Vec<String> {
+        let mut new = SwitchProcess::begin(arguments);
+        let deadline = Instant::now() + SOON;
+        let status = loop {
+            self.load.step(true);
+            if let Some(status) = new.status() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it runs on and said {:#?}", new.logged());
+        };
+        assert_eq!(status.code(), Some(1));
+        std::thread::sleep(Duration::from_millis(20));
+        new.logged()
     }
 
     /// All that was sent arrives, once, in its order.
@@ -161,37 +181,50 @@ fn the_old_switch_goes_on_when_the_new_one_is_gone() {
         scene.load_for(LOAD);
         assert!(scene.switch.lives(), "step {steps}");
     }
-    // A real one, killed at some moment before its last word or behind it.
-    let mut taken = 0;
-    for delay in [0, 2, 4, 6, 8, 10, 14, 20] {
-        let mut arguments = scene.arguments.clone();
-        arguments.extend(["--take-over".to_owned(), scene.control().display().to_string()]);
-        let new = SwitchProcess::begin(&arguments);
+    // One that is not made for what it is handed says so, and ends.
+    let take_over = ["--take-over".to_owned(), scene.control().display().to_string()];
+    let mut narrow = scene.arguments.clone();
+    narrow[1] += ",server=off";
+    let fewer = [&scene.arguments[..2], &scene.arguments[4..]].concat();
+    for (arguments, why) in [(narrow, "server= differs"), (fewer, "has a port 'two'")] {
+        let said = scene.refused(&[&arguments[..], &take_over].concat());
+        assert!(said.iter().any(|line| line.contains(why)), "{said:#?}");
+        scene.load_for(LOAD);
+        assert!(scene.control().exists() && scene.sockets.path("one").exists());
+    }
+    scene.check("after failures");
+}
+
+#[test]
+fn a_new_switch_is_killed_at_any_moment() {
+    let (mut resumed, mut behind) = (0, 0);
+    let mut scene = Scene::new(plain().union(Features::RING_PACKED));
+    for delay in [0, 3, 5, 7, 9, 12, 16, 24] {
+        let take_over = ["--take-over".to_owned(), scene.control().display().to_string()];
+        let new = SwitchProcess::begin(&[&scene.arguments[..], &take_over].concat());
         let until = Instant::now() + Duration::from_millis(delay);
         scene.step_until("the moment", |_| Instant::now() > until);
-        if new.logged().iter().any(|line| line.contains("taken over")) {
-            scene.switch = new;
-            taken += 1;
-            continue;
-        }
         new.kill();
-        // What it had said before its end counts: then both are gone, as after any kill.
-        if !scene.switch.lives() {
-            println!("killed after {delay} ms, just behind its last word");
-            return;
+        let before = scene.load.received.len();
+        let deadline = Instant::now() + SOON;
+        // Either the old one goes on, or the new one had said its last word: then both are gone, as after any kill.
+        loop {
+            scene.load.step(true);
+            if scene.load.received.len() > before + 100 {
+                resumed += 1;
+                break;
+            }
+            if !scene.switch.lives() {
+                behind += 1;
+                scene = Scene::new(plain().union(Features::RING_PACKED));
+                break;
+            }
+            assert!(Instant::now() < deadline, "after {delay} ms: {:#?}", scene.switch.logged());
         }
-        scene.load_for(LOAD);
     }
-    println!("{taken} of the killed had taken over before");
-    // One that cannot go on with what it is handed says so, and ends.
-    let mut arguments = scene.arguments.clone();
-    arguments[1] += ",event-idx=off,mergeable=off,offloads=off,indirect=off,in-order=off";
-    arguments.extend(["--take-over".to_owned(), scene.control().display().to_string()]);
-    let three = scene.sockets.port("three", "vhost-user", "");
-    let added = [arguments.clone(), three.to_vec()].concat();
-    scene.load_for(LOAD);
-    let new = SwitchProcess::begin(&added);
-    drop(new);
-    scene.load_for(LOAD);
-    scene.check("after failures");
+    println!(
+        "{resumed} times the old switch went on; {behind} times the new one had taken over before it was killed"
+    );
+    assert!(resumed > 0);
+    scene.check("after kills");
 }

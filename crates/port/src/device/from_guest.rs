@@ -14,6 +14,17 @@ use crate::{DropReason, FrameBatch, QueueCounters, QueueError, RingState, Source
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
 
+/// Whether frames are popped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Runs,
+    /// Nothing was said of it. A front-end that goes on with a restarted back-end may start its rings first and then
+    /// enable them: what they hold must not be lost in between.
+    NotEnabledYet,
+    /// The ring is malformed and was reported.
+    Stopped,
+}
+
 /// Frames from a guest's transmitq, borrowed where the guest put them.
 pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
@@ -25,8 +36,7 @@ pub struct FromGuest {
     needs_release: bool,
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
-    /// The ring is malformed and was reported.
-    stopped: bool,
+    state: State,
     stopped_at: Arc<StoppedAt>,
     /// A kick was asked for since polling last went on.
     armed: bool,
@@ -55,7 +65,7 @@ impl FromGuest {
             demotion_tuner: cache_policy.demotion_tuner(&*queue),
             needs_release: false,
             enabled,
-            stopped: false,
+            state: if enabled { State::Runs } else { State::NotEnabledYet },
             stopped_at: Arc::default(),
             armed: false,
             kick,
@@ -78,7 +88,7 @@ impl FromGuest {
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
             Err(PopError::Miss { .. }) => Ok(0),
             Err(PopError::Malformed(error)) => {
-                self.stopped = true;
+                self.state = State::Stopped;
                 self.stopped_at.set(self.queue.position());
                 Err(error.into())
             }
@@ -111,7 +121,7 @@ impl Source for FromGuest {
     fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
         self.batch.clear();
         self.needs_release = false;
-        if self.stopped {
+        if self.state != State::Runs {
             return Ok(&self.batch);
         }
         let popped = self.pop(max)?;
@@ -167,7 +177,7 @@ impl Source for FromGuest {
     }
 
     fn sleep(&mut self) -> bool {
-        if self.stopped {
+        if self.state != State::Runs {
             return false;
         }
         self.armed = true;

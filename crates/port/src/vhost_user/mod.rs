@@ -107,7 +107,15 @@ impl VhostUser {
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let shared = Arc::new(Shared::new(name, options));
-        Ok(VhostUser { shared, offer, link: None, memory: None, peer: None, fruitless: 0, stands_still: false })
+        Ok(VhostUser {
+            shared,
+            offer,
+            link: None,
+            memory: None,
+            peer: None,
+            fruitless: 0,
+            stands_still: false,
+        })
     }
 
     fn new_memory(&self, context: &mut dyn PortContext) -> Result<Arc<PeerMemory>, PortError> {

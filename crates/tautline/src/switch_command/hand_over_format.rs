@@ -66,9 +66,13 @@ mod tests {
 
     #[test]
     fn versions_one_apart_understand_each_other() {
-        let newer = br#"{"format":2,"colour":"blue","ports":{"one":{"files":[3],"words":{"path":"/x"},"speed":9}}}"#;
+        let newer =
+            br#"{"format":2,"colour":"blue","ports":{"one":{"files":[3],"words":{"path":"/x"},"speed":9}}}"#;
         let read = read(newer).unwrap();
-        assert_eq!((read.ports["one"].files.as_slice(), read.control, read.stood_still_at), (&[3][..], None, 0));
+        assert_eq!(
+            (read.ports["one"].files.as_slice(), read.control, read.stood_still_at),
+            (&[3][..], None, 0)
+        );
         assert!(super::read(br#"{"format":0}"#).is_ok(), "all but the version is missing");
         let error = super::read(br#"{"format":3}"#).unwrap_err();
         assert!(error.contains("format 3") && error.contains("in between"), "{error}");

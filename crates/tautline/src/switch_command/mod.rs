@@ -31,7 +31,8 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let written = arguments.config.as_deref().map(configuration::read).transpose()?;
     let take_over = arguments.take_over.clone();
-    let control = arguments.control.clone().or_else(|| written.as_ref()?.control.clone()).or(take_over.clone());
+    let control =
+        arguments.control.clone().or_else(|| written.as_ref()?.control.clone()).or(take_over.clone());
     let configured = arguments.config.clone().zip(written.clone());
     let configured = configured.map(|(path, written)| Configured::new(path, written));
     let arguments = written.as_ref().unwrap_or(arguments);

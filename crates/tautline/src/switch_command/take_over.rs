@@ -88,7 +88,8 @@ impl TakeOver {
 
     /// From now on this switch has what the other had; for how long neither moved a frame.
     pub fn take_charge(&mut self) -> Result<Duration, String> {
-        let gone = |error: &dyn std::fmt::Display| format!("the running switch went on without this one: {error}");
+        let gone =
+            |error: &dyn std::fmt::Display| format!("the running switch went on without this one: {error}");
         let mut socket = self.socket.take().ok_or_else(|| gone(&"it is not connected"))?;
         socket.write_all(TAKEN).map_err(|error| gone(&error))?;
         Ok(Duration::from_nanos(format::now().saturating_sub(self.stood_still_at)))
@@ -130,7 +131,9 @@ fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
     }
     let answer: Answer = serde_json::from_slice(&line).map_err(|error| format!("not understood: {error}"))?;
     let coming: Coming = match answer.outcome {
-        Outcome::Ok(value) => serde_json::from_value(value).map_err(|error| format!("not understood: {error}"))?,
+        Outcome::Ok(value) => {
+            serde_json::from_value(value).map_err(|error| format!("not understood: {error}"))?
+        }
         Outcome::Error(why) => return Err(why),
     };
     let (mut bytes, mut files) = (Vec::new(), Vec::new());

@@ -119,7 +119,8 @@ impl Connection {
         let duplicates = |fds: &[OwnedFd]| fds.iter().map(OwnedFd::try_clone).collect::<io::Result<Vec<_>>>();
         let mut received = self.header.map_or_else(Vec::new, |header| header.to_bytes().to_vec());
         received.extend_from_slice(&self.bytes);
-        let unsent = |waiting: &Outgoing| Ok((waiting.bytes[waiting.sent..].to_vec(), duplicates(&waiting.fds)?));
+        let unsent =
+            |waiting: &Outgoing| Ok((waiting.bytes[waiting.sent..].to_vec(), duplicates(&waiting.fds)?));
         Ok(UnderWay {
             received,
             received_fds: duplicates(&self.fds)?,

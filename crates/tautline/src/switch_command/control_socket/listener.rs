@@ -72,7 +72,9 @@ impl AsFd for ControlListener {
 impl Drop for ControlListener {
     fn drop(&mut self) {
         // Another switch may have put its own there.
-        if self.removes_path && fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode) {
+        if self.removes_path
+            && fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode)
+        {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,0 +1,1 @@
+//! What was said brings another session to the same state.
