@@ -276,9 +276,11 @@ impl Rule {
     }
 
     /// Memory and rings belong to the session that SET_OWNER begins; all front-ends send it first, for
-    /// the kernel's vhost demands it.
+    /// the kernel's vhost demands it. But DPDK's virtio-user begins with a back-end that was started again by stopping
+    /// what ran at the last one: SET_VRING_ENABLE and GET_VRING_BASE, which do nothing to rings that do not run.
     pub fn needs_owner(&self) -> bool {
-        matches!(
+        let only_stops = matches!(self.id, 11 | 18);
+        !only_stops && matches!(
             self.shape,
             Shape::VringState
                 | Shape::VringAddress

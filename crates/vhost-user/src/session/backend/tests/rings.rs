@@ -260,4 +260,8 @@ fn rings_and_memory_come_after_the_owner() {
     reject(&mut session, table(&[region(0)]), vec![fd()], "owner");
     reject(&mut session, Request::SetVringNum(VringState { index: 0, num: 256 }), vec![], "owner");
     reject(&mut session, kick(0, true), vec![fd()], "owner");
+    // What stops a ring that does not run: DPDK's virtio-user says so to a back-end that was started again.
+    pass(&mut session, Request::SetVringEnable(VringState { index: 0, num: 0 }), vec![]);
+    let base = send(&mut session, Request::GetVringBase(VringState { index: 0, num: 0 }), vec![]);
+    assert!(matches!(base, Received::Reply(_)), "{base:?}");
 }
