@@ -173,14 +173,25 @@ fn a_stock_guest_goes_on() {
     );
     let kills = rounds().div_ceil(10).max(2);
     let seconds = 2 + kills;
-    let line = format!("ping -c {} -i 0.01 -W 20 10.0.0.2", seconds * 100);
-    let job = guest.begin(&line, Duration::from_secs(120 + seconds as u64)).unwrap();
+    let ping = |count: usize| {
+        let line = format!("ping -c {count} -i 0.01 -W 20 10.0.0.2");
+        guest.begin(&line, Duration::from_secs(120 + seconds as u64)).unwrap()
+    };
+    // Answers that came, and those that came twice.
+    let answers = |said: &str| {
+        let of = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+        (of("icmp_seq=") - of("DUP!"), of("DUP!"))
+    };
+    // A take-over loses nothing and doubles nothing.
+    let job = ping(100);
     std::thread::sleep(Duration::from_millis(300));
-    // First a take-over: nothing is lost, and nothing doubled.
     let mut with = arguments.clone();
     with.extend(["--take-over".to_owned(), sockets.path("control").display().to_string()]);
     let new = SwitchProcess::begin(&with);
     std::mem::replace(&mut switch, new).ended();
+    let said = job.wait().unwrap().stdout;
+    assert_eq!(answers(&said), (100, 0), "{said}");
+    let job = ping(seconds * 100);
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(500));
         let new = SwitchProcess::begin(&["--help".to_owned()]);
@@ -188,11 +199,13 @@ fn a_stock_guest_goes_on() {
         switch = SwitchProcess::start(&arguments);
     }
     let said = job.wait().unwrap().stdout;
-    let summary = said.lines().find(|line| line.contains("packets transmitted")).unwrap_or_else(|| panic!("{said}"));
-    let doubled = said.lines().filter(|line| line.contains("DUP!")).count();
-    println!("Linux: a take-over and {kills} kills: {summary}; {doubled} answers came twice");
-    assert!(summary.contains(" 0% packet loss"), "{said}");
-    // At most what one burst of each direction held when it was killed.
+    let (came, doubled) = answers(&said);
+    let of = seconds * 100;
+    println!("Linux: {kills} kills: {came} of {of} answers came, {doubled} of them twice; a take-over: all, once");
+    // QEMU takes the link down while nobody is there, and Linux drops what is sent meanwhile: half a second at most.
+    assert!(came + 50 * kills >= of, "{said}");
+    // What lay in a ring when the switch was killed.
+    assert!(doubled <= 2 * kills, "{said}");
     guest.must("ping -c 3 -i 0.05 -W 10 10.0.0.2");
     drop(switch);
 }

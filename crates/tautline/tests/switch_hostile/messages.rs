@@ -136,8 +136,6 @@ fn messages_that_break_the_protocol() {
     let mut reply = Request::GetFeatures.to_message(vec![]);
     reply.header.reply = true;
     for (message, said) in [
-        (table.to_message(vec![memfd(4096).into()]), "SET_OWNER before memory"),
-        (Request::SetVringNum(state(0, 64)).to_message(vec![]), "SET_OWNER before memory"),
         (reply, "disconnected"),
     ] {
         scene.attacked_by(plain(), Some(said), |scene| {

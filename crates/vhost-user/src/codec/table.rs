@@ -276,11 +276,10 @@ impl Rule {
     }
 
     /// Memory and rings belong to the session that SET_OWNER begins; all front-ends send it first, for
-    /// the kernel's vhost demands it. But DPDK's virtio-user begins with a back-end that was started again by stopping
-    /// what ran at the last one: SET_VRING_ENABLE and GET_VRING_BASE, which do nothing to rings that do not run.
+    /// the kernel's vhost demands it. To a back-end that was started again DPDK's virtio-user (22.11) does not, so a
+    /// front-end's session holds to this and a back-end's does not ask for it.
     pub fn needs_owner(&self) -> bool {
-        let only_stops = matches!(self.id, 11 | 18);
-        !only_stops && matches!(
+        matches!(
             self.shape,
             Shape::VringState
                 | Shape::VringAddress

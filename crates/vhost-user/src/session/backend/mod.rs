@@ -100,7 +100,6 @@ struct Waiting {
 pub struct BackendSession {
     offer: Offer,
     agreed: Agreed,
-    owned: bool,
     features_set: bool,
     memory: MemoryMap,
     rings: Vec<Ring>,
@@ -124,7 +123,6 @@ impl BackendSession {
         Self {
             offer,
             agreed,
-            owned: false,
             features_set: false,
             memory: MemoryMap::default(),
             rings,
@@ -245,9 +243,6 @@ impl BackendSession {
         let request = Request::parse(&message)?;
         let rule = request.rule();
         rule.check_gate(&self.agreed)?;
-        if rule.needs_owner() && !self.owned {
-            return Err(rule.violation("owner", 0u64, "SET_OWNER before memory and queues"));
-        }
         if self.postcopy == Postcopy::Mapped && !may_follow_postcopy_memory(&request) {
             return Err(rule.violation("id", rule.id, "the acknowledgement of postcopy memory"));
         }
@@ -256,12 +251,8 @@ impl BackendSession {
         match request {
             Request::GetFeatures => Ok(Next::Reply(ReplyBody::Number(self.agreed.offered.bits()))),
             Request::SetFeatures(features) => self.on_set_features(rule, features),
-            Request::SetOwner => {
-                self.owned = true;
-                Ok(Next::Done)
-            }
-            // Deprecated; the text recommends to ignore it.
-            Request::ResetOwner => Ok(Next::Done),
+            // RESET_OWNER is deprecated; the text recommends to ignore it.
+            Request::SetOwner | Request::ResetOwner => Ok(Next::Done),
             Request::GetProtocolFeatures => {
                 Ok(Next::Reply(ReplyBody::Number(self.agreed.protocol_offered.bits())))
             }
