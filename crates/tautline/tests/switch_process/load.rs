@@ -18,6 +18,8 @@ pub struct Load {
     pub received: BTreeMap<u32, u32>,
     /// Frames that came behind one that was sent later, for the first time.
     pub out_of_order: Vec<u32>,
+    /// Frames that are not waited for any more.
+    pub given_up: usize,
     posted: usize,
     last: Option<Instant>,
     longest_gap: Duration,
@@ -32,6 +34,7 @@ impl Load {
             completed: BTreeSet::new(),
             received: BTreeMap::new(),
             out_of_order: Vec::new(),
+            given_up: 0,
             posted: 0,
             last: None,
             longest_gap: Duration::ZERO,
@@ -58,7 +61,7 @@ impl Load {
         self.take();
         self.receiver.post(BUFFERS - self.posted);
         self.posted = BUFFERS;
-        while sends && (self.sent as usize) < self.received.len() + WINDOW {
+        while sends && (self.sent as usize) < self.received.len() + self.given_up + WINDOW {
             self.sender.send(&frame(self.sent, 100));
             self.sent += 1;
         }

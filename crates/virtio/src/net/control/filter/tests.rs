@@ -130,7 +130,10 @@ fn the_commands_of_a_filter_make_it_again() {
     for command in [
         FilterCommand::Mode(ReceiveMode::Promiscuous, false),
         FilterCommand::Mode(ReceiveMode::AllUnicast, true),
-        FilterCommand::Addresses { unicast: &[OTHER], multicast: &[[1, 0, 0x5e, 0, 0, 1]; MAX_FILTER_ADDRESSES + 1] },
+        FilterCommand::Addresses {
+            unicast: &[OTHER],
+            multicast: &[[1, 0, 0x5e, 0, 0, 1]; MAX_FILTER_ADDRESSES + 1],
+        },
         FilterCommand::Own(MacAddress(OTHER)),
         FilterCommand::AddVlan(VlanId::new(5).unwrap()),
         FilterCommand::AddVlan(VlanId::new(4095).unwrap()),
