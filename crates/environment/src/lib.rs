@@ -9,6 +9,7 @@ mod agent;
 pub mod channel;
 mod command;
 pub mod container;
+mod folder;
 pub mod guest;
 pub mod host;
 pub mod janitor;
@@ -21,6 +22,8 @@ pub mod vm;
 
 pub use agent::{Agent, Environment, Start};
 pub use channel::{Channel, ChannelError};
+pub use folder::Folder;
 pub use janitor::Janitor;
 pub use running::Running;
+pub use spawn::spawn;
 pub use spec::Spec;

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 /// USER_HZ is 100 on every architecture that is supported.
 const TICK_NS: u64 = 10_000_000;
 
 /// Time of one or more CPUs since boot, by what it went to, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// User space, without guests.
     pub user_ns: u64,

@@ -60,7 +60,7 @@ pub use map_error::MapError;
 pub use mapping::{Mapping, Shrinkable, sealed_memfd};
 pub use non_temporal::NonTemporal;
 pub use peer::{Backing, Loss, LossCause, PeerMemory};
-pub use region::{Region, RegionError};
+pub use region::{Region, RegionError, RegionRange};
 pub use sg_arena::SgArena;
 pub use sg_list::SgList;
 pub use sg_run::SgRun;

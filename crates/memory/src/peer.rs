@@ -154,8 +154,8 @@ impl Drop for Reserved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Region;
     use crate::truncate::tests::memfd;
+    use crate::{Region, RegionRange};
 
     const PAGE: u64 = 4096;
 
@@ -211,7 +211,10 @@ mod tests {
     fn regions_are_whole_pages() {
         let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
         let file = memfd(4 * PAGE);
-        let region = |offset, size, guest| Region::of_peer(&peer, &file, offset, size, guest, 0).map(drop);
+        let region = |offset, size, guest| {
+            Region::of_peer(&peer, &file, RegionRange { offset, size, guest_base: guest, user_base: 0 })
+                .map(drop)
+        };
         region(PAGE, PAGE, PAGE).unwrap();
         for (what, refused) in [
             ("file offset", region(512, PAGE, 0)),

@@ -48,15 +48,30 @@ pub struct Region {
     mapping: Arc<Mapping>,
 }
 
+/// Which part of a file a region is, and the addresses that peers use for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionRange {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// First guest-physical address.
+    pub guest_base: u64,
+    /// First front-end virtual address.
+    pub user_base: u64,
+}
+
+impl RegionRange {
+    /// The first bytes of a file, by one address for both uses.
+    pub fn at(base: u64, size: u64) -> Self {
+        RegionRange { offset: 0, size, guest_base: base, user_base: base }
+    }
+}
+
 impl Region {
-    /// Maps `size` bytes of a file of our own from `offset` as the range at `guest_base` and `user_base`.
-    pub fn map(
-        fd: impl AsFd,
-        offset: u64,
-        size: u64,
-        guest_base: u64,
-        user_base: u64,
-    ) -> Result<Self, RegionError> {
+    /// Maps a range of a file of our own.
+    pub fn map(fd: impl AsFd, range: RegionRange) -> Result<Self, RegionError> {
+        let RegionRange { offset, size, guest_base, user_base } = range;
         check_wraps(size, guest_base, user_base)?;
         let mapping = Arc::new(Mapping::shared(fd, offset, size)?);
         Ok(Region { guest_base, user_base, mapping })
@@ -64,14 +79,8 @@ impl Region {
 
     /// The same of a peer's file, in whole pages: a buffer is in as many pieces as it crosses regions, and regions
     /// of single bytes would make thousands of them out of one descriptor.
-    pub fn of_peer(
-        peer: &Arc<PeerMemory>,
-        fd: impl AsFd,
-        offset: u64,
-        size: u64,
-        guest_base: u64,
-        user_base: u64,
-    ) -> Result<Self, RegionError> {
+    pub fn of_peer(peer: &Arc<PeerMemory>, fd: impl AsFd, range: RegionRange) -> Result<Self, RegionError> {
+        let RegionRange { offset, size, guest_base, user_base } = range;
         check_wraps(size, guest_base, user_base)?;
         for (what, value) in [("guest address", guest_base), ("size", size), ("file offset", offset)] {
             if !value.is_multiple_of(GRANULE_BYTES) {

@@ -218,13 +218,15 @@ impl AddressSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RegionRange;
     use crate::truncate::tests::memfd;
     use crate::{IotlbEntry, SgArena, Translator};
 
     const PAGE: u64 = 4096;
 
     fn region(guest: u64, user: u64) -> Region {
-        Region::map(memfd(PAGE), 0, PAGE, guest, user).unwrap()
+        Region::map(memfd(PAGE), RegionRange { offset: 0, size: PAGE, guest_base: guest, user_base: user })
+            .unwrap()
     }
 
     fn slices(

@@ -74,7 +74,7 @@ fn queue_pairs_mtu_and_reconnect() {
     };
     let testpmd = start();
     let port = Port::new(&socket).reconnect().queue_pairs(2).host_mtu(9000);
-    let guest = Settings::default().cpus(2).port(port).start().unwrap();
+    let guest = Settings::default().size(2, 256).port(port).start().unwrap();
     assert_eq!(guest.must("cat /sys/class/net/eth0/mtu").trim(), "9000");
     assert_eq!(guest.must("ls -d /sys/class/net/eth0/queues/rx-*").lines().count(), 2);
     assert!(guest.must("ethtool -l eth0").contains("Combined:\t2"));

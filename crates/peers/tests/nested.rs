@@ -57,7 +57,7 @@ fn kvm_is_real_and_all_is_gone_at_the_end() {
 #[ignore = "two boots of a minute each: for those who change the machine"]
 fn counted_instructions_repeat() {
     let boot = || -> f64 {
-        let settings = Settings::default().cpus(1).clock(peers::nested::Clock::Instructions);
+        let settings = Settings::default().size(1, 2048).clock(peers::nested::Clock::Instructions);
         let machine = settings.start().unwrap();
         let up = machine.run_within("cut -d' ' -f1 /proc/uptime", Duration::from_secs(60)).unwrap();
         up.stdout.trim().parse().unwrap()

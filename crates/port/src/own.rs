@@ -3,7 +3,9 @@ use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Mapping, Region, SgArena, SharedSlice, Translator, sealed_memfd};
+use memory::{
+    Access, AddressSpace, Mapping, Region, RegionRange, SgArena, SharedSlice, Translator, sealed_memfd,
+};
 
 /// A sealed memory file, mapped once. Pages that are never touched cost nothing.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ impl OwnMemory {
     /// `bytes` of zeros; the name is for `/proc`.
     pub fn new(name: &CStr, bytes: u64) -> io::Result<Self> {
         let file = sealed_memfd(name, bytes)?;
-        let region = Region::map(&file, 0, bytes, 0, 0).map_err(io::Error::other)?;
+        let region = Region::map(&file, RegionRange::at(0, bytes)).map_err(io::Error::other)?;
         let mapping = Arc::clone(region.mapping());
         let space = AddressSpace::from_regions([region]).map_err(io::Error::other)?;
         Ok(OwnMemory { space: Arc::new(space), mapping })

@@ -18,6 +18,8 @@ pub mod host;
 mod kvm;
 #[path = "cli/results.rs"]
 mod results;
+#[path = "cli/scenario.rs"]
+mod scenario;
 #[path = "cli/tti.rs"]
 mod tti;
 #[path = "cli/vm.rs"]
@@ -30,6 +32,7 @@ pub use ctl::{
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};
 pub use results::{EXIT_CODES, Format, Reported, ResultsTo};
+pub use scenario::Scenario;
 pub use tti::{Beside, Tti, Way};
 pub use vm::VmCommand;
 
@@ -87,6 +90,8 @@ pub enum Command {
     Host(HostCommand),
     /// A hardware-like interrupt at every interval, and when it reaches user space: on the host, in a container.
     Tti(Tti),
+    /// A chain of programs that pass frames on at each tick: how many users it serves in time, in each environment.
+    Scenario(Scenario),
     /// Guests started, or taken as they run, with every thread in its place.
     #[command(subcommand)]
     Vm(VmCommand),

@@ -13,10 +13,12 @@ mod exit;
 mod gate;
 mod host_command;
 mod kvm_command;
+mod origin;
 mod output;
 mod packaging;
 mod report_command;
 mod rfc2544;
+mod scenario_command;
 mod show;
 mod switch_command;
 mod tracing;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),
         cli::Command::Agent(arguments) => agent_command::run(&arguments),
         cli::Command::Host(command) => host_command::run(&command),
+        cli::Command::Scenario(arguments) => scenario_command::run(&arguments),
         cli::Command::Tti(arguments) => tti_command::run(&arguments),
         cli::Command::Vm(command) => vm_command::run(&command),
         cli::Command::Report(arguments) => report_command::run(&arguments),

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 /// Commands that print results.
 const PRINT_RESULTS: &[&str] = &[
+    "scenario",
     "tti",
     "doctor",
     "compare",

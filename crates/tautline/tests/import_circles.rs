@@ -13,9 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates that still have circles. Whoever has untied one strikes its line.
-const TO_DO: [&str; 1] = ["peers"];
-
 /// A module's place in its crate, as `["session", "backend"]`.
 type ModulePath = Vec<String>;
 
@@ -46,14 +43,7 @@ fn files_do_not_need_each_other_in_circles() {
     let mut wrong = Vec::new();
     for folder in fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let circles = circles_of(&folder);
-        match (circles.is_empty(), TO_DO.contains(&name.as_str())) {
-            (false, false) => {
-                wrong.extend(circles.iter().map(|circle| format!("{name}: {}", circle.join(" -> "))))
-            }
-            (true, true) => wrong.push(format!("{name} has no circle any more: strike it from TO_DO")),
-            _ => {}
-        }
+        wrong.extend(circles_of(&folder).iter().map(|circle| format!("{name}: {}", circle.join(" -> "))));
     }
     assert!(wrong.is_empty(), "files that need each other:\n{}", wrong.join("\n"));
 }

@@ -55,7 +55,7 @@ fn packets_take_every_path() {
     let start = Instant::now();
     let machine = Settings::default().program(Path::new(BINARY)).card_to_hand_on().start().unwrap();
     println!("up after {:?}", start.elapsed());
-    let mut settings = InnerSettings::default().memory_mib(384);
+    let mut settings = InnerSettings::default().size(1, 384);
     for path in NetworkPath::ALL {
         machine.prepare(path).unwrap();
         settings = settings.network(path);

@@ -17,6 +17,8 @@ pub struct Burst {
     pub(crate) chains: Chains,
     /// The queue that the chains came from.
     pub(crate) owner: u64,
+    /// How many chains the queue had popped with the last of these.
+    pub(crate) popped_to: u64,
     /// Chains that are not yet used.
     pub(crate) open: usize,
     /// See [`Burst::work`].
@@ -32,6 +34,7 @@ impl Burst {
             arena: SgArena::with_capacity(chains * 2),
             chains: Chains::new(chains),
             owner: 0,
+            popped_to: 0,
             open: 0,
             work: Work::default(),
             demotion: None,

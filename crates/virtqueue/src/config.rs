@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory::{Address, AddressSpace, BindError, Mapping, Translator};
 
-use crate::device::{DeviceQueue, UsedLog};
+use crate::device::{DeviceParts, DeviceQueue, UsedLog};
 use crate::driver::{DriverQueue, IndirectTables};
 use crate::indirect_flags::IndirectFlags;
 use crate::inflight::{InFlightError, PackedInFlight, SplitInFlight};
@@ -129,7 +129,7 @@ impl QueueConfig {
             })
             .transpose()?;
         let translator = Translator::new(Arc::clone(space));
-        Ok(SplitDevice::new(ring, size, position, translator, options.log, in_flight))
+        Ok(SplitDevice::new(DeviceParts { ring, size, position, translator, log: options.log, in_flight }))
     }
 
     /// The device half of a packed ring with features known when compiling.
@@ -151,7 +151,7 @@ impl QueueConfig {
             })
             .transpose()?;
         let translator = Translator::new(Arc::clone(space));
-        Ok(PackedDevice::new(ring, size, position, translator, options.log, in_flight)
+        Ok(PackedDevice::new(DeviceParts { ring, size, position, translator, log: options.log, in_flight })
             .with_indirect_flags(options.indirect_flags))
     }
 

@@ -108,7 +108,7 @@ pub mod mock;
 pub use atomics::{Atomics, Platform, Smp, Word};
 pub use burst::{Burst, ChainRef};
 pub use config::{ActivateError, DeviceOptions, QueueConfig};
-pub use device::{Device, DeviceQueue, RingPlaces, UsedLog};
+pub use device::{Device, DeviceParts, DeviceQueue, RingPlaces, UsedLog};
 pub use driver::{Buffer, Direction, DriverQueue, IndirectTables, Piece, Request, Used};
 pub use error::{Malformed, Place, PopError, RingError};
 pub use features::{FeatureSet, RingFeatures, With};

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
+use memory::{Address, AddressSpace, Region, RegionRange, SharedSlice, sealed_memfd};
 use proptest::prelude::*;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
@@ -29,7 +29,7 @@ thread_local! {
 
 fn fresh_pool() -> Arc<AddressSpace> {
     let bytes = (POOL_PAGES * PAGE_SIZE) as u64;
-    let region = Region::map(sealed_memfd(c"guest", bytes).unwrap(), 0, bytes, BASE, BASE).unwrap();
+    let region = Region::map(sealed_memfd(c"guest", bytes).unwrap(), RegionRange::at(BASE, bytes)).unwrap();
     let space = Arc::new(AddressSpace::from_regions([region]).unwrap());
     POOL.set(Some(Pool { space: Arc::clone(&space), next: 0 }));
     space

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
+use memory::{Address, AddressSpace, Region, RegionRange, SharedSlice, sealed_memfd};
 use virtqueue::{
     Burst, DeviceOptions, DeviceQueue, Malformed, PopError, Position, QueueConfig, RingFeatures, RingLayout,
 };
@@ -29,12 +29,13 @@ struct Guest {
 
 impl Guest {
     fn new(layout: RingLayout, size: u16) -> Self {
-        let region =
-            |at, bytes| Region::map(sealed_memfd(c"guest", bytes).unwrap(), 0, bytes, at, at).unwrap();
+        let region = |at, bytes| {
+            Region::map(sealed_memfd(c"guest", bytes).unwrap(), RegionRange::at(at, bytes)).unwrap()
+        };
         let page = sealed_memfd(c"page", 4096).unwrap();
         let pages = (0..PAGES).map(|i| {
             let at = DATA + 4096 * i;
-            Region::map(&page, 0, 4096, at, at).unwrap()
+            Region::map(&page, RegionRange::at(at, 4096)).unwrap()
         });
         let regions = [region(RINGS, RINGS_BYTES), region(TABLE, TABLE_BYTES)].into_iter().chain(pages);
         Guest { space: Arc::new(AddressSpace::from_regions(regions).unwrap()), layout, size }

@@ -7,6 +7,7 @@ use measure::{Failure, MetricId, Outcome};
 
 use crate::batch::Pace;
 use crate::catalogue::{self, Entry};
+use crate::chain;
 use crate::external;
 use crate::facts;
 use crate::network::{FarEnd, near_end};
@@ -89,6 +90,7 @@ impl Agent {
                 None => Err(Failure::new("closing the far end of a flow", "none is open", "open one first")),
             },
             Request::ReceiveTicks(job) => ticks::run(&job).map(Reply::Ticks),
+            Request::JoinChain(job) => chain::run(&job).map(Reply::Chain),
             Request::Quit => unreachable!("the loop ends on it"),
         };
         result.unwrap_or_else(Reply::Failed)

@@ -8,6 +8,7 @@ pub mod agent;
 mod arithmetic;
 mod batch;
 pub mod catalogue;
+pub mod chain;
 mod child_process;
 mod clock;
 mod cpu;

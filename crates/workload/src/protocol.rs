@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ticks::receiver::Received;
 
+use crate::chain::ChainJob;
 use crate::network::{Counts, Flow, NearOutcome};
 use crate::ticks::TicksJob;
 
@@ -52,6 +53,8 @@ pub enum Request {
     CloseFarEnd,
     /// Receive ticks until their source ends.
     ReceiveTicks(TicksJob),
+    /// Be a member of a chain until it ends.
+    JoinChain(Box<ChainJob>),
     /// End.
     Quit,
 }
@@ -93,6 +96,8 @@ pub enum Reply {
     FarEndClosed(Counts),
     /// What a receiver of ticks saw.
     Ticks(Received),
+    /// What a member of a chain counted.
+    Chain(scenario::chain::Outcome),
     /// A request could not be met.
     Failed(Failure),
 }
@@ -201,7 +206,8 @@ impl Reply {
             | Reply::FarEnd { .. }
             | Reply::NearEnd(_)
             | Reply::FarEndClosed(_)
-            | Reply::Ticks(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
+            | Reply::Ticks(_)
+            | Reply::Chain(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
             Reply::Failed(failure) => Err(ProtocolError::NoGreeting { found: failure.to_string() }),
         }
     }

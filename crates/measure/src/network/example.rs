@@ -1,6 +1,8 @@
 //! A made-up group `net`. No figure in it was measured.
 
-use super::{Cost, FlowRecord, KindCost, NetworkTrial, PathRecord, RoleCost};
+use linux::cpu_time::CpuTime;
+
+use super::{Cost, FlowRecord, NetworkTrial, PathRecord, RoleCost};
 use crate::{
     Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, Results, Trial, Unit, Verdict, example,
 };
@@ -102,11 +104,11 @@ fn flow(results: &mut Results, path: &str, cost_ns: u64) {
             cost: Cost {
                 cpu_ns: PACKETS * cost_ns,
                 roles: vec![role("sender", 7), role("receiver", 3)],
-                kinds: KindCost {
+                kinds: CpuTime {
                     user_ns: PACKETS * cost_ns / 10,
                     system_ns: PACKETS * cost_ns * 6 / 10,
                     softirq_ns: PACKETS * cost_ns * 3 / 10,
-                    ..KindCost::default()
+                    ..CpuTime::default()
                 },
                 calls: PACKETS * 2,
                 interrupts: 100,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use linux::cpu_time::CpuTime;
+
 use super::{FlowRecord, Network, NetworkTrial, PathRecord};
 use crate::statistics::median;
 use crate::{MetricId, Results, median_interval};
@@ -108,8 +110,8 @@ pub fn figures(network: &Network, environment: &str, metric: &MetricId) -> Optio
         }
     }
     let kinds = (0..6).map(|kind| {
-        let parts = trials.iter().map(|trial| trial.cost.kinds.parts()[kind]);
-        let name = super::KindCost::default().parts()[kind].0;
+        let parts = trials.iter().map(|trial| super::kinds(&trial.cost.kinds)[kind]);
+        let name = super::kinds(&CpuTime::default())[kind].0;
         (name, per_packet(parts.fold(0u64, |sum, (_, ns)| sum.saturating_add(ns))))
     });
     let sent = sum(|trial| trial.sent).max(1);
@@ -142,7 +144,7 @@ pub fn figures(network: &Network, environment: &str, metric: &MetricId) -> Optio
 mod tests {
     use super::*;
     use crate::network::example;
-    use crate::network::{Cost, KindCost, RoleCost};
+    use crate::network::{Cost, RoleCost};
 
     #[test]
     fn a_rung_costs_what_it_adds_within_each_start() {
@@ -182,7 +184,7 @@ mod tests {
                         ..RoleCost::default()
                     },
                 ],
-                kinds: KindCost { softirq_ns: received * 250, ..KindCost::default() },
+                kinds: CpuTime { softirq_ns: received * 250, ..CpuTime::default() },
                 calls: received * 2,
                 interrupts: 1,
                 softirqs: u64::MAX,

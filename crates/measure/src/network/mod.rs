@@ -9,6 +9,7 @@ pub mod example;
 mod ladder;
 mod line_rate;
 
+use linux::cpu_time::CpuTime;
 use serde::{Deserialize, Serialize};
 
 use crate::{Failure, MetricId};
@@ -130,7 +131,7 @@ pub struct Cost {
     /// The same by the role of a thread.
     pub roles: Vec<RoleCost>,
     /// Time of the trial's CPUs by kind, whoever used them, in ticks of 10 ms.
-    pub kinds: KindCost,
+    pub kinds: CpuTime,
     /// System calls of the two ends, where they count them.
     pub calls: u64,
     /// Hardware interrupts of the whole machine.
@@ -152,33 +153,14 @@ pub struct RoleCost {
     pub involuntary_switches: u64,
 }
 
-/// CPU time by kind, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KindCost {
-    /// User space, without guests.
-    pub user_ns: u64,
-    /// The kernel.
-    pub system_ns: u64,
-    /// Hardware interrupts.
-    pub irq_ns: u64,
-    /// Software interrupts.
-    pub softirq_ns: u64,
-    /// Guests.
-    pub guest_ns: u64,
-    /// Stolen by the hypervisor below.
-    pub steal_ns: u64,
-}
-
-impl KindCost {
-    /// Names and times, in the order in which they are shown.
-    pub fn parts(&self) -> [(&'static str, u64); 6] {
-        [
-            ("user", self.user_ns),
-            ("system", self.system_ns),
-            ("irq", self.irq_ns),
-            ("softirq", self.softirq_ns),
-            ("guest", self.guest_ns),
-            ("steal", self.steal_ns),
-        ]
-    }
+/// CPU time by kind, ns: names and times, in the order in which they are shown.
+pub fn kinds(time: &CpuTime) -> [(&'static str, u64); 6] {
+    [
+        ("user", time.user_ns),
+        ("system", time.system_ns),
+        ("irq", time.irq_ns),
+        ("softirq", time.softirq_ns),
+        ("guest", time.guest_ns),
+        ("steal", time.steal_ns),
+    ]
 }

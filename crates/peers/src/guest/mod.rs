@@ -67,16 +67,9 @@ impl Settings {
         self
     }
 
-    /// Virtual CPUs; one otherwise.
-    pub fn cpus(mut self, count: u16) -> Self {
-        self.cpus = count;
-        self
-    }
-
-    /// Memory, MiB; 256 otherwise. It is a memfd that the back-ends map.
-    pub fn memory_mib(mut self, size: u32) -> Self {
-        self.memory_mib = size;
-        self
+    /// Virtual CPUs, and memory, which is a memfd that the back-ends map; one and 256 MiB otherwise.
+    pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
+        Settings { cpus, memory_mib, ..self }
     }
 
     /// Brings a program of the host along, with the libraries that it names: it can be called by its file's

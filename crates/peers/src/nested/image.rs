@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use super::{inner, kernel};
+use super::{kernel, places};
 use crate::Error;
 use crate::guest::archive::Archive;
 use crate::guest::userland::{Userland, needed_libraries, read};
@@ -92,12 +92,12 @@ impl Parts {
                 archive.file(&inside, &read(&file)?).map_err(failed)?;
             }
         }
-        archive.file(Path::new(inner::KERNEL), &read(&self.inner_kernel)?).map_err(failed)?;
-        archive.file(Path::new(inner::INITRAMFS), &self.inner_userland.archive()?).map_err(failed)?;
-        archive.file(Path::new(inner::GENERIC_KERNEL), &read(&self.kernel)?).map_err(failed)?;
+        archive.file(Path::new(places::KERNEL), &read(&self.inner_kernel)?).map_err(failed)?;
+        archive.file(Path::new(places::INITRAMFS), &self.inner_userland.archive()?).map_err(failed)?;
+        archive.file(Path::new(places::GENERIC_KERNEL), &read(&self.kernel)?).map_err(failed)?;
         let mut generic = self.userland.archive()?;
         generic.extend(kernel::inner_drivers(&self.kernel)?);
-        archive.file(Path::new(inner::GENERIC_INITRAMFS), &generic).map_err(failed)?;
+        archive.file(Path::new(places::GENERIC_INITRAMFS), &generic).map_err(failed)?;
         // The kernel unpacks one after the other.
         let mut bytes = self.userland.archive()?;
         bytes.extend(archive.finish().map_err(failed)?);

@@ -5,22 +5,12 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::Machine;
+use super::machine::Machine;
+use super::places::{GENERIC_INITRAMFS, GENERIC_KERNEL, INITRAMFS, KERNEL, SOCKET};
 use crate::guest::LIMIT;
 use crate::guest::control::{Control, Silence};
 use crate::process::tail;
 use crate::{Error, Output};
-
-/// Its kernel, in the machine.
-pub const KERNEL: &str = "/guest/kernel";
-/// Its file system, in the machine.
-pub const INITRAMFS: &str = "/guest/initramfs";
-/// The machine's own kernel, for a guest that needs its drivers.
-pub const GENERIC_KERNEL: &str = "/guest/generic/kernel";
-/// The file system for that.
-pub const GENERIC_INITRAMFS: &str = "/guest/generic/initramfs";
-/// Where the host finds its control channel, in the machine's folder.
-pub(super) const SOCKET: &str = "guest";
 
 const BOOT: Duration = Duration::from_secs(120);
 /// How often it is asked whether QEMU runs still, while it boots.
@@ -75,16 +65,9 @@ impl InnerSettings {
         self
     }
 
-    /// Virtual CPUs; one otherwise.
-    pub fn cpus(mut self, count: u16) -> Self {
-        self.cpus = count;
-        self
-    }
-
-    /// Memory, MiB; 256 otherwise.
-    pub fn memory_mib(mut self, size: u32) -> Self {
-        self.memory_mib = size;
-        self
+    /// Virtual CPUs, and memory; one and 256 MiB otherwise.
+    pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
+        InnerSettings { cpus, memory_mib, ..self }
     }
 
     /// Further words on the kernel's command line.

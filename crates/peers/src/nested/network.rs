@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Inner, InnerSettings, Machine, Settings};
+use super::inner::{Inner, InnerSettings};
+use super::machine::{Machine, Settings};
 use crate::{Error, Output};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Machine, PROGRAMS};
+use super::machine::{Machine, PROGRAMS};
 use crate::Error;
 use crate::guest::userland::{needed_libraries, read};
 

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use memory::{Access, AddressSpace, Mapping, NonTemporal, Region, SharedSlice, Translator, sealed_memfd};
+use memory::{
+    Access, AddressSpace, Mapping, NonTemporal, Region, RegionRange, SharedSlice, Translator, sealed_memfd,
+};
 use proptest::prelude::*;
 use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
@@ -26,7 +28,7 @@ fn batch_of(header: NetHeader, frame: &[u8], splits: &[usize]) -> Result<FrameBa
         place += len as u64 + 3;
         at += len;
     }
-    let space = AddressSpace::from_regions([Region::map(&file, 0, AREA, 0, 0).unwrap()]).unwrap();
+    let space = AddressSpace::from_regions([Region::map(&file, RegionRange::at(0, AREA)).unwrap()]).unwrap();
     let mut translator = Translator::new(Arc::new(space));
     let mut batch = FrameBatch::of_memory(1);
     for (place, len) in places {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::{Address, AddressSpace, Backing, Mapping, PeerMemory, Region, SharedSlice};
+use memory::{Address, AddressSpace, Backing, Mapping, PeerMemory, Region, RegionRange, SharedSlice};
 use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use virtio::net::HeaderLayout;
 use virtqueue::{ActivateError, DriverQueue, Position, QueueConfig, RingFeatures, RingLayout};
@@ -136,7 +136,7 @@ impl DriverMemory {
 
     fn over(file: File, bytes: u64, queues: Vec<(QueueShape, QueueOffsets)>) -> io::Result<Self> {
         let peer = PeerMemory::new(bytes, Backing::Ram)?;
-        let region = Region::of_peer(&peer, &file, 0, bytes, BASE, BASE).map_err(io::Error::other)?;
+        let region = Region::of_peer(&peer, &file, RegionRange::at(BASE, bytes)).map_err(io::Error::other)?;
         touch(region.mapping());
         let space = AddressSpace::from_regions([region]).map_err(io::Error::other)?;
         Ok(DriverMemory { file, peer, space: Arc::new(space), queues })

@@ -1,7 +1,7 @@
 //! Both halves of a device's queues in one thread: the driver's, which is tested, and a device's.
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Region, SharedSlice, Translator, sealed_memfd};
+use memory::{Access, AddressSpace, Region, RegionRange, SharedSlice, Translator, sealed_memfd};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, RingFeatures, RingLayout};
 
@@ -153,7 +153,7 @@ fn batch_of(frames: &[Vec<u8>]) -> FrameBatch {
 fn filled(mut batch: FrameBatch, frames: &[Vec<u8>]) -> FrameBatch {
     let bytes = (frames.len() * 70_000) as u64;
     let file = sealed_memfd(c"sender", bytes).unwrap();
-    let space = AddressSpace::from_regions([Region::map(&file, 0, bytes, 0, 0).unwrap()]).unwrap();
+    let space = AddressSpace::from_regions([Region::map(&file, RegionRange::at(0, bytes)).unwrap()]).unwrap();
     let space = Arc::new(space);
     let memory = SharedSlice::of_mapping(space.regions()[0].mapping());
     let mut translator = Translator::new(Arc::clone(&space));

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::{AddressSpace, Region, SharedSlice, sealed_memfd};
+use memory::{AddressSpace, Region, RegionRange, SharedSlice, sealed_memfd};
 use rustix::event::{EventfdFlags, eventfd};
 use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress};
 
@@ -77,7 +77,16 @@ impl GuestMemory {
         let regions: Vec<_> = ranges.iter().map(|&(at, bytes)| (region(at, bytes), file(bytes))).collect();
         let mapped = regions.iter().map(|(region, file)| {
             let MemoryRegion { guest_address, size_bytes, user_address, .. } = *region;
-            Region::map(file, 0, size_bytes, guest_address, user_address).expect("a mapping")
+            Region::map(
+                file,
+                RegionRange {
+                    offset: 0,
+                    size: size_bytes,
+                    guest_base: guest_address,
+                    user_base: user_address,
+                },
+            )
+            .expect("a mapping")
         });
         let space = AddressSpace::from_regions(mapped).expect("ranges that do not overlap");
         GuestMemory { space: Arc::new(space), regions }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory::{
     AddressSpace, Backing, DirtyLog, Loss, LossCause, MapError, Mapping, PeerMemory, Region, RegionError,
-    Size,
+    RegionRange, Size,
 };
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion};
 use vhost_user::session::Refusal;
@@ -66,7 +66,16 @@ impl SharedMemory {
 
     fn region(&self, SharedRegion { region, file }: SharedRegion) -> Result<Region, Refusal> {
         let MemoryRegion { guest_address, size_bytes, user_address, mmap_offset } = region;
-        let mapped = Region::of_peer(&self.peer, &file, mmap_offset, size_bytes, guest_address, user_address);
+        let mapped = Region::of_peer(
+            &self.peer,
+            &file,
+            RegionRange {
+                offset: mmap_offset,
+                size: size_bytes,
+                guest_base: guest_address,
+                user_base: user_address,
+            },
+        );
         mapped.map_err(|error| match error {
             RegionError::Map(error) => refused_mapping(error),
             error => refused(error),

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use memory::{Address, AddressSpace, Region, SharedSlice};
+use memory::{Address, AddressSpace, Region, RegionRange, SharedSlice};
 use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::Message;
 use vhost_user::session::backend::{BackendSession, DeviceStatus, Event, Offer, Received, Sent};
@@ -195,7 +195,16 @@ impl BackEnd {
                 let regions = regions.iter().map(|shared| {
                     let region = shared.region;
                     let (guest, user) = (region.guest_address, region.user_address);
-                    Region::map(&shared.file, region.mmap_offset, region.size_bytes, guest, user).unwrap()
+                    Region::map(
+                        &shared.file,
+                        RegionRange {
+                            offset: region.mmap_offset,
+                            size: region.size_bytes,
+                            guest_base: guest,
+                            user_base: user,
+                        },
+                    )
+                    .unwrap()
                 });
                 self.space = Arc::new(AddressSpace::from_regions(regions).unwrap());
                 session.answer(done, outcome)

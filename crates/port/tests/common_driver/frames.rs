@@ -1,7 +1,7 @@
 //! Frames that know who they are: a sequence number, a length, and bytes that follow from both.
 use std::sync::Arc;
 
-use memory::{Access, AddressSpace, Region, SgList, SharedSlice, Translator, sealed_memfd};
+use memory::{Access, AddressSpace, Region, RegionRange, SgList, SharedSlice, Translator, sealed_memfd};
 use port::{Frame, FrameBatch, SNAPSHOT_BYTES, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader};
 
@@ -45,7 +45,8 @@ impl Sender {
     pub fn new(flow: u8) -> Self {
         let bytes = (32 * SLOT_BYTES) as u64;
         let file = sealed_memfd(c"sender", bytes).unwrap();
-        let space = AddressSpace::from_regions([Region::map(&file, 0, bytes, 0, 0).unwrap()]).unwrap();
+        let space =
+            AddressSpace::from_regions([Region::map(&file, RegionRange::at(0, bytes)).unwrap()]).unwrap();
         let space = Arc::new(space);
         let translator = Translator::new(Arc::clone(&space));
         Sender { space, translator, batch: FrameBatch::of_memory(32), flow, next: 0 }

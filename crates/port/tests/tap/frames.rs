@@ -282,7 +282,7 @@ impl Pieces {
 
     fn new() -> Self {
         let file = memory::sealed_memfd(c"pieces", Self::BYTES).unwrap();
-        let region = memory::Region::map(&file, 0, Self::BYTES, 0, 0).unwrap();
+        let region = memory::Region::map(&file, memory::RegionRange::at(0, Self::BYTES)).unwrap();
         Pieces { space: Arc::new(memory::AddressSpace::from_regions([region]).unwrap()) }
     }
 

@@ -15,6 +15,7 @@ use workload::ticks::Load;
 use crate::agent;
 use crate::cli::{Beside, Tti};
 use crate::exit::Done;
+use crate::origin::Origin;
 use crate::output::{self, Sink};
 use job::Job;
 use results::Results;
@@ -32,7 +33,7 @@ pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Arc::new(Janitor::start(&binary)?);
     let agent = Agent { binary, arguments: vec![agent::ARGUMENT.into()], files: Vec::new() };
-    let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
+    let origin = Origin::now(SCHEMA)?;
     let progress = output::progress();
     let mut rows = Vec::new();
     for (name, spec) in &environments {
@@ -49,10 +50,7 @@ pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
     }
     progress.finish();
     let results = Results {
-        schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
-        started,
-        host: measure::host_facts::HostFacts::gather(),
+        origin,
         interval_ns: job.source.interval.as_nanos() as u64,
         budget_ns: job.receiver.budget_ns,
         cpus: [job.source.cpu.unwrap_or_default(), job.receiver_cpu],

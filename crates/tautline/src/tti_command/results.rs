@@ -4,14 +4,13 @@ use serde::{Deserialize, Serialize};
 use ticks::receiver;
 
 use super::row::Row;
+use crate::origin::Origin;
 
 /// What is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
-    pub schema: String,
-    pub tautline: String,
-    pub started: String,
-    pub host: measure::host_facts::HostFacts,
+    #[serde(flatten)]
+    pub origin: Origin,
     pub interval_ns: u64,
     pub budget_ns: u64,
     /// Of the source, and of the receiver.

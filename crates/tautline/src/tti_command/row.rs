@@ -1,13 +1,11 @@
 //! One environment under one load.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use environment::janitor::Leftover;
 use environment::spec::split_list;
-use environment::{Agent, Janitor, Running, Spec, Start};
+use environment::{Agent, Folder, Janitor, Running, Spec, Start};
 use linux::interrupt;
 use measure::Failure;
 use serde::{Deserialize, Serialize};
@@ -84,8 +82,8 @@ fn measure(
     job: &Job,
     (agent, janitor): (&Agent, &Arc<Janitor>),
 ) -> Result<(Sent, Received), Failure> {
-    let folder = Folder::make(janitor)?;
-    let socket = folder.path.join("ticks");
+    let folder = Folder::make("tti", janitor)?;
+    let socket = folder.path().join("ticks");
     let server = doorbell::Server::listen(&socket, PAGE_BYTES, 1)?;
     let page = Page::map(server.memory())?;
     // The socket is there as well, at the same path, wherever the agent runs.
@@ -147,29 +145,4 @@ fn told(reply: Result<Reply, Failure>) -> Option<Failure> {
 
 fn odd(name: &str) -> Failure {
     Failure::new(format!("asking the agent in {name}"), "it answered another question", "report it")
-}
-
-/// A folder that the janitor knows.
-struct Folder {
-    path: PathBuf,
-    janitor: Arc<Janitor>,
-}
-
-impl Folder {
-    fn make(janitor: &Arc<Janitor>) -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("tautline-tti-{}", std::process::id()));
-        janitor.made(&Leftover::Folder(path.clone()));
-        let folder = Folder { path, janitor: Arc::clone(janitor) };
-        std::fs::create_dir(&folder.path).map_err(|error| {
-            let remedy = "free some space, or set TMPDIR to a folder with some";
-            Failure::new(format!("making {}", folder.path.display()), error, remedy)
-        })?;
-        Ok(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        self.janitor.remove(&Leftover::Folder(self.path.clone()));
-    }
 }

@@ -32,8 +32,7 @@ const ACCEPT: &str = "--accept domain-isolation --accept workqueues --accept rt-
 
 fn boot(settings: Settings) -> Guest {
     let guest = settings
-        .cpus(4)
-        .memory_mib(768)
+        .size(4, 768)
         .program(Path::new(BINARY))
         .program(Path::new("/usr/bin/strace"))
         .arguments(["-append", "console=ttyS0 quiet panic=-1 isolcpus=managed_irq,3"])

@@ -103,7 +103,7 @@ impl Plan {
         let ports = self.ends().map(|(name, end)| change(end.port(&self.socket(&name))));
         let settings = ports.fold(Settings::default(), Settings::port);
         // Two CPUs, for two queue pairs; memory for all those receive buffers of 64 KiB.
-        let guest = settings.cpus(2).memory_mib(768).start().unwrap();
+        let guest = settings.size(2, 768).start().unwrap();
         let lab = Lab { guest, pairs: self.pairs.clone() };
         lab.configure();
         lab

@@ -1,6 +1,7 @@
 //! The device half of a queue: what it can do, whatever its layout and features.
 
 mod log;
+mod parts;
 mod rare;
 mod ring;
 mod shell;
@@ -13,6 +14,7 @@ use memory::AddressSpace;
 use crate::error::{PopError, RingError};
 use crate::{Burst, Position, QueueSize};
 pub use log::{RingPlaces, UsedLog};
+pub use parts::DeviceParts;
 pub(crate) use ring::{DeviceRing, Popped};
 pub use shell::Device;
 

@@ -16,6 +16,9 @@ pub struct Device<R: DeviceRing> {
     pub(crate) ring: R,
     owner: u64,
     pub(super) translator: Translator,
+    /// Chains popped and not rewound since the queue began: what lies at the same place of the ring a pass later
+    /// differs by it.
+    popped: u64,
     /// Where the used side was at the last decision about a call; `None` makes the next decision a yes.
     called_at: Option<R::Used>,
     pub(super) broken: Option<RingError>,
@@ -31,7 +34,7 @@ fn fresh_owner() -> u64 {
 impl<R: DeviceRing> Device<R> {
     pub(crate) fn of_ring(ring: R, translator: Translator, log: Option<UsedLog>, fresh: bool) -> Self {
         let called_at = fresh.then_some(ring.next_used());
-        Device { ring, owner: fresh_owner(), translator, called_at, broken: None, log }
+        Device { ring, owner: fresh_owner(), translator, popped: 0, called_at, broken: None, log }
     }
 
     #[cold]
@@ -70,6 +73,8 @@ impl<R: DeviceRing> DeviceQueue for Device<R> {
             true => self.pop_resubmitted(burst, max),
         };
         burst.open += popped;
+        self.popped += popped as u64;
+        burst.popped_to = self.popped;
         match stopped {
             None => Ok(popped),
             Some(error) => self.stop(popped, error),
@@ -77,10 +82,13 @@ impl<R: DeviceRing> DeviceQueue for Device<R> {
     }
 
     fn rewind(&mut self, burst: &mut Burst, from: usize) -> usize {
-        if burst.owner != self.owner || !burst.all_open(from) || !self.ring.rewind(&burst.chains[from..]) {
+        let is_latest = burst.owner == self.owner && burst.popped_to == self.popped;
+        if !is_latest || !burst.all_open(from) || !self.ring.rewind(&burst.chains[from..]) {
             return 0;
         }
         let count = burst.len() - from;
+        self.popped -= count as u64;
+        burst.popped_to = self.popped;
         burst.truncate(from);
         count
     }

@@ -6,7 +6,7 @@ pub mod fuzz;
 use std::fs::File;
 use std::sync::Arc;
 
-use memory::{Address, AddressSpace, Region, SharedSlice, sealed_memfd};
+use memory::{Address, AddressSpace, Region, RegionRange, SharedSlice, sealed_memfd};
 
 use crate::{
     ActivateError, DeviceOptions, DeviceQueue, DriverQueue, Position, QueueConfig, RingFeatures, RingLayout,
@@ -64,7 +64,10 @@ impl Arena {
             let file = sealed_memfd(c"mock guest", bytes).expect("the system gives memory files");
             // Out of line in the host, so that ranges across the two data regions must be split.
             user += bytes + 4096;
-            let region = Region::map(&file, 0, bytes, guest, user);
+            let region = Region::map(
+                &file,
+                RegionRange { offset: 0, size: bytes, guest_base: guest, user_base: user },
+            );
             files.push((guest, bytes, file));
             region.expect("the file is as long as the region")
         };

@@ -12,7 +12,7 @@ use crate::PackedPosition;
 use crate::atomics::{Atomics, Word};
 use crate::chain::{Chain, Singles, batches};
 use crate::chains::Chains;
-use crate::device::{Device, DeviceRing, Popped, UsedLog};
+use crate::device::{Device, DeviceParts, DeviceRing, Popped, UsedLog};
 use crate::error::{PopError, RingError};
 use crate::inflight::PackedInFlight;
 use crate::work::Work;
@@ -38,14 +38,8 @@ pub struct PackedDeviceRing<R, F> {
 
 impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
     /// A queue over a ring whose memory has been found. Nothing in the ring is trusted yet.
-    pub fn new(
-        ring: R,
-        size: QueueSize,
-        position: Position,
-        translator: Translator,
-        log: Option<UsedLog>,
-        in_flight: Option<PackedInFlight>,
-    ) -> Self {
+    pub fn new(parts: DeviceParts<R, PackedInFlight>) -> Self {
+        let DeviceParts { ring, size, position, translator, log, in_flight } = parts;
         let (mut next_available, mut next_used) = match position {
             Position::Packed { next_available, next_used } => (next_available, next_used),
             Position::Split { .. } => (PackedPosition::START, PackedPosition::START),

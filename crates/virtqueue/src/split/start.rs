@@ -2,26 +2,18 @@
 
 use std::marker::PhantomData;
 
-use memory::Translator;
-
 use super::SplitRing;
 use super::device::{SplitDevice, SplitDeviceRing};
 use super::ring::USED_INDEX;
 use crate::atomics::Atomics;
-use crate::device::{Device, UsedLog};
+use crate::device::{Device, DeviceParts};
 use crate::inflight::SplitInFlight;
-use crate::{FeatureSet, Position, QueueSize};
+use crate::{FeatureSet, Position};
 
 impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
     /// A queue over a ring whose memory has been found. Nothing in the ring is trusted yet.
-    pub fn new(
-        ring: R,
-        size: QueueSize,
-        position: Position,
-        translator: Translator,
-        log: Option<UsedLog>,
-        in_flight: Option<SplitInFlight>,
-    ) -> Self {
+    pub fn new(parts: DeviceParts<R, SplitInFlight>) -> Self {
+        let DeviceParts { ring, size, position, translator, log, in_flight } = parts;
         let (mut next_available, mut next_used) = match position {
             Position::Split { next_available, next_used } => (next_available, next_used),
             Position::Packed { .. } => (0, 0),

@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use memory::{AddressSpace, Translator};
 use virtqueue::{
-    Atomics, DeviceQueue, DriverQueue, Event, FeatureSet, PackedDescriptor, PackedDevice, PackedDriver,
-    PackedRing, Position, QueueSize, RingLayout, SplitDescriptor, SplitDevice, SplitDriver, SplitRing,
-    UsedElement, UsedLog,
+    Atomics, DeviceParts, DeviceQueue, DriverQueue, Event, FeatureSet, PackedDescriptor, PackedDevice,
+    PackedDriver, PackedRing, Position, QueueSize, RingLayout, SplitDescriptor, SplitDevice, SplitDriver,
+    SplitRing, UsedElement, UsedLog,
 };
 
 /// Words that can be shared, and begin as zeros.
@@ -97,7 +97,8 @@ pub fn split<A: OwnWords, F: FeatureSet>(
     let size = QueueSize::new(RingLayout::Split, size.into()).unwrap();
     let driver = SplitDriver::<_, F>::new(Shared(Arc::clone(&ring)), size, None);
     let (position, translator) = (Position::start(RingLayout::Split), Translator::new(space));
-    let device = SplitDevice::<_, F>::new(Shared(ring), size, position, translator, log, None);
+    let parts = DeviceParts { ring: Shared(ring), size, position, translator, log, in_flight: None };
+    let device = SplitDevice::<_, F>::new(parts);
     (Box::new(driver), Box::new(device))
 }
 
@@ -124,6 +125,7 @@ pub fn packed<A: OwnWords, F: FeatureSet>(
     let size = QueueSize::new(RingLayout::Packed, size.into()).unwrap();
     let driver = PackedDriver::<_, F>::new(Shared(Arc::clone(&ring)), size, None);
     let (position, translator) = (Position::start(RingLayout::Packed), Translator::new(space));
-    let device = PackedDevice::<_, F>::new(Shared(ring), size, position, translator, log, None);
+    let parts = DeviceParts { ring: Shared(ring), size, position, translator, log, in_flight: None };
+    let device = PackedDevice::<_, F>::new(parts);
     (Box::new(driver), Box::new(device))
 }

@@ -10,6 +10,7 @@ mod far_end;
 mod flow;
 mod message;
 pub mod near_end;
+mod outgoing;
 mod schedule;
 mod tcp;
 mod udp;

@@ -14,6 +14,7 @@ use rustix::event::{Timespec, epoll};
 use super::count::{Counts, NearOutcome};
 use super::flow::Flow;
 use super::message;
+use super::outgoing::Outgoing;
 use super::schedule::{LATE_NS, Schedule};
 use super::udp::TICK;
 use crate::clock::now_ns;
@@ -58,32 +59,19 @@ fn broken(error: io::Error) -> Failure {
 
 /// Sends messages over the connections in turn for as long as the flow says, then ends each.
 pub(super) fn send(streams: &mut [TcpStream], flow: &Flow) -> Result<Counts, Failure> {
-    let mut counts = Counts::default();
-    let mut bytes = vec![0; flow.message_bytes];
-    message::write(&mut bytes, 0);
-    let schedule = Schedule::start(flow.duration, flow.per_second);
-    let start_ns = now_ns();
-    let mut last_ns = start_ns;
-    while let Some(due_ns) = schedule.wait(counts.sent) {
-        let count = streams.len() as u64;
-        let number = counts.sent / count;
-        if flow.verify {
-            message::write(&mut bytes, number)
-        } else {
-            message::write_header(&mut bytes, number)
-        };
-        streams[(counts.sent % count) as usize].write_all(&bytes).map_err(broken)?;
-        last_ns = now_ns();
-        counts.sent += 1;
-        counts.calls += 1;
-        counts.sent_bytes += bytes.len() as u64;
-        counts.late += u64::from(last_ns.saturating_sub(due_ns) > LATE_NS);
+    let mut outgoing = Outgoing::start(flow);
+    let count = streams.len() as u64;
+    while let Some(due_ns) = outgoing.wait(outgoing.counts.sent) {
+        let sent = outgoing.counts.sent;
+        let message = outgoing.message(sent / count);
+        streams[(sent % count) as usize].write_all(message).map_err(broken)?;
+        outgoing.counts.calls += 1;
+        outgoing.sent(due_ns);
     }
     for stream in streams {
         stream.shutdown(std::net::Shutdown::Write).map_err(broken)?;
     }
-    counts.elapsed_ns = last_ns - start_ns;
-    Ok(counts)
+    Ok(outgoing.finish())
 }
 
 /// One connection, as a receiver sees it.

@@ -9,6 +9,7 @@ use measure::{Failure, Histogram};
 use super::count::{Counts, NearOutcome};
 use super::flow::Flow;
 use super::message;
+use super::outgoing::Outgoing;
 use super::schedule::{LATE_NS, Schedule};
 use crate::clock::now_ns;
 
@@ -43,35 +44,19 @@ pub(super) fn connected(
 
 /// Sends for as long as the flow says, over the sockets in turn.
 pub(super) fn send(sockets: &[UdpSocket], flow: &Flow) -> Result<Counts, Failure> {
-    let mut counts = Counts::default();
-    let mut bytes = vec![0; flow.message_bytes];
-    message::write(&mut bytes, 0);
-    let schedule = Schedule::start(flow.duration, flow.per_second);
-    let start_ns = now_ns();
-    let mut last_ns = start_ns;
+    let mut outgoing = Outgoing::start(flow);
     let mut index = 0;
-    while let Some(due_ns) = schedule.wait(index) {
-        let number = counts.sent;
-        if flow.verify {
-            message::write(&mut bytes, number)
-        } else {
-            message::write_header(&mut bytes, number)
-        };
-        counts.calls += 1;
-        match sockets[(index % sockets.len() as u64) as usize].send(&bytes) {
-            Ok(_) => {
-                counts.sent += 1;
-                counts.sent_bytes += bytes.len() as u64;
-                last_ns = now_ns();
-                counts.late += u64::from(last_ns.saturating_sub(due_ns) > LATE_NS);
-            }
-            Err(error) if is_passing(&error) => counts.refused += 1,
+    while let Some(due_ns) = outgoing.wait(index) {
+        let message = outgoing.message(outgoing.counts.sent);
+        match sockets[(index % sockets.len() as u64) as usize].send(message) {
+            Ok(_) => outgoing.sent(due_ns),
+            Err(error) if is_passing(&error) => outgoing.counts.refused += 1,
             Err(error) => return Err(sending_failed(sockets, &error)),
         }
+        outgoing.counts.calls += 1;
         index += 1;
     }
-    counts.elapsed_ns = last_ns - start_ns;
-    Ok(counts)
+    Ok(outgoing.finish())
 }
 
 /// No room for now, or an ICMP error for an earlier datagram (udp(7)): nothing was sent, the next may pass.

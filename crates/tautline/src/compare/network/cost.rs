@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use environment::network::OpenPath;
 use linux::cpu_time::{self, CpuTime, ThreadTime};
-use measure::network::{Cost, KindCost, RECEIVER, RoleCost, SENDER};
+use measure::network::{Cost, RECEIVER, RoleCost, SENDER};
 use workload::network::{Counts, Took};
 
 /// Counters at one instant.
@@ -56,14 +56,7 @@ impl Reading {
         Cost {
             cpu_ns: roles.iter().map(|role| role.cpu_ns).sum(),
             roles,
-            kinds: KindCost {
-                user_ns: kinds.user_ns,
-                system_ns: kinds.system_ns,
-                irq_ns: kinds.irq_ns,
-                softirq_ns: kinds.softirq_ns,
-                guest_ns: kinds.guest_ns,
-                steal_ns: kinds.steal_ns,
-            },
+            kinds,
             calls: sender.calls + receiver.calls,
             interrupts: self.interrupts.0.saturating_sub(before.interrupts.0),
             softirqs: self.interrupts.1.saturating_sub(before.interrupts.1),

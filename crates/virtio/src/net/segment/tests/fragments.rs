@@ -71,17 +71,8 @@ proptest! {
 /// RFC 791 §3.1: record route (7) is for the first fragment only, router alert (0x94) for all.
 #[test]
 fn options_that_are_not_copied_become_no_operations() {
-    let below = Below {
-        v6: false,
-        tags: 1,
-        identification: 5,
-        dont_fragment: true,
-        options: vec![0x94, 4, 0, 0, 7, 7, 4, 1, 2, 3, 4, 0],
-        hop_by_hop: None,
-        destination: None,
-        routing: None,
-        final_destination: None,
-    };
+    let options = vec![0x94, 4, 0, 0, 7, 7, 4, 1, 2, 3, 4, 0];
+    let below = Below { tags: 1, identification: 5, options, ..plain(false) };
     let frame = below.udp(&[5; 3000]);
     let pieces = cut(&frame, 64, &below.offload(SegmentKind::UdpFragments, 1480)).unwrap();
     let options = |piece: &Vec<u8>| piece[38..50].to_vec();
@@ -93,17 +84,7 @@ fn options_that_are_not_copied_become_no_operations() {
 
 #[test]
 fn a_fragments_checksum_cannot_be_left_to_the_receiver() {
-    let below = Below {
-        v6: true,
-        tags: 0,
-        identification: 0,
-        dont_fragment: false,
-        options: vec![],
-        hop_by_hop: None,
-        destination: Some(1),
-        routing: None,
-        final_destination: None,
-    };
+    let below = Below { identification: 0, dont_fragment: false, destination: Some(1), ..plain(true) };
     let frame = below.udp(&[5; 3000]);
     let offload = below.offload(SegmentKind::UdpFragments, 1448);
     let plan = Plan::new(&frame, frame.len() as u32, &offload, 0).unwrap();

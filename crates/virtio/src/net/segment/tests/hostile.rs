@@ -1,20 +1,6 @@
 //! Frames that contradict themselves: an error or sound pieces, never a panic.
 use super::*;
 
-fn plain(v6: bool) -> Below {
-    Below {
-        v6,
-        tags: 0,
-        identification: 1,
-        dont_fragment: true,
-        options: vec![],
-        hop_by_hop: None,
-        destination: None,
-        routing: None,
-        final_destination: None,
-    }
-}
-
 fn tcp_frame(v6: bool, payload_bytes: usize) -> (Vec<u8>, Below) {
     let below = plain(v6);
     let frame = below.tcp(&TcpHeader::new(1, 2, 3, 4), &vec![9; payload_bytes]);

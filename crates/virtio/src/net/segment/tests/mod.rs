@@ -139,6 +139,21 @@ fn never_zero(frame: &mut [u8], at: usize) {
     }
 }
 
+/// Nothing unusual in front of the transport header.
+fn plain(v6: bool) -> Below {
+    Below {
+        v6,
+        tags: 0,
+        identification: 1,
+        dont_fragment: true,
+        options: vec![],
+        hop_by_hop: None,
+        destination: None,
+        routing: None,
+        final_destination: None,
+    }
+}
+
 fn below() -> impl Strategy<Value = Below> {
     let options = prop::sample::select(vec![
         vec![],

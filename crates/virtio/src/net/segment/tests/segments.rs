@@ -117,17 +117,7 @@ proptest! {
 fn a_route_still_to_be_travelled_is_summed_with_its_last_address() {
     for (kind, at) in [(0_u8, 24), (2, 8), (4, 8)] {
         let units = if kind == 0 { 5 } else { 3 };
-        let below = Below {
-            v6: true,
-            tags: 0,
-            identification: 0,
-            dont_fragment: false,
-            options: vec![],
-            hop_by_hop: None,
-            destination: None,
-            routing: Some(units),
-            final_destination: None,
-        };
+        let below = Below { identification: 0, dont_fragment: false, routing: Some(units), ..plain(true) };
         let right = below.udp(&[1, 2, 3, 4, 5]);
         let mut frame = right.clone();
         // The real destination moves into the route, a router takes its place.

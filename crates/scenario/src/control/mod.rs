@@ -1,0 +1,10 @@
+//! A control loop: readings of axes, an estimate of each axis' state, and what to do.
+
+mod actuator;
+mod axis;
+mod controller;
+mod sensor;
+
+pub(crate) use actuator::Actuator;
+pub(crate) use controller::Controller;
+pub(crate) use sensor::Sensor;

@@ -1,0 +1,16 @@
+//! Scenarios: chains of programs that pass frames on at each tick, joined by a switch, and how many users such a
+//! chain serves in time.
+//!
+//! A [`description`] names the chain, its tick and its parameters; users edit it. Each member of the [`chain`] is a
+//! process of its own on a port of its own. What it does with a frame is one of the works in [`radio`] (a base
+//! station) or [`control`] (a control loop).
+#![forbid(unsafe_code)]
+
+pub mod chain;
+mod control;
+pub mod description;
+mod radio;
+pub mod search;
+mod work;
+
+pub use description::Description;

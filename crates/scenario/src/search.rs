@@ -1,0 +1,89 @@
+//! How many users fit: a search that starts nothing. It asks for trials, and judges what they say.
+
+/// Doubles until a trial fails, then halves the gap. Whoever asks runs a trial of [`Search::next`] users and says by
+/// [`Search::judge`] whether all its ticks were in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// The most that fitted; 0 if none has.
+    fits: u32,
+    /// The fewest that did not.
+    fails: Option<u32>,
+    next: u32,
+    most: u32,
+    /// The gap at which it ends, in hundredths of what fits.
+    resolution_percent: u32,
+}
+
+impl Search {
+    /// From `first` on, and not beyond `most`.
+    pub fn new(first: u32, most: u32, resolution_percent: u32) -> Self {
+        Search {
+            fits: 0,
+            fails: None,
+            next: first.clamp(1, most.max(1)),
+            most: most.max(1),
+            resolution_percent,
+        }
+    }
+
+    /// The users of the next trial; `None` at the end.
+    pub fn next(&self) -> Option<u32> {
+        (self.next > 0).then_some(self.next)
+    }
+
+    /// What fits, and whether even the most did.
+    pub fn result(&self) -> (u32, bool) {
+        (self.fits, self.fails.is_none())
+    }
+
+    /// Says how the last trial went.
+    pub fn judge(&mut self, is_in_time: bool) {
+        match is_in_time {
+            true => self.fits = self.fits.max(self.next),
+            false => self.fails = Some(self.fails.map_or(self.next, |fails| fails.min(self.next))),
+        }
+        self.next = match self.fails {
+            None if self.fits >= self.most => 0,
+            None => self.fits.saturating_mul(2).min(self.most),
+            Some(fails) => {
+                let gap = fails.saturating_sub(self.fits);
+                let enough = gap <= 1
+                    || u64::from(gap) * 100 <= u64::from(self.fits) * u64::from(self.resolution_percent);
+                if enough { 0 } else { self.fits + gap / 2 }
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn search(first: u32, most: u32, resolution: u32, limit: u32) -> ((u32, bool), u32) {
+        let mut search = Search::new(first, most, resolution);
+        let mut trials = 0;
+        while let Some(users) = search.next() {
+            search.judge(users <= limit);
+            trials += 1;
+            assert!(trials < 100);
+        }
+        (search.result(), trials)
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_the_limit(first in 1..100u32, most in 1..60_000u32, limit in 0..70_000u32) {
+            let ((fits, all), trials) = search(first, most, 0, limit);
+            prop_assert_eq!((fits, all), (limit.min(most), limit >= most));
+            prop_assert!(trials < 40);
+        }
+
+        #[test]
+        fn or_nearly_so_in_fewer_trials(limit in 8..50_000u32) {
+            let ((fits, _), trials) = search(8, 60_000, 5, limit);
+            prop_assert!(fits <= limit && limit - fits <= 1 + fits / 20, "{fits} of {limit}");
+            prop_assert!(trials < 22);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Environments in turns, a search or a trial in each.
+
+use std::sync::Arc;
+
+use environment::{Agent, Janitor};
+use linux::interrupt;
+use measure::Failure;
+use scenario::search::Search;
+
+use super::chain::Chain;
+use super::job::Job;
+use super::results::{Environment, Run, Trial};
+use crate::output;
+
+/// Users at which a search begins.
+const FIRST: u32 = 8;
+/// Users beyond which it does not go: the chain's frames carry no larger numbers.
+const MOST: u32 = 50_000;
+
+/// Runs all of it; an environment that fails keeps its reason.
+pub fn run(job: &Job, agent: &Agent, janitor: &Arc<Janitor>) -> Vec<Environment> {
+    let mut environments: Vec<_> = job
+        .environments
+        .iter()
+        .map(|(name, _)| Environment { name: name.clone(), outcome: Ok(Vec::new()) })
+        .collect();
+    let progress = output::progress();
+    for round in 0..job.repeat {
+        for ((name, spec), environment) in job.environments.iter().zip(&mut environments) {
+            let Ok(runs) = &mut environment.outcome else { continue };
+            if interrupt::is_set() {
+                continue;
+            }
+            let started = Chain::start(name, spec, job, (agent, janitor));
+            let say = |users: u32| {
+                progress.doing(format!("{name}, round {} of {}: {users} users", round + 1, job.repeat));
+            };
+            match started.and_then(|mut chain| one_run(job, &mut chain, &say)) {
+                Ok(run) => runs.push(run),
+                // What came before counts; the reason is said beside it.
+                Err(failure) if !runs.is_empty() => output::remark(&format!("{name}: {failure}")),
+                Err(failure) => environment.outcome = Err(failure),
+            }
+        }
+    }
+    progress.finish();
+    environments
+}
+
+fn one_run(job: &Job, chain: &mut Chain, say: &dyn Fn(u32)) -> Result<Run, Failure> {
+    let mut run = Run { fits: 0, trials: Vec::new() };
+    if let Some(users) = job.users {
+        say(users);
+        let trial = trial(job, chain, users)?;
+        run.fits = if trial.is_in_time { users } else { 0 };
+        run.trials.push(trial);
+        return Ok(run);
+    }
+    let mut search = Search::new(FIRST, MOST / job.description.load.cells, job.within_percent);
+    while let Some(users) = search.next().filter(|_| !interrupt::is_set()) {
+        say(users);
+        let mut tried = trial(job, chain, users)?;
+        // A tick may be missed because the host was away; what fits does so in one of two trials.
+        if !tried.is_in_time {
+            run.trials.push(tried);
+            tried = trial(job, chain, users)?;
+        }
+        search.judge(tried.is_in_time);
+        run.trials.push(tried);
+    }
+    run.fits = search.result().0;
+    Ok(run)
+}
+
+fn trial(job: &Job, chain: &mut Chain, users: u32) -> Result<Trial, Failure> {
+    let mut trial = Trial { users, is_in_time: false, members: chain.trial(job, users)? };
+    trial.is_in_time = trial.missed() * 1000 <= trial.instants() * u64::from(job.missed_per_thousand);
+    Ok(trial)
+}

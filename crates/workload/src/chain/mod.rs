@@ -1,0 +1,7 @@
+//! One member of a scenario's chain, in a process of its own.
+
+mod job;
+mod join;
+
+pub use job::ChainJob;
+pub(crate) use join::run;
