@@ -140,10 +140,9 @@ impl Journal {
             },
             Entry::RegionGone(gone) => self.region_gone(&gone),
             Entry::Stopped(index) => _ = self.said.remove(&Place::Ring(index, RingPlace::Kick)),
-            Entry::Reset => self.said.retain(|place, _| match place {
-                Place::Features | Place::Log | Place::InFlight | Place::Status => false,
-                Place::Ring(..) => false,
-                _ => true,
+            Entry::Reset => self.said.retain(|place, _| {
+                use Place::{Features, InFlight, Log, Ring, Status};
+                !matches!(place, Features | Log | InFlight | Status | Ring(..))
             }),
         }
     }
