@@ -10,16 +10,8 @@ use virtio::net::MacAddress;
 
 use crate::control::Control;
 use crate::error::ChangeError;
+use crate::switch_state::SwitchState;
 use crate::{Operator, PortId, RunError};
-
-/// A switch that stands still.
-#[derive(Debug, Default)]
-pub struct SwitchState {
-    /// Ports by name. Those whose kind cannot go on elsewhere have ended and are not among them.
-    pub ports: BTreeMap<String, PortState>,
-    /// Who was behind which port.
-    pub stations: Vec<(MacAddress, String)>,
-}
 
 impl Control {
     /// Stands still, and says what another process needs.

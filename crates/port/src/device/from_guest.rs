@@ -1,5 +1,7 @@
 //! What a guest sends: the device half of a transmitq.
+mod rest;
 mod settings;
+mod state;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -7,23 +9,13 @@ use std::sync::Arc;
 use virtio::net::HeaderLayout;
 use virtqueue::{DeviceQueue, PopError};
 
+use self::state::State;
 use crate::cache_policy::{CachePolicy, DemotionTuner};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, FrameBatch, QueueCounters, QueueError, RingState, Source};
 
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
-
-/// Whether frames are popped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Runs,
-    /// Nothing was said of it. A front-end that goes on with a restarted back-end may start its rings first and then
-    /// enable them: what they hold must not be lost in between.
-    NotEnabledYet,
-    /// The ring is malformed and was reported.
-    Stopped,
-}
 
 /// Frames from a guest's transmitq, borrowed where the guest put them.
 pub struct FromGuest {
@@ -93,26 +85,6 @@ impl FromGuest {
                 Err(error.into())
             }
         }
-    }
-}
-
-impl FromGuest {
-    /// The frames so far are enough: leaves the chains from `from` on in the ring, for the next burst. Returns the
-    /// bytes of frames made all the same.
-    #[cold]
-    fn leave_rest(&mut self, mut from: usize) -> u64 {
-        let mut bytes = 0;
-        // Chains that a predecessor had in flight cannot go back; there are no more than one burst of them.
-        while let Some(burst) = self.batch.burst_mut()
-            && from < burst.len()
-            && self.queue.rewind(burst, from) == 0
-        {
-            let counters = &self.counters;
-            let pushed = self.batch.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
-            from = pushed.end;
-            bytes += pushed.bytes;
-        }
-        bytes
     }
 }
 

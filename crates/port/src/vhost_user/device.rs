@@ -459,8 +459,8 @@ impl Device {
         commands
     }
 
-    /// Obeys them once more.
-    pub fn obey(&mut self, commands: &[Vec<u8>], context: &mut dyn PortContext) {
+    /// Handles them once more.
+    pub fn handle_commands(&mut self, commands: &[Vec<u8>], context: &mut dyn PortContext) {
         for command in commands {
             self.handle_command(command, context);
         }

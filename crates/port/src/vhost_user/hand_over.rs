@@ -155,7 +155,7 @@ impl Peer {
             watched.map_err(|error| error.to_string())?;
         }
         self.session.await_acknowledgements(&words.unacknowledged);
-        self.device.obey(&words.commands, context);
+        self.device.handle_commands(&words.commands, context);
         self.device.set_needs_reset(words.needs_reset);
         self.asked_for_pairs = words.asked_for_pairs;
         self.ran = self.device.rings.iter().next().is_some();

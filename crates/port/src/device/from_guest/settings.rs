@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use virtqueue::{Burst, DeviceQueue};
 
-use super::{FromGuest, State};
+use super::FromGuest;
+use super::state::State;
 use crate::CachePolicy;
 use crate::device::{EventFd, StoppedAt};
 
