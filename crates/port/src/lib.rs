@@ -63,6 +63,7 @@ mod one_frame;
 mod own;
 pub mod pcap;
 mod port;
+mod port_state;
 mod queue;
 mod rate;
 mod ring_state;
@@ -80,5 +81,6 @@ pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTE
 pub use frame_batch::FrameBatch;
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use port::{Interest, Port, PortContext, PortError, Side, Token};
+pub use port_state::PortState;
 pub use queue::{QueueError, Sink, Source};
 pub use ring_state::RingState;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use virtio::Features;
 use virtio::net::MacAddress;
 
-use crate::{QueueCounters, QueueError, Sink, Source};
+use crate::{PortState, QueueCounters, QueueError, Sink, Source};
 
 /// A port's own name for something it watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,6 +109,23 @@ pub trait Port: Any + Send {
 
     /// A queue has stopped by itself; it is detached already.
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext);
+
+    /// Stands still and says what another process needs to go on with it; nothing that it has changes until
+    /// [`Port::leave`] or [`Port::resume`] is called. `None`: ports of this kind begin afresh there.
+    fn hand_over(&mut self, _context: &mut dyn PortContext) -> Result<Option<PortState>, PortError> {
+        Ok(None)
+    }
+
+    /// The other process did not go on: this one does.
+    fn resume(&mut self, _context: &mut dyn PortContext) {}
+
+    /// Begins where the port of another process stood still.
+    fn take_over(&mut self, _state: PortState, context: &mut dyn PortContext) -> Result<(), PortError> {
+        self.start(context)
+    }
+
+    /// Lets go of everything without a word to its peer: another process has it.
+    fn leave(&mut self) {}
 
     /// Ends: detaches everything and removes what it made.
     fn end(&mut self, context: &mut dyn PortContext);

@@ -11,7 +11,7 @@ use crate::forward::{Route, Rules};
 use crate::mirror::{LOOK, Mirror, Mirrored};
 use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
-use crate::setup::{self, Forwarding};
+use crate::setup::{self, Forwarding, NamedPort};
 use crate::{MAX_PORTS, PortId, PortOptions};
 
 impl Control {
@@ -49,8 +49,7 @@ impl Control {
         if at == MAX_PORTS {
             return Err(ChangeError::TooManyPorts);
         }
-        let entry =
-            PortEntry { name: name.to_owned(), port: Some(port), runs: true, removed: false, forwarding };
+        let entry = PortEntry { runs: true, ..NamedPort { name: name.to_owned(), port, forwarding }.into() };
         match free {
             Some(at) => self.entries[at] = entry,
             None => self.entries.push(entry),
@@ -72,7 +71,7 @@ impl Control {
     }
 
     /// The switch cannot go on; says so to whoever asked.
-    fn must_end(&mut self, error: crate::RunError) -> ChangeError {
+    pub(crate) fn must_end(&mut self, error: crate::RunError) -> ChangeError {
         let said = ChangeError::Ends(error.to_string());
         self.fatal.get_or_insert(error);
         said

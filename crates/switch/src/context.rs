@@ -92,6 +92,18 @@ impl Attachments {
         }
     }
 
+    /// No frame comes until [`Attachments::open`]: all sources are taken from the workers, between two bursts.
+    pub fn close(&mut self) {
+        let sources = self.attached.iter().filter(|((_, side), _)| *side == Side::FromGuest);
+        let mut held = Held::new();
+        for ((id, _), generation) in sources {
+            if let Some(source) = self.pool.take_source(self.plan.source(id.port, id.pair), *id) {
+                held.insert(*id, (*generation, source));
+            }
+        }
+        self.held = Some(held);
+    }
+
     /// Other rules hold, and other workers may send to a port.
     pub fn set_rules(&mut self, rules: Vec<Arc<Rules>>, plan: QueuePlan) {
         self.pool.set_rules(rules.iter().cloned().collect());

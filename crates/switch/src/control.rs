@@ -22,6 +22,7 @@ use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
 use crate::setup;
 use crate::suspects::Suspects;
+use crate::switch_state::SwitchState;
 use crate::table::MacTable;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
@@ -46,6 +47,17 @@ pub trait Operator {
 
     /// It is readable, and is to be cleared here. `Break` ends the switch.
     fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()>;
+
+    /// Another switch that stands still so that this one goes on; asked once workers wait for frames.
+    fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
+        Ok(None)
+    }
+
+    /// All of the other's ports are here, and no frame has moved: from now on that one must not go on, or this one
+    /// ends.
+    fn take_charge(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// All ports have started.
     fn started(&mut self, _switch: &mut View<'_>) {}
@@ -88,6 +100,17 @@ impl View<'_> {
     /// Other limits hold for a port.
     pub fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         self.control.set_port_options(name, options)
+    }
+
+    /// Stands still, so that another process can go on. Until [`View::resume`] nothing but ending the switch makes
+    /// sense.
+    pub fn stand_still(&mut self) -> Result<SwitchState, ChangeError> {
+        self.control.stand_still()
+    }
+
+    /// Goes on, for the other did not.
+    pub fn resume(&mut self) -> Result<(), ChangeError> {
+        self.control.resume()
     }
 
     /// Copies all that passes a port, in both directions; of queues that come later too.
@@ -138,6 +161,9 @@ pub(crate) struct Control {
     suspects: Suspects,
     started: Instant,
     swept: u32,
+    /// Of a switch that stands still: ports that cannot go on elsewhere, and who was behind which port.
+    pub ended_for_now: Vec<usize>,
+    pub stations: Vec<(MacAddress, String)>,
 }
 
 impl Switch {
@@ -193,20 +219,13 @@ impl Control {
             suspects: Suspects::default(),
             started: Instant::now(),
             swept: 0,
+            ended_for_now: Vec::new(),
+            stations: Vec::new(),
         })
     }
 
     fn run(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
-        for index in 0..self.entries.len() {
-            self.entries[index].runs = true;
-            let started = self.call(index, |port, context| port.start(context))?;
-            if let Some(Err(error)) = started {
-                self.entries[index].runs = false;
-                self.attachments.clear(PortId(index as u16));
-                return Err(RunError::Start { name: self.entries[index].name.clone(), error });
-            }
-            self.read_reports()?;
-        }
+        self.start_ports(operator)?;
         self.attachments.open();
         operator.started(&mut View { control: self });
         loop {
@@ -307,7 +326,7 @@ impl Control {
     }
 
     /// A port cannot go on; the others do, if there are any.
-    fn end_port(&mut self, index: usize, error: PortError) -> Result<(), RunError> {
+    pub(crate) fn end_port(&mut self, index: usize, error: PortError) -> Result<(), RunError> {
         self.logged.push((self.entries[index].name.clone(), error.to_string()));
         self.call(index, |port, context| port.end(context))?;
         self.entries[index].runs = false;
@@ -319,7 +338,7 @@ impl Control {
     }
 
     /// Tells ports of their stopped queues, and finds out about workers.
-    fn read_reports(&mut self) -> Result<(), RunError> {
+    pub(crate) fn read_reports(&mut self) -> Result<(), RunError> {
         while let Some(event) = self.attachments.pool.next_event() {
             match event {
                 Event::Stopped { id, side, generation, why } => {
@@ -372,7 +391,9 @@ impl Control {
     fn end(&mut self) -> Result<(), RunError> {
         let mut result = Ok(());
         for index in 0..self.entries.len() {
-            let ended = self.call(index, |port, context| port.end(context));
+            let elsewhere = self.entries[index].elsewhere;
+            let ended =
+                self.call(index, |port, context| if elsewhere { port.leave() } else { port.end(context) });
             self.entries[index].runs = false;
             self.attachments.clear(PortId(index as u16));
             result = result.and(ended.map(drop));

@@ -48,6 +48,9 @@ pub enum RunError {
         /// Why.
         error: PortError,
     },
+    /// Another switch runs on, or has ended with what it had.
+    #[error("taking over: {0}")]
+    TakeOver(String),
     /// Every port has ended by an error.
     #[error("no port is left; the last that ended was '{name}': {error}")]
     NoPortLeft {

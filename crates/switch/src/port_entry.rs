@@ -12,13 +12,15 @@ pub(crate) struct PortEntry {
     pub runs: bool,
     /// Another port may have its place.
     pub removed: bool,
+    /// Another process has what it has, or is about to: it ends without a word to its peer.
+    pub elsewhere: bool,
     pub forwarding: Forwarding,
 }
 
 impl From<NamedPort> for PortEntry {
     fn from(port: NamedPort) -> Self {
         let NamedPort { name, port, forwarding } = port;
-        PortEntry { name, port: Some(port), runs: false, removed: false, forwarding }
+        PortEntry { name, port: Some(port), runs: false, removed: false, elsewhere: false, forwarding }
     }
 }
 

@@ -142,6 +142,10 @@ fn entry(address: MacAddress, port: PortId) -> u64 {
     address.to_u64() << 16 | u64::from(port.0)
 }
 
+fn address_of(entry: u64) -> MacAddress {
+    MacAddress::from_u64(entry >> 16)
+}
+
 fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
 }
@@ -381,6 +385,13 @@ impl MacTable {
     /// Addresses behind a port.
     pub fn behind(&self, port: PortId) -> u32 {
         self.behind.get(usize::from(port.0)).map_or(0, |behind| behind.load(Ordering::Relaxed))
+    }
+
+    /// All stations, whether they were seen lately or not.
+    pub fn stations(&self) -> impl Iterator<Item = (MacAddress, PortId)> {
+        let entries = self.buckets.iter().flat_map(|bucket| &bucket.entries);
+        let found = entries.map(|slot| slot.load(Ordering::Relaxed)).filter(|found| *found != EMPTY);
+        found.map(|found| (address_of(found), port_of(found)))
     }
 
     /// What happened so far.

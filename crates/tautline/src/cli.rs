@@ -215,6 +215,11 @@ pub struct Switch {
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 
+    /// Go on where the running switch with this control socket stands: its front-ends notice nothing. Give the same
+    /// ports as to that one; without --control this one goes on at that control socket too.
+    #[arg(long, value_name = "SOCKET")]
+    pub take_over: Option<PathBuf>,
+
     /// Make a wire of two ports: no addresses are learned, none are looked at.
     #[arg(long, value_name = "A=B")]
     pub wire: Vec<String>,

@@ -25,7 +25,7 @@
 //! ```text
 //!   connected
 //!      |  GET/SET_PROTOCOL_FEATURES, GET_QUEUE_NUM, SET_BACKEND_REQ_FD     Event::BackendChannelSet
-//!      |  SET_OWNER                    (before it, no memory and no rings)
+//!      |  SET_OWNER                    (a back-end does without)
 //!      |  SET_FEATURES                                                     Event::FeaturesSet
 //!      |  SET_MEM_TABLE or ADD_MEM_REG                                     Event::MemoryTableSet, ...
 //!      v

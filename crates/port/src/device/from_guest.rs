@@ -1,5 +1,7 @@
 //! What a guest sends: the device half of a transmitq.
+mod rest;
 mod settings;
+mod state;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use virtio::net::HeaderLayout;
 use virtqueue::{DeviceQueue, PopError};
 
+use self::state::State;
 use crate::cache_policy::{CachePolicy, DemotionTuner};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, FrameBatch, QueueCounters, QueueError, RingState, Source};
@@ -25,8 +28,7 @@ pub struct FromGuest {
     needs_release: bool,
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
-    /// The ring is malformed and was reported.
-    stopped: bool,
+    state: State,
     stopped_at: Arc<StoppedAt>,
     /// A kick was asked for since polling last went on.
     armed: bool,
@@ -55,7 +57,7 @@ impl FromGuest {
             demotion_tuner: cache_policy.demotion_tuner(&*queue),
             needs_release: false,
             enabled,
-            stopped: false,
+            state: if enabled { State::Runs } else { State::NotEnabledYet },
             stopped_at: Arc::default(),
             armed: false,
             kick,
@@ -78,31 +80,11 @@ impl FromGuest {
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
             Err(PopError::Miss { .. }) => Ok(0),
             Err(PopError::Malformed(error)) => {
-                self.stopped = true;
+                self.state = State::Stopped;
                 self.stopped_at.set(self.queue.position());
                 Err(error.into())
             }
         }
-    }
-}
-
-impl FromGuest {
-    /// The frames so far are enough: leaves the chains from `from` on in the ring, for the next burst. Returns the
-    /// bytes of frames made all the same.
-    #[cold]
-    fn leave_rest(&mut self, mut from: usize) -> u64 {
-        let mut bytes = 0;
-        // Chains that a predecessor had in flight cannot go back; there are no more than one burst of them.
-        while let Some(burst) = self.batch.burst_mut()
-            && from < burst.len()
-            && self.queue.rewind(burst, from) == 0
-        {
-            let counters = &self.counters;
-            let pushed = self.batch.push_chains(from, self.layout, |reason| counters.dropped(reason, 1));
-            from = pushed.end;
-            bytes += pushed.bytes;
-        }
-        bytes
     }
 }
 
@@ -111,7 +93,7 @@ impl Source for FromGuest {
     fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
         self.batch.clear();
         self.needs_release = false;
-        if self.stopped {
+        if self.state != State::Runs {
             return Ok(&self.batch);
         }
         let popped = self.pop(max)?;
@@ -167,7 +149,7 @@ impl Source for FromGuest {
     }
 
     fn sleep(&mut self) -> bool {
-        if self.stopped {
+        if self.state != State::Runs {
             return false;
         }
         self.armed = true;

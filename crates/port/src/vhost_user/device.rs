@@ -431,6 +431,48 @@ impl Device {
         }
     }
 
+    /// Where the rings of parked queues stand.
+    pub fn bases(&mut self) -> Vec<(usize, VringBase)> {
+        self.rings.bases()
+    }
+
+    pub fn needs_reset(&self) -> bool {
+        self.needs_reset
+    }
+
+    pub fn set_needs_reset(&mut self, needs_reset: bool) {
+        self.needs_reset |= needs_reset;
+    }
+
+    /// What was set on the control queue, as commands (VIRTIO 1.3 §5.1.6.5).
+    pub fn commands(&self) -> Vec<Vec<u8>> {
+        let mut commands = Vec::new();
+        if let Some(filter) = &self.filter {
+            commands = filter.commands(self.features);
+        }
+        if let Some(on) = self.guest_offloads {
+            commands.push([&[5, 0][..], &on.bits().to_le_bytes()].concat());
+        }
+        if let Some(pairs) = self.rings.used_pairs() {
+            commands.push([&[4, 0][..], &pairs.to_le_bytes()].concat());
+        }
+        commands
+    }
+
+    /// Handles them once more.
+    pub fn handle_commands(&mut self, commands: &[Vec<u8>], context: &mut dyn PortContext) {
+        for command in commands {
+            self.handle_command(command, context);
+        }
+    }
+
+    /// After the control queue was not watched for a while.
+    pub fn watch_control_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
+        let Some(index) = self.rings.find(Kind::Control) else { return Ok(()) };
+        context.after(CONTROL, Duration::ZERO);
+        self.watch_control(index, context).map_err(|refusal| std::io::Error::other(refusal.to_string()))
+    }
+
     fn handle_command(&mut self, command: &[u8], context: &mut dyn PortContext) -> Ack {
         match Command::parse(command, self.features, self.shared.options.queue_pairs) {
             Ok(Command::Filter(change)) => {

@@ -7,6 +7,7 @@
 //!   rings     which rings run, and which of their queues are attached
 //!   ring      one ring: from addresses and position to a queue, and back
 //!   control   the control queue
+//!   hand_over from one process to another
 //!   memory    what the front-end shares, within the port's limits
 //! ```
 //!
@@ -16,6 +17,7 @@
 //! used up for the next one too: to connect again resets nothing.
 mod control;
 mod device;
+mod hand_over;
 mod link;
 mod memory;
 mod offer;
@@ -41,7 +43,7 @@ use vhost_user::socket::{Connection, Listener, SocketError};
 
 use virtio::Features;
 
-use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Interest, Port, PortContext, PortError, PortState, QueueCounters, QueueError, Side, Token};
 use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
 use shared::Shared;
@@ -79,6 +81,8 @@ pub struct VhostUser {
     peer: Option<Peer>,
     /// Connections since the last one on which a queue ran.
     fruitless: u32,
+    /// Another process is about to go on with it: nothing is served here.
+    stands_still: bool,
 }
 
 impl VhostUser {
@@ -103,7 +107,21 @@ impl VhostUser {
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
         let shared = Arc::new(Shared::new(name, options));
-        Ok(VhostUser { shared, offer, link: None, memory: None, peer: None, fruitless: 0 })
+        Ok(VhostUser {
+            shared,
+            offer,
+            link: None,
+            memory: None,
+            peer: None,
+            fruitless: 0,
+            stands_still: false,
+        })
+    }
+
+    fn new_memory(&self, context: &mut dyn PortContext) -> Result<Arc<PeerMemory>, PortError> {
+        PeerMemory::new(self.shared.options.memory_bytes, self.shared.options.memory_backing)
+            .and_then(|memory| context.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
+            .map_err(|error| watch_failed(&self.shared.name, error))
     }
 
     /// Waits for a peer, or tries again soon.
@@ -263,10 +281,7 @@ impl Port for VhostUser {
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
-        let memory = PeerMemory::new(self.shared.options.memory_bytes, self.shared.options.memory_backing)
-            .and_then(|memory| context.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
-            .map_err(|error| watch_failed(&self.shared.name, error))?;
-        self.memory = Some(memory);
+        self.memory = Some(self.new_memory(context)?);
         let path = &self.shared.options.path;
         self.link = Some(match self.shared.options.role {
             Role::Server => Link::Server(Listener::bind(path).map_err(|error| {
@@ -285,6 +300,9 @@ impl Port for VhostUser {
     }
 
     fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
+        if self.stands_still {
+            return Ok(());
+        }
         if token == LINK {
             self.link_ready(context);
             return self.shared.guard.check(&self.shared.name);
@@ -319,6 +337,27 @@ impl Port for VhostUser {
             let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
             self.shared.warn(context, what);
             peer.queue_broke(ring::Kind::Data(pair, side));
+        }
+    }
+
+    fn hand_over(&mut self, context: &mut dyn PortContext) -> Result<Option<PortState>, PortError> {
+        self.stand_still(context).map(Some)
+    }
+
+    fn resume(&mut self, context: &mut dyn PortContext) {
+        self.go_on(context);
+    }
+
+    fn take_over(&mut self, state: PortState, context: &mut dyn PortContext) -> Result<(), PortError> {
+        self.go_on_from(state, context)
+    }
+
+    fn leave(&mut self) {
+        if let Some(peer) = self.peer.take() {
+            peer.leave();
+        }
+        if let Some(Link::Server(listener)) = self.link.take() {
+            listener.leave();
         }
     }
 

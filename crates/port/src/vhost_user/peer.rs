@@ -36,13 +36,13 @@ pub(super) enum End {
 }
 
 pub(super) struct Peer {
-    shared: Arc<Shared>,
-    connection: Connection,
+    pub(super) shared: Arc<Shared>,
+    pub(super) connection: Connection,
     /// Replies wait for the front-end to read.
     blocked: bool,
-    session: BackendSession,
+    pub(super) session: BackendSession,
     pub device: Device,
-    channel: Option<Connection>,
+    pub(super) channel: Option<Connection>,
     /// A queue has run.
     pub ran: bool,
     /// It was told how many queue pairs there are.
@@ -110,6 +110,34 @@ impl Peer {
                 Ok(sent.reply)
             }
         }
+    }
+
+    /// A message that was answered before, to another process.
+    pub(super) fn repeat(&mut self, message: Message, context: &mut dyn PortContext) -> Result<(), String> {
+        match self.session.receive(message).map_err(|error| error.to_string())? {
+            Received::Nothing | Received::Reply(_) => Ok(()),
+            Received::Rejected(_, violation) => Err(violation.to_string()),
+            Received::Event(event) => {
+                let acted = self.device.act(event, &mut self.session, context);
+                let (sent, channel) = acted.map_err(|error| error.to_string())?;
+                if let Some((message, reason)) = sent.refused {
+                    return Err(format!("{message}: {reason}"));
+                }
+                channel.map_or(Ok(()), |socket| {
+                    self.open_channel(socket, context).map_err(|error| error.to_string())
+                })
+            }
+        }
+    }
+
+    /// After the sockets were not watched for a while.
+    pub(super) fn watch_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
+        if let Some(channel) = &self.channel {
+            context.watch(CHANNEL, channel.as_fd(), Interest::Readable)?;
+        }
+        // What waits to be sent goes first; then it is heard again.
+        self.blocked = true;
+        context.watch(PEER, self.connection.as_fd(), Interest::Writable)
     }
 
     fn open_channel(&mut self, socket: OwnedFd, context: &mut dyn PortContext) -> Result<(), End> {

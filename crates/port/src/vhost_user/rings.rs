@@ -1,5 +1,7 @@
 //! All rings of a connection, and which of their queues are attached.
-use super::ring::{Kind, Ring, RingQueue};
+use vhost_user::vring::VringBase;
+
+use super::ring::{self, Kind, Ring, RingQueue};
 use super::tokens::CONTROL;
 use crate::{PortContext, Side};
 
@@ -122,6 +124,38 @@ impl Rings {
         context.unwatch(CONTROL);
         self.list.iter_mut().for_each(|ring| *ring = None);
         self.used_pairs = None;
+    }
+
+    /// Takes all queues from the workers; what they hold is given back.
+    pub fn park(&mut self, context: &mut dyn PortContext) {
+        for index in 0..self.list.len() {
+            let running = self.take(index, context);
+            if let Some(ring) = self.get_mut(index) {
+                ring.parked = running;
+            }
+        }
+        context.unwatch(CONTROL);
+    }
+
+    /// Puts them back to work.
+    pub fn unpark(&mut self, context: &mut dyn PortContext) {
+        for index in 0..self.list.len() {
+            self.change(index, context, |_| ());
+        }
+    }
+
+    /// Where the rings of parked queues stand; of one that stopped by itself, where it did.
+    pub fn bases(&mut self) -> Vec<(usize, VringBase)> {
+        let mut bases = Vec::new();
+        for (index, ring) in self.list.iter_mut().enumerate() {
+            let Some(ring) = ring else { continue };
+            let position = match &mut ring.parked {
+                Some(running) => Some(running.queue().position()),
+                None => ring.stopped_at.get(),
+            };
+            bases.push((index, position.map_or(ring.config.base, ring::base)));
+        }
+        bases
     }
 
     /// Attaches what is to be attached now, and puts aside what is not.

@@ -1,12 +1,14 @@
 //! `tautline switch`: ports as written, signals, and what is printed.
 mod configuration;
 mod control_socket;
+mod hand_over_format;
 mod non_blocking_writer;
 mod operator;
 mod ports;
 mod readiness;
 mod sandbox;
 mod signals;
+mod take_over;
 
 pub use control_socket::protocol;
 
@@ -21,13 +23,16 @@ use control_socket::ControlSocket;
 use operator::Management;
 use ports::PortDefaults;
 use signals::Signals;
+use take_over::TakeOver;
 
 /// Runs a switch until it is told to end.
 pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     // All of it is understood before anything is touched.
     let sink = Sink::open(&arguments.results_to)?;
     let written = arguments.config.as_deref().map(configuration::read).transpose()?;
-    let control = arguments.control.clone().or_else(|| written.as_ref()?.control.clone());
+    let take_over = arguments.take_over.clone();
+    let control =
+        arguments.control.clone().or_else(|| written.as_ref()?.control.clone()).or(take_over.clone());
     let configured = arguments.config.clone().zip(written.clone());
     let configured = configured.map(|(path, written)| Configured::new(path, written));
     let arguments = written.as_ref().unwrap_or(arguments);
@@ -37,8 +42,12 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     let _guard = memory::TruncationGuard::install().context("catching SIGBUS")?;
     let signals = Signals::catch(&sink, configured.is_some()).context("catching signals")?;
     let mut operator = Management::new(signals, configured).context("watching signals")?;
-    if let Some(path) = control {
-        let defaults = PortDefaults { cache_policy: arguments.cache_policy, max_frame: arguments.max_frame };
+    let defaults = PortDefaults { cache_policy: arguments.cache_policy, max_frame: arguments.max_frame };
+    if let Some(path) = &take_over {
+        let same = control.as_ref() == Some(path);
+        operator.take_over(TakeOver::new(path.clone()), same.then_some(defaults));
+    }
+    if let Some(path) = control.filter(|path| Some(path) != take_over.as_ref()) {
         let opened = operator.serve(|epoll| ControlSocket::open(&path, epoll, defaults));
         let what = "listening for tautline ctl at";
         let remedy = "give --control a path that you may create and that nobody else listens on";

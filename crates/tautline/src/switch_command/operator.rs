@@ -3,14 +3,17 @@ use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
-use switch::{Operator, Snapshot, View};
+use switch::{Operator, Snapshot, SwitchState, View};
 
 use super::configuration::Configured;
 use super::control_socket::{ControlSocket, watch};
+use super::ports::PortDefaults;
 use super::readiness;
 use super::signals::{Signals, Told};
+use super::take_over::{Inherited, TakeOver};
 
 /// Key of signals in the epoll set; the control socket has the others.
 const SIGNALS: u64 = 0;
@@ -23,6 +26,10 @@ pub struct Management {
     signals: Signals,
     socket: Option<ControlSocket>,
     configured: Option<Configured>,
+    /// A running switch to go on from, and where its control socket goes on, if it does.
+    take_over: Option<(TakeOver, Option<PortDefaults>)>,
+    /// For how long no frame moved at the take-over.
+    stood_still: Option<Duration>,
 }
 
 impl Management {
@@ -30,13 +37,18 @@ impl Management {
     pub fn new(signals: Signals, configured: Option<Configured>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
-        Ok(Management { epoll, signals, socket: None, configured })
+        Ok(Management { epoll, signals, socket: None, configured, take_over: None, stood_still: None })
     }
 
     /// And by a control socket.
     pub fn serve(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<ControlSocket>) -> io::Result<()> {
         self.socket = Some(open(&self.epoll)?);
         Ok(())
+    }
+
+    /// Goes on from a running switch; with `control`, at its control socket too.
+    pub fn take_over(&mut self, take_over: TakeOver, control: Option<PortDefaults>) {
+        self.take_over = Some((take_over, control));
     }
 
     /// A line for people.
@@ -75,7 +87,13 @@ impl Operator for Management {
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now));
         for key in events.iter().map(|event| event.data.u64()) {
             match &mut self.socket {
-                Some(socket) if ControlSocket::has(key) => socket.ready(key, &self.epoll, switch),
+                Some(socket) if ControlSocket::has(key) => {
+                    socket.ready(key, &self.epoll, switch);
+                    if socket.has_handed_over() {
+                        self.log_line("another process has taken over; its front-ends notice nothing");
+                        return ControlFlow::Break(());
+                    }
+                }
                 _ => match self.signals.take(switch) {
                     Told::Nothing => {}
                     Told::Reload => self.reload(switch),
@@ -89,7 +107,30 @@ impl Operator for Management {
         ControlFlow::Continue(())
     }
 
+    fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
+        let Some((take_over, control)) = &mut self.take_over else { return Ok(None) };
+        let Inherited { state, control: socket } = take_over.ask()?;
+        if let (Some(socket), Some(defaults)) = (socket, control) {
+            let opened = ControlSocket::take_over(socket, take_over.path(), &self.epoll, *defaults);
+            self.socket = Some(opened.map_err(|error| format!("the control socket: {error}"))?);
+        }
+        Ok(Some(state))
+    }
+
+    fn take_charge(&mut self) -> Result<(), String> {
+        let Some((mut take_over, _)) = self.take_over.take() else { return Ok(()) };
+        self.stood_still = Some(take_over.take_charge()?);
+        if let Some(socket) = &mut self.socket {
+            socket.keep_path();
+        }
+        Ok(())
+    }
+
     fn started(&mut self, _switch: &mut View<'_>) {
+        if let Some(time) = self.stood_still.take() {
+            readiness::main_process();
+            self.log_line(&format!("taken over; no frame moved for {:.3} ms", time.as_secs_f64() * 1e3));
+        }
         readiness::ready();
     }
 

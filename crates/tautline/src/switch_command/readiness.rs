@@ -9,6 +9,11 @@ pub fn ready() {
     tell("READY=1");
 }
 
+/// This process goes on in the place of another, which the manager knows.
+pub fn main_process() {
+    tell(&format!("MAINPID={}", std::process::id()));
+}
+
 /// The configuration is read again; `ready` comes after that.
 pub fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);

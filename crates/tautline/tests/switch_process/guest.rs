@@ -121,7 +121,8 @@ impl Guest {
     }
 
     /// The same rings at another connection, as they stand: that of a switch that was started again.
-    pub fn reconnect(&mut self, path: &Path, in_flight: &InFlight) {
+    /// `enable_first`: before they start, or only then.
+    pub fn reconnect(&mut self, path: &Path, in_flight: &InFlight, enable_first: bool) {
         self.connection = wait_for("the switch to listen again", || Connection::connect(path).ok());
         self.session = FrontendSession::new();
         self.agree(self.features);
@@ -130,10 +131,17 @@ impl Guest {
         for index in [RECEIVE, TRANSMIT] {
             let base = self.queues[&index].driver.position().to_vring_base();
             self.announce_ring(index, base);
-            // Before it starts: what a disabled ring holds is discarded (vhost-user text, "Ring states").
-            self.ask(Request::SetVringEnable(VringState { index: index.into(), num: 1 }), vec![]);
-            let (request, fds) = self.kick_of(index);
-            self.ask(request, fds);
+            let (kick, fds) = self.kick_of(index);
+            let enable = Request::SetVringEnable(VringState { index: index.into(), num: 1 });
+            if enable_first {
+                self.ask(enable, vec![]);
+                self.ask(kick, fds);
+            } else {
+                self.ask(kick, fds);
+                // Long enough for a back-end that would discard what the ring holds.
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                self.ask(enable, vec![]);
+            }
         }
     }
 

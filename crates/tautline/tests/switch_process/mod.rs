@@ -3,6 +3,7 @@
 
 pub mod bystanders;
 pub mod guest;
+pub mod load;
 pub mod wires;
 
 use std::path::{Path, PathBuf};
@@ -64,16 +65,38 @@ impl SwitchProcess {
         let stdout = OutputReader::start(child.take_stdout().unwrap());
         let stderr = child.take_stderr().map(OutputReader::start);
         let switch = SwitchProcess { child, stdout, stderr };
+        switch.wait_until_started();
+        switch
+    }
+
+    /// Starts it, and waits for nothing.
+    pub fn begin(arguments: &[String]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+        command.args(["switch", "--format", "json"]).args(arguments).stderr(Stdio::piped());
+        let mut child = Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
+        let stdout = OutputReader::start(child.take_stdout().unwrap());
+        let stderr = child.take_stderr().map(OutputReader::start);
+        SwitchProcess { child, stdout, stderr }
+    }
+
+    fn wait_until_started(&self) {
         // A signal before its handler is there would end the switch.
         wait_for("the handler of SIGUSR1", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", switch.id())).ok()?;
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
             (caught & 1 << (Signal::USR1.as_raw() - 1) != 0).then_some(())
         });
         // It answers once all ports are started.
-        switch.snapshot();
-        switch
+        self.snapshot();
+    }
+
+    /// Waits for it to end by itself, in order; all it has logged.
+    #[track_caller]
+    pub fn ended(mut self) -> Vec<String> {
+        let status = self.child.wait_within(SOON).unwrap().expect("the switch's end");
+        assert!(status.success(), "{status}; it said {:#?}", self.logged());
+        self.stderr.as_ref().map_or_else(Vec::new, |stderr| lines(&stderr.until_closed(SOON).unwrap()))
     }
 
     /// Ends it at once, with nothing put in order.

@@ -181,6 +181,10 @@ impl FrontendRequest {
     /// Reads a request whose direction, size and descriptor count the table allows.
     pub fn parse(message: &Message) -> Result<Self, Violation> {
         let (rule, payload) = table::frontend_request(message.header.id)?.check_request(message)?;
+        Self::read(rule, payload)
+    }
+
+    fn read(rule: &Rule, payload: &[u8]) -> Result<Self, Violation> {
         Ok(match rule.id {
             1 => Self::GetFeatures,
             2 => Self::SetFeatures(read_all(rule, payload)?),
@@ -226,6 +230,11 @@ impl FrontendRequest {
             43 => Self::CheckDeviceState,
             other => return Err(rule.violation("id", other, "a message that was offered")),
         })
+    }
+
+    /// The same of a message that was accepted before, whatever has become of its descriptors.
+    pub(crate) fn reread(id: u32, payload: &[u8]) -> Option<Self> {
+        Self::read(table::frontend_request(id).ok()?, payload).ok()
     }
 
     /// The payload as it travels.

@@ -276,7 +276,8 @@ impl Rule {
     }
 
     /// Memory and rings belong to the session that SET_OWNER begins; all front-ends send it first, for
-    /// the kernel's vhost demands it.
+    /// the kernel's vhost demands it. To a back-end that was started again DPDK's virtio-user (22.11) does not, so a
+    /// front-end's session holds to this and a back-end's does not ask for it.
     pub fn needs_owner(&self) -> bool {
         matches!(
             self.shape,

@@ -1,6 +1,6 @@
 //! One connection: whole messages in, whole messages out.
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, take};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,6 +49,17 @@ pub struct Connection {
     header: Option<Header>,
     outbox: VecDeque<Outgoing>,
     filter: Option<Arc<dyn DescriptorFilter>>,
+}
+
+/// What is under way on a connection that goes to another process: its descriptors are duplicates.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    /// Bytes of a message that has come in part.
+    pub received: Vec<u8>,
+    /// Descriptors that came with them.
+    pub received_fds: Vec<OwnedFd>,
+    /// Messages, or the rest of them, that wait to be sent, with their descriptors.
+    pub unsent: Vec<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
 #[derive(Debug)]
@@ -101,6 +112,48 @@ impl Connection {
             what: format!("connect to the vhost-user socket {} (is its server running?)", path.display()),
             source,
         })
+    }
+
+    /// What is under way. Whoever goes on with the connection begins with it.
+    pub fn under_way(&self) -> io::Result<UnderWay> {
+        let duplicates = |fds: &[OwnedFd]| fds.iter().map(OwnedFd::try_clone).collect::<io::Result<Vec<_>>>();
+        let mut received = self.header.map_or_else(Vec::new, |header| header.to_bytes().to_vec());
+        received.extend_from_slice(&self.bytes);
+        let unsent =
+            |waiting: &Outgoing| Ok((waiting.bytes[waiting.sent..].to_vec(), duplicates(&waiting.fds)?));
+        Ok(UnderWay {
+            received,
+            received_fds: duplicates(&self.fds)?,
+            unsent: self.outbox.iter().map(unsent).collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// Goes on with a connection that another process had.
+    pub fn take_over(stream: OwnedFd, under_way: UnderWay) -> Result<Self, SocketError> {
+        let mut connection = Self::from(stream);
+        let UnderWay { received, received_fds, unsent } = under_way;
+        connection.bytes = received;
+        if connection.bytes.len() >= Header::BYTES {
+            let rest = connection.bytes.split_off(Header::BYTES);
+            if let Ok(header) = <[u8; Header::BYTES]>::try_from(&connection.bytes[..]) {
+                connection.header = Some(Header::parse(header)?);
+            }
+            connection.bytes = rest;
+        }
+        // What is longer than the message that it begins was never taken from the socket.
+        let longest = connection.header.map_or(Header::BYTES, |header| header.size as usize);
+        if connection.bytes.len() > longest || received_fds.len() > MAX_FDS || unsent.len() > MAX_BACKLOG {
+            return Err(SocketError::TooManyFds);
+        }
+        connection.fds = received_fds;
+        connection.outbox = unsent.into_iter().map(|(bytes, fds)| Outgoing { bytes, sent: 0, fds }).collect();
+        Ok(connection)
+    }
+
+    /// Lets go of a connection with which another process goes on: its peer hears nothing.
+    pub fn leave(self) {
+        // Dropped, it would be shut down for all who have it.
+        std::mem::forget(self);
     }
 
     /// Shows all descriptors that come from now on to a filter.

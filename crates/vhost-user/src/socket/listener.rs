@@ -1,7 +1,7 @@
 //! A socket path that peers connect to.
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,17 @@ impl Listener {
         listener.set_nonblocking(true).map_err(failed("set non-blocking", path))?;
         let identity = identity(path)?.ok_or_else(|| SocketError::InUse(path.to_owned()))?;
         Ok(Self { listener, path: path.to_owned(), identity })
+    }
+
+    /// Goes on with a socket that another process has bound to this path.
+    pub fn take_over(socket: OwnedFd, path: &Path) -> Result<Self, SocketError> {
+        Self::of(socket.into(), path)
+    }
+
+    /// Lets go of a socket with which another process goes on: its path stays.
+    pub fn leave(self) {
+        // Dropped, it would remove the path. The process ends soon.
+        std::mem::forget(self);
     }
 
     /// The next peer, waiting for it until the deadline; without one, for ever.

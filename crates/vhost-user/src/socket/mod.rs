@@ -6,7 +6,7 @@
 mod connection;
 mod listener;
 
-pub use connection::{Connection, DescriptorFilter};
+pub use connection::{Connection, DescriptorFilter, UnderWay};
 pub use listener::Listener;
 
 use std::io;

@@ -23,6 +23,11 @@ impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
             // popped beyond that and not used is in the region.
             next_used = R::Atomics::observe(&ring.used_header()[USED_INDEX]);
             next_available = next_used.wrapping_add(in_flight.resubmit_len());
+        } else if next_available == 0 && next_used == 0 {
+            // A new ring's used index is 0. One that is not belongs to a ring that goes on with a device that was
+            // started again, for which DPDK's virtio-user always says 0: all up to there was used.
+            next_used = R::Atomics::observe(&ring.used_header()[USED_INDEX]);
+            next_available = next_used;
         }
         let fresh = next_available == 0 && next_used == 0;
         let ring = SplitDeviceRing {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use virtqueue::{Burst, DeviceQueue};
 
 use super::FromGuest;
+use super::state::State;
 use crate::CachePolicy;
 use crate::device::{EventFd, StoppedAt};
 
@@ -17,6 +18,9 @@ impl FromGuest {
     /// Lets frames go on, or consumes them without passing data on (vhost-user text, "Ring states").
     pub fn set_enabled(&mut self, enabled: bool) {
         self.enabled = enabled;
+        if self.state == State::NotEnabledYet {
+            self.state = State::Runs;
+        }
     }
 
     /// Listens to the driver so from now on.

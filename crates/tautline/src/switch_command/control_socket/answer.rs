@@ -22,7 +22,9 @@ pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) 
         },
         Request::Remove { port } => done(switch.remove_port(&port)),
         Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
-        Request::Capture { .. } | Request::EndCapture => Outcome::Error("not here".to_owned()),
+        Request::Capture { .. } | Request::EndCapture | Request::TakeOver { .. } => {
+            Outcome::Error("not here".to_owned())
+        }
     }
 }
 

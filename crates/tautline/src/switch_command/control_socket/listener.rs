@@ -1,7 +1,7 @@
 //! The listening end of the control socket: its path, and who may connect.
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ pub struct ControlListener {
     path: PathBuf,
     /// Of the socket that was made here.
     inode: (u64, u64),
+    /// The path goes with this; not where another process has the socket.
+    removes_path: bool,
 }
 
 impl ControlListener {
@@ -31,10 +33,23 @@ impl ControlListener {
         let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
         let bound = UnixListener::bind(path);
         umask(before);
-        let listener = bound?;
+        Self::of(bound?, path, true)
+    }
+
+    fn of(listener: UnixListener, path: &Path, removes_path: bool) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let made = fs::symlink_metadata(path)?;
-        Ok(ControlListener { listener, path: path.to_owned(), inode: (made.dev(), made.ino()) })
+        Ok(ControlListener { listener, path: path.to_owned(), inode: (made.dev(), made.ino()), removes_path })
+    }
+
+    /// Goes on with another process's, which has it until [`ControlListener::keep`].
+    pub fn take_over(socket: OwnedFd, path: &Path) -> io::Result<Self> {
+        Self::of(socket.into(), path, false)
+    }
+
+    /// It is this process's now, or another's.
+    pub fn keep(&mut self, keeps: bool) {
+        self.removes_path = keeps;
     }
 
     /// The next who connects, if there is one.
@@ -57,7 +72,9 @@ impl AsFd for ControlListener {
 impl Drop for ControlListener {
     fn drop(&mut self) {
         // Another switch may have put its own there.
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode) {
+        if self.removes_path
+            && fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode)
+        {
             let _ = fs::remove_file(&self.path);
         }
     }

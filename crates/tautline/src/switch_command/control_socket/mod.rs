@@ -6,6 +6,7 @@
 mod answer;
 mod capture;
 mod connection;
+mod hand_over;
 mod listener;
 pub mod protocol;
 
@@ -47,18 +48,43 @@ pub struct ControlSocket {
     connections: BTreeMap<u64, Connection>,
     next: u64,
     defaults: PortDefaults,
+    handed_over: bool,
 }
 
 impl ControlSocket {
     /// Listens, and is watched in `epoll` from now on.
     pub fn open(path: &Path, epoll: &OwnedFd, defaults: PortDefaults) -> io::Result<Self> {
-        let listener = ControlListener::bind(path)?;
+        Self::serve_at(ControlListener::bind(path)?, epoll, defaults)
+    }
+
+    /// Goes on with that of another process.
+    pub fn take_over(
+        socket: OwnedFd,
+        path: &Path,
+        epoll: &OwnedFd,
+        defaults: PortDefaults,
+    ) -> io::Result<Self> {
+        Self::serve_at(ControlListener::take_over(socket, path)?, epoll, defaults)
+    }
+
+    /// The other process is gone: the path is this one's.
+    pub fn keep_path(&mut self) {
+        self.listener.keep(true);
+    }
+
+    /// Another process goes on with everything.
+    pub fn has_handed_over(&self) -> bool {
+        self.handed_over
+    }
+
+    fn serve_at(listener: ControlListener, epoll: &OwnedFd, defaults: PortDefaults) -> io::Result<Self> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         watch(epoll, &listener, LISTENER, epoll::EventFlags::IN)?;
         watch(epoll, &timer, TIMER, epoll::EventFlags::IN)?;
         let connections = BTreeMap::new();
-        Ok(ControlSocket { listener, timer, connections, next: FIRST_CONNECTION, defaults })
+        let next = FIRST_CONNECTION;
+        Ok(ControlSocket { listener, timer, connections, next, defaults, handed_over: false })
     }
 
     /// Whether this key of the set is one of these.
@@ -167,6 +193,17 @@ impl ControlSocket {
                         None
                     }
                     None => Some(Outcome::Error("no capture runs on this connection".to_owned())),
+                }
+            }
+            Request::TakeOver { format } => {
+                let socket = self.connections.get(&key)?.socket();
+                match hand_over::run(socket, format, &self.listener, switch) {
+                    Ok(()) => {
+                        self.handed_over = true;
+                        self.listener.keep(false);
+                        None
+                    }
+                    Err(why) => Some(Outcome::Error(why)),
                 }
             }
             other => Some(answer::answer(other, &self.defaults, switch)),

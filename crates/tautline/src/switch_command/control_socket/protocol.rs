@@ -36,6 +36,8 @@ pub enum Request {
     Capture { port: String, count: Option<u64>, snaplen: u32 },
     /// The capture of this connection ends.
     EndCapture,
+    /// Another switch goes on with everything; what it reads of hand-overs.
+    TakeOver { format: u32 },
     /// Frames of a port go to another as well.
     Mirror { from: String, to: String },
 }

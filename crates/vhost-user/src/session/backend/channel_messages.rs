@@ -35,6 +35,17 @@ impl BackendSession {
         Ok(message)
     }
 
+    /// Requests that the front-end has not acknowledged yet, by their numbers.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = u32> {
+        self.channel.waiting.iter().map(|rule| rule.id)
+    }
+
+    /// Another process made these requests over the channel: their acknowledgements come here.
+    pub fn await_acknowledgements(&mut self, ids: &[u32]) {
+        let rules = ids.iter().filter_map(|id| crate::codec::table::backend_request(*id).ok());
+        self.channel.waiting = rules.take(MAX_WAITING).collect();
+    }
+
     fn check_channel(&self, rule: &Rule, request: &BackendRequest, fds: usize) -> Result<(), Violation> {
         rule.check_gate(&self.agreed)?;
         if !self.channel.open {

@@ -9,6 +9,7 @@ mod channel_messages;
 mod device_messages;
 mod event;
 mod feature_messages;
+mod journal;
 mod memory;
 mod memory_messages;
 mod offer;
@@ -29,9 +30,10 @@ use crate::codec::table::{self, Agreed, Reply, Rule, Shape};
 use crate::session::postcopy::Postcopy;
 use crate::session::{Outcome, Refusal, SessionError, Ticket};
 use crate::violation::Violation;
-use crate::vring::VringIndex;
+use crate::vring::{VringBase, VringIndex};
 use answer::Echo;
 use channel::Channel;
+use journal::{Entry, Journal};
 use memory::MemoryMap;
 use ring::{Ring, State};
 use virtio::Features;
@@ -90,6 +92,7 @@ struct Waiting {
     need_reply: bool,
     echo: Echo,
     commit: Commit,
+    entry: Entry,
 }
 
 /// One connection's state at the back-end.
@@ -97,7 +100,6 @@ struct Waiting {
 pub struct BackendSession {
     offer: Offer,
     agreed: Agreed,
-    owned: bool,
     features_set: bool,
     memory: MemoryMap,
     rings: Vec<Ring>,
@@ -105,6 +107,7 @@ pub struct BackendSession {
     channel: Channel,
     sequence: u64,
     waiting: Option<Waiting>,
+    journal: Journal,
     closed: bool,
 }
 
@@ -120,7 +123,6 @@ impl BackendSession {
         Self {
             offer,
             agreed,
-            owned: false,
             features_set: false,
             memory: MemoryMap::default(),
             rings,
@@ -128,8 +130,19 @@ impl BackendSession {
             channel: Channel::default(),
             sequence: 0,
             waiting: None,
+            journal: Journal::default(),
             closed: false,
         }
+    }
+
+    /// The messages that bring a new session, of the same offer, to where this one stands; their descriptors are
+    /// duplicates. `bases`: where the rings that run stand now, by their index.
+    pub fn messages(
+        &self,
+        bases: impl IntoIterator<Item = (usize, VringBase)>,
+    ) -> std::io::Result<Vec<Message>> {
+        let bases = bases.into_iter().map(|(index, base)| (index as u32, base.to_wire())).collect();
+        self.journal.messages(&bases, self.agreed.features.contains(Features::VHOST_PROTOCOL_FEATURES))
     }
 
     /// What is offered and agreed so far.
@@ -146,16 +159,19 @@ impl BackendSession {
             return Err(SessionError::Unanswered);
         }
         let (id, need_reply) = (message.header.id, message.header.need_reply);
-        match self.process(message) {
-            Ok(Next::Done) if need_reply => {
-                Ok(Received::Reply(ReplyBody::acknowledge(true).into_message(id)))
+        let mut entry = Entry::Nothing;
+        match self.process(message, &mut entry) {
+            Ok(Next::Done) => {
+                self.journal.record(entry);
+                let reply = need_reply.then(|| ReplyBody::acknowledge(true).into_message(id));
+                Ok(reply.map_or(Received::Nothing, Received::Reply))
             }
-            Ok(Next::Done) => Ok(Received::Nothing),
             Ok(Next::Reply(body)) => Ok(Received::Reply(body.into_message(id))),
             Ok(Next::Ask(event, echo, commit)) => {
                 // `process` looked the rule up already.
                 let rule = table::frontend_request(id)?;
-                self.waiting = Some(Waiting { sequence: self.sequence, rule, need_reply, echo, commit });
+                self.waiting =
+                    Some(Waiting { sequence: self.sequence, rule, need_reply, echo, commit, entry });
                 Ok(Received::Event(event))
             }
             Err(violation) => match error_reply(id, need_reply) {
@@ -177,11 +193,14 @@ impl BackendSession {
                 return Err(SessionError::WrongTicket);
             }
         };
-        let Waiting { rule, need_reply, echo, commit, .. } = waiting;
+        let Waiting { rule, need_reply, echo, commit, entry, .. } = waiting;
         let answered = answer.answered(echo, need_reply);
         let mut refused = None;
         match answered.refusal {
-            None => self.commit(commit, answered.reply.as_ref()),
+            None => {
+                self.journal.record(entry);
+                self.commit(commit, answered.reply.as_ref());
+            }
             Some(reason) if answered.reply.is_none() => {
                 self.closed = true;
                 return Err(SessionError::Refused { message: rule.name, reason });
@@ -220,26 +239,20 @@ impl BackendSession {
     }
 
     /// Checks what holds for every message, then goes to the message's own handler.
-    fn process(&mut self, message: Message) -> Result<Next, Violation> {
+    fn process(&mut self, message: Message, entry: &mut Entry) -> Result<Next, Violation> {
         let request = Request::parse(&message)?;
         let rule = request.rule();
         rule.check_gate(&self.agreed)?;
-        if rule.needs_owner() && !self.owned {
-            return Err(rule.violation("owner", 0u64, "SET_OWNER before memory and queues"));
-        }
         if self.postcopy == Postcopy::Mapped && !may_follow_postcopy_memory(&request) {
             return Err(rule.violation("id", rule.id, "the acknowledgement of postcopy memory"));
         }
+        *entry = Entry::of(&request, &message);
         let fds = message.fds;
         match request {
             Request::GetFeatures => Ok(Next::Reply(ReplyBody::Number(self.agreed.offered.bits()))),
             Request::SetFeatures(features) => self.on_set_features(rule, features),
-            Request::SetOwner => {
-                self.owned = true;
-                Ok(Next::Done)
-            }
-            // Deprecated; the text recommends to ignore it.
-            Request::ResetOwner => Ok(Next::Done),
+            // RESET_OWNER is deprecated; the text recommends to ignore it.
+            Request::SetOwner | Request::ResetOwner => Ok(Next::Done),
             Request::GetProtocolFeatures => {
                 Ok(Next::Reply(ReplyBody::Number(self.agreed.protocol_offered.bits())))
             }

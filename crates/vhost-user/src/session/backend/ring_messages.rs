@@ -89,6 +89,7 @@ impl BackendSession {
                 Some(ReplyBody::VringState(state)) => state.num,
                 _ => config.base.to_wire(),
             };
+            self.journal.stopped_at(index.get().into(), base);
             ring.state = State::Stopped(Setup {
                 size: Some(config.size),
                 addresses: Some(config.addresses),

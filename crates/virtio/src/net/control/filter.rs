@@ -1,4 +1,6 @@
 //! Which frames a driver wants.
+mod commands;
+
 use super::{FilterCommand, ReceiveMode, VlanId};
 use crate::Features;
 use crate::net::MacAddress;

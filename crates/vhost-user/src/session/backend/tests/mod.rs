@@ -1,5 +1,6 @@
 //! Every rule of the back-end's session, one test each.
 mod features;
+mod journal;
 mod memory;
 mod messages;
 mod rings;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::net::control::Command;
 
 const OWN: MacAddress = MacAddress([0x52, 0x54, 0, 0, 0, 1]);
 const OTHER: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
@@ -116,4 +117,35 @@ fn frames_without_a_destination_go_nowhere() {
     assert!(filter.accepts(&OWN.0));
     // A tag that is cut off is none.
     assert!(filter.accepts(&tagged(OWN.0, 5)[..15]));
+}
+
+#[test]
+fn the_commands_of_a_filter_make_it_again() {
+    let features = Features::NET_CTRL_RX
+        | Features::NET_CTRL_RX_EXTRA
+        | Features::NET_CTRL_MAC_ADDR
+        | Features::NET_CTRL_VLAN
+        | Features::NET_CTRL_VQ;
+    let mut one = ReceiveFilter::new(MacAddress(OWN.0), features);
+    for command in [
+        FilterCommand::Mode(ReceiveMode::Promiscuous, false),
+        FilterCommand::Mode(ReceiveMode::AllUnicast, true),
+        FilterCommand::Addresses {
+            unicast: &[OTHER],
+            multicast: &[[1, 0, 0x5e, 0, 0, 1]; MAX_FILTER_ADDRESSES + 1],
+        },
+        FilterCommand::Own(MacAddress(OTHER)),
+        FilterCommand::AddVlan(VlanId::new(5).unwrap()),
+        FilterCommand::AddVlan(VlanId::new(4095).unwrap()),
+    ] {
+        one.apply(&command);
+    }
+    let mut other = ReceiveFilter::new(MacAddress(OWN.0), features);
+    for bytes in one.commands(features) {
+        match Command::parse(&bytes, features, 1) {
+            Ok(Command::Filter(command)) => other.apply(&command),
+            parsed => panic!("{bytes:?}: {parsed:?}"),
+        }
+    }
+    assert_eq!(format!("{one:?}"), format!("{other:?}"));
 }

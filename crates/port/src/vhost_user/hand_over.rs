@@ -1,0 +1,253 @@
+//! A port goes from one process to another without its front-end noticing.
+//!
+//! The protocol is the format: what the front-end has said and still holds is said once more to a new session of the
+//! other process, rings at the positions where they stopped, and checked there as the first time.
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use vhost_user::codec::Message;
+use vhost_user::codec::header::Header;
+use vhost_user::socket::{Connection, Listener, UnderWay};
+
+use super::VhostUser;
+use super::link::{Link, Role};
+use super::peer::Peer;
+use super::tokens::{CHANNEL, LINK, MEMORY, PEER};
+use crate::{Interest, PortContext, PortError, PortState};
+
+/// A port in words; numbers of files are places in [`PortState::files`].
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Words {
+    path: String,
+    /// The socket that listens, if this end does.
+    listener: Option<usize>,
+    /// The front-end that is connected.
+    peer: Option<PeerWords>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct PeerWords {
+    connection: ConnectionWords,
+    /// What has been said and holds.
+    messages: Vec<MessageWords>,
+    /// The socket of the back-end's requests, on its way.
+    channel: Option<ConnectionWords>,
+    /// Requests on it that the front-end has not acknowledged yet, by their numbers.
+    unacknowledged: Vec<u32>,
+    /// What the driver has set on the control queue, as the commands that set it.
+    commands: Vec<Vec<u8>>,
+    needs_reset: bool,
+    asked_for_pairs: bool,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct ConnectionWords {
+    socket: usize,
+    received: Vec<u8>,
+    received_files: Vec<usize>,
+    unsent: Vec<MessageWords>,
+}
+
+/// A message, or the rest of one.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct MessageWords {
+    /// 0 of a rest.
+    id: u32,
+    bytes: Vec<u8>,
+    files: Vec<usize>,
+}
+
+/// Files by their places.
+#[derive(Default)]
+struct Files(Vec<Option<OwnedFd>>);
+
+impl Files {
+    fn put(&mut self, file: OwnedFd) -> usize {
+        self.0.push(Some(file));
+        self.0.len() - 1
+    }
+
+    fn put_all(&mut self, files: Vec<OwnedFd>) -> Vec<usize> {
+        files.into_iter().map(|file| self.put(file)).collect()
+    }
+
+    fn take(&mut self, at: usize) -> io::Result<OwnedFd> {
+        let file = self.0.get_mut(at).and_then(Option::take);
+        file.ok_or_else(|| io::Error::other(format!("descriptor {at} did not come along")))
+    }
+
+    fn take_all(&mut self, at: &[usize]) -> io::Result<Vec<OwnedFd>> {
+        at.iter().map(|at| self.take(*at)).collect()
+    }
+}
+
+impl ConnectionWords {
+    fn of(connection: &Connection, files: &mut Files) -> io::Result<Self> {
+        let UnderWay { received, received_fds, unsent } = connection.under_way()?;
+        let socket = files.put(connection.as_fd().try_clone_to_owned()?);
+        let received_files = files.put_all(received_fds);
+        let mut rest = |(bytes, fds)| MessageWords { id: 0, bytes, files: files.put_all(fds) };
+        let unsent = unsent.into_iter().map(&mut rest).collect();
+        Ok(ConnectionWords { socket, received, received_files, unsent })
+    }
+
+    fn connection(self, files: &mut Files) -> io::Result<Connection> {
+        let unsent = self.unsent.into_iter().map(|rest| Ok((rest.bytes, files.take_all(&rest.files)?)));
+        let under_way = UnderWay {
+            received: self.received,
+            unsent: unsent.collect::<io::Result<_>>()?,
+            received_fds: files.take_all(&self.received_files)?,
+        };
+        Connection::take_over(files.take(self.socket)?, under_way).map_err(io::Error::other)
+    }
+}
+
+impl MessageWords {
+    fn message(self, files: &mut Files) -> io::Result<Message> {
+        let header = Header { id: self.id, reply: false, need_reply: false, size: self.bytes.len() as u32 };
+        Ok(Message { header, fds: files.take_all(&self.files)?, payload: self.bytes })
+    }
+}
+
+impl Peer {
+    fn words(&mut self, files: &mut Files) -> io::Result<PeerWords> {
+        let message = |Message { header, payload, fds }| MessageWords {
+            id: header.id,
+            bytes: payload,
+            files: files.put_all(fds),
+        };
+        let messages = self.session.messages(self.device.bases())?.into_iter().map(message).collect();
+        Ok(PeerWords {
+            messages,
+            connection: ConnectionWords::of(&self.connection, files)?,
+            channel: self.channel.as_ref().map(|channel| ConnectionWords::of(channel, files)).transpose()?,
+            unacknowledged: self.session.unacknowledged().collect(),
+            commands: self.device.commands(),
+            needs_reset: self.device.needs_reset(),
+            asked_for_pairs: self.asked_for_pairs,
+        })
+    }
+
+    /// Goes on where another process stood: what the front-end said to that one is said again, and not answered.
+    fn take_over(
+        &mut self,
+        words: PeerWords,
+        files: &mut Files,
+        context: &mut dyn PortContext,
+    ) -> Result<(), String> {
+        for words in words.messages {
+            let message = words.message(files).map_err(|error| error.to_string())?;
+            self.repeat(message, context)?;
+        }
+        if let (Some(words), Some(channel)) = (words.channel, &mut self.channel) {
+            // The duplicate that came with its message is replaced by the one with all that is on its way.
+            let mut taken = words.connection(files).map_err(|error| error.to_string())?;
+            taken.set_filter(Arc::clone(&self.shared.guard) as _);
+            std::mem::replace(channel, taken).leave();
+            let watched = context.watch(CHANNEL, channel.as_fd(), Interest::Readable);
+            watched.map_err(|error| error.to_string())?;
+        }
+        self.session.await_acknowledgements(&words.unacknowledged);
+        self.device.handle_commands(&words.commands, context);
+        self.device.set_needs_reset(words.needs_reset);
+        self.asked_for_pairs = words.asked_for_pairs;
+        self.ran = self.device.rings.iter().next().is_some();
+        Ok(())
+    }
+
+    /// Goes without the front-end noticing: another process has its connection.
+    pub fn leave(self) {
+        self.connection.leave();
+        if let Some(channel) = self.channel {
+            channel.leave();
+        }
+    }
+}
+
+impl VhostUser {
+    fn words(&mut self, files: &mut Files) -> io::Result<Words> {
+        let path = self.shared.options.path.to_string_lossy().into_owned();
+        let listener = match &self.link {
+            Some(Link::Server(listener)) => Some(files.put(listener.as_fd().try_clone_to_owned()?)),
+            _ => None,
+        };
+        Ok(Words { path, listener, peer: self.peer.as_mut().map(|peer| peer.words(files)).transpose()? })
+    }
+
+    pub(super) fn stand_still(&mut self, context: &mut dyn PortContext) -> Result<PortState, PortError> {
+        for token in [LINK, PEER, CHANNEL, MEMORY] {
+            context.unwatch(token);
+        }
+        if let Some(peer) = &mut self.peer {
+            peer.device.rings.park(context);
+        }
+        self.stands_still = true;
+        let mut files = Files::default();
+        let words = self.words(&mut files).and_then(|words| Ok(serde_json::to_value(words)?));
+        let words = words.map_err(|error| {
+            let remedy = "start the new switch without --take-over; front-ends connect again";
+            PortError::new(format!("hand {} over to another process", self.shared.name), error, remedy)
+        })?;
+        Ok(PortState { words, files: files.0.into_iter().flatten().collect() })
+    }
+
+    pub(super) fn go_on(&mut self, context: &mut dyn PortContext) {
+        self.stands_still = false;
+        if let Some(memory) = &self.memory
+            && let Err(error) = context.watch(MEMORY, memory.as_fd(), Interest::Readable)
+        {
+            self.shared.log(context, format_args!("losses of memory go unseen: {error}"));
+        }
+        let Some(peer) = &mut self.peer else { return self.wait_or_retry(context) };
+        peer.device.rings.unpark(context);
+        let watched = peer.watch_again(context).and_then(|()| peer.device.watch_control_again(context));
+        if let Err(why) = watched {
+            self.lost(&why.into(), context);
+        }
+    }
+
+    pub(super) fn go_on_from(
+        &mut self,
+        state: PortState,
+        context: &mut dyn PortContext,
+    ) -> Result<(), PortError> {
+        let name = self.shared.name.clone();
+        let failed = |why: String| {
+            let remedy = "give this port the same options as in the running switch; that one goes on";
+            PortError::new(format!("go on with {name}"), why, remedy)
+        };
+        let words: Words = serde_json::from_value(state.words).map_err(|error| failed(error.to_string()))?;
+        let mut files = Files(state.files.into_iter().map(Some).collect());
+        let path = &self.shared.options.path;
+        if Path::new(&words.path) != path {
+            return Err(failed(format!("it is at {} in the running switch", words.path)));
+        }
+        self.memory = Some(self.new_memory(context)?);
+        self.link = Some(match (self.shared.options.role, words.listener) {
+            (Role::Server, Some(at)) => {
+                let socket = files.take(at).map_err(|error| failed(error.to_string()))?;
+                Link::Server(Listener::take_over(socket, path).map_err(|error| failed(error.to_string()))?)
+            }
+            (Role::Client, None) => Link::Client { told: false },
+            (Role::Server, None) | (Role::Client, Some(_)) => {
+                return Err(failed("server= differs from the running switch".to_owned()));
+            }
+        });
+        let Some(mut words) = words.peer else { return self.wait_for_peer(context) };
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let connection = std::mem::take(&mut words.connection).connection(&mut files);
+        let mut connection = connection.map_err(|error| failed(error.to_string()))?;
+        connection.set_filter(Arc::clone(&self.shared.guard) as _);
+        let peer = Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory));
+        let peer = self.peer.insert(peer);
+        peer.watch_again(context).map_err(|error| failed(error.to_string()))?;
+        peer.take_over(words, &mut files, context).map_err(failed)
+    }
+}

@@ -1,0 +1,128 @@
+//! One switch goes on where another, of another process, stood still.
+//!
+//! The old one stands still at a burst's end with everything completed: sources first, so that no frame is on its way
+//! when the sinks go. It forgets nothing and changes nothing until its operator ends it, and can go on at any time
+//! before. The new one has all ports, and no frame moves, when it asks its operator whether it may go on.
+use std::collections::BTreeMap;
+
+use port::PortState;
+use virtio::net::MacAddress;
+
+use crate::control::Control;
+use crate::error::ChangeError;
+use crate::switch_state::SwitchState;
+use crate::{Operator, PortId, RunError};
+
+impl Control {
+    /// Stands still, and says what another process needs.
+    pub(crate) fn stand_still(&mut self) -> Result<SwitchState, ChangeError> {
+        let stations = self
+            .attachments
+            .common
+            .table
+            .stations()
+            .map(|(address, port)| (address, self.entries[usize::from(port.0)].name.clone()));
+        let mut state = SwitchState { stations: stations.collect(), ports: BTreeMap::new() };
+        self.stations.clone_from(&state.stations);
+        self.attachments.close();
+        for index in 0..self.entries.len() {
+            if self.entries[index].is_mirror() {
+                continue;
+            }
+            match self.call(index, |port, context| port.hand_over(context)) {
+                Ok(None) => {}
+                Ok(Some(Ok(Some(port)))) => {
+                    self.entries[index].elsewhere = true;
+                    state.ports.insert(self.entries[index].name.clone(), port);
+                }
+                Ok(Some(Ok(None))) => self.end_for_now(index)?,
+                Ok(Some(Err(error))) => {
+                    // It stands still all the same.
+                    self.entries[index].elsewhere = true;
+                    self.resume()?;
+                    return Err(ChangeError::Start(error));
+                }
+                Err(error) => return Err(self.must_end(error)),
+            }
+        }
+        Ok(state)
+    }
+
+    fn end_for_now(&mut self, index: usize) -> Result<(), ChangeError> {
+        let ended = self.call(index, |port, context| port.end(context));
+        self.entries[index].runs = false;
+        self.attachments.clear(PortId(index as u16));
+        self.ended_for_now.push(index);
+        ended.map(drop).map_err(|error| self.must_end(error))
+    }
+
+    /// Goes on, for the other did not.
+    pub(crate) fn resume(&mut self) -> Result<(), ChangeError> {
+        for index in 0..self.entries.len() {
+            if std::mem::take(&mut self.entries[index].elsewhere) {
+                self.call(index, |port, context| port.resume(context))
+                    .map_err(|error| self.must_end(error))?;
+            }
+        }
+        for index in std::mem::take(&mut self.ended_for_now) {
+            self.entries[index].runs = true;
+            let started = self.call(index, |port, context| port.start(context));
+            if let Some(Err(error)) = started.map_err(|error| self.must_end(error))? {
+                self.end_port(index, error).map_err(|error| self.must_end(error))?;
+            }
+        }
+        let stations = std::mem::take(&mut self.stations);
+        self.learn(stations);
+        self.attachments.open();
+        Ok(())
+    }
+
+    fn learn(&self, stations: Vec<(MacAddress, String)>) {
+        let places: BTreeMap<&str, PortId> =
+            self.present().map(|(id, entry)| (entry.name.as_str(), id)).collect();
+        for (address, name) in stations {
+            if let Some(port) = places.get(name.as_str()) {
+                // What is refused is learned from its next frame, or is another port's own now.
+                let _ = self.attachments.common.table.learn(address, *port);
+            }
+        }
+    }
+
+    /// Starts all ports, or goes on with those of a switch that stands still.
+    pub(crate) fn start_ports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+        let Some(SwitchState { mut ports, stations }) = operator.inherit().map_err(RunError::TakeOver)?
+        else {
+            return (0..self.entries.len()).try_for_each(|index| self.start_port(index, None));
+        };
+        for index in 0..self.entries.len() {
+            let state = ports.remove(&self.entries[index].name);
+            self.start_port(index, state)?;
+        }
+        if let Some(name) = ports.keys().next() {
+            let why =
+                format!("the running switch has a port '{name}'; name it here too, or remove it there first");
+            return Err(RunError::TakeOver(why));
+        }
+        self.learn(stations);
+        operator.take_charge().map_err(RunError::TakeOver)?;
+        self.entries.iter_mut().for_each(|entry| entry.elsewhere = false);
+        Ok(())
+    }
+
+    fn start_port(&mut self, index: usize, state: Option<PortState>) -> Result<(), RunError> {
+        let entry = &mut self.entries[index];
+        (entry.runs, entry.elsewhere) = (true, state.is_some());
+        let started = self.call(index, |port, context| match state {
+            Some(state) => port.take_over(state, context),
+            None => port.start(context),
+        })?;
+        if let Some(Err(error)) = started {
+            if !self.entries[index].elsewhere {
+                self.entries[index].runs = false;
+                self.attachments.clear(PortId(index as u16));
+            }
+            return Err(RunError::Start { name: self.entries[index].name.clone(), error });
+        }
+        self.read_reports()
+    }
+}

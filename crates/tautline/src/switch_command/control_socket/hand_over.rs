@@ -1,0 +1,131 @@
+//! The running switch's end of `--take-over`. Nothing else is served meanwhile: no frame moves, so nothing else is
+//! worth waiting for.
+use std::io::{self, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::geteuid;
+use serde_json::json;
+use switch::{SwitchState, View};
+
+use super::listener::ControlListener;
+use super::protocol::Outcome;
+use crate::switch_command::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
+
+/// The new switch has so long from the standstill to its last word.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Descriptors of one message: fewer than the kernel takes (`SCM_MAX_FD`).
+const FILES_AT_ONCE: usize = 64;
+
+/// Hands everything over. An error says why this switch goes on.
+pub fn run(
+    socket: &UnixStream,
+    format: u32,
+    listener: &ControlListener,
+    switch: &mut View<'_>,
+) -> Result<(), String> {
+    let peer = socket_peercred(socket).map_err(|error| format!("asking who takes over: {error}"))?;
+    if peer.uid != geteuid() {
+        return Err("only the user who runs the switch may take it over".to_owned());
+    }
+    format::check(format)?;
+    let control = listener.as_fd().try_clone_to_owned();
+    let control = control.map_err(|error| format!("a second handle of the control socket: {error}"))?;
+    let stood_still_at = format::now();
+    let deadline = Instant::now() + PATIENCE;
+    let state = switch.stand_still().map_err(|error| error.to_string())?;
+    let taken = pass_on(socket, words(state, stood_still_at, control), deadline);
+    if taken {
+        return Ok(());
+    }
+    switch.resume().map_err(|error| error.to_string())?;
+    Err("the new switch did not take over; this one goes on".to_owned())
+}
+
+fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver, Vec<OwnedFd>) {
+    let mut files = vec![control];
+    let mut ports = std::collections::BTreeMap::new();
+    for (name, port) in state.ports {
+        let places = (files.len()..files.len() + port.files.len()).collect();
+        files.extend(port.files);
+        ports.insert(name, PortWords { words: port.words, files: places });
+    }
+    let stations = state.stations.into_iter().map(|(address, name)| (address.to_string(), name)).collect();
+    (HandOver { format: FORMAT, stood_still_at, control: Some(0), ports, stations }, files)
+}
+
+/// True once the new switch has said that it has all.
+fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<OwnedFd>), deadline: Instant) -> bool {
+    let said = send(socket, &words, &files, deadline).and_then(|()| hear(socket, deadline));
+    if said.is_ok_and(|said| said == TAKEN) {
+        return true;
+    }
+    // From here on it cannot say so any more; what it said before is there still.
+    let _ = socket.shutdown(Shutdown::Both);
+    let _ = socket.set_nonblocking(true);
+    let mut late = Vec::new();
+    let _ = Read::by_ref(&mut &*socket).take(64).read_to_end(&mut late);
+    late == TAKEN
+}
+
+fn left(deadline: Instant) -> Option<Duration> {
+    Some(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)))
+}
+
+fn send(socket: &UnixStream, words: &HandOver, files: &[OwnedFd], deadline: Instant) -> io::Result<()> {
+    let bytes = serde_json::to_vec(words)?;
+    socket.set_nonblocking(false)?;
+    let answer = Outcome::Ok(json!({"bytes": bytes.len(), "files": files.len()})).line();
+    send_all(socket, &answer, &[], deadline)?;
+    // One byte for each group of descriptors, the last with all the rest.
+    let mut rest = &bytes[..];
+    let mut groups = files.chunks(FILES_AT_ONCE).peekable();
+    while let Some(group) = groups.next() {
+        let (now, later) = rest.split_at(if groups.peek().is_some() { 1 } else { rest.len() });
+        send_all(socket, now, group, deadline)?;
+        rest = later;
+    }
+    Ok(())
+}
+
+fn send_all(socket: &UnixStream, mut bytes: &[u8], files: &[OwnedFd], deadline: Instant) -> io::Result<()> {
+    let mut files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    while !bytes.is_empty() {
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_write_timeout(left(deadline))?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_AT_ONCE))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&files)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let sent = sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        // They travel with the first byte.
+        files.clear();
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+/// What the new switch says, up to the length of what it is to say; whatever has come by the deadline.
+fn hear(socket: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut said = Vec::new();
+    let mut bytes = [0; TAKEN.len()];
+    while said.len() < TAKEN.len() && Instant::now() < deadline {
+        socket.set_read_timeout(left(deadline))?;
+        match (&mut &*socket).read(&mut bytes[said.len()..]) {
+            Ok(0) => break,
+            Ok(read) => said.extend_from_slice(&bytes[said.len()..][..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(said)
+}

@@ -1,0 +1,81 @@
+//! What a switch that stands still tells the one that goes on.
+//!
+//! Versions one apart understand each other: fields that are not known are left aside, those that are missing have a
+//! default, and [`FORMAT`] counts up when a switch that does not know a field could not go on.
+use std::collections::BTreeMap;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Of what is written here.
+pub const FORMAT: u32 = 1;
+
+/// The oldest and the newest that are read.
+const READ: std::ops::RangeInclusive<u32> = FORMAT.saturating_sub(1)..=FORMAT + 1;
+
+/// What the new switch says when it has all.
+pub const TAKEN: &[u8] = b"taken over\n";
+
+/// A switch in words; numbers are places in the list of descriptors that come along.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct HandOver {
+    pub format: u32,
+    /// When no frame moved any more, in nanoseconds of CLOCK_MONOTONIC.
+    pub stood_still_at: u64,
+    /// The control socket.
+    pub control: Option<usize>,
+    pub ports: BTreeMap<String, PortWords>,
+    /// Addresses, and the port behind which each was seen.
+    pub stations: Vec<(String, String)>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct PortWords {
+    pub words: Value,
+    pub files: Vec<usize>,
+}
+
+/// Whether a switch that speaks this format can go on where this one stood.
+pub fn check(format: u32) -> Result<(), String> {
+    match READ.contains(&format) {
+        true => Ok(()),
+        false => Err(format!(
+            "hand-over format {format} is not spoken here, {FORMAT} is, and those next to it; upgrade by a version in between"
+        )),
+    }
+}
+
+/// Reads what has come.
+pub fn read(bytes: &[u8]) -> Result<HandOver, String> {
+    let read: HandOver = serde_json::from_slice(bytes).map_err(|error| format!("not understood: {error}"))?;
+    check(read.format).map(|()| read)
+}
+
+/// The same clock in all processes.
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_one_apart_understand_each_other() {
+        let newer =
+            br#"{"format":2,"colour":"blue","ports":{"one":{"files":[3],"words":{"path":"/x"},"speed":9}}}"#;
+        let read = read(newer).unwrap();
+        assert_eq!(
+            (read.ports["one"].files.as_slice(), read.control, read.stood_still_at),
+            (&[3][..], None, 0)
+        );
+        assert!(super::read(br#"{"format":0}"#).is_ok(), "all but the version is missing");
+        let error = super::read(br#"{"format":3}"#).unwrap_err();
+        assert!(error.contains("format 3") && error.contains("in between"), "{error}");
+        assert!(super::read(b"[]").is_err() && super::read(b"").is_err());
+    }
+}

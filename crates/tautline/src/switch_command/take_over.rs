@@ -1,0 +1,163 @@
+//! `--take-over`: this switch goes on where a running one stands still; the other's end is in `control_socket`.
+//!
+//! ```text
+//!   new: workers wait for frames
+//!        take-over, format        ──►  old: checks who asks, stands still
+//!        state, descriptors       ◄──
+//!   new: all ports go on; no frame has moved
+//!        taken over               ──►  old: ends without a word to front-ends
+//!   new: frames move
+//! ```
+//!
+//! Until the last line has come the old one goes on if the new one is gone, says anything else or nothing for too long.
+//! It closes its end first, so that the line either has come by then or cannot be sent any more.
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::geteuid;
+use serde::Deserialize;
+use switch::SwitchState;
+
+use super::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
+use super::protocol::{Answer, Call, Outcome, Request, VERSION};
+
+/// For each answer of the running switch.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Descriptors that come with one message at most (`SCM_MAX_FD`, unix(7)).
+const MAX_FDS_OF_KERNEL: usize = 253;
+
+/// More are in no switch.
+const MAX_BYTES: usize = 1 << 30;
+
+/// What the running switch has handed over.
+pub struct Inherited {
+    pub state: SwitchState,
+    /// Its control socket.
+    pub control: Option<OwnedFd>,
+}
+
+/// The connection to the running switch.
+pub struct TakeOver {
+    path: PathBuf,
+    socket: Option<UnixStream>,
+    stood_still_at: u64,
+}
+
+impl TakeOver {
+    pub fn new(path: PathBuf) -> Self {
+        TakeOver { path, socket: None, stood_still_at: 0 }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks the running switch to stand still and hand over what it has.
+    pub fn ask(&mut self) -> Result<Inherited, String> {
+        let path = self.path.display().to_string();
+        let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} {path}: {error}");
+        let socket = UnixStream::connect(&self.path).map_err(|error| {
+            failed("connecting to", &format_args!("{error}; name the --control socket of a running switch"))
+        })?;
+        let system = |error: io::Error| failed("talking to the switch at", &error);
+        let peer = socket_peercred(&socket).map_err(|error| system(error.into()))?;
+        if peer.uid != geteuid() {
+            let why = "another user runs it; start this one as the same user";
+            return Err(failed("the switch at", &why));
+        }
+        socket.set_read_timeout(Some(PATIENCE)).map_err(system)?;
+        socket.set_write_timeout(Some(PATIENCE)).map_err(system)?;
+        let call = Call { version: VERSION, request: Request::TakeOver { format: FORMAT } };
+        let mut line = serde_json::to_vec(&call).map_err(|error| failed("asking", &error))?;
+        line.push(b'\n');
+        (&socket).write_all(&line).map_err(system)?;
+        let (bytes, files) = receive(&socket).map_err(|why| failed("the switch at", &why))?;
+        let handed = format::read(&bytes).map_err(|why| failed("the switch at", &why))?;
+        self.stood_still_at = handed.stood_still_at;
+        let (state, control) = inherit(handed, files).map_err(|why| failed("the switch at", &why))?;
+        self.socket = Some(socket);
+        Ok(Inherited { state, control })
+    }
+
+    /// From now on this switch has what the other had; for how long neither moved a frame.
+    pub fn take_charge(&mut self) -> Result<Duration, String> {
+        let gone =
+            |error: &dyn std::fmt::Display| format!("the running switch went on without this one: {error}");
+        let mut socket = self.socket.take().ok_or_else(|| gone(&"it is not connected"))?;
+        socket.write_all(TAKEN).map_err(|error| gone(&error))?;
+        Ok(Duration::from_nanos(format::now().saturating_sub(self.stood_still_at)))
+    }
+}
+
+fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option<OwnedFd>), String> {
+    let mut files: Vec<Option<OwnedFd>> = files.into_iter().map(Some).collect();
+    let mut take = |at: usize| {
+        files.get_mut(at).and_then(Option::take).ok_or_else(|| format!("descriptor {at} did not come along"))
+    };
+    let control = handed.control.map(&mut take).transpose()?;
+    let mut state = SwitchState::default();
+    for (name, port) in handed.ports {
+        let files = port.files.into_iter().map(&mut take).collect::<Result<_, _>>()?;
+        state.ports.insert(name, port::PortState { words: port.words, files });
+    }
+    for (address, name) in handed.stations {
+        if let Ok(address) = address.parse() {
+            state.stations.push((address, name));
+        }
+    }
+    Ok((state, control))
+}
+
+/// The answer's line, then as many bytes and descriptors as it says.
+fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
+    #[derive(Deserialize)]
+    struct Coming {
+        bytes: usize,
+        files: usize,
+    }
+    let mut line = Vec::new();
+    let mut byte = [0];
+    // Descriptors come with the bytes behind it, so not one byte more is read.
+    while byte != *b"\n" && line.len() < 1 << 16 {
+        (&mut &*socket).read_exact(&mut byte).map_err(|error| format!("it did not answer: {error}"))?;
+        line.push(byte[0]);
+    }
+    let answer: Answer = serde_json::from_slice(&line).map_err(|error| format!("not understood: {error}"))?;
+    let coming: Coming = match answer.outcome {
+        Outcome::Ok(value) => {
+            serde_json::from_value(value).map_err(|error| format!("not understood: {error}"))?
+        }
+        Outcome::Error(why) => return Err(why),
+    };
+    let (mut bytes, mut files) = (Vec::new(), Vec::new());
+    let mut buffer = vec![0; 64 << 10];
+    while bytes.len() < coming.bytes.min(MAX_BYTES) {
+        let room = buffer.len().min(coming.bytes - bytes.len());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS_OF_KERNEL))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let slices = &mut [IoSliceMut::new(&mut buffer[..room])];
+        let received = recvmsg(socket.as_fd(), slices, &mut control, RecvFlags::CMSG_CLOEXEC);
+        let received = received.map_err(|error| format!("its state did not come: {error}"))?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                files.extend(received);
+            }
+        }
+        if received.bytes == 0 {
+            return Err("it closed the connection".to_owned());
+        }
+        bytes.extend_from_slice(&buffer[..received.bytes]);
+    }
+    if files.len() != coming.files {
+        let (came, of) = (files.len(), coming.files);
+        return Err(format!("{came} of its {of} descriptors came; raise the open-files limit (ulimit -n)"));
+    }
+    Ok((bytes, files))
+}
