@@ -50,7 +50,13 @@ pub fn check(format: u32) -> Result<(), String> {
 
 /// Reads what has come.
 pub fn read(bytes: &[u8]) -> Result<HandOver, String> {
-    let read: HandOver = serde_json::from_slice(bytes).map_err(|error| format!("not understood: {error}"))?;
+    let not_understood = |why: String| format!("not understood: {why}");
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| not_understood(error.to_string()))?;
+    // What has defaults for all of its fields could be read out of anything.
+    if value.get("format").is_none() {
+        return Err(not_understood("it names no format".into()));
+    }
+    let read: HandOver = serde_json::from_value(value).map_err(|error| not_understood(error.to_string()))?;
     check(read.format).map(|()| read)
 }
 
