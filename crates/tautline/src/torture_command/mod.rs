@@ -1,37 +1,21 @@
 //! `tautline torture`: hostile front-ends for any back-end.
 
+mod results;
 mod table;
 mod target;
 
-use std::path::PathBuf;
-
 use linux::interrupt::{self, Interrupted};
-use serde::{Deserialize, Serialize};
-use torture::{Bystander, Counts, Family, Plan, Target as _, Undisturbed};
+use torture::{Bystander, Family, Plan, Target as _};
 
 use crate::cli::Torture;
 use crate::exit::{Done, Usage};
 use crate::origin::Origin;
 use crate::output::{self, Sink};
+use results::Results;
 use target::Target;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-torture/1";
-
-/// What is written, docs/results-schema.md.
-#[derive(Serialize, Deserialize)]
-struct Results {
-    #[serde(flatten)]
-    origin: Origin,
-    /// The socket.
-    target: PathBuf,
-    /// The command that started the back-end, if one did.
-    command: Option<String>,
-    seed: u64,
-    families: Vec<Counts>,
-    /// What became of the bystanders' frames.
-    beside: Option<Undisturbed>,
-}
 
 /// Runs the command.
 pub fn run(arguments: &Torture) -> anyhow::Result<Done> {

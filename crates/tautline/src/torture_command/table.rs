@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use torture::Health;
 
-use super::Results;
+use super::results::Results;
 
 const HEADER: [&str; 7] =
     ["cases of", "cases", "messages", "ring states", "closed by it", "a second", "findings"];

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use virtio::Features;
 
-use super::Done;
+use super::done::Done;
 use crate::front_end::{FrontEnd, Session};
 use crate::memory::{BYTES, GUEST, Memory, USER};
 use crate::message::{self, HEADER_BYTES, VERSION, flags, id, odd_number, payload, words};

@@ -1,5 +1,6 @@
 //! One case of each family.
 
+mod done;
 mod messages;
 mod rings;
 mod sharing;
@@ -10,17 +11,7 @@ use std::path::Path;
 use rand::rngs::StdRng;
 
 use crate::family::Family;
-
-/// What a case did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Messages sent.
-    pub messages: u64,
-    /// States of a ring, each followed by a kick.
-    pub ring_states: u64,
-    /// Whether the back-end closed the connection.
-    pub closed: bool,
-}
+pub use done::Done;
 
 /// Makes a case.
 ///

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use virtio::Features;
 
-use super::Done;
+use super::done::Done;
 use crate::front_end::Session;
 use crate::memory::{BYTES, DATA, GUEST, Ring, SIZE};
 use crate::message::odd_number;

@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rustix::event::{EventfdFlags, eventfd};
 use virtio::Features;
 
-use super::Done;
+use super::done::Done;
 use super::messages::half_a_message;
 use crate::front_end::{FrontEnd, Session};
 use crate::memory::{BYTES, DATA, GUEST, Ring};
