@@ -57,9 +57,10 @@ fn every_thread_is_placed_followed_and_put_back_until_the_guest_shuts_down() {
     let locked = status(&format!("/proc/{process}"), "VmLck:").unwrap();
     let locked: u64 = locked.split(' ').next().unwrap().parse().unwrap();
     assert!(locked >> 10 >= MEMORY_MIB, "{locked} kB locked");
-    // QEMU goes on and maps more: what was said was so when it was said.
+    // QEMU goes on, maps more and gives some back: what was said was so when it was said.
     let said = shown["memory_locked_mib"].as_u64().unwrap();
-    assert!((MEMORY_MIB..=locked >> 10).contains(&said), "{said} MiB said, {locked} kB locked");
+    let differ_mib = said.abs_diff(locked >> 10);
+    assert!(said >= MEMORY_MIB && differ_mib <= 64, "{said} MiB said, {locked} kB locked");
     assert_eq!(shown["not_done"], json!([]), "{shown:#}");
     let own = status(&format!("/proc/{}", run.pid()), "Cpus_allowed_list:").unwrap();
     assert_eq!(own, first, "who looks after the guest keeps off its CPU");
