@@ -51,8 +51,20 @@ fn steps(machine: &Machine, inner: &Inner, path: NetworkPath, followed: &str) ->
     serde_json::from_slice(&machine.pull(Path::new("/path.json")).unwrap()).unwrap()
 }
 
+/// On a host that is busy with more than this, the nested machine has been seen to stand still for over a minute, for a
+/// reason that is not known. That is no answer to what is asked here, so that it is asked once more, and said.
 #[test]
 fn packets_take_every_path() {
+    let Err(panic) = std::panic::catch_unwind(every_path) else { return };
+    let said = panic.downcast_ref::<String>().map_or("", String::as_str);
+    if !said.contains("TimedOut") && !said.contains("timed out") && !said.contains("no end within") {
+        std::panic::resume_unwind(panic);
+    }
+    println!("The nested machine stood still; once more. It said: {said}");
+    every_path();
+}
+
+fn every_path() {
     let start = Instant::now();
     let machine = Settings::default().program(Path::new(BINARY)).card_to_hand_on().start().unwrap();
     println!("up after {:?}", start.elapsed());

@@ -60,7 +60,7 @@ fn a_back_end_that_ends_is_found_and_started_again() {
         socket.display()
     );
     let run = Run::new(&["torture", &format!("vhost-user:{}", socket.display()), "--command", &line])
-        .args(&["--only", "order,slow", "--cases", "1000000", "--time", "1s", "--patience", "1s"])
+        .args(&["--only", "order,slow", "--cases", "1000000", "--time", "1s", "--timeout", "1s"])
         .args(&["--quiet", "--format", "json"])
         .finish();
     assert_eq!(run.code, Some(3), "{run}");
@@ -77,7 +77,7 @@ fn what_cannot_be_meant_is_said() {
     for (arguments, code, said) in [
         (vec!["tap:x"], 2, "name a back-end as vhost-user:PATH"),
         (vec!["vhost-user:/nowhere/at/all", "--only", "dance"], 2, "there are order, bytes"),
-        (vec!["vhost-user:/nowhere/at/all", "--patience", "10ms"], 1, "start it"),
+        (vec!["vhost-user:/nowhere/at/all", "--timeout", "10ms"], 1, "start it"),
     ] {
         let run = Run::new(&["torture"]).args(&arguments).finish();
         assert_eq!(run.code, Some(code), "{run}");

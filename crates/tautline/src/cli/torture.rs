@@ -42,7 +42,7 @@ pub struct Torture {
 
     /// How long it may take for that.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(600)))]
-    pub patience: Duration,
+    pub timeout: Duration,
 
     /// Start the back-end by this command, through sh, and again whenever it is gone or silent.
     #[arg(long, value_name = "COMMAND")]

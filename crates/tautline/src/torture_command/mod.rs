@@ -39,11 +39,11 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         time: arguments.time,
         seed: arguments.seed,
         check_every: arguments.check_every,
-        patience: arguments.patience,
+        patience: arguments.timeout,
     };
     output::catch_interrupts()?;
     let origin = Origin::now(SCHEMA)?;
-    let mut target = Target::new(path.into(), arguments.command.clone(), arguments.patience)?;
+    let mut target = Target::new(path.into(), arguments.command.clone(), arguments.timeout)?;
     let bystander = match arguments.beside.as_slice() {
         [from, to] => Some(Bystander::start(from, to)?),
         [] => None,
