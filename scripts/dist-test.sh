@@ -116,9 +116,17 @@ for architecture in $native $foreign; do
         program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$root/usr/lib/systemd/system/tautline-switch.service")
         [ -x "$root$program" ] || fail "the unit starts '$program', which is not there"
         sed "s,^ExecStart=[^ ]*,ExecStart=$root$program," "$root/usr/lib/systemd/system/tautline-switch.service" >"$unit"
-        systemd-analyze verify --man=no --recursive-errors=no "$unit" >"$here/printed" 2>&1 ||
-            { cat "$here/printed" >&2; fail 'systemd-analyze verify'; }
-        ! [ -s "$here/printed" ] || { cat "$here/printed" >&2; fail 'systemd-analyze verify complains'; }
+        analyze() {
+            systemd-analyze verify --man=no --recursive-errors=no "$unit" >"$here/printed" 2>&1 ||
+                { cat "$here/printed" >&2; fail "systemd-analyze verify$1"; }
+            ! [ -s "$here/printed" ] || { cat "$here/printed" >&2; fail "systemd-analyze verify$1 complains"; }
+        }
+        analyze ''
+        mkdir "$unit.d"
+        cp "$root/usr/share/doc/tautline/examples/"*.conf "$unit.d"
+        [ -s "$unit.d/tap.conf" ] && [ -s "$unit.d/af-xdp.conf" ] || fail "$package lacks an example for its unit"
+        analyze ' with the examples for ports'
+        rm -r "$unit.d"
         # 0 is wholly confined, 100 not at all.
         says 'tautline-switch' systemd-analyze security --no-pager --offline=true --threshold=15 "$unit"
         held 'the unit: systemd-analyze verify, and security at most 1.5'

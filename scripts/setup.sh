@@ -193,18 +193,18 @@ rust=
 rust_is_recent || rust=missing
 kernel=
 [ "$purpose" = dist ] || ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
-# The newest image needs its modules: a guest with network ports loads virtio's.
+# The newest image needs its modules: a guest with network ports loads virtio's, one with a doorbell VFIO's.
 if [ "$purpose" = test ] && [ -z "$kernel" ]; then
     newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
     newest=$cache/modules/${newest##*/vmlinuz-}
-    # A cache made by an older set-up lacks those for VLANs.
-    [ -d "$newest" ] && { [ ! -d "$newest/net" ] || [ -d "$newest/net/8021q" ]; } || kernel=missing
+    # A cache made by an older set-up lacks some.
+    grep -qs drivers/vfio "$newest/parts" || kernel=missing
 fi
 
 # The nested machine, in which KVM is real, runs a generic kernel on an emulated x86 CPU.
 generic=
 if [ "$purpose" = test ] && [ "$machine" = x86_64 ]; then
-    ls "$nested_cache"/vmlinuz-* >/dev/null 2>&1 || generic=missing
+    grep -qs fs/configfs "$nested_cache"/modules/*/parts || generic=missing
     ls "$realtime_cache"/vmlinuz-* >/dev/null 2>&1 || realtime=missing
 fi
 
@@ -417,6 +417,7 @@ fetch_kernel() { # fetch_kernel FOLDER METAPACKAGES MODULES: those below kernel/
                 mkdir -p "$1/modules/.new/$part"
                 cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$1/modules/.new/$part"
             done
+            echo "$3" >"$1/modules/.new/parts"
             rm -rf "$1/modules/$version"
             mv "$1/modules/.new" "$1/modules/$version"
         done
@@ -433,8 +434,8 @@ fetch_kernel() { # fetch_kernel FOLDER METAPACKAGES MODULES: those below kernel/
 }
 if [ -n "$kernel" ]; then
     refresh
-    fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q net/core
-        net/llc net/packet' || missing=yes
+    fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/vfio drivers/virtio net/802 net/8021q
+        net/core net/llc net/packet virt/lib' || missing=yes
 fi
 if [ -n "${realtime:-}" ]; then
     refresh
@@ -444,7 +445,7 @@ fi
 if [ -n "$generic" ]; then
     refresh
     fetch_kernel "$nested_cache" "$generic_packages" 'arch/x86 crypto drivers/block drivers/char drivers/crypto/ccp
-        drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost drivers/virtio
-        lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
+        drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost
+        drivers/virtio fs/configfs lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
 fi
 [ -z "${missing:-}" ]

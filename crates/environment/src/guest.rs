@@ -1,16 +1,32 @@
 //! The agent's surroundings when it is `/init` of a guest.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use linux::interface::Interface;
 use measure::Failure;
 use rustix::mount::{MountFlags, mount};
-use rustix::system::{RebootCommand, reboot};
+use rustix::system::{RebootCommand, init_module, reboot};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 /// The word on the kernel's command line that tells a guest of ours. The kernel hands it to `/init` as an
 /// environment variable.
 pub const MARK: &str = "tautline_guest";
+
+/// The folder of the guest's file system with the modules that it loads.
+pub const MODULES: &str = "modules";
+
+/// The word with the address of the guest's network interface, as `198.18.0.1/24`.
+pub const ADDRESS: &str = "tautline_address";
+
+/// How long the interface may take until it has a carrier: an emulated card agrees with its peer first.
+const CARRIER_LIMIT: Duration = Duration::from_secs(20);
+
+/// Where the kernel shows interfaces.
+const NETWORK: &str = "/sys/class/net";
 
 /// Whether this process is `/init` of a guest that this project started.
 pub fn is_init() -> bool {
@@ -25,6 +41,12 @@ pub fn enter() -> Result<File, Failure> {
             Failure::new(format!("mounting {kind} on {target}"), error, "use a kernel that has it built in")
         })?;
     }
+    // Nothing but traces needs it.
+    let _ = mount("tracefs", "/sys/kernel/tracing", "tracefs", MountFlags::NOSUID, None);
+    load_modules()?;
+    if let Some(address) = std::env::var_os(ADDRESS) {
+        take_up(&address.to_string_lossy())?;
+    }
     // A descriptor beyond 2 serves select and shell-like programs alike; the console stays 0, 1 and 2.
     let path = if cfg!(target_arch = "aarch64") { "/dev/ttyAMA1" } else { "/dev/ttyS1" };
     let open = || -> io::Result<File> {
@@ -37,6 +59,66 @@ pub fn enter() -> Result<File, Failure> {
     open().map_err(|error| {
         Failure::new(format!("opening {path}"), error, "use a kernel whose 8250 or PL011 driver is built in")
     })
+}
+
+/// Those that the file system brings, by the order of their names.
+fn load_modules() -> Result<(), Failure> {
+    let mut files: Vec<_> = Path::new("/")
+        .join(MODULES)
+        .read_dir()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    for file in &files {
+        let load = || -> io::Result<()> { Ok(init_module(&fs::read(file)?, c"")?) };
+        load().map_err(|error| {
+            let remedy = "bring the modules of this very kernel";
+            Failure::new(format!("loading the guest's module {}", file.display()), error, remedy)
+        })?;
+    }
+    // QEMU's IOMMU does not map interrupts under every accelerator. Nobody else's device is in a guest of ours.
+    let unsafe_interrupts = "/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
+    match fs::write(unsafe_interrupts, "Y") {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("writing {unsafe_interrupts}"), error, "report it"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives the guest's one interface its address, and waits for its carrier.
+fn take_up(address: &str) -> Result<(), Failure> {
+    let failed = |answer: String| {
+        let remedy = "use a kernel image whose modules have a driver for this card";
+        Failure::new(format!("taking up the guest's network interface with {address}"), answer, remedy)
+    };
+    let parsed = address.split_once('/').and_then(|(ip, bits)| Some((ip.parse().ok()?, bits.parse().ok()?)));
+    let (ip, bits) = parsed.ok_or_else(|| failed("it is no address".into()))?;
+    for name in ["lo".to_owned(), of_card().ok_or_else(|| failed("there is none".into()))?] {
+        let interface = Interface::named(&name).map_err(|error| failed(error.to_string()))?;
+        if name != "lo" {
+            interface.set_address(ip, bits).map_err(|error| failed(error.to_string()))?;
+        }
+        interface.set_up().map_err(|error| failed(error.to_string()))?;
+        let start = Instant::now();
+        let carrier = Path::new(NETWORK).join(&name).join("carrier");
+        while !fs::read_to_string(&carrier).is_ok_and(|text| text.trim() == "1") {
+            if start.elapsed() > CARRIER_LIMIT {
+                return Err(failed(format!("{name} has no carrier after {CARRIER_LIMIT:?}")));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    Ok(())
+}
+
+/// The interface of a device.
+fn of_card() -> Option<String> {
+    let found = fs::read_dir(NETWORK).ok()?.flatten().find(|entry| entry.path().join("device").exists())?;
+    found.file_name().into_string().ok()
 }
 
 /// Ends the guest. Returns only where the kernel refuses.

@@ -56,6 +56,29 @@ impl Interface {
         Ok(unsafe { request.ifr_ifru.ifru_ifindex }.cast_unsigned())
     }
 
+    /// The longest IP packet in bytes.
+    pub fn mtu(&self) -> io::Result<u32> {
+        let mut request = self.request();
+        // SAFETY: SIOCGIFMTU fills in one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCGIFMTU as Opcode }>(&mut request) }?;
+        // SAFETY: the call filled in this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
+    }
+
+    /// How many queues it receives on (`ETHTOOL_GCHANNELS`), where its driver says so.
+    pub fn receive_queues(&self) -> io::Result<u32> {
+        const ETHTOOL_GCHANNELS: u32 = 0x3c;
+        /// `struct ethtool_channels`: command; most, then current of each: receiving, sending, other, combined.
+        type Channels = [u32; 9];
+        let mut channels: Channels = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+        // SAFETY: SIOCETHTOOL reads one `ifreq`; with this command it fills in the channels, which are live.
+        unsafe { self.ask::<{ libc::SIOCETHTOOL as Opcode }>(&mut request) }?;
+        let [.., receiving, _, _, combined] = channels;
+        Ok(receiving + combined)
+    }
+
     /// Sets the longest IP packet in bytes.
     pub fn set_mtu(&self, bytes: u32) -> io::Result<()> {
         let mut request = self.request();

@@ -14,6 +14,7 @@ pub mod progress;
 pub mod save;
 pub mod scheduler;
 pub mod usage;
+pub mod xdp;
 
 pub use child::Child;
 pub use output_file::OutputFile;

@@ -1,4 +1,4 @@
-//! How the kernel schedules the calling thread: sched(7). `rustix` has no call for it, and musl only stubs.
+//! How the kernel schedules threads: sched(7). `rustix` has no call for it, and musl only stubs.
 
 use std::io;
 
@@ -15,6 +15,16 @@ pub enum Policy {
 
 /// Sets the calling thread's policy.
 pub fn set(policy: Policy) -> io::Result<()> {
+    set_of(0, policy)
+}
+
+/// The calling thread's policy, as the kernel has it.
+pub fn current() -> io::Result<Policy> {
+    of(0)
+}
+
+/// Sets a thread's policy.
+pub fn set_of(thread: i32, policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Normal => (libc::SCHED_OTHER, 0),
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
@@ -22,16 +32,17 @@ pub fn set(policy: Policy) -> io::Result<()> {
     };
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the kernel only reads the structure, which lives through the call; 0 is the caller.
-    result(unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) }).map(drop)
+    result(unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const parameters) })
+        .map(drop)
 }
 
-/// The calling thread's policy, as the kernel has it.
-pub fn current() -> io::Result<Policy> {
+/// A thread's policy, as the kernel has it.
+pub fn of(thread: i32) -> io::Result<Policy> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: no memory is involved.
-    let policy = result(unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) })?;
+    let policy = result(unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) })?;
     // SAFETY: the kernel writes the one structure, which lives through the call.
-    result(unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut parameters) })?;
+    result(unsafe { libc::syscall(libc::SYS_sched_getparam, thread, &raw mut parameters) })?;
     Ok(match (policy as i32 & !libc::SCHED_RESET_ON_FORK, parameters.sched_priority) {
         (libc::SCHED_OTHER, _) => Policy::Normal,
         (libc::SCHED_FIFO, priority) => Policy::Fifo(priority),

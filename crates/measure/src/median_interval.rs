@@ -33,7 +33,7 @@ pub fn coverage(values: usize) -> Option<f64> {
 }
 
 /// The interval. None for fewer than [`MIN_VALUES`] values.
-pub(crate) fn interval(values: &[f64]) -> Option<(f64, f64)> {
+pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let rank = rank(values.len())?;
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -37,16 +37,28 @@ pub enum Group {
     Os,
     /// From a timer's instant to user space.
     Wakeup,
+    /// From a tick's instant, by a doorbell, to user space.
+    Tti,
     /// What packets cost on their way between two ends.
     Net,
+    /// What exits, interrupts and faults of a guest cost.
+    Kvm,
     /// A program that the user brought.
     External,
 }
 
 impl Group {
     /// All groups in the order they are shown.
-    pub const ALL: [Group; 6] =
-        [Group::Cpu, Group::Memory, Group::Os, Group::Wakeup, Group::Net, Group::External];
+    pub const ALL: [Group; 8] = [
+        Group::Cpu,
+        Group::Memory,
+        Group::Os,
+        Group::Wakeup,
+        Group::Tti,
+        Group::Net,
+        Group::Kvm,
+        Group::External,
+    ];
 
     /// The name as the command line spells it.
     pub fn name(self) -> &'static str {
@@ -55,7 +67,9 @@ impl Group {
             Group::Memory => "memory",
             Group::Os => "os",
             Group::Wakeup => "wakeup",
+            Group::Tti => "tti",
             Group::Net => "net",
+            Group::Kvm => "kvm",
             Group::External => "external",
         }
     }

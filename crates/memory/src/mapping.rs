@@ -67,7 +67,37 @@ impl Mapping {
         extent.map(&fd)
     }
 
-    /// The same of a peer's file: only of a kind that it may share, counted for it, and guarded for as long as it
+    /// Maps `len` bytes that the kernel shows at `page_offset` of a socket, which is no place in a file: a ring of
+    /// AF_XDP (Documentation/networking/af_xdp.rst). They stay for as long as they are mapped.
+    pub fn of_socket(socket: impl AsFd, page_offset: u64, len: u64) -> Result<Self, MapError> {
+        let mapped = usize::try_from(len).ok().and_then(NonZeroUsize::new);
+        let mapped = mapped.ok_or(MapError::Overflow { offset: page_offset, size: len })?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no existing memory.
+        let base = unsafe {
+            mmap(
+                null_mut(),
+                mapped.get(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                &socket,
+                page_offset,
+            )
+        }
+        .map_err(|errno| {
+            let hint = "name an offset and a length that the socket has";
+            MapError::System { call: "mmap", offset: page_offset, size: len, errno, hint }
+        })?;
+        Ok(Mapping {
+            base: NonNull::new(base.cast()).expect("never mapped at zero"),
+            mapped: mapped.get(),
+            skip: 0,
+            len: mapped.get(),
+            shrinkable: Shrinkable::Sealed,
+            guard: None,
+        })
+    }
+
+    /// As [`Mapping::shared`] of a peer's file: only of a kind that it may share, counted for it, and guarded for as long as it
     /// is mapped.
     pub(crate) fn of_peer(
         peer: &Arc<PeerMemory>,

@@ -23,6 +23,7 @@ pub mod pages;
 mod process;
 pub mod requirements;
 pub mod socket;
+pub mod standstill;
 pub mod testpmd;
 pub mod usage;
 

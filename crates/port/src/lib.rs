@@ -9,6 +9,7 @@
 //! | [`vhost_user`] | a driver: a VM's, DPDK's | device half of its transmitq | device half of its receiveq |
 //! | [`virtio_user`] | a device: OVS's, another switch's | driver half of its receiveq | driver half of its transmitq |
 //! | [`tap`] | the kernel's network stack | `read` | `writev` from where the sender put it |
+//! | [`af_xdp`] | a network card, or a veth | frames where the kernel put them | into memory that it sends from |
 //! | [`pcap`] | a capture | replays one | records one |
 //! | [`in_memory`] | another port of this process | | |
 //!
@@ -49,6 +50,7 @@
 //! more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
 #![deny(unsafe_code)]
 
+pub mod af_xdp;
 mod cache_policy;
 mod counters;
 mod deliver;

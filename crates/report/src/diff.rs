@@ -5,7 +5,7 @@ use measure::compare::{Comparison, Finding, analyse_two, expected_by_chance};
 use measure::host_facts::HostFacts;
 use measure::{MetricSpec, Results};
 
-use crate::terminal::Canvas;
+use crate::canvas::Canvas;
 use crate::view::finding;
 use crate::{EMULATED_MARK, EMULATED_MEANING, units};
 
@@ -165,7 +165,7 @@ impl<'a> Diff<'a> {
             vec![
                 Cell::new(units::text(title)),
                 Cell::new(format!("{}{mark}", units::text(&c.environment))),
-                crate::terminal::finding_cell(c),
+                crate::canvas::finding(c),
             ]
         };
         let rows: Vec<_> = self.comparisons.iter().filter(differing).map(row).collect();

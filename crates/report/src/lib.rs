@@ -8,6 +8,7 @@
 //! reaches the page.
 #![forbid(unsafe_code)]
 
+mod canvas;
 pub mod diff;
 pub mod gate;
 pub mod html;

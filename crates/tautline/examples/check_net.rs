@@ -100,9 +100,9 @@ impl Ends {
             verify: false,
         };
         let address = FAR_ADDRESS.into();
-        let open = Request::OpenFarEnd { flow: flow.clone(), address, cpus: cpus.clone() };
+        let open = Request::OpenFarEnd { flow: flow.clone(), address, cpus: cpus.clone(), beside: false };
         let Reply::FarEnd { port } = ask(&mut self.far, &open) else { panic!("no far end") };
-        let run = Request::RunNearEnd { flow, peer: SocketAddr::new(address, port), cpus };
+        let run = Request::RunNearEnd { flow, peer: SocketAddr::new(address, port), cpus, beside: None };
         let Reply::NearEnd(near) = ask(&mut self.near, &run) else { panic!("no flow") };
         let Reply::FarEndClosed(far) = ask(&mut self.far, &Request::CloseFarEnd) else { panic!("no counts") };
         let median_ns = near.latency.map_or(f64::NAN, |latency| latency.median_ns() as f64);

@@ -151,7 +151,8 @@ pub struct Compare {
     #[arg(long)]
     pub list: bool,
 
-    /// Only these groups (cpu, memory, os, wakeup, net, external) or metrics that begin so (os.pipe).
+    /// Only these groups (cpu, memory, os, wakeup, net, kvm, external) or metrics that begin so (os.pipe); kvm is measured
+    /// only where it is named here.
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
@@ -164,6 +165,10 @@ pub struct Compare {
     /// The CPUs to work on [default: all that this process may use].
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
+
+    /// Check every byte that arrives over the paths of the group net; their receivers then take longer.
+    #[arg(long)]
+    pub verify_payload: bool,
 
     /// Fresh starts of every environment; from 6 on there are intervals, of at least 95 % [default: 6 quick, 10
     /// otherwise].
@@ -214,6 +219,11 @@ pub struct Switch {
     /// Listen at this path for `tautline ctl`.
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+
+    /// Serve what is counted to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Whoever reaches it
+    /// may read.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
 
     /// Go on where the running switch with this control socket stands: its front-ends notice nothing. Give the same
     /// ports as to that one; without --control this one goes on at that control socket too.
@@ -286,6 +296,9 @@ Ports:
                     pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads
   tap:NAME          the kernel's network stack. queue-pairs=N, address=IP/PREFIX, mac=ADDRESS,
                     mtu=BYTES, up=on|off, offloads=on|off, fd=N[:N…]
+  af-xdp:IFACE      a network card's queues, past the kernel's network stack (a veth's too).
+                    queue-pairs=N, start-queue=N, queue-size=N, busy-poll=on|off,
+                    xdp-mode=best-effort|native-with-zerocopy|native|generic
   pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
                     timing=original|fast, record=FILE, snaplen=BYTES
 

@@ -10,6 +10,7 @@ mod ctl;
 mod doctor;
 mod duration;
 mod exit;
+mod frame_filter;
 mod gate;
 mod host_command;
 mod kvm_command;

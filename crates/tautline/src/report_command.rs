@@ -12,7 +12,7 @@ use traffic::results::{Run, SCHEMA};
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{gate, kvm_command, rfc2544, show};
+use crate::{gate, kvm_command, rfc2544, show, tti_command};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
@@ -34,6 +34,11 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
         && is_of(file, kvm_command::worst::SCHEMA)?
     {
         return kvm_command::worst::show(file, &sink, html);
+    }
+    if let [file] = &arguments.files[..]
+        && is_of(file, tti_command::SCHEMA)?
+    {
+        return tti_command::show(file, &sink, html);
     }
     let kinds = arguments.files.iter().map(|file| is_of(file, SCHEMA)).collect::<Result<Vec<_>, _>>()?;
     match kinds[..] {

@@ -1,14 +1,18 @@
-//! Results of `compare`, as they are shown after a run and when they are redrawn.
+//! Results as they are shown after a run and when they are redrawn.
 
 use std::path::Path;
 
+use anyhow::Context;
 use measure::Results;
 use measure::compare::analyse;
 use report::gate::{Gate, GateOutcome};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::exit::Done;
 use crate::output::{self, Sink};
 
-/// Puts out the results, writes the page, evaluates the gate.
+/// Puts out the results of `compare`, writes the page, evaluates the gate.
 pub fn results(
     results: &Results,
     sink: &Sink,
@@ -25,4 +29,23 @@ pub fn results(
         output::write_page(page, std::slice::from_ref(results), &outcomes)?;
     }
     Ok(outcomes)
+}
+
+/// Draws a file again that `command` wrote: as text, and as a page.
+pub fn redraw<R: Serialize + DeserializeOwned>(
+    file: &Path,
+    command: &str,
+    sink: &Sink,
+    html: Option<&Path>,
+    text: impl Fn(&R, usize) -> String,
+    page: impl Fn(&R) -> String,
+) -> anyhow::Result<Done> {
+    let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let found: R = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{}: not a file that this version's `{command}` wrote", file.display()))?;
+    sink.put(|width, _| text(&found, width), || Ok(serde_json::to_string(&found)?))?;
+    if let Some(to) = html {
+        std::fs::write(to, page(&found)).with_context(|| format!("writing the page to {}", to.display()))?;
+    }
+    Ok(Done::Whole)
 }

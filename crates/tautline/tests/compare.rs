@@ -286,7 +286,7 @@ fn an_ordinary_user_gets_all_three_environments() {
 fn wrong_usage_is_code_2_and_a_missed_gate_code_3() {
     for (arguments, words) in [
         (vec!["compare", "--environments", "hots"], "write host, container"),
-        (vec!["compare", "--only", "cpu.nothing"], "no metric has this name"),
+        (vec!["compare", "--only", "cpu.nothing"], "some that begin like it are cpu."),
         (vec!["compare", "--cpus", "0-x"], "no CPU or range"),
         (vec!["compare", "--output", "/nonexistent/r.json"], "cannot be written"),
         (vec!["compare", "--blocks", "0"], "not in 1..=1000"),

@@ -12,6 +12,10 @@ const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 
 #[test]
 fn every_row_is_measured_in_the_nested_machine() {
+    peers::standstill::once_more(every_row);
+}
+
+fn every_row() {
     let machine = Settings::default().program(Path::new(BINARY)).start().unwrap();
     let limit = Duration::from_secs(200);
     let line = "tautline kvm costs --samples 200 --format json --output /costs.json";
@@ -35,6 +39,17 @@ fn every_row_is_measured_in_the_nested_machine() {
     assert!(least("stamps") < least("cpuid"));
     assert!(least("port-write-ioeventfd") < least("port-write-user"));
 
+    // The same as a group of `compare`: a metric for each row, with its distribution.
+    let line =
+        "tautline compare --only kvm --quick --blocks 2 --environments host --output /compare.json --quiet";
+    let output = machine.run_within(line, limit).unwrap();
+    assert!(output.success(), "{}\n{}", output.stderr, machine.console());
+    assert!(output.stdout.contains("(vmexit: cpuid)"), "{}", output.stdout);
+    let file = machine.pull(Path::new("/compare.json")).unwrap();
+    let results: measure::Results = serde_json::from_slice(&file).unwrap();
+    assert_eq!((results.metrics.len(), results.absences.len()), (ROWS.len(), 0), "{:?}", results.absences);
+    assert_eq!(results.trials.iter().filter(|trial| trial.verdict.counts()).count(), 2 * ROWS.len());
+
     let table = machine.run_within("tautline kvm costs --samples 20", limit).unwrap().expect_success();
     println!("{table}");
     assert!(table.contains("Emulated CPU") && table.contains("Virtual IPI"), "{table}");
@@ -53,4 +68,13 @@ fn a_kvm_that_cannot_do_it_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(start.elapsed() < Duration::from_secs(10));
     assert!(errors.contains("/dev/kvm") && errors.trim().lines().count() == 1, "{errors}");
+    // As a group of `compare` it is asked once, not once for each row.
+    let output =
+        Command::new(BINARY).args(["compare", "--only", "kvm", "--quick", "--quiet"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    println!("{:?} {errors}", start.elapsed());
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("/dev/kvm") && errors.contains("nothing could be measured"), "{said}{errors}");
 }

@@ -38,13 +38,18 @@ impl Asked {
 
 fn flow(near: &mut Asked, far: &mut Asked, flow: &Flow) -> (NearOutcome, Counts) {
     let cpus = linux::cpus::usable().unwrap();
-    let open = Request::OpenFarEnd { flow: flow.clone(), address: FAR_ADDRESS.into(), cpus: cpus.clone() };
+    let open = Request::OpenFarEnd {
+        flow: flow.clone(),
+        address: FAR_ADDRESS.into(),
+        cpus: cpus.clone(),
+        beside: false,
+    };
     let port = match far.ask(&open) {
         Reply::FarEnd { port } => port,
         other => panic!("{other:?}"),
     };
     let peer = SocketAddr::new(FAR_ADDRESS.into(), port);
-    let outcome = match near.ask(&Request::RunNearEnd { flow: flow.clone(), peer, cpus }) {
+    let outcome = match near.ask(&Request::RunNearEnd { flow: flow.clone(), peer, cpus, beside: None }) {
         Reply::NearEnd(outcome) => outcome,
         other => panic!("{other:?}"),
     };
@@ -118,10 +123,15 @@ fn a_far_end_that_is_killed_is_an_error_at_the_near_end_and_nothing_is_left() {
         verify: false,
     };
     let cpus = linux::cpus::usable().unwrap();
-    let open = Request::OpenFarEnd { flow: asked.clone(), address: FAR_ADDRESS.into(), cpus: cpus.clone() };
+    let open = Request::OpenFarEnd {
+        flow: asked.clone(),
+        address: FAR_ADDRESS.into(),
+        cpus: cpus.clone(),
+        beside: false,
+    };
     let Reply::FarEnd { port } = far.ask(&open) else { panic!("no far end") };
     let peer = SocketAddr::new(FAR_ADDRESS.into(), port);
-    let line = Request::RunNearEnd { flow: asked, peer, cpus }.to_line();
+    let line = Request::RunNearEnd { flow: asked, peer, cpus, beside: None }.to_line();
     near.0.channel().send(line.trim_end(), LIMIT).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let pid = rustix::process::Pid::from_raw(far.0.process_id() as i32).unwrap();

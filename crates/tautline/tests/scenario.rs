@@ -95,6 +95,27 @@ fn a_file_of_ones_own_with_workers_and_cells() {
     check_trial(&results["environments"][0]["outcome"]["Ok"][0]["trials"][0], 100, 6);
 }
 
+/// Its queues are full when the first member has done its ticks: what says so must not get lost.
+#[test]
+fn a_chain_that_is_far_behind_ends_all_the_same() {
+    let run = Run::new(&["scenario", "base-station", "--users", "100", "--cells", "2", "--bytes", "1400"])
+        .args(&[
+            "--time",
+            "100ms",
+            "--repeat",
+            "1",
+            "--environments",
+            "host",
+            "--missed-per-thousand",
+            "1000",
+        ])
+        .args(&["--format", "json"])
+        .finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    check_trial(&results(&run)["environments"][0]["outcome"]["Ok"][0]["trials"][0], 100, 200);
+    nothing_left(run.pid);
+}
+
 #[test]
 fn a_missed_deadline_is_exit_code_3_and_a_search_says_that_nobody_fits() {
     let loop_of = |more: &[&str]| {

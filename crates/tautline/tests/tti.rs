@@ -20,7 +20,7 @@ fn every_tick_is_seen_once_on_the_host_and_in_a_container_under_every_load() {
     let rows = rows(&run);
     assert_eq!(rows.len(), 8, "two environments, four loads");
     for row in &rows {
-        let (sent, received) = (&row["outcome"]["Ok"][0], &row["outcome"]["Ok"][1]);
+        let (sent, received) = (&row["outcome"]["Ok"]["sent"], &row["outcome"]["Ok"]["received"]);
         assert_eq!(
             (&sent["ticks"], &received["ticks"], &received["lost"]),
             (&300.into(), &300.into(), &0.into()),
@@ -28,12 +28,37 @@ fn every_tick_is_seen_once_on_the_host_and_in_a_container_under_every_load() {
         );
         assert_eq!(received["before_sent"], 0, "{row}");
         // One clock at both ends: the method finds no offset, within the error that it states.
-        let alignment = &received["alignment"];
-        let offset_ns = alignment["offset_ns"].as_i64().unwrap().unsigned_abs();
-        assert!(offset_ns <= alignment["error_ns"].as_u64().unwrap(), "{row}");
+        for end in ["before", "after"] {
+            let alignment = &received["alignments"][end];
+            let offset_ns = alignment["offset_ns"].as_i64().unwrap().unsigned_abs();
+            assert!(offset_ns <= alignment["error_ns"].as_u64().unwrap(), "{row}");
+        }
         let late = received["late"].as_u64().unwrap();
         assert!(late <= 300 && received["coalesced"].as_u64().unwrap() < 300, "{row}");
     }
+    nothing_left(run.pid);
+}
+
+#[test]
+fn compare_has_the_same_ticks() {
+    let run = Run::new(&["compare", "--quick", "--quiet", "--only", "tti", "--blocks", "1"])
+        .args(&["--environments", "host,container,vm:accel=tcg", "--format", "json"])
+        .finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    let results: measure::Results = serde_json::from_str(&run.stdout).unwrap();
+    assert!(results.absences.is_empty(), "{:?}", results.absences);
+    for metric in ["tti.none", "tti.cpu"] {
+        for place in &results.environments {
+            let mut trials = results.trials.iter().filter(|trial| {
+                (trial.metric.as_str(), &trial.environment) == (metric, &place.name) && trial.verdict.counts()
+            });
+            let trial = trials.next().unwrap_or_else(|| panic!("{run}"));
+            let histogram = trial.outcome.histogram.as_ref().unwrap();
+            assert_eq!(histogram.count() + trial.outcome.missed, 200, "{metric} in {}", place.name);
+            assert!(trial.outcome.value > 0.0, "{metric} in {}", place.name);
+        }
+    }
+    assert!(results.environments.iter().any(|place| place.emulated));
     nothing_left(run.pid);
 }
 
@@ -53,7 +78,7 @@ fn a_missed_budget_is_exit_code_3_and_a_kept_one_is_not() {
 #[test]
 fn what_cannot_be_meant_is_said_before_anything_starts() {
     for (arguments, said) in [
-        (vec!["--environments", "vm"], "leave it out"),
+        (vec!["--environments", "remote:far"], "leave it out"),
         (vec!["--cpus", "0"], "name two"),
         (vec!["--interval", "1us"], "--interval"),
         (vec!["--priority", "99"], "--priority"),
@@ -77,4 +102,31 @@ fn ended_in_the_middle_it_leaves_nothing() {
         assert!(wait_until(|| !socket.exists()), "{run}");
         nothing_left(pid);
     }
+}
+
+/// Without, with and alone, in turns; figures are the machine's, the limit is ours.
+#[test]
+fn what_pv_sched_gives_is_measured_in_turns() {
+    let line = ["tti", "--pv-sched", "--environments", "host", "--load", "none", "--time", "200ms"];
+    let run = Run::new(&[&line[..], &["--rounds", "2", "--quiet", "--format", "json"]].concat()).finish();
+    let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    let outcome = &results["pv_sched"][0]["outcome"];
+    let Some(rounds) = outcome["Ok"].as_array() else {
+        // Real time needs a right, which is asked for.
+        let failed = outcome["Err"].to_string();
+        assert!(failed.contains("CAP_SYS_NICE"), "{failed}");
+        println!("not run: {failed}");
+        return;
+    };
+    let ways: Vec<_> = rounds.iter().map(|round| round["sharing"].as_str().unwrap()).collect();
+    assert_eq!(ways, ["shared", "raised", "alone", "alone", "raised", "shared"]);
+    for round in rounds {
+        let share = round["raised_share"].as_f64().unwrap();
+        match round["sharing"] == "raised" {
+            // A fifth, and what the daemon was late by.
+            true => assert!(share > 0.0 && share < 0.45, "{round}"),
+            false => assert_eq!(share, 0.0, "{round}"),
+        }
+    }
+    nothing_left(run.pid);
 }

@@ -5,16 +5,20 @@
 //! and takes the time at which it runs. Interrupts merge, so that ticks are counted by their numbers. The [`doorbell`]
 //! between them is QEMU's `ivshmem-doorbell`: a guest has it as a PCI device, a process on the host or in a container
 //! speaks the same protocol.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod clock;
 pub mod doorbell;
+mod handlers;
 mod page;
+mod realign;
 pub mod receiver;
 pub mod source;
+pub mod stages;
 
-pub use clock::Alignment;
-pub use page::{BYTES as PAGE_BYTES, Page, Tick};
+pub use clock::{Alignment, Alignments};
+pub use handlers::Handlers;
+pub use page::{BYTES as PAGE_BYTES, HINTS_AT, Page, Record, SLOTS as TICKS_KEPT, Tick};
 
 #[cfg(test)]
 mod tests;

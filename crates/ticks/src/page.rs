@@ -12,12 +12,17 @@ use measure::Failure;
 use memory::{AtomicSlice, Mapping};
 
 /// Its size: a power of two, for it becomes a PCI BAR.
-pub const BYTES: u64 = 256 << 10;
+pub const BYTES: u64 = 8 << 20;
 
-/// Ticks that can be told apart before they are overwritten: four seconds at 1 ms.
-const SLOTS: usize = 4096;
-/// Number, due, sent; the fourth keeps two slots in one cache line and none across two.
-const SLOT_WORDS: usize = 4;
+/// Ticks that can be told apart before they are overwritten: a minute at 1 ms.
+pub const SLOTS: usize = 1 << 16;
+/// The words of a slot are named by [`Field`]; a slot is one cache line.
+const SLOT_WORDS: usize = 8;
+/// Where the hints for a daemon that raises the receiver begin in the shared memory: behind the single words.
+pub const HINTS_AT: u64 = 2048;
+const _: () =
+    assert!(HINTS_AT >= 512 && HINTS_AT + pv_sched::HINTS_BYTES <= (SLOTS_AT * size_of::<u64>()) as u64);
+
 /// Slots begin after one page of single words, each in a cache line of its own.
 const SLOTS_AT: usize = 512;
 
@@ -36,6 +41,26 @@ enum Word {
     Answered = 32,
     /// Source: its clock at the answer, ns.
     Time = 40,
+    /// Receiver: how many of its kernel's interrupt handlers it has written.
+    Handlers = 48,
+}
+
+/// A word of a slot.
+#[derive(Clone, Copy)]
+enum Field {
+    /// Source.
+    Number = 0,
+    /// Source, ns.
+    Due = 1,
+    /// Source, ns.
+    Sent = 2,
+    /// Receiver: its clock when it ran, ns.
+    Received = 3,
+    /// Receiver: its clock when the tick's work was done, ns.
+    Done = 4,
+    /// Receiver: its clock at the handler of the interrupt of this slot's number, ns. Interrupts have numbers of their
+    /// own: they merge.
+    Handler = 5,
 }
 
 /// How far the receiver is; 0 while it aligns its clock.
@@ -56,6 +81,17 @@ pub struct Tick {
     pub due_ns: u64,
     /// When it was sent.
     pub sent_ns: u64,
+}
+
+/// A tick and what its receiver wrote beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The tick.
+    pub tick: Tick,
+    /// When the receiver ran, ns of the receiver's CLOCK_MONOTONIC.
+    pub received_ns: u64,
+    /// When the tick's work was done.
+    pub done_ns: u64,
 }
 
 /// The shared page, mapped.
@@ -90,29 +126,79 @@ impl Page {
     /// Writes a tick. The times are visible to whoever sees its number, and its number to whoever sees it as latest.
     pub(crate) fn put(&self, tick: Tick) {
         let slot = self.slot(tick.number);
-        slot[0].store(0, Ordering::Relaxed);
-        // The cleared number goes before the new times; pairs with the fence in `tick`.
+        slot[Field::Number as usize].store(0, Ordering::Relaxed);
+        // The cleared number goes before the new times; pairs with the fence in `record`.
         fence(Ordering::Release);
-        slot[1].store(tick.due_ns, Ordering::Relaxed);
-        slot[2].store(tick.sent_ns, Ordering::Relaxed);
-        slot[0].store(tick.number, Ordering::Release);
+        slot[Field::Due as usize].store(tick.due_ns, Ordering::Relaxed);
+        slot[Field::Sent as usize].store(tick.sent_ns, Ordering::Relaxed);
+        slot[Field::Received as usize].store(0, Ordering::Relaxed);
+        slot[Field::Number as usize].store(tick.number, Ordering::Release);
         self.word(Word::Latest).store(tick.number, Ordering::Release);
     }
 
     /// The number of the last tick that was sent; 0 before the first.
-    pub(crate) fn latest(&self) -> u64 {
+    pub fn latest(&self) -> u64 {
         self.word(Word::Latest).load(Ordering::Acquire)
     }
 
     /// A tick that was sent; none where later ones have overwritten it.
     pub(crate) fn tick(&self, number: u64) -> Option<Tick> {
+        self.slot_of(number).map(|[due_ns, sent_ns, ..]| Tick { number, due_ns, sent_ns })
+    }
+
+    /// A tick with what its receiver wrote; none where it was overwritten or not received.
+    pub fn record(&self, number: u64) -> Option<Record> {
+        let [due_ns, sent_ns, received_ns, done_ns] = self.slot_of(number)?;
+        let tick = Tick { number, due_ns, sent_ns };
+        (received_ns != 0).then_some(Record { tick, received_ns, done_ns })
+    }
+
+    fn slot_of(&self, number: u64) -> Option<[u64; 4]> {
         let slot = self.slot(number);
-        let before = slot[0].load(Ordering::Acquire);
-        let (due_ns, sent_ns) = (slot[1].load(Ordering::Relaxed), slot[2].load(Ordering::Relaxed));
+        let before = slot[Field::Number as usize].load(Ordering::Acquire);
+        let times = [Field::Due, Field::Sent, Field::Received, Field::Done]
+            .map(|field| slot[field as usize].load(Ordering::Relaxed));
         // Times that are newer than the number come with a number that has changed; pairs with the fence in `put`.
         fence(Ordering::Acquire);
-        let after = slot[0].load(Ordering::Relaxed);
-        (before == number && after == number).then_some(Tick { number, due_ns, sent_ns })
+        let after = slot[Field::Number as usize].load(Ordering::Relaxed);
+        (before == number && after == number).then_some(times)
+    }
+
+    /// The receiver's times of a tick that it has just seen.
+    pub(crate) fn set_received(&self, number: u64, received_ns: u64, done_ns: u64) {
+        let slot = self.slot(number);
+        slot[Field::Done as usize].store(done_ns, Ordering::Relaxed);
+        slot[Field::Received as usize].store(received_ns, Ordering::Release);
+    }
+
+    /// When the receiver's kernel handled interrupts, one after the other; the first ones where there are too many.
+    pub fn set_handlers(&self, times_ns: &[u64]) {
+        let times_ns = &times_ns[..times_ns.len().min(SLOTS)];
+        for (number, time_ns) in times_ns.iter().enumerate() {
+            self.slot(number as u64)[Field::Handler as usize].store(*time_ns, Ordering::Relaxed);
+        }
+        self.word(Word::Handlers).store(times_ns.len() as u64, Ordering::Release);
+    }
+
+    /// What [`Page::set_handlers`] wrote.
+    pub fn handlers(&self) -> Vec<u64> {
+        let count = self.word(Word::Handlers).load(Ordering::Acquire).min(SLOTS as u64);
+        (0..count).map(|number| self.slot(number)[Field::Handler as usize].load(Ordering::Relaxed)).collect()
+    }
+
+    /// Reads a word of each page: none is to be fetched while ticks pass.
+    pub(crate) fn touch(&self) {
+        const SMALL_PAGE: usize = 4096 / size_of::<u64>();
+        for at in (0..BYTES as usize / size_of::<u64>()).step_by(SMALL_PAGE) {
+            std::hint::black_box(self.words[at].load(Ordering::Relaxed));
+        }
+    }
+
+    /// As before the first tick: for one more run over the same memory, while neither end uses it.
+    pub fn reset(&self) {
+        for word in [Word::Latest, Word::Ended, Word::Step, Word::Handlers] {
+            self.word(word).store(0, Ordering::Release);
+        }
     }
 
     pub(crate) fn end(&self) {
@@ -131,9 +217,11 @@ impl Page {
         self.word(Word::Step).load(Ordering::Acquire) >= step as u64
     }
 
-    /// The receiver asks what time it is.
-    pub(crate) fn ask(&self, question: u64) {
+    /// The receiver asks what time it is: the question's number.
+    pub(crate) fn ask(&self) -> u64 {
+        let question = self.word(Word::Asked).load(Ordering::Relaxed) + 1;
         self.word(Word::Asked).store(question, Ordering::Release);
+        question
     }
 
     /// The source's time, once it has answered that question.

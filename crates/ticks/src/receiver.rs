@@ -1,17 +1,25 @@
 //! Where the ticks go: a thread in user space that waits for the interrupt, or polls the shared page.
 
+mod counts;
+mod work;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use linux::scheduler::{self, Policy};
-use measure::{Failure, Histogram};
+use measure::Failure;
+use pv_sched::Hints;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Alignment, now_ns};
-use crate::page::{Page, Step, Tick};
+use crate::page::{Page, Step};
+use crate::realign;
+use counts::Counts;
+pub use counts::Received;
+use work::Work;
 
 /// How the receiver learns of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,48 +38,28 @@ pub struct Plan {
     pub wait: Wait,
     /// Its SCHED_FIFO priority; otherwise the ordinary policy.
     pub priority: Option<i32>,
+    /// From one tick to the next, ns.
+    pub interval_ns: u64,
     /// A tick that is received later than this after it was due is late, ns.
     pub budget_ns: u64,
+    /// Whether it says when it runs, and when the next tick is due, so that its vCPU is raised.
+    pub hints: bool,
+    /// CPU time of the work for each tick, ns.
+    pub work_ns: u64,
     /// It gives up when no tick came for so long, ms.
     pub silence_ms: u64,
 }
 
-/// What the receiver saw.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Received {
-    /// Ticks whose numbers it saw.
-    pub ticks: u64,
-    /// Numbers that it never saw: overwritten before it ran.
-    pub lost: u64,
-    /// Ticks that it found beside another one: their interrupts had merged, or it was away.
-    pub coalesced: u64,
-    /// How often it woke.
-    pub wake_ups: u64,
-    /// Interrupts that the kernel had counted for it; 0 where it polls.
-    pub interrupts: u64,
-    /// Ticks received after the budget.
-    pub late: u64,
-    /// Ticks received before they were sent by more than the clocks' error: must be 0.
-    pub before_sent: u64,
-    /// From due to running in user space.
-    pub from_due: Histogram,
-    /// From sent to running in user space.
-    pub from_sent: Histogram,
-    /// The latest tick: number, ns from due to sent, ns from sent to received.
-    pub worst: (u64, u64, u64),
-    /// The clocks, before the first tick.
-    pub alignment: Alignment,
-    /// By how much the clocks' offset had changed after the last tick, ns.
-    pub drift_ns: i64,
-    /// What was wanted and refused.
-    pub remarks: Vec<String>,
-}
-
-/// Receives until the source has ended.
+/// Receives until the source has ended; says in `hints` when it runs and when the next tick is due.
 ///
 /// # Errors
 /// The source does not answer, or is silent.
-pub fn run(page: &Page, interrupt: &OwnedFd, plan: &Plan) -> Result<Received, Failure> {
+pub fn run(
+    page: &Page,
+    interrupt: &OwnedFd,
+    hints: Option<&Hints>,
+    plan: &Plan,
+) -> Result<Received, Failure> {
     let mut remarks = Vec::new();
     let mut want = |what: &str, result: io::Result<()>| {
         if let Err(error) = result {
@@ -80,87 +68,90 @@ pub fn run(page: &Page, interrupt: &OwnedFd, plan: &Plan) -> Result<Received, Fa
     };
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
     want("locked memory", mlockall(all).map_err(io::Error::from));
-    let alignment = Alignment::find(page, 1)?;
-    let mut received = Received {
-        ticks: 0,
-        lost: 0,
-        coalesced: 0,
-        wake_ups: 0,
-        interrupts: 0,
-        late: 0,
-        before_sent: 0,
-        from_due: Histogram::new(),
-        from_sent: Histogram::new(),
-        worst: (0, 0, 0),
-        alignment,
-        drift_ns: 0,
-        remarks: Vec::new(),
-    };
+    page.touch();
+    let work = Work::of(plan.work_ns);
+    let mut counts = Counts::new(plan.budget_ns, Alignment::find(page)?);
     if let Some(priority) = plan.priority {
         want(&format!("SCHED_FIFO {priority}"), scheduler::set(Policy::Fifo(priority)));
     }
     page.set_step(Step::Ready);
-    let outcome = receive(page, interrupt.as_fd(), plan, &mut received);
+    let outcome = receive(page, interrupt, hints, plan, work, &mut counts);
+    say(hints, false, 0);
     let _ = scheduler::set(Policy::Normal);
-    let after = outcome.and_then(|()| Alignment::find(page, 1 + Alignment::QUESTIONS));
+    let after = outcome.and_then(|()| Alignment::find(page));
     page.set_step(Step::Done);
-    received.drift_ns = after?.offset_ns - alignment.offset_ns;
-    received.remarks = remarks;
-    Ok(received)
+    Ok(counts.finish(page, after?, remarks))
 }
 
 fn receive(
     page: &Page,
-    interrupt: BorrowedFd<'_>,
+    interrupt: &OwnedFd,
+    hints: Option<&Hints>,
     plan: &Plan,
-    received: &mut Received,
+    work: Work,
+    counts: &mut Counts,
 ) -> Result<(), Failure> {
     let silence = Duration::from_millis(plan.silence_ms);
+    let interrupt = rustix::fd::AsFd::as_fd(interrupt);
     let mut seen = 0;
+    let mut is_pending = false;
     loop {
         let ended = match plan.wait {
+            Wait::Interrupt if is_pending => false,
             Wait::Interrupt => {
                 wait(interrupt, silence).map_err(silent)?;
                 false
             }
             Wait::Poll => spin(page, seen, silence).map_err(silent)?,
         };
-        // In user space, by whichever way.
-        let now_ns = received.alignment.of_source(now_ns());
-        // The end is read before the last number: what was sent before it is seen.
+        // In user space, by whichever way. The end is read before the last number: what was sent before it is seen; and
+        // that before the clock: no tick of these was sent after it was received.
         let ended = ended || page.has_ended();
         let latest = page.latest();
-        received.wake_ups += 1;
-        received.coalesced += latest.saturating_sub(seen + 1);
+        let received_ns = now_ns();
+        say(hints, true, 0);
+        let mut last_due_ns = None;
+        counts.woken(latest.saturating_sub(seen));
         for number in seen + 1..=latest {
-            match page.tick(number) {
-                Some(tick) => received.count(tick, now_ns, plan.budget_ns),
-                None => received.lost += 1,
+            if let Some(tick) = page.tick(number) {
+                last_due_ns = Some(tick.due_ns);
+                work.run();
+                page.set_received(number, received_ns, now_ns());
+            } else {
+                counts.lost();
             }
         }
-        seen = seen.max(latest);
         if plan.wait == Wait::Interrupt {
-            received.interrupts += take(interrupt).map_err(silent)?;
+            counts.interrupts(take(interrupt).map_err(silent)?);
+            // What came between the look at the page and this has had its interrupt taken: nothing would wake us for it.
+            is_pending = page.latest() > latest || page.has_ended();
         }
         if ended {
+            counts.seen(latest);
             return Ok(());
         }
+        // A window in which the source answers, behind some of the ticks.
+        if realign::is_between(seen, latest) {
+            let until_ns = received_ns + realign::window_ns(plan.interval_ns);
+            counts.aligned(Alignment::find_until(page, until_ns), latest);
+        }
+        counts.settle(page, SETTLED_AT_ONCE);
+        say(hints, false, last_due_ns.map_or(0, |due_ns| due_ns + plan.interval_ns));
+        seen = seen.max(latest);
     }
 }
 
-impl Received {
-    fn count(&mut self, tick: Tick, now_ns: u64, budget_ns: u64) {
-        let (from_due, from_sent) = (now_ns.saturating_sub(tick.due_ns), now_ns.saturating_sub(tick.sent_ns));
-        self.ticks += 1;
-        self.from_due.record_ns(from_due);
-        self.from_sent.record_ns(from_sent);
-        self.late += u64::from(from_due > budget_ns);
-        self.before_sent += u64::from(now_ns + self.alignment.error_ns < tick.sent_ns);
-        if from_due > self.worst.1 + self.worst.2 {
-            self.worst = (tick.number, tick.sent_ns - tick.due_ns, from_sent);
-        }
+/// For the host: whether the receiver runs, and when the next tick is due, ns of the source's clock; 0 for unknown.
+fn say(hints: Option<&Hints>, runs: bool, due_ns: u64) {
+    let Some(hints) = hints else { return };
+    if due_ns > 0 || !runs {
+        hints.set_due_ns(0, due_ns);
     }
+    hints.set_runs(0, runs);
 }
+
+/// More than one a tick, so that it is done before the next alignment; few, so that the next tick is not late for it.
+const SETTLED_AT_ONCE: usize = 4;
 
 fn silent(error: io::Error) -> Failure {
     Failure::new("waiting for a tick", error, "see whether the source still runs")
@@ -182,8 +173,11 @@ fn wait(interrupt: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
 /// The interrupts since the last time.
 fn take(interrupt: BorrowedFd<'_>) -> io::Result<u64> {
     let mut count = [0; size_of::<u64>()];
-    rustix::io::read(interrupt, &mut count)?;
-    Ok(u64::from_ne_bytes(count))
+    match rustix::io::read(interrupt, &mut count) {
+        // It looked again before any had come.
+        Err(rustix::io::Errno::AGAIN) => Ok(0),
+        read => read.map(|_| u64::from_ne_bytes(count)).map_err(io::Error::from),
+    }
 }
 
 /// Until there is a tick after `seen`, or the end: which of both.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
 use crate::page::{Page, Step, Tick};
+use crate::realign;
 
 /// A receiver that is not ready by then does not come.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -59,9 +60,16 @@ pub fn run(
     ring: &dyn Fn() -> io::Result<()>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Sent, Failure> {
-    let mut sent = Sent { ticks: 0, skipped: 0, lateness: Histogram::new(), remarks: prepare(plan) };
-    let outcome = answer_until(page, Step::Ready, READY_WITHIN, stopped)
-        .and_then(|()| send(page, plan, ring, stopped, &mut sent));
+    let mut sent = Sent { ticks: 0, skipped: 0, lateness: Histogram::new(), remarks: prepare(page, plan) };
+    let outcome = answer_until(page, Step::Ready, READY_WITHIN, stopped).and_then(|()| {
+        // Not before: a real-time thread that answers all the time would be throttled (sched(7)) when ticks begin.
+        if let Some(priority) = plan.priority
+            && let Err(error) = scheduler::set(Policy::Fifo(priority))
+        {
+            sent.remarks.push(format!("source: no SCHED_FIFO {priority}: {error}"));
+        }
+        send(page, plan, ring, stopped, &mut sent)
+    });
     // Whatever happened: nobody is to wait for more.
     page.end();
     let last =
@@ -73,7 +81,8 @@ pub fn run(
 }
 
 /// What it asks of the system; what is refused is a remark.
-fn prepare(plan: &Plan) -> Vec<String> {
+fn prepare(page: &Page, plan: &Plan) -> Vec<String> {
+    page.touch();
     let mut remarks = Vec::new();
     let mut want = |what: String, result: io::Result<()>| {
         if let Err(error) = result {
@@ -85,9 +94,6 @@ fn prepare(plan: &Plan) -> Vec<String> {
     }
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
     want("locked memory".into(), mlockall(all).map_err(io::Error::from));
-    if let Some(priority) = plan.priority {
-        want(format!("SCHED_FIFO {priority}"), scheduler::set(Policy::Fifo(priority)));
-    }
     remarks
 }
 
@@ -138,6 +144,15 @@ fn send(
         let passed = late_ns / interval_ns;
         sent.skipped += passed;
         due_ns += (passed + 1) * interval_ns;
+        if realign::is_between(sent.ticks - 1, sent.ticks) {
+            // The receiver asks once it has run.
+            let until_ns = sent_ns + interval_ns / 2;
+            while now_ns() < until_ns {
+                if !page.answer_with(now_ns) {
+                    std::hint::spin_loop();
+                }
+            }
+        }
     }
     Ok(())
 }

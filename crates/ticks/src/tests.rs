@@ -10,7 +10,7 @@ use measure::Failure;
 use crate::page::Step;
 use crate::receiver::{self, Received, Wait};
 use crate::source::{self, Sent};
-use crate::{Page, Tick, doorbell};
+use crate::{Page, Record, TICKS_KEPT, Tick, doorbell};
 
 fn source_plan(ticks: u64) -> source::Plan {
     let (interval, spin) = (Duration::from_millis(1), Duration::from_micros(50));
@@ -18,7 +18,16 @@ fn source_plan(ticks: u64) -> source::Plan {
 }
 
 fn receiver_plan(wait: Wait) -> receiver::Plan {
-    receiver::Plan { wait, priority: None, budget_ns: 1_000_000_000, silence_ms: 10_000 }
+    let (interval_ns, budget_ns) = (1_000_000, 1_000_000_000);
+    receiver::Plan {
+        wait,
+        priority: None,
+        interval_ns,
+        budget_ns,
+        hints: false,
+        work_ns: 0,
+        silence_ms: 10_000,
+    }
 }
 
 /// Runs both ends over a real socket, with that many ticks.
@@ -29,7 +38,7 @@ fn both(ticks: u64, wait: Wait) -> (Result<Sent, Failure>, Result<Received, Fail
     let page = Page::map(server.memory()).unwrap();
     let receiver = thread::spawn(move || {
         let (memory, interrupts) = doorbell::connect(&path, 1, Duration::from_secs(5)).unwrap();
-        receiver::run(&Page::map(memory).unwrap(), &interrupts[0], &receiver_plan(wait))
+        receiver::run(&Page::map(memory).unwrap(), &interrupts[0], None, &receiver_plan(wait))
     });
     let bell = server.accept(Duration::from_secs(5)).unwrap();
     let sent = source::run(&page, &source_plan(ticks), &|| bell.ring(0), &|| false);
@@ -55,9 +64,10 @@ fn every_number_is_seen_once_by_either_way() {
 #[test]
 fn the_alignment_of_a_clock_with_itself_is_nothing_within_its_error() {
     let received = both(5, Wait::Interrupt).1.unwrap();
-    let alignment = received.alignment;
-    assert!(alignment.offset_ns.unsigned_abs() <= alignment.error_ns, "{alignment:?}");
-    assert!(alignment.error_ns < 100_000_000, "{alignment:?}");
+    for alignment in [received.alignments.before, received.alignments.after] {
+        assert!(alignment.offset_ns.unsigned_abs() <= alignment.error_ns, "{alignment:?}");
+        assert!(alignment.error_ns < 100_000_000, "{alignment:?}");
+    }
 }
 
 fn page() -> Page {
@@ -66,43 +76,80 @@ fn page() -> Page {
     Page::map(memory.as_fd()).unwrap()
 }
 
+/// 904 more than are kept.
+const LAST: u64 = TICKS_KEPT as u64 + 904;
+
+#[test]
+fn what_the_receivers_kernel_did_comes_along() {
+    let page = page();
+    assert!(page.handlers().is_empty());
+    page.set_handlers(&[5, 6, 7]);
+    assert_eq!(page.handlers(), [5, 6, 7]);
+    page.set_handlers(&vec![1; TICKS_KEPT + 1]);
+    assert_eq!(page.handlers().len(), TICKS_KEPT);
+}
+
 #[test]
 fn ticks_that_were_overwritten_are_lost_and_no_others() {
     let page = page();
     assert_eq!((page.latest(), page.tick(1)), (0, None));
     let tick = |number| Tick { number, due_ns: number * 10, sent_ns: number * 10 + 1 };
-    (1..=5000).for_each(|number| page.put(tick(number)));
-    assert_eq!(page.latest(), 5000);
-    assert_eq!((page.tick(904), page.tick(905), page.tick(5000)), (None, Some(tick(905)), Some(tick(5000))));
-    assert_eq!(page.tick(5001), None);
+    (1..=LAST).for_each(|number| page.put(tick(number)));
+    assert_eq!(page.latest(), LAST);
+    assert_eq!((page.tick(904), page.tick(905), page.tick(LAST)), (None, Some(tick(905)), Some(tick(LAST))));
+    assert_eq!(page.tick(LAST + 1), None);
+    assert_eq!(page.record(LAST), None, "nobody has received it");
+    page.set_received(LAST, 3, 4);
+    assert_eq!(page.record(LAST), Some(Record { tick: tick(LAST), received_ns: 3, done_ns: 4 }));
+    page.put(Tick { number: LAST + TICKS_KEPT as u64, ..tick(LAST) });
+    assert_eq!(page.record(LAST + TICKS_KEPT as u64), None, "the one before was received");
+}
+
+/// What a source does by hand to a receiver that is ready, and what that saw.
+fn received_by_hand(plan: receiver::Plan, source: impl FnOnce(&Page, &dyn Fn())) -> receiver::Received {
+    let memory = rustix::fs::memfd_create("ticks", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&memory, crate::PAGE_BYTES).unwrap();
+    let (page, theirs) = (Page::map(memory.as_fd()).unwrap(), Page::map(memory.as_fd()).unwrap());
+    let interrupt = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
+    let ours = interrupt.try_clone().unwrap();
+    let receiver = thread::spawn(move || receiver::run(&theirs, &interrupt, None, &plan));
+    while !page.has_reached(Step::Ready) {
+        page.answer_with(crate::clock::now_ns);
+    }
+    source(&page, &|| _ = rustix::io::write(&ours, &1_u64.to_ne_bytes()).unwrap());
+    while !receiver.is_finished() && !page.has_reached(Step::Done) {
+        page.answer_with(crate::clock::now_ns);
+    }
+    receiver.join().unwrap().unwrap()
 }
 
 /// A receiver that slept through more ticks than the page keeps says how many it never saw.
 #[test]
 fn a_receiver_that_was_away_counts_what_it_missed() {
-    let (memory, page) = {
-        let memory = rustix::fs::memfd_create("ticks", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&memory, crate::PAGE_BYTES).unwrap();
-        let page = Page::map(memory.as_fd()).unwrap();
-        (memory, page)
-    };
-    let interrupt = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
-    let theirs = Page::map(memory.as_fd()).unwrap();
-    let bell = interrupt.try_clone().unwrap();
-    let receiver = thread::spawn(move || receiver::run(&theirs, &interrupt, &receiver_plan(Wait::Interrupt)));
-    while !page.has_reached(Step::Ready) {
-        page.answer_with(crate::clock::now_ns);
-    }
-    (1..=5000).for_each(|number| page.put(Tick { number, due_ns: 1, sent_ns: 1 }));
-    page.end();
-    rustix::io::write(&bell, &1_u64.to_ne_bytes()).unwrap();
-    while !page.has_reached(Step::Done) {
-        page.answer_with(crate::clock::now_ns);
-    }
-    let received = receiver.join().unwrap().unwrap();
-    assert_eq!((received.ticks, received.lost, received.coalesced), (4096, 904, 4999));
+    let received = received_by_hand(receiver_plan(Wait::Interrupt), |page, ring| {
+        (1..=LAST).for_each(|number| page.put(Tick { number, due_ns: 1, sent_ns: 1 }));
+        page.end();
+        ring();
+    });
+    assert_eq!((received.ticks, received.lost, received.coalesced), (TICKS_KEPT as u64, 904, LAST - 1));
     assert_eq!((received.wake_ups, received.interrupts), (1, 1));
-    assert_eq!(received.late, 4096, "they were due long ago");
+    assert_eq!(received.late, TICKS_KEPT as u64, "they were due long ago");
+}
+
+/// The receiver takes the interrupts of what came while it worked together with that of the tick it worked for.
+#[test]
+fn what_comes_while_the_receiver_works_is_not_slept_over() {
+    let plan = receiver::Plan { work_ns: 30_000_000, silence_ms: 2_000, ..receiver_plan(Wait::Interrupt) };
+    let received = received_by_hand(plan, |page, ring| {
+        for number in [1, 2] {
+            page.put(Tick { number, due_ns: 1, sent_ns: 1 });
+            ring();
+            thread::sleep(std::time::Duration::from_millis(10));
+        }
+        page.end();
+        ring();
+    });
+    assert_eq!((received.ticks, received.lost), (2, 0));
 }
 
 #[test]
@@ -116,7 +163,7 @@ fn a_source_that_is_silent_and_a_receiver_that_does_not_come_are_said() {
                 page.answer_with(crate::clock::now_ns);
             }
         });
-        let silent = receiver::run(&page, &ours.into(), &plan).unwrap_err().to_string();
+        let silent = receiver::run(&page, &ours.into(), None, &plan).unwrap_err().to_string();
         assert!(silent.contains("waiting for a tick"), "{silent}");
     });
     let stopped =

@@ -64,7 +64,8 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), Serv
 struct Agent {
     paces: HashMap<MetricId, Pace>,
     kept: Kept,
-    far_end: Option<FarEnd>,
+    /// The first is the one that is asked about.
+    far_ends: Vec<FarEnd>,
 }
 
 impl Agent {
@@ -72,24 +73,29 @@ impl Agent {
         let result = match request {
             Request::Run { metric, budget_ms, cpus } => self.run(&metric, budget_ms, cpus).map(Reply::Done),
             Request::External(job) => external::run(&job).map(Reply::Done),
-            Request::OpenFarEnd { flow, address, cpus } => {
-                // One at a time: an earlier one that nobody closed ends here.
-                self.far_end = None;
+            Request::OpenFarEnd { flow, address, cpus, beside } => {
+                // An earlier one that nobody closed ends here.
+                if !beside {
+                    self.far_ends.clear();
+                }
                 // Its thread inherits the CPUs.
                 pin_to_all(&cpus).and_then(|()| FarEnd::open(&flow, address)).map(|end| {
                     let port = end.port();
-                    self.far_end = Some(end);
+                    self.far_ends.push(end);
                     Reply::FarEnd { port }
                 })
             }
-            Request::RunNearEnd { flow, peer, cpus } => {
-                pin_to_all(&cpus).and_then(|()| near_end::run(&flow, peer)).map(Reply::NearEnd)
-            }
-            Request::CloseFarEnd => match self.far_end.take() {
+            Request::RunNearEnd { flow, peer, cpus, beside } => pin_to_all(&cpus)
+                .and_then(|()| match beside {
+                    None => near_end::run(&flow, peer),
+                    Some((load, load_peer)) => near_end::run_beside(&flow, peer, &load, load_peer),
+                })
+                .map(Reply::NearEnd),
+            Request::CloseFarEnd => match std::mem::take(&mut self.far_ends).into_iter().next() {
                 Some(end) => end.close().map(Reply::FarEndClosed),
                 None => Err(Failure::new("closing the far end of a flow", "none is open", "open one first")),
             },
-            Request::ReceiveTicks(job) => ticks::run(&job).map(Reply::Ticks),
+            Request::ReceiveTicks(job) => ticks::run(&job).map(|received| Reply::Ticks(Box::new(received))),
             Request::JoinChain(job) => chain::run(&job).map(Reply::Chain),
             Request::Quit => unreachable!("the loop ends on it"),
         };

@@ -43,7 +43,7 @@ const START: Duration = Duration::from_secs(10);
 
 impl Load {
     /// Starts a thread on a CPU that makes the load until the process ends; returns when it is at work.
-    pub(crate) fn start(self, cpu: usize) -> Result<(), Failure> {
+    pub fn start(self, cpu: usize) -> Result<(), Failure> {
         let (started, awaited) = sync_channel(1);
         let failed = |answer: String| {
             Failure::new("starting load beside a timer", answer, "allow the agent threads and memory")

@@ -39,6 +39,9 @@ pub enum Request {
         address: IpAddr,
         /// CPUs it may use.
         cpus: Vec<usize>,
+        /// Whether the one that is open stays open; it is the one whose counts are asked for.
+        #[serde(default)]
+        beside: bool,
     },
     /// Do a flow with the far end at an address, which was opened before.
     RunNearEnd {
@@ -48,6 +51,9 @@ pub enum Request {
         peer: SocketAddr,
         /// CPUs it may use.
         cpus: Vec<usize>,
+        /// A flow that runs meanwhile, and its far end.
+        #[serde(default)]
+        beside: Option<(Flow, SocketAddr)>,
     },
     /// Close the far end, and say what it counted.
     CloseFarEnd,
@@ -95,7 +101,7 @@ pub enum Reply {
     /// What the far end counted.
     FarEndClosed(Counts),
     /// What a receiver of ticks saw.
-    Ticks(Received),
+    Ticks(Box<Received>),
     /// What a member of a chain counted.
     Chain(scenario::chain::Outcome),
     /// A request could not be met.
@@ -251,8 +257,13 @@ mod tests {
             for request in [
                 Request::Run { metric: MetricId::new(metric.clone()), budget_ms, cpus: cpus.clone() },
                 Request::External(ExternalJob { command: words.clone(), pattern: metric.clone(), timeout_ms: budget_ms, cpus: cpus.clone() }),
-                Request::OpenFarEnd { flow: flow(budget_ms), address: [127, 0, 0, 1].into(), cpus: cpus.clone() },
-                Request::RunNearEnd { flow: flow(budget_ms), peer: ([127, 0, 0, 1], 80).into(), cpus: cpus.clone() },
+                Request::OpenFarEnd { flow: flow(budget_ms), address: [127, 0, 0, 1].into(), cpus: cpus.clone(), beside: budget_ms % 2 == 0 },
+                Request::RunNearEnd {
+                    flow: flow(budget_ms),
+                    peer: ([127, 0, 0, 1], 80).into(),
+                    cpus: cpus.clone(),
+                    beside: (budget_ms % 2 == 0).then(|| (flow(budget_ms), ([127, 0, 0, 1], 81).into())),
+                },
                 Request::CloseFarEnd,
                 Request::Quit,
             ] {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::Layer;
+use super::{GuestNic, Layer};
 
 /// Where the near end of a path runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,6 +9,8 @@ pub enum NearEnd {
     Host,
     /// In a container that joins this namespace.
     Container,
+    /// In a guest, whose interface is this.
+    Guest(GuestNic),
 }
 
 /// What a path consists of: all that is needed to start it.
@@ -42,13 +44,26 @@ impl PathDescription {
             ],
         );
         all.extend(of(NearEnd::Container, &[&[Veth], &[Veth, Bridge], &[Switch]]));
+        let guest = |nic, layers| of(NearEnd::Guest(nic), &[layers]);
+        all.extend(guest(GuestNic::E1000, &[Tap]));
+        all.extend(guest(GuestNic::Virtio, &[Tap]));
+        all.extend(guest(GuestNic::Virtio, &[Veth, Bridge]));
+        all.extend(guest(GuestNic::VhostNet, &[Tap]));
+        all.extend(guest(GuestNic::VhostNet, &[Veth, Macvtap]));
+        all.extend(guest(GuestNic::VhostUser, &[Switch]));
+        all.extend(guest(GuestNic::VhostUserPacked, &[Switch]));
         all
     }
 
     /// Its pieces in words.
     pub fn pieces(&self) -> Vec<String> {
-        let container = (self.near == NearEnd::Container).then(|| "container".to_owned());
-        container.into_iter().chain(self.layers.iter().map(Layer::to_string)).collect()
+        let near: &[&str] = match self.near {
+            NearEnd::Host => &[],
+            NearEnd::Container => &["container"],
+            NearEnd::Guest(nic) => nic.pieces(),
+        };
+        let near = near.iter().map(|piece| (*piece).to_owned());
+        near.chain(self.layers.iter().map(Layer::to_string)).collect()
     }
 
     /// Its name within metrics.
@@ -56,11 +71,15 @@ impl PathDescription {
         self.pieces().join("_")
     }
 
-    /// The path that it is with one piece less: without its container, else without its last layer.
+    /// The path that it is with one piece less: without its container or guest, else without its last layer.
     pub fn adds_to(&self) -> Option<Self> {
         let layers = self.layers.clone();
         match (self.near, &self.layers[..]) {
-            (NearEnd::Container, _) => Some(PathDescription { near: NearEnd::Host, layers }),
+            // Without its guest there is nobody at this TAP device.
+            (NearEnd::Guest(_), [Layer::Tap] | [.., Layer::Macvtap]) => None,
+            (NearEnd::Container | NearEnd::Guest(_), _) => {
+                Some(PathDescription { near: NearEnd::Host, layers })
+            }
             (NearEnd::Host, [all_but_one @ .., _]) if !all_but_one.is_empty() => {
                 Some(PathDescription { near: NearEnd::Host, layers: all_but_one.to_vec() })
             }
@@ -91,7 +110,8 @@ mod tests {
         let last = all.last().unwrap();
         assert_eq!(
             (last.name().as_str(), last.to_string().as_str()),
-            ("container_switch", "container + switch")
+            ("guest_vhost-user_packed_switch", "guest + vhost-user + packed + switch")
         );
+        assert_eq!(last.adds_to().map(|below| below.name()).as_deref(), Some("switch"));
     }
 }

@@ -21,6 +21,10 @@ pub enum Layer {
     Switch,
     /// The near end is a macvlan device in bridge mode over its Ethernet device.
     Macvlan,
+    /// A TAP device: its file is a guest's interface, its other side the far end's. Goes with no other.
+    Tap,
+    /// A guest's interface is a macvtap device in bridge mode over the near Ethernet device.
+    Macvtap,
 }
 
 impl Layer {
@@ -28,7 +32,7 @@ impl Layer {
     pub const NFTABLES_RULES: usize = 64;
 
     /// All of them.
-    pub const ALL: [Layer; 8] = [
+    pub const ALL: [Layer; 10] = [
         Layer::Loopback,
         Layer::Veth,
         Layer::Bridge,
@@ -37,6 +41,8 @@ impl Layer {
         Layer::Vxlan,
         Layer::Switch,
         Layer::Macvlan,
+        Layer::Tap,
+        Layer::Macvtap,
     ];
 
     /// Its name.
@@ -50,6 +56,8 @@ impl Layer {
             Layer::Vxlan => "vxlan",
             Layer::Switch => "switch",
             Layer::Macvlan => "macvlan",
+            Layer::Tap => "tap",
+            Layer::Macvtap => "macvtap",
         }
     }
 }
@@ -63,7 +71,7 @@ impl fmt::Display for Layer {
 /// A text that names no layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch or macvlan"
+    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch, macvlan, tap or macvtap"
 )]
 pub struct LayerError(String);
 

@@ -3,6 +3,8 @@
 
 mod absent;
 mod description;
+mod guest_nic;
+mod guest_path;
 mod layer;
 mod namespace;
 mod open;
@@ -11,8 +13,9 @@ mod switch;
 
 pub use absent::{AbsentPath, absent_paths};
 pub use description::{NearEnd, PathDescription};
+pub use guest_nic::GuestNic;
 pub use layer::{Layer, LayerError};
 pub use namespace::Namespace;
-pub use open::OpenPath;
+pub use open::{OpenPath, Places};
 pub use path::{End, FAR_ADDRESS, NEAR_ADDRESS, Path};
 pub use switch::Switch;

@@ -87,6 +87,17 @@ impl Namespace {
         Ok(command)
     }
 
+    /// What enters it, with the program that is to run inside still missing.
+    pub fn entering(&self) -> Result<Command, Failure> {
+        self.enter(true)
+    }
+
+    /// A TAP device in it, taken up.
+    pub fn tap(&self, name: &str) -> Result<(), Failure> {
+        self.ip(&format!("tuntap add dev {name} mode tap"))?;
+        self.ip(&format!("link set {name} up"))
+    }
+
     /// A command that runs inside, without its arguments yet.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Failure> {
         let mut command = self.enter(true)?;

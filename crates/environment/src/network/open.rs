@@ -1,8 +1,10 @@
 use measure::Failure;
 
+use super::guest_path::GuestPath;
 use super::{End, NearEnd, Path, PathDescription};
 use crate::container::Container;
-use crate::{Environment, Running, Start};
+use crate::vm::{Accelerator, Settings, Vm};
+use crate::{Environment, Folder, Running, Start};
 
 /// A path with the agent at both ends. Dropping it ends all of it, the ends first.
 pub struct OpenPath {
@@ -11,22 +13,46 @@ pub struct OpenPath {
     /// The agent at the far end.
     pub far: Running,
     path: Path,
+    guest: bool,
+    _folder: Option<Folder>,
+}
+
+/// What starts near ends that are not the host's.
+#[derive(Clone, Copy, Default)]
+pub struct Places<'a> {
+    /// Of a near end in a container.
+    pub container: Option<&'a Container>,
+    /// Of a near end in a guest.
+    pub guest: Option<&'a Settings>,
 }
 
 impl OpenPath {
-    /// Builds what the description says and starts both agents. `container` is what a near end in a container is
-    /// started by.
+    /// Builds what the description says and starts both agents.
     ///
     /// # Errors
     /// What could not be built or started, and why.
     pub fn open(
         description: &PathDescription,
         start: &Start<'_>,
-        container: Option<&Container>,
+        places: Places<'_>,
     ) -> Result<Self, Failure> {
-        let path = Path::build(&description.layers, start.agent)?;
-        let near = match (description.near, container) {
-            (NearEnd::Host, _) => path.start(End::Near, start.agent)?,
+        let layers = &description.layers;
+        if let NearEnd::Guest(nic) = description.near {
+            let settings = places.guest.ok_or_else(|| {
+                Failure::new(
+                    "starting the near end in a guest",
+                    "there is no VM",
+                    "install QEMU (`make setup` does)",
+                )
+            })?;
+            let is_emulated = settings.accelerator == Some(Accelerator::Tcg);
+            let GuestPath { path, nic, folder } = GuestPath::build(nic, layers, is_emulated, start)?;
+            let near = Vm::with_nic(settings, nic, start)?.start(start)?;
+            let far = path.start(End::Far, start.agent)?;
+            return Ok(OpenPath { near, far, path, guest: true, _folder: folder });
+        }
+        let path = Path::build(layers, start.agent)?;
+        let near = match (description.near, places.container) {
             (NearEnd::Container, Some(container)) => container.joining(path.near.file())?.start(start)?,
             (NearEnd::Container, None) => {
                 return Err(Failure::new(
@@ -35,13 +61,19 @@ impl OpenPath {
                     "install crun or runc (`make setup` does)",
                 ));
             }
+            _ => path.start(End::Near, start.agent)?,
         };
         let far = path.start(End::Far, start.agent)?;
-        Ok(OpenPath { near, far, path })
+        Ok(OpenPath { near, far, path, guest: false, _folder: None })
     }
 
     /// The process of the switch between the ends, where there is one.
     pub fn switch(&self) -> Option<u32> {
         self.path.switch.as_ref().map(|switch| switch.process_id())
+    }
+
+    /// QEMU's process, where the near end is in a guest.
+    pub fn qemu(&self) -> Option<u32> {
+        self.guest.then(|| self.near.process_id())
     }
 }

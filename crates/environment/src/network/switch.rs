@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,8 @@ use measure::Failure;
 use super::Namespace;
 use crate::{Agent, spawn};
 
-/// `tautline switch` between two namespaces: a process of its own that makes both TAP devices and ends with them.
+/// `tautline switch` between two ends: a process of its own that makes their TAP devices, or a guest's socket, and ends
+/// with them.
 #[derive(Debug)]
 pub struct Switch {
     process: Child,
@@ -24,12 +26,39 @@ impl Switch {
 
     /// Starts it in the near end's namespace, and hands the far end its device.
     pub(super) fn start(near: &Namespace, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
-        let mut command = near.command(&agent.binary)?;
+        let ports = [format!("near=tap:{}", Self::NEAR_DEVICE), format!("far=tap:{}", Self::FAR_DEVICE)];
+        let is_there = |device| near.ip(&format!("link show dev {device}")).is_ok();
+        let switch =
+            Self::launch(near, &ports, agent, || is_there(Self::NEAR_DEVICE) && is_there(Self::FAR_DEVICE))?;
+        near.ip(&format!("link set {} netns {}", Self::FAR_DEVICE, far.holder()))?;
+        near.ip(&format!("link set {} up", Self::NEAR_DEVICE))?;
+        far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
+        Ok(switch)
+    }
+
+    /// Starts it in the far end's namespace, with a back-end for a guest that listens at `socket`.
+    pub(super) fn to_guest(socket: &Path, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
+        let ports =
+            [format!("near=vhost-user:{}", socket.display()), format!("far=tap:{}", Self::FAR_DEVICE)];
+        let switch = Self::launch(far, &ports, agent, || {
+            socket.exists() && far.ip(&format!("link show dev {}", Self::FAR_DEVICE)).is_ok()
+        })?;
+        far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
+        Ok(switch)
+    }
+
+    fn launch(
+        namespace: &Namespace,
+        ports: &[String],
+        agent: &Agent,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<Self, Failure> {
+        let mut command = namespace.command(&agent.binary)?;
         command.arg("switch");
-        for (name, device) in [("near", Self::NEAR_DEVICE), ("far", Self::FAR_DEVICE)] {
-            command.args(["--port", &format!("{name}=tap:{device}")]);
+        for port in ports {
+            command.args(["--port", port]);
         }
-        let tried = format!("starting the switch between two namespaces: {command:?}");
+        let tried = format!("starting the switch of a network path: {command:?}");
         let failed =
             |answer: String| Failure::new(&tried, answer, "open /dev/net/tun to this user, or run as root");
         let output = OutputFile::new().map_err(|error| failed(error.to_string()))?;
@@ -38,21 +67,15 @@ impl Switch {
         let process = spawn::spawn(&mut command).map_err(|error| failed(error.to_string()))?;
         let mut switch = Switch { process };
         let until = Instant::now() + START_LIMIT;
-        for device in [Self::NEAR_DEVICE, Self::FAR_DEVICE] {
-            while near.ip(&format!("link show dev {device}")).is_err() {
-                let ended = switch.process.try_wait().ok().flatten();
-                if ended.is_some() || Instant::now() > until {
-                    let said = output.tail(4096).unwrap_or_default();
-                    let how =
-                        ended.map_or("its devices are not there".to_owned(), |status| status.to_string());
-                    return Err(failed(format!("{how}; its last output: {}", said.trim())));
-                }
-                std::thread::sleep(Duration::from_millis(10));
+        while !is_ready() {
+            let ended = switch.process.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() > until {
+                let said = output.tail(4096).unwrap_or_default();
+                let how = ended.map_or("its ports are not there".to_owned(), |status| status.to_string());
+                return Err(failed(format!("{how}; its last output: {}", said.trim())));
             }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        near.ip(&format!("link set {} netns {}", Self::FAR_DEVICE, far.holder()))?;
-        near.ip(&format!("link set {} up", Self::NEAR_DEVICE))?;
-        far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
         Ok(switch)
     }
 

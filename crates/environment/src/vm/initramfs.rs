@@ -8,14 +8,15 @@ use cpio::NewcBuilder;
 use measure::Failure;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::Agent;
+use super::modules::Module;
+use crate::{Agent, guest};
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CONSOLE: u32 = 0o020_600;
 
 /// Writes the initramfs into memory: no file to clean up, no disk to fill.
-pub fn build(agent: &Agent) -> io::Result<File> {
+pub fn build(agent: &Agent, modules: &[&Module]) -> io::Result<File> {
     let mut archive = File::from(memfd_create("tautline-initramfs", MemfdFlags::CLOEXEC)?);
     let mut buffered = io::BufWriter::new(&mut archive);
     let mut inode = 0;
@@ -35,7 +36,6 @@ pub fn build(agent: &Agent) -> io::Result<File> {
     }
     // The kernel gives /init its console before anything is mounted.
     add("dev/console", CONSOLE, b"")?;
-    add("init", PROGRAM, &fs::read(&agent.binary)?)?;
     let mut folders: Vec<PathBuf> = Vec::new();
     for file in &agent.files {
         let inside = file.strip_prefix("/").unwrap_or(file);
@@ -48,6 +48,15 @@ pub fn build(agent: &Agent) -> io::Result<File> {
         }
         add(&inside.to_string_lossy(), PROGRAM, &fs::read(file)?)?;
     }
+    if !modules.is_empty() {
+        add(guest::MODULES, FOLDER, b"")?;
+        // The guest loads them in the order of their names.
+        for (number, module) in modules.iter().enumerate() {
+            add(&format!("{}/{number:03}-{}", guest::MODULES, module.name), PROGRAM, &module.content)?;
+        }
+    }
+    // The last: a guest with too little memory for all of them then has none, and its kernel says so.
+    add("init", PROGRAM, &fs::read(&agent.binary)?)?;
     buffered.flush()?;
     drop(buffered);
     cpio::newc::trailer(&mut archive)?;
@@ -101,7 +110,8 @@ mod tests {
         let binary = folder.path().join("agent");
         fs::write(&binary, "binary").unwrap();
         let agent = Agent { binary, arguments: vec![], files: vec![extra.clone()] };
-        let mut archive = build(&agent).unwrap();
+        let module = Module { name: "vfio".into(), content: b"module".into() };
+        let mut archive = build(&agent, &[&module]).unwrap();
         archive.rewind().unwrap();
         let mut bytes = Vec::new();
         archive.read_to_end(&mut bytes).unwrap();
@@ -118,6 +128,7 @@ mod tests {
             rest = reader.finish().unwrap();
         }
         assert!(found.contains(&("init".into(), "binary".into())), "{found:?}");
+        assert!(found.contains(&("modules/000-vfio".into(), "module".into())), "{found:?}");
         let inside = extra.strip_prefix("/").unwrap().to_string_lossy().into_owned();
         assert!(found.contains(&(inside, "content".into())), "{found:?}");
         let parent = extra.parent().unwrap().strip_prefix("/").unwrap().to_string_lossy().into_owned();

@@ -1,14 +1,17 @@
 //! A virtual machine: QEMU boots a stock distribution kernel with the agent as `/init`.
 
 mod accelerator;
+mod doorbell;
 mod initramfs;
 mod kernel_image;
+mod modules;
+mod nic;
 mod profile;
 mod qemu;
 mod qmp;
 mod settings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use measure::{EnvironmentKind, Failure};
@@ -16,6 +19,8 @@ use measure::{EnvironmentKind, Failure};
 pub use ::vm::Accelerator;
 pub use accelerator::{kvm_name, open_kvm};
 pub use kernel_image::find as find_kernel;
+pub use modules::{Module, Modules};
+pub use nic::Nic;
 pub use settings::{Machine, Settings};
 
 use crate::command::find_command;
@@ -51,8 +56,9 @@ pub fn find_qemu() -> Result<PathBuf, Failure> {
 }
 
 impl Vm {
-    /// Finds QEMU and a kernel, and the accelerator that really boots it.
-    pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
+    /// Finds QEMU and a kernel. With a named accelerator, its start will show whether it boots; else see
+    /// [`Vm::prove`].
+    fn find(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         let qemu = find_qemu()?;
         let kernel = match &settings.kernel {
             Some(path) => path.clone(),
@@ -72,12 +78,52 @@ impl Vm {
                 machine: settings.machine,
                 memory_mib: settings.memory_mib,
                 profile: settings.profile,
+                doorbell: None,
+                nic: None,
             },
         };
         if let Some(profile) = settings.profile {
             let plan = profile::plan(profile, settings.memory_mib, start.cpus)?;
             vm.lacking = plan.missing.iter().map(ToString::to_string).collect();
         }
+        if vm.wanted == Some(Accelerator::Tcg) {
+            vm.emulate();
+        }
+        Ok(vm)
+    }
+
+    fn emulate(&mut self) {
+        self.boot.accelerator = Accelerator::Tcg;
+        self.accelerator_name = "tcg".into();
+    }
+
+    /// One with ivshmem's doorbell of a server that listens at `socket`, and with what hands it to user space in the
+    /// guest. Where the accelerator is named, it is not proven: whoever starts the guest sees.
+    pub fn with_doorbell(settings: Settings, socket: &Path, start: &Start<'_>) -> Result<Self, Failure> {
+        let mut vm = Self::trusted(settings, start)?;
+        vm.boot.doorbell = Some(doorbell::Doorbell::new(socket, &vm.boot.kernel, vm.boot.machine)?);
+        Ok(vm)
+    }
+
+    /// One with a network interface, on the board with PCI Express. Its accelerator as in [`Vm::with_doorbell`].
+    pub fn with_nic(settings: &Settings, nic: Nic, start: &Start<'_>) -> Result<Self, Failure> {
+        let settings = Settings { machine: Machine::Q35, profile: None, ..settings.clone() };
+        let mut vm = Self::trusted(settings, start)?;
+        vm.boot.nic = Some(nic::FittedNic::new(nic, &vm.boot.kernel)?);
+        Ok(vm)
+    }
+
+    /// Proven only where the accelerator is not named.
+    fn trusted(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
+        match settings.accelerator {
+            Some(_) => Self::find(settings, start),
+            None => Self::prove(settings, start),
+        }
+    }
+
+    /// Finds QEMU and a kernel, and the accelerator that really boots it.
+    pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
+        let mut vm = Self::find(settings, start)?;
         let boots = |vm: &Vm| -> Result<(), Failure> {
             let mut running = vm.start(start)?;
             let greeting = running.channel().receive(start.limit);
@@ -96,8 +142,7 @@ impl Vm {
                 Err(failure) => vm.kvm_refused = Some(failure.answer),
             }
         }
-        vm.boot.accelerator = Accelerator::Tcg;
-        vm.accelerator_name = "tcg".into();
+        vm.emulate();
         boots(&vm)?;
         Ok(vm)
     }
@@ -144,7 +189,7 @@ impl Environment for Vm {
     }
 }
 
-fn version(qemu: &std::path::Path) -> String {
+fn version(qemu: &Path) -> String {
     let output = Command::new(qemu).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     text.lines().next().unwrap_or_default().trim().trim_start_matches("QEMU emulator version ").to_owned()

@@ -11,8 +11,11 @@ use linux::OutputFile;
 use linux::child::inherit;
 use measure::Failure;
 
+use super::doorbell::Doorbell;
+use super::modules::Module;
+use super::nic::FittedNic;
 use super::settings::Machine;
-use super::{initramfs, profile, qmp};
+use super::{doorbell, initramfs, profile, qmp};
 use crate::channel::Channel;
 use crate::{Running, Start, guest, spawn};
 
@@ -26,6 +29,8 @@ pub struct Boot {
     pub machine: Machine,
     pub memory_mib: u64,
     pub profile: Option<Profile>,
+    pub doorbell: Option<Doorbell>,
+    pub nic: Option<FittedNic>,
 }
 
 impl Boot {
@@ -48,7 +53,9 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let fail = |error: std::io::Error| {
         Failure::new("preparing a guest", error, "see what the system said; check free memory and open files")
     };
-    let initramfs = initramfs::build(start.agent).map_err(fail)?;
+    let of_doorbell = vm.doorbell.iter().flat_map(|doorbell| doorbell.modules());
+    let modules: Vec<&Module> = of_doorbell.chain(vm.nic.iter().flat_map(|fitted| &fitted.modules)).collect();
+    let initramfs = initramfs::build(start.agent, &modules).map_err(fail)?;
     // The console's text: the last output of a guest that does not come up.
     let console = OutputFile::new().map_err(fail)?;
     let (agent, agent_qemu) = UnixStream::pair().map_err(fail)?;
@@ -65,10 +72,10 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
         control_qemu.as_fd(),
     );
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(console.stdio().map_err(fail)?);
-    inherit(
-        &mut command,
-        &[initramfs.as_fd(), console.file().as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()],
-    );
+    let mut inherited =
+        vec![initramfs.as_fd(), console.file().as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()];
+    inherited.extend(vm.nic.iter().filter_map(|fitted| Some(fitted.nic.inherited.as_ref()?.as_fd())));
+    inherit(&mut command, &inherited);
     let child = spawn::spawn(&mut command).map_err(|error| {
         Failure::new(format!("starting {}", vm.qemu.display()), error, "check that QEMU is installed whole")
     })?;
@@ -98,8 +105,23 @@ fn command(
     agent: BorrowedFd<'_>,
     control: BorrowedFd<'_>,
 ) -> Command {
-    let mut command = Command::new(&vm.qemu);
-    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "tautline"]);
+    let mut command = match vm.nic.as_ref().and_then(|fitted| fitted.nic.enter.split_first()) {
+        Some((program, options)) => {
+            let mut command = Command::new(program);
+            command.args(options).arg(&vm.qemu);
+            command
+        }
+        None => Command::new(&vm.qemu),
+    };
+    command.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-name",
+        "tautline,debug-threads=on",
+    ]);
     if let Some(plan) = plan {
         // Stopped: its threads are put in their places first.
         let hardware = plan.hardware(vm.accelerator);
@@ -112,10 +134,25 @@ fn command(
         };
         command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.memory_mib)]);
     }
+    let mut kernel_line = kernel_command_line(&start.agent.arguments);
+    if let Some(doorbell) = &vm.doorbell {
+        command.args(doorbell.arguments());
+        kernel_line.insert_str(0, doorbell::KERNEL_WORDS);
+    }
+    if let Some(FittedNic { nic, .. }) = &vm.nic {
+        command.args(&nic.arguments);
+        if nic.shares_memory {
+            let size = vm.memory_mib;
+            let memory = format!("memory-backend-memfd,id=memory,size={size}M,share=on");
+            command.args(["-object", &memory, "-machine", "memory-backend=memory"]);
+        }
+        let (address, bits) = nic.address;
+        kernel_line.insert_str(0, &format!("{}={address}/{bits} ", guest::ADDRESS));
+    }
     command.arg("-kernel").arg(&vm.kernel);
     // As `/proc/self/fd`, not `/dev/fd`, which a minimal root file system may lack.
     command.args(["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);
-    command.args(["-append", &kernel_command_line(&start.agent.arguments)]);
+    command.args(["-append", &kernel_line]);
     command.args([
         "-chardev",
         &format!("file,id=console,path=/proc/self/fd/{}", console.as_raw_fd()),

@@ -147,14 +147,6 @@ pub fn perf_event_open(event: Event) -> io::Result<File> {
     owned(fd).map(File::from)
 }
 
-/// bpf(2). The kernel only reads what the attributes point to, in the commands used here.
-fn bpf(command: c_int, attributes: [u64; 6]) -> io::Result<c_long> {
-    // SAFETY: the kernel reads `size` bytes of the attributes. The pointers among them are to a key, a
-    // value, a program of the stated length and a terminated text, which the only caller, `xdp::redirect`,
-    // keeps alive through the call; none of its commands writes to this process's memory.
-    result(unsafe { libc::syscall(libc::SYS_bpf, command, &raw const attributes, size_of_val(&attributes)) })
-}
-
 /// What a raw system call returned, or its error.
 fn result(returned: c_long) -> io::Result<c_long> {
     let error = || Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL);

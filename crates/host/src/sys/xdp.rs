@@ -1,10 +1,10 @@
 //! AF_XDP as far as one frame each way needs it, in copy mode. The kernel's description:
 //! Documentation/networking/af_xdp.rst.
 
-use std::ffi::{CStr, c_int};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use linux::xdp::{Attached, Redirect, XdpMode};
 use rustix::io;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_FILL_RING,
@@ -13,7 +13,6 @@ use rustix::net::xdp::{
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, socket_with, sockopt};
 
 use super::mapping::Mapping;
-use super::{bpf, owned};
 
 const CHUNK_BYTES: usize = 4096;
 const RING_ENTRIES: u32 = 4;
@@ -110,63 +109,10 @@ impl Ring {
     }
 }
 
-/// An XDP program that gives the frames of an interface to a socket, attached until this is dropped.
-pub struct Redirection {
-    _descriptors: [OwnedFd; 3],
-}
-
-/// Loads and attaches the program, in the generic mode that every interface has.
-pub fn redirect(interface_index: u32, socket: &Socket) -> io::Result<Redirection> {
-    const MAP_CREATE: c_int = 0;
-    const MAP_UPDATE_ELEM: c_int = 2;
-    const PROG_LOAD: c_int = 5;
-    const LINK_CREATE: c_int = 28;
-    const MAP_TYPE_XSKMAP: u64 = 17;
-    const PROG_TYPE_XDP: u64 = 6;
-    const ATTACH_XDP: u64 = 37;
-    const XDP_FLAGS_SKB_MODE: u64 = 1 << 1;
-    // Pairs of 32-bit fields of `union bpf_attr`, the first in the lower half.
-    let pair = |first: u64, second: u64| -> u64 {
-        if cfg!(target_endian = "little") { first | second << 32 } else { first << 32 | second }
-    };
-    let number = |fd: &OwnedFd| fd.as_raw_fd() as u64;
-
-    // type and key size; value size and entries.
-    let map = owned(bpf(MAP_CREATE, [pair(MAP_TYPE_XSKMAP, 4), pair(4, 1), 0, 0, 0, 0])?)?;
-    let (key, value) = (0u32, socket.fd.as_raw_fd().cast_unsigned());
-    let update = [pair(number(&map), 0), &raw const key as u64, &raw const value as u64, 0, 0, 0];
-    bpf(MAP_UPDATE_ELEM, update)?;
-
-    let instruction = |code: u64, target: u64, source: u64, offset: u64, immediate: u64| -> u64 {
-        let registers =
-            if cfg!(target_endian = "little") { target | source << 4 } else { target << 4 | source };
-        let mut bytes = [0; 8];
-        bytes[0] = code as u8;
-        bytes[1] = registers as u8;
-        bytes[2..4].copy_from_slice(&(offset as u16).to_ne_bytes());
-        bytes[4..8].copy_from_slice(&(immediate as u32).to_ne_bytes());
-        u64::from_ne_bytes(bytes)
-    };
-    // return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS);
-    let program = [
-        instruction(0x61, 2, 1, 16, 0), // r2 = *(u32 *)(r1 + 16), the queue's index
-        instruction(0x18, 1, 1, 0, number(&map)), // r1 = the map, by its descriptor
-        0,                              // the second half of that
-        instruction(0xb7, 3, 0, 0, 2),  // r3 = XDP_PASS, for queues without a socket
-        instruction(0x85, 0, 0, 0, 51), // call bpf_redirect_map
-        instruction(0x95, 0, 0, 0, 0),  // return r0
-    ];
-    let licence: &CStr = c"Apache-2.0";
-    let load = [
-        pair(PROG_TYPE_XDP, program.len() as u64),
-        program.as_ptr() as u64,
-        licence.as_ptr() as u64,
-        0,
-        0,
-        0,
-    ];
-    let program = owned(bpf(PROG_LOAD, load)?)?;
-    let target = pair(number(&program), u64::from(interface_index));
-    let link = owned(bpf(LINK_CREATE, [target, pair(ATTACH_XDP, XDP_FLAGS_SKB_MODE), 0, 0, 0, 0])?)?;
-    Ok(Redirection { _descriptors: [link, program, map] })
+/// Loads a program that gives the interface's frames to the socket, and attaches it in the generic mode that every
+/// interface has, until what comes back is dropped.
+pub fn redirect(interface_index: u32, socket: &Socket) -> io::Result<Attached> {
+    let redirect = Redirect::load(1)?;
+    redirect.set(0, socket.fd.as_fd())?;
+    redirect.attach(interface_index, XdpMode::Generic)
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linux::scheduler::{self, Policy};
 use measure::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::cpu_list::CpuList;
 use super::pci_driver;
-use super::scheduler;
 use super::threads::{self, Scheduling, ThreadId};
 use super::tree::HostTree;
 
@@ -135,7 +135,8 @@ impl Knob {
             Knob::Scheduling { thread } => {
                 let wanted = Scheduling::parse(value).ok_or_else(|| failed("no such policy".into()))?;
                 self.of_live_thread(tree, thread)?;
-                scheduler::set(thread.id, wanted).map_err(|error| failed(error.to_string()))
+                let policy = Policy::Other(wanted.policy, wanted.priority);
+                scheduler::set_of(thread.id, policy).map_err(|error| failed(error.to_string()))
             }
             Knob::PciDriver { device } => {
                 let wanted = value.parse().map_err(|()| failed("no driver and override".into()))?;

@@ -22,8 +22,6 @@ mod planning;
 pub mod recorded;
 mod render;
 pub mod rules;
-#[expect(unsafe_code, reason = "a system call that no library wraps")]
-mod scheduler;
 mod survey;
 pub mod threads;
 mod toggle;

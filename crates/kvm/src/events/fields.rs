@@ -47,11 +47,24 @@ pub fn kind(name: &str, text: &str) -> Option<Kind> {
         "net_dev_queue" | "net_dev_start_xmit" | "net_dev_xmit" | "netif_rx" | "netif_receive_skb" => {
             Kind::Net { name: name.to_owned(), device: word(after(text, "dev=")?)?.to_owned() }
         }
-        "block_rq_issue" | "block_rq_complete" => Kind::Block { name: name.to_owned() },
+        "block_rq_issue" => {
+            let (device, sector) = request(text)?;
+            Kind::BlockIssue { device, sector }
+        }
+        "block_rq_complete" => {
+            let (device, sector) = request(text)?;
+            Kind::BlockComplete { device, sector }
+        }
         "page_fault_user" | "page_fault_kernel" => Kind::PageFault { guest: false },
         "kvm_page_fault" => Kind::PageFault { guest: true },
         _ => return None,
     })
+}
+
+/// `253,0 R 4096 () 2048 + 8 [dd]`: which device, and where on it. Later kernels write more behind the length.
+fn request(text: &str) -> Option<(String, u64)> {
+    let (before, _) = text.split_once(" + ")?;
+    Some((word(before)?.to_owned(), before.rsplit(' ').next()?.parse().ok()?))
 }
 
 fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {

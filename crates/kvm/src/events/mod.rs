@@ -1,13 +1,16 @@
 //! One merged trace of all that a packet or an interrupt passes: KVM, scheduler, interrupts, system calls, network,
 //! block, page faults. [`Recorder`] has the kernel write it, [`Trace::parse`] reads the kernel's text.
 
+mod clock;
 mod fields;
 mod parse;
 mod record;
+mod selection;
 
 use std::collections::BTreeMap;
 
 pub use record::{Recorder, Target};
+pub use selection::Selection;
 
 /// A thread's id, as the kernel traces it; 0 for the idle thread of each CPU.
 pub type Pid = u32;
@@ -26,7 +29,7 @@ pub enum Context {
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// ns, since some time.
+    /// ns; of CLOCK_MONOTONIC where a [`Recorder`] wrote it.
     pub time: u64,
     /// Where.
     pub cpu: u32,
@@ -76,8 +79,10 @@ pub enum Kind {
     SyscallExit { number: u64 },
     /// `net_dev_queue`, `net_dev_start_xmit`, `net_dev_xmit`, `netif_rx`, `netif_receive_skb`
     Net { name: String, device: String },
-    /// `block_rq_issue`, `block_rq_complete`
-    Block { name: String },
+    /// `block_rq_issue`: device and sector, by which its end is found
+    BlockIssue { device: String, sector: u64 },
+    /// `block_rq_complete`
+    BlockComplete { device: String, sector: u64 },
     /// `page_fault_user`, `page_fault_kernel`, `kvm_page_fault`
     PageFault { guest: bool },
 }

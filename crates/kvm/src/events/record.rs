@@ -1,51 +1,11 @@
 //! Has the kernel write a trace into an instance of tracefs.
 
+use measure::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use measure::Failure;
-
-use super::Trace;
-
-/// Events that are switched on where the kernel has them.
-const EVENTS: &[&str] = &[
-    "kvm/kvm_entry",
-    "kvm/kvm_exit",
-    "kvm/kvm_userspace_exit",
-    "kvm/kvm_inj_virq",
-    "kvm/kvm_apic_accept_irq",
-    "kvm/kvm_eoi",
-    "kvm/kvm_pv_eoi",
-    "kvm/kvm_msi_set_irq",
-    "kvm/kvm_set_irq",
-    "kvm/kvm_pio",
-    "kvm/kvm_mmio",
-    "kvm/kvm_fast_mmio",
-    "kvm/kvm_page_fault",
-    "sched/sched_switch",
-    "sched/sched_waking",
-    "irq/irq_handler_entry",
-    "irq/irq_handler_exit",
-    "irq/softirq_entry",
-    "irq/softirq_exit",
-    "irq_vectors/local_timer_entry",
-    "raw_syscalls/sys_enter",
-    "raw_syscalls/sys_exit",
-    "net/net_dev_queue",
-    "net/net_dev_start_xmit",
-    "net/net_dev_xmit",
-    "net/netif_rx",
-    "net/netif_receive_skb",
-    "block/block_rq_issue",
-    "block/block_rq_complete",
-    "exceptions/page_fault_user",
-    "exceptions/page_fault_kernel",
-];
-/// Without these there is no path.
-const REQUIRED: &[&str] = &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"];
-/// For each CPU.
-const BUFFER_KIB: u32 = 16 << 10;
+use super::clock::Reading;
+use super::{Selection, Trace};
 
 /// The process that runs a guest.
 #[derive(Clone, Debug)]
@@ -86,15 +46,14 @@ impl Target {
 /// A trace that is being written.
 pub struct Recorder {
     instance: PathBuf,
-    start: Instant,
-    first_tick: u64,
+    first: Reading,
     is_tsc: bool,
 }
 
 impl Recorder {
     /// Starts in an instance, a folder of tracefs that the caller has made and removes. Events of all threads are
     /// written: a packet passes many.
-    pub fn start(instance: &Path) -> Result<Self, Failure> {
+    pub fn start(instance: &Path, selection: &Selection) -> Result<Self, Failure> {
         let write = |name: &str, text: &str| {
             fs::write(instance.join(name), text).map_err(|error| {
                 Failure::new(
@@ -104,35 +63,36 @@ impl Recorder {
                 )
             })
         };
-        write("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        write("buffer_size_kb", &selection.buffer_kib.to_string())?;
         let is_tsc = cfg!(target_arch = "x86_64") && write("trace_clock", "x86-tsc").is_ok();
-        for event in EVENTS {
+        if !is_tsc {
+            write("trace_clock", "mono")?;
+        }
+        for event in selection.events {
             let switched = write(&format!("events/{event}/enable"), "1");
-            if REQUIRED.contains(event) {
+            if selection.required.contains(event) {
                 switched?;
             }
         }
         write("tracing_on", "1")?;
-        Ok(Self { instance: instance.to_owned(), start: Instant::now(), first_tick: tick(), is_tsc })
+        Ok(Self { instance: instance.to_owned(), first: Reading::now(), is_tsc })
     }
 
-    /// Ends it, and gives what was written.
+    /// Ends it, and gives what was written, on CLOCK_MONOTONIC.
     pub fn stop(self) -> Result<Trace, Failure> {
-        let rate = (tick() - self.first_tick) as f64 / self.start.elapsed().as_secs_f64() / 1e6;
+        let last = Reading::now();
         let _ = fs::write(self.instance.join("tracing_on"), "0");
         let path = self.instance.join("trace");
         let text = fs::read(&path)
             .map_err(|error| Failure::new(format!("reading {}", path.display()), error, "run as root"))?;
-        Ok(Trace::parse(&String::from_utf8_lossy(&text), if self.is_tsc { rate } else { 1e3 }))
+        let text = String::from_utf8_lossy(&text);
+        if !self.is_tsc {
+            return Ok(Trace::parse(&text, 1e3));
+        }
+        let ticks_per_us = self.first.ticks_per_us(&last);
+        let mut trace = Trace::parse(&text, ticks_per_us);
+        let shift = self.first.monotonic_minus_tick(ticks_per_us);
+        trace.events.iter_mut().for_each(|event| event.time = event.time.saturating_add_signed(shift));
+        Ok(trace)
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn tick() -> u64 {
-    crate::micro_vm::tsc::stamp()
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn tick() -> u64 {
-    0
 }

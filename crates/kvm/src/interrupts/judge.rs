@@ -28,9 +28,9 @@ pub struct Judged {
     pub taken: u64,
     /// Those that the host's software delivered by its vectors; none where no vector is known to be its own.
     pub delivered: Option<u64>,
-    /// Of these, injected by an entry into the guest, which takes an exit.
+    /// Of these, injected by an entry into the guest, which takes an exit. Both are of a device's nearest vector.
     pub injected: Option<u64>,
-    /// Its vectors.
+    /// Its vectors; of a device, those whose counts match, the nearest first.
     pub vectors: Vec<u64>,
     /// What follows.
     #[serde(flatten)]
@@ -45,8 +45,10 @@ const FIRST_OF_SYSTEM: u64 = 0xec;
 const FEWEST: u64 = 50;
 /// Of what a guest took, the host delivered at least so much if it was the host: some are in flight at each end.
 const LEAST: f64 = 0.95;
-/// And at most so much: several deliveries may become one interrupt, and the host counts a little longer.
+/// And at most so much, as the host counts a little longer.
 const MOST: f64 = 1.25;
+/// Vectors that a reason names at most.
+const NAMED: usize = 4;
 /// Less than this part of what a guest took accounts for nothing of it.
 const TRACE: f64 = 0.05;
 
@@ -56,12 +58,22 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
     let devices: Vec<&Delivery> =
         host.accepted.iter().filter(|delivery| delivery.vector < FIRST_OF_SYSTEM).collect();
     let is_device = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
+    // Injections are counted by vector alone: they are known where one virtual CPU has the vector.
+    let injected = |place: usize| -> Option<u64> {
+        let vector = devices[place].vector;
+        let alone = devices.iter().filter(|other| other.vector == vector).count() == 1;
+        alone.then(|| host.injected.get(&vector).copied().unwrap_or(0))
+    };
     let matching = |count: u64| -> Vec<usize> {
-        let fits = |delivered: u64| {
-            let share = delivered as f64 / count as f64;
-            (LEAST..=MOST).contains(&share)
+        let share = |delivered: u64| delivered as f64 / count as f64;
+        let fits = |delivered: u64| (LEAST..=MOST).contains(&share(delivered));
+        let fits_at = |place: usize| {
+            let delivered = devices[place].delivered;
+            // A card that speaks again while its interrupt is pending is heard once, however often it was
+            // delivered: there, the injections are as many as were taken.
+            fits(delivered) || (share(delivered) > MOST && injected(place).is_some_and(fits))
         };
-        (0..devices.len()).filter(|&place| fits(devices[place].delivered)).collect()
+        (0..devices.len()).filter(|&place| fits_at(place)).collect()
     };
     let enough = |count: u64| count >= FEWEST;
     // Devices that a vector might be of: where there are more of them than vectors, none of these is known.
@@ -95,7 +107,9 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
             return None; // statistics of the guest's kernel, such as those of machine checks
         }
         let judged = |delivered, vectors: Vec<u64>, path| {
-            let injected = vectors.iter().map(|vector| host.injected.get(vector).copied().unwrap_or(0)).sum();
+            // Of several that match, any may be its own: counts are those of the first.
+            let counted = if own.is_some() { &vectors[..] } else { &vectors[..vectors.len().min(1)] };
+            let injected = counted.iter().map(|vector| host.injected.get(vector).copied().unwrap_or(0)).sum();
             Some(Judged {
                 line: name.clone(),
                 about: about.clone(),
@@ -122,19 +136,37 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
         }
         let matched = matching(*count);
         if is_known(&matched) {
-            let mut vectors: Vec<u64> = matched.iter().map(|&place| devices[place].vector).collect();
-            vectors.sort_unstable();
+            let distance = |place: usize| {
+                let delivered = devices[place].delivered.abs_diff(*count);
+                injected(place).map_or(delivered, |injected| injected.abs_diff(*count).min(delivered))
+            };
+            let mut places = matched.clone();
+            places.sort_by_key(|&place| (distance(place), devices[place].vector));
+            let nearest: Vec<&Delivery> = places.iter().map(|&place| devices[place]).collect();
+            let mut vectors: Vec<u64> = nearest.iter().map(|delivery| delivery.vector).collect();
             vectors.dedup();
             let path = match others {
                 true => unknown("as many were delivered, but other guests run".into()),
                 false => Path::Forwarded,
             };
-            return judged(Some(devices[matched[0]].delivered), vectors, path);
+            return judged(Some(nearest[0].delivered), vectors, path);
         }
         if (unclaimed as f64) < TRACE * *count as f64 {
             return judged(Some(0), Vec::new(), Path::Direct);
         }
-        judged(None, Vec::new(), unknown("no vector's deliveries match, and others are left over".into()))
+        let left_over = (0..devices.len()).filter(|place| !claimed.contains(place)).take(NAMED);
+        let left_over: Vec<String> = left_over
+            .map(|place| {
+                let injected = injected(place).map_or("unknown".into(), |count| count.to_string());
+                format!(
+                    "{:#x}: {} delivered, {injected} injected",
+                    devices[place].vector, devices[place].delivered
+                )
+            })
+            .collect();
+        let reason =
+            format!("no vector's deliveries match, and others are left over ({})", left_over.join("; "));
+        judged(None, Vec::new(), unknown(reason))
     };
     taken.lines.iter().filter_map(one).collect()
 }
@@ -184,6 +216,25 @@ mod tests {
         assert_eq!(paths(&judged), [("26", "forwarded"), ("LOC", "forwarded"), ("RES", "unknown")]);
         assert_eq!((judged[0].delivered, judged[0].injected), (Some(5010), Some(4900)));
         assert_eq!(judged[0].vectors, [37]);
+    }
+
+    #[test]
+    fn several_deliveries_that_became_one_interrupt_are_forwarded() {
+        let taken = guest(&[("29", 793), ("30", 718)]);
+        let devices = [(0, 0x2b, 1204), (0, 0x2c, 1198)];
+        let judged = judge(&taken, &host(&devices, &[(0x2b, 795), (0x2c, 720)]), false);
+        assert_eq!(paths(&judged), [("29", "forwarded"), ("30", "forwarded")]);
+        assert_eq!((judged[0].delivered, judged[0].injected), (Some(1204), Some(795)));
+        // Without the injections they might be anything's.
+        let judged = judge(&taken, &host(&devices, &[]), false);
+        assert_eq!(paths(&judged), [("29", "unknown"), ("30", "unknown")]);
+        assert!(
+            matches!(&judged[0].path, Path::Unknown(why) if why.contains("0x2b: 1204 delivered, 0 injected"))
+        );
+        // A vector of two virtual CPUs: whose the injections are is not known.
+        let two = [(0, 0x2b, 1204), (1, 0x2b, 1198)];
+        let judged = judge(&taken, &host(&two, &[(0x2b, 795)]), false);
+        assert_eq!(paths(&judged), [("29", "unknown"), ("30", "unknown")]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::walk::{Chain, Origin, Walker, is_request};
 use crate::events::{Context, Kind, Pid, Target, Trace};
 
 /// After the guest has the interrupt, its own exits count for so many steps at most.
-const HANDLER_STEPS: usize = 32;
+const HANDLER_STEPS: usize = 128;
 
 /// Every packet, request or interrupt whose path is whole in the trace.
 pub fn all(trace: &Trace, target: &Target, traffic: Traffic) -> Vec<Chain> {
@@ -133,9 +133,12 @@ fn handler(walker: &Walker, vcpu: Pid, entry: usize) -> Vec<Step> {
     for index in walker.after(vcpu, entry) {
         match &walker.event(index).kind {
             Kind::Inject { .. } => break,
-            // Halted, or taken away by something of the host's.
+            // Halted, or met by something of the host's.
             Kind::Exit { reason, .. } if !is_request(reason) => break,
-            Kind::Switch { previous, .. } if *previous == vcpu => break,
+            // It waited, for a lock of QEMU's say, or another thread had the CPU.
+            Kind::Switch { next, .. } if *next == vcpu => {
+                steps.extend(walker.switched_in(index, vcpu).map(|(step, _)| step));
+            }
             _ => steps.extend(walker.step(index)),
         }
         if steps.len() >= HANDLER_STEPS {

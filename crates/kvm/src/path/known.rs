@@ -1,5 +1,7 @@
 //! The number of steps that published work counts for the same kind of path, and why ours differ.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::Traffic;
@@ -91,10 +93,35 @@ pub fn differences(summary: &Summary) -> Vec<String> {
         "wake-up of QEMU",
         "QEMU's loop slept; an ioeventfd or a TAP wakes it, so the virtual CPU does not wait for it",
     );
+    let callers = callers(steps);
+    for (who, (calls, names)) in &callers {
+        let is_qemu = *who == "QEMU" || who.starts_with("vCPU");
+        say(
+            *calls,
+            &format!("entry to or return from a system call of {who}"),
+            &format!(
+                "{} asks, reads and signals by calls of their own ({}){}",
+                if is_qemu { "QEMU" } else { "the process that is the device" },
+                names.iter().copied().collect::<Vec<_>>().join(", "),
+                if is_qemu { "" } else { "; while it polls it makes none" }
+            ),
+        );
+    }
     say(
-        count(&|step| matches!(step.arrow, Arrow::SystemCall | Arrow::Return) && step.what != "ioctl"),
-        "entry to or return from a system call",
-        "QEMU asks, reads and signals by calls of their own (ppoll, read, write, futex)",
+        count(&|step| {
+            let who = step.to.who.as_str();
+            step.arrow == Arrow::WakeUp
+                && who != "QEMU"
+                && !who.starts_with("vCPU")
+                && callers.contains_key(who)
+        }),
+        "wake-up of the process that is the device",
+        "it slept until an eventfd or a TAP woke it; under load it polls",
+    );
+    say(
+        count(&|step| step.arrow == Arrow::Device),
+        "time of a device of the host",
+        "the host's own device has the request, and says by an interrupt that it is done",
     );
     say(
         count(&|step| {
@@ -109,4 +136,64 @@ pub fn differences(summary: &Summary) -> Vec<String> {
         "another thread had the CPU: there are fewer CPUs than threads that want to run",
     );
     found
+}
+
+/// Whose system calls are steps, how many of them, and which; without `ioctl`, by which virtual CPUs run.
+fn callers(steps: &[super::Arrows]) -> BTreeMap<&str, (usize, BTreeSet<&str>)> {
+    let mut callers: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
+    for step in steps.iter().filter(|step| step.what != "ioctl") {
+        let who = match step.arrow {
+            Arrow::SystemCall => &step.from.who,
+            Arrow::Return => &step.to.who,
+            _ => continue,
+        };
+        let (count, names) = callers.entry(who).or_default();
+        *count += 1;
+        names.insert(&step.what);
+    }
+    callers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arrows, Place};
+    use super::*;
+
+    fn call(who: &str, arrow: Arrow, what: &str) -> Arrows {
+        let place = |mode| Place { who: who.into(), mode, cpu: 0 };
+        let (from, to) = match arrow {
+            Arrow::SystemCall => (Mode::User, Mode::Kernel),
+            _ => (Mode::Kernel, Mode::User),
+        };
+        Arrows { from: place(from), to: place(to), arrow, what: what.into(), median_ns: 1, max_ns: 1 }
+    }
+
+    #[test]
+    fn a_back_end_is_not_called_qemu() {
+        let steps = vec![
+            call("tautline", Arrow::WakeUp, ""),
+            call("tautline", Arrow::Return, "epoll_wait"),
+            call("tautline", Arrow::SystemCall, "read"),
+            call("vCPU 0", Arrow::Return, "ioctl"),
+        ];
+        let summary = Summary {
+            packets: 1,
+            alike: 1,
+            began: None,
+            steps,
+            median_ns: 1,
+            max_ns: 1,
+            context_switches: 1,
+            variants: vec![],
+        };
+        let found = differences(&summary);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|line| !line.contains("QEMU")), "{found:?}");
+        assert!(
+            found[0].starts_with("2 × ")
+                && found[0].contains("of tautline: ")
+                && found[0].contains("(epoll_wait, read)")
+        );
+        assert!(found[1].contains("wake-up of the process that is the device"), "{found:?}");
+    }
 }

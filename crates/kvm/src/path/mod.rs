@@ -9,6 +9,8 @@ pub mod follow;
 pub mod known;
 pub mod sequence;
 mod step;
+#[cfg(test)]
+mod stories;
 mod summary;
 mod syscalls;
 mod walk;

@@ -53,6 +53,8 @@ pub enum Arrow {
     WakeUp,
     /// A thread that was pushed aside runs again.
     Preemption,
+    /// A device works on a request, and says by an interrupt that it is done.
+    Device,
 }
 
 impl Arrow {
@@ -65,6 +67,7 @@ impl Arrow {
             Self::Return => "return",
             Self::WakeUp => "wake-up",
             Self::Preemption => "preemption",
+            Self::Device => "device",
         }
     }
 

@@ -20,7 +20,8 @@ pub enum Origin {
     Arrival,
     /// At the guest's exit that asked for something.
     GuestExit,
-    /// At whatever is outside of the guest's threads: an interrupt, a timer, another process.
+    /// At whatever is outside of the guest's threads: an interrupt, a timer, another process; or at the guest's exit
+    /// where the interrupt met it running, or where the guest itself asked for it.
     Outside,
 }
 
@@ -172,6 +173,18 @@ impl<'a> Walker<'a> {
                         // The event itself is looked at too.
                         index += 1;
                     }
+                    Left::Device { done, issued } => {
+                        chain.has_block = true;
+                        chain.steps.push(Step {
+                            from: self.context_place(issued),
+                            to: self.context_place(done),
+                            arrow: Arrow::Device,
+                            what: "request".into(),
+                            at: self.event(done).time,
+                        });
+                        (index, pid, context) = (issued, self.event(issued).pid, self.event(issued).context);
+                        continue;
+                    }
                     Left::Nothing => return None,
                 }
             }
@@ -190,10 +203,11 @@ impl<'a> Walker<'a> {
                     Kind::Net { .. } if origin == Origin::Arrival => {
                         return self.finish(chain, self.arrival(at));
                     }
-                    Kind::Block { .. } => chain.has_block = true,
+                    Kind::BlockIssue { .. } | Kind::BlockComplete { .. } => chain.has_block = true,
                     Kind::Exit { reason, .. } => {
                         chain.steps.extend(self.step(at));
-                        if origin == Origin::GuestExit && is_request(reason) {
+                        // An interrupt that the guest asked for, or that met it, begins with its exit.
+                        if origin == Origin::Outside || origin == Origin::GuestExit && is_request(reason) {
                             return self.finish(chain, at);
                         }
                     }
@@ -221,7 +235,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Why a thread runs since this switch: the step, and the event that made it runnable.
-    fn switched_in(&self, at: usize, pid: Pid) -> Option<(Step, usize)> {
+    pub fn switched_in(&self, at: usize, pid: Pid) -> Option<(Step, usize)> {
         let event = self.event(at);
         let to = self.place(pid, Mode::Kernel, event.cpu);
         let out = self.before(pid, at).find_map(|index| match self.event(index).kind {
@@ -272,6 +286,13 @@ impl<'a> Walker<'a> {
             match &event.kind {
                 Kind::Net { .. } if event.context != Context::Task => net = Some(at),
                 Kind::SoftirqEntry { .. } => in_softirq = false,
+                // What the guest asked for is done: on with whoever had handed it to the device.
+                Kind::BlockComplete { device, sector } if origin == Origin::GuestExit => {
+                    return match self.issue(at, device, *sector) {
+                        Some(issued) => Left::Device { done: at, issued },
+                        None => Left::Nothing,
+                    };
+                }
                 Kind::IrqEntry { .. } | Kind::Timer if !in_softirq => {
                     let fits = origin == Origin::Outside || (origin == Origin::Arrival && self.is_device(at));
                     return if fits { Left::Origin(at) } else { Left::Nothing };
@@ -286,6 +307,14 @@ impl<'a> Walker<'a> {
             }
         }
         Left::Nothing
+    }
+
+    /// Where a request that is done was handed to its device.
+    fn issue(&self, done: usize, device: &str, sector: u64) -> Option<usize> {
+        let end = self.event(done).time;
+        (0..done).rev().take_while(|index| end - self.event(*index).time < LONGEST).find(|index| {
+            matches!(&self.event(*index).kind, Kind::BlockIssue { device: d, sector: s } if d == device && *s == sector)
+        })
     }
 
     fn is_device(&self, index: usize) -> bool {
@@ -314,6 +343,11 @@ impl<'a> Walker<'a> {
 enum Left {
     Origin(usize),
     Task(usize),
+    /// A request of a block device that is done, and where it was handed to the device.
+    Device {
+        done: usize,
+        issued: usize,
+    },
     Nothing,
 }
 

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use measure::Failure;
 
 pub use domain::pid_of_domain;
+pub use format::{Extension, Reasons};
 pub use steps::Step;
 pub use times::{Reason, Times, Vcpu};
 
-use format::{Extension, Reasons};
 use histogram::Histograms;
 use steps::Events;
 use threads::Threads;

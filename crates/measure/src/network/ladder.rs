@@ -118,7 +118,7 @@ pub fn figures(network: &Network, environment: &str, metric: &MetricId) -> Optio
     let roles: Vec<(String, f64, f64, f64)> = roles
         .into_iter()
         .map(|(name, amounts)| {
-            let divisor = if name == super::SENDER { sent } else { received };
+            let divisor = if super::is_sending(&name) { sent } else { received };
             let [cpu, voluntary, involuntary] = amounts.map(|amount| amount as f64 / divisor as f64);
             (name, cpu, voluntary, involuntary)
         })

@@ -109,6 +109,15 @@ pub struct NetworkTrial {
 pub const SENDER: &str = "sender";
 /// The role of the thread that receives, or answers.
 pub const RECEIVER: &str = "receiver";
+/// The virtual CPUs of the guest that sends: its thread's time is in theirs.
+pub const SENDING_VCPU: &str = "vCPU, sending";
+/// The virtual CPUs of the guest that receives, or answers.
+pub const RECEIVING_VCPU: &str = "vCPU, receiving";
+
+/// Whether a role's time goes by what was sent.
+fn is_sending(role: &str) -> bool {
+    role == SENDER || role == SENDING_VCPU
+}
 
 impl NetworkTrial {
     /// CPU time of a packet that is sent and arrives, ns: the sender's by what it sent, all others' by what arrived. What
@@ -119,7 +128,7 @@ impl NetworkTrial {
     }
 
     fn divisor(&self, role: &str) -> u64 {
-        if role == SENDER { self.sent } else { self.received }
+        if is_sending(role) { self.sent } else { self.received }
     }
 }
 

@@ -36,6 +36,9 @@ const BOOT: Duration = Duration::from_secs(120);
 /// How much longer than the guest's own limit an answer may take.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// A guest ends what takes longer than its limit, and answers; what is said of one that does neither.
+pub(crate) const NO_ANSWER: &str = "no answer at all";
+
 /// What the guest is to be.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -221,7 +224,8 @@ impl Guest {
         match silence {
             Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
             Silence::TimedOut => {
-                Error::TimedOut { doing: doing.to_owned(), limit, said: tail(&self.console()) }
+                let said = format!("{NO_ANSWER}; the console: {}", tail(&self.console()));
+                Error::TimedOut { doing: doing.to_owned(), limit, said }
             }
         }
     }

@@ -6,8 +6,10 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use environment::vm::Module;
+
 use super::archive::Archive;
-use super::modules::{self, Modules};
+use super::modules;
 use crate::requirements::Requirements;
 use crate::{Error, process};
 
@@ -68,7 +70,7 @@ impl Userland {
         archive.file(Path::new("init"), include_bytes!("init.sh")).map_err(failed)?;
         archive.file(Path::new("bin/busybox"), &read(&self.busybox)?).map_err(failed)?;
         let mut order = String::new();
-        for (name, content) in Modules::below(&self.modules)?.with_dependencies(MODULES)? {
+        for Module { name, content } in modules::with_dependencies(&self.modules, MODULES)? {
             archive.file(&Path::new("modules").join(&name), &content).map_err(failed)?;
             order.push_str(&name);
             order.push('\n');

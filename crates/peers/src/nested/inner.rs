@@ -5,20 +5,25 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::machine::Machine;
+use super::machine::{Clock, Machine};
 use super::places::{GENERIC_INITRAMFS, GENERIC_KERNEL, INITRAMFS, KERNEL, SOCKET};
-use crate::guest::LIMIT;
 use crate::guest::control::{Control, Silence};
+use crate::guest::{Job, LIMIT};
 use crate::process::tail;
 use crate::{Error, Output};
 
 const BOOT: Duration = Duration::from_secs(120);
+/// The same where the machine's clock counts instructions: one thread for all CPUs, slower by far.
+const COUNTED_BOOT: Duration = Duration::from_secs(300);
 /// How often it is asked whether QEMU runs still, while it boots.
 const LOOK: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const CONSOLE: &str = "/run/guest.console";
 const PID: &str = "/run/guest.pid";
+/// QEMU's end of the control channel.
+const CHANNEL: &str = "-device virtio-serial-pci -chardev pipe,id=guest,path=/dev/virtio-ports/guest \
+     -device virtserialport,chardev=guest,name=control";
 
 /// What the guest within is to be.
 #[derive(Clone, Debug)]
@@ -30,6 +35,7 @@ pub struct InnerSettings {
     arguments: String,
     generic: bool,
     shared: bool,
+    vm_run: Option<String>,
 }
 
 impl Default for InnerSettings {
@@ -42,6 +48,7 @@ impl Default for InnerSettings {
             arguments: String::new(),
             generic: false,
             shared: false,
+            vm_run: None,
         }
     }
 }
@@ -56,6 +63,13 @@ impl InnerSettings {
     /// The machine's own kernel, which has drivers for more than virtio; the cloud kernel otherwise.
     pub fn generic_kernel(mut self) -> Self {
         self.generic = true;
+        self
+    }
+
+    /// Started by `tautline vm run` with these options, not by QEMU's own command line. Machine, CPUs and shared
+    /// memory are then its business.
+    pub fn vm_run(mut self, options: &str) -> Self {
+        self.vm_run = Some(options.to_owned());
         self
     }
 
@@ -82,6 +96,31 @@ impl InnerSettings {
         self.arguments = self.arguments + " " + words;
         self
     }
+
+    /// What starts it.
+    fn command(&self) -> String {
+        let InnerSettings { machine, cpus, memory_mib, parameters, arguments, .. } = self;
+        let (kernel, initramfs) =
+            if self.generic { (GENERIC_KERNEL, GENERIC_INITRAMFS) } else { (KERNEL, INITRAMFS) };
+        let line = format!("console=ttyS0 quiet panic=-1 {parameters}");
+        if let Some(options) = &self.vm_run {
+            return format!(
+                "tautline vm run {options} --memory {memory_mib}M --kernel {kernel} --initrd {initramfs} \
+                 --append '{line}' --serial {CONSOLE} -- {CHANNEL} {arguments}"
+            );
+        }
+        let memory = match self.shared {
+            true => format!(
+                "-object memory-backend-memfd,id=memory,size={memory_mib}M,share=on -machine memory-backend=memory"
+            ),
+            false => String::new(),
+        };
+        format!(
+            "qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
+             -machine {machine} {memory} -cpu host -smp {cpus} -m {memory_mib}M \
+             -kernel {kernel} -initrd {initramfs} -append '{line}' -serial file:{CONSOLE} {CHANNEL} {arguments}"
+        )
+    }
 }
 
 /// A running guest within a machine. Killed when dropped.
@@ -89,6 +128,8 @@ pub struct Inner<'a> {
     machine: &'a Machine,
     control: Control,
     stream: UnixStream,
+    /// Whoever started it; none once that was waited for.
+    job: Option<Job<'a>>,
 }
 
 impl Machine {
@@ -98,27 +139,16 @@ impl Machine {
         let socket = self.folder().join(SOCKET);
         let stream = UnixStream::connect(socket).map_err(Error::system(doing))?;
         let control = Control::new(stream.try_clone().map_err(Error::system(doing))?);
-        let inner = Inner { machine: self, control: control.map_err(Error::system(doing))?, stream };
-        let InnerSettings { machine, cpus, memory_mib, parameters, arguments, .. } = settings;
-        let (kernel, initramfs) =
-            if settings.generic { (GENERIC_KERNEL, GENERIC_INITRAMFS) } else { (KERNEL, INITRAMFS) };
-        let memory = match settings.shared {
-            true => format!(
-                "-object memory-backend-memfd,id=memory,size={memory_mib}M,share=on -machine memory-backend=memory"
-            ),
-            false => String::new(),
-        };
-        let line = format!(
-            "echo $$ >{PID}; exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
-             -machine {machine} {memory} -cpu host -smp {cpus} -m {memory_mib}M \
-             -kernel {kernel} -initrd {initramfs} -append 'console=ttyS0 quiet panic=-1 {parameters}' \
-             -serial file:{CONSOLE} -device virtio-serial-pci \
-             -chardev pipe,id=control,path=/dev/virtio-ports/guest \
-             -device virtserialport,chardev=control,name=control {arguments}"
-        );
-        let qemu = self.begin(&line, DAY)?;
+        let control = control.map_err(Error::system(doing))?;
+        let line = format!("echo $$ >{PID}; exec {}", settings.command());
+        let job = Some(self.begin(&line, DAY)?);
+        let mut inner = Inner { machine: self, control, stream, job };
         let doing = "booting a guest in the nested machine";
-        let deadline = Instant::now() + BOOT;
+        let limit = match self.clock() {
+            Clock::Host => BOOT,
+            Clock::Instructions => COUNTED_BOOT,
+        };
+        let deadline = Instant::now() + limit;
         loop {
             let silence = match inner.control.ready(LOOK) {
                 Ok(()) => return Ok(inner),
@@ -130,10 +160,11 @@ impl Machine {
             }
             let console = inner.console();
             let _ = self.run(&format!("kill -KILL $(cat {PID})"));
-            let said = tail(&(console + &qemu.wait()?.stderr));
+            let job = inner.job.take().expect("it was just begun");
+            let said = tail(&(console + &job.wait()?.stderr));
             return Err(match runs {
                 false => Error::refused(doing, said),
-                true => Error::TimedOut { doing: doing.into(), limit: BOOT, said },
+                true => Error::TimedOut { doing: doing.into(), limit, said },
             });
         }
     }
@@ -161,7 +192,12 @@ impl Inner<'_> {
         self.run(line).unwrap_or_else(|error| panic!("{error}")).expect_success()
     }
 
-    /// The id of its QEMU, in the machine.
+    /// Until whoever started it has ended: QEMU, or `tautline vm run`.
+    pub fn wait(mut self) -> Result<Output, Error> {
+        self.job.take().expect("only this takes it").wait()
+    }
+
+    /// The id of its QEMU, or of its `tautline vm run`, in the machine.
     pub fn id(&self) -> Result<u32, Error> {
         let said = self.machine.run(&format!("cat {PID}"))?;
         said.stdout.trim().parse().map_err(|_| Error::refused("reading QEMU's process id", said.stderr))

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use environment::vm::Module;
+
 use crate::guest::archive::Archive;
-use crate::guest::modules::{self, Modules};
+use crate::guest::modules;
 use crate::requirements::Requirements;
 use crate::{Error, process};
 
@@ -18,6 +20,7 @@ const MODULES: &[&str] = &[
     "tun",
     "bridge",
     "veth",
+    "dummy",
     "vfio_pci",
     "vfio_iommu_type1",
     "virtio_pci",
@@ -33,7 +36,7 @@ const MODULES: &[&str] = &[
 ];
 
 /// What a guest within loads besides, if it has this kernel.
-const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk"];
+const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk", "dummy"];
 
 /// The folder of the cache for all that is of the nested machine.
 pub fn cache() -> PathBuf {
@@ -69,7 +72,7 @@ pub fn add_modules(archive: &mut Archive, image: &Path, busybox: &Path) -> Resul
     let inside = Path::new("lib/modules").join(&version);
     let base = staging.path().join(&inside);
     std::fs::create_dir_all(base.join("kernel")).map_err(failed())?;
-    for (name, content) in Modules::below(&folder)?.with_dependencies(MODULES)? {
+    for Module { name, content } in modules::with_dependencies(&folder, MODULES)? {
         let file = Path::new("kernel").join(format!("{name}.ko"));
         std::fs::write(base.join(&file), &content).map_err(failed())?;
         archive.file(&inside.join(&file), &content).map_err(failed())?;
@@ -95,7 +98,7 @@ pub fn inner_drivers(image: &Path) -> Result<Vec<u8>, Error> {
     needs.met()?;
     let mut archive = Archive::default();
     let mut script = String::new();
-    for (name, content) in Modules::below(&folder)?.with_dependencies(INNER_DRIVERS)? {
+    for Module { name, content } in modules::with_dependencies(&folder, INNER_DRIVERS)? {
         let file = format!("drivers/{name}");
         archive.file(Path::new(&file), &content).map_err(failed())?;
         // Those that both need are there already.

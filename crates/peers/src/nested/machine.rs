@@ -90,6 +90,7 @@ pub struct Machine {
     /// The channel for files. One transfer at a time.
     pub(super) data: Mutex<UnixStream>,
     machine: Guest,
+    clock: Clock,
 }
 
 impl Deref for Machine {
@@ -101,6 +102,11 @@ impl Deref for Machine {
 }
 
 impl Machine {
+    /// What drives its clock.
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
     fn start(settings: &Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
@@ -150,7 +156,7 @@ impl Machine {
         let machine = Guest::launch(command, folder)?;
         // QEMU connected before the machine could boot.
         let (data, _) = listener.accept().map_err(Error::system("making the channel for files"))?;
-        let machine = Self { data: Mutex::new(data), machine };
+        let machine = Self { data: Mutex::new(data), machine, clock: settings.clock };
         for program in &settings.programs {
             machine.bring(program)?;
         }

@@ -14,9 +14,11 @@ mod inner;
 mod kernel;
 mod machine;
 mod network;
+mod one_way;
 mod places;
 mod transfer;
 
 pub use inner::{Inner, InnerSettings};
 pub use machine::{Clock, Machine, PROGRAMS, Settings};
-pub use network::NetworkPath;
+pub use network::{HANDED_ON, NetworkPath};
+pub use one_way::{Direction, Pings};

@@ -12,7 +12,7 @@ const SOCKET: &str = "/run/guest.vhost-user";
 const QUIET: &str =
     "for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done 2>/dev/null";
 /// Where the network card that is handed on sits in the machine.
-const HANDED_ON: &str = "00:06.0";
+pub const HANDED_ON: &str = "00:06.0";
 /// The machine's own card on the same wire.
 const NEAR: &str = "52:54:00:00:01:06";
 
@@ -92,10 +92,19 @@ impl NetworkPath {
                  cd /sys/bus/pci/devices/0000:{HANDED_ON}; echo vfio-pci >driver_override
                  [ ! -e driver ] || echo 0000:{HANDED_ON} >driver/unbind
                  echo 0000:{HANDED_ON} >/sys/bus/pci/drivers_probe
-                 near=$(basename $(dirname $(grep -l {NEAR} /sys/class/net/*/address)))
-                 ip addr replace {address}/24 dev $near; ip link set $near up"
+                 {}",
+                Self::near_end()
             ),
         }
+    }
+
+    /// What a shell of the machine does with its own card on the wire of [`NetworkPath::Direct`].
+    fn near_end() -> String {
+        let address = Self::Direct.machine_address();
+        format!(
+            "near=$(basename $(dirname $(grep -l {NEAR} /sys/class/net/*/address)))
+             ip addr replace {address}/24 dev $near; ip link set $near up"
+        )
     }
 
     fn arguments(self) -> String {
@@ -118,7 +127,7 @@ impl NetworkPath {
 }
 
 impl Settings {
-    /// A wire between two e1000e of the machine, one of which [`NetworkPath::Direct`] hands on.
+    /// A wire between two e1000e of the machine, one of which, [`HANDED_ON`], [`NetworkPath::Direct`] hands on.
     pub fn card_to_hand_on(self) -> Self {
         let far = format!("e1000e,netdev=far,mac={},addr=06,romfile=", NetworkPath::Direct.mac());
         let near = format!("e1000e,netdev=near,mac={NEAR},addr=07,romfile=");
@@ -128,6 +137,11 @@ impl Settings {
 }
 
 impl Machine {
+    /// Brings its own card on the wire of [`NetworkPath::Direct`] up, where another program hands the other one on.
+    pub fn bring_near_end_up(&self) {
+        self.must(&format!("{QUIET}\nmodprobe e1000e; set -e\n{}", NetworkPath::near_end()));
+    }
+
     /// Makes the machine's end of a path, before a guest with it is started.
     pub fn prepare(&self, path: NetworkPath) -> Result<(), Error> {
         let output = self.run(&format!("{QUIET}\n{}", path.prepare()))?;
@@ -177,5 +191,18 @@ impl Inner<'_> {
                 Err(Error::refused(format!("bringing up {} in the guest within", path.name()), output.stderr))
             }
         }
+    }
+}
+
+impl Machine {
+    /// A guest with a card on each of these paths, addresses at both ends and all wires up. With
+    /// [`NetworkPath::Direct`] among them, the machine needs [`Settings::card_to_hand_on`].
+    pub fn guest_on(&self, paths: &[NetworkPath], settings: InnerSettings) -> Result<Inner<'_>, Error> {
+        paths.iter().try_for_each(|path| self.prepare(*path))?;
+        let inner = self.guest(&paths.iter().fold(settings, |settings, path| settings.network(*path)))?;
+        for path in paths {
+            inner.bring_up(*path)?;
+        }
+        Ok(inner)
     }
 }

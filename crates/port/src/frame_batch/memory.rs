@@ -50,6 +50,25 @@ impl FrameBatch {
         }
     }
 
+    /// As [`FrameBatch::push_each`], of frames without a net header, which are complete.
+    #[inline]
+    pub fn push_each_complete(&mut self, first: u32, mut refused: impl FnMut(DropReason)) {
+        let Storage::Own(arena) = &self.storage else { return };
+        for at in first..arena.len() {
+            let meta = next(&mut self.metas, self.len);
+            match arena.slices(at..at + 1) {
+                [whole] => match meta.parse_complete(*whole) {
+                    Ok(()) => {
+                        (meta.first, meta.end) = (at, at + 1);
+                        self.len += 1;
+                    }
+                    Err(reason) => refused(reason),
+                },
+                _ => refused(DropReason::TooShort),
+            }
+        }
+    }
+
     #[inline(always)]
     fn push_slices(&mut self, (first, end): (u32, u32), layout: HeaderLayout) -> Result<(), DropReason> {
         let Storage::Own(arena) = &self.storage else { return Err(DropReason::NotConnected) };

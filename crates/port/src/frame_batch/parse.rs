@@ -32,6 +32,24 @@ impl FrameMeta {
         is_read
     }
 
+    /// A frame without net header, with nothing left to be done.
+    #[inline]
+    pub fn parse_complete(&mut self, whole: SharedSlice<'_>) -> Result<(), DropReason> {
+        let len = whole.len_bytes();
+        if len < ETHERNET_HEADER_BYTES {
+            return Err(DropReason::TooShort);
+        }
+        if len > LARGEST_FRAME_BYTES {
+            return Err(DropReason::TooLong);
+        }
+        if !whole.read_array(0, &mut self.snapshot) {
+            SgList::new(&[whole]).read(&mut self.snapshot);
+        }
+        (self.offload, self.simple) = (Offload::NONE, true);
+        (self.skip, self.len) = (0, len as u32);
+        Ok(())
+    }
+
     /// How many segments it may become.
     pub fn segments(&self) -> u32 {
         self.offload.segmentation.map_or(1, |gso| self.len.div_ceil(u32::from(gso.segment_bytes.get())))

@@ -70,7 +70,7 @@ pub fn frame(into: &mut Vec<u8>, interface: u32, frame: &Frame<'_>, is_inbound: 
     block(into, PACKET, |into| {
         let words = [interface, (now >> 32) as u32, now as u32, captured as u32, frame.len_bytes() as u32];
         into.extend(words.map(u32::to_le_bytes).concat());
-        append(into, frame, captured);
+        start_of(frame, captured, into);
         pad(into, captured);
         option(into, EPB_FLAGS, &u32::to_le_bytes(if is_inbound { 1 } else { 2 }));
         option(into, END, &[]);
@@ -87,8 +87,8 @@ pub fn statistics(into: &mut Vec<u8>, interface: u32, dropped: u64) {
     });
 }
 
-/// The first so many bytes of a frame: its copied start, then from where it lies.
-fn append(into: &mut Vec<u8>, frame: &Frame<'_>, bytes: usize) {
+/// Appends the first so many bytes of a frame: its copied start, then from where it lies.
+pub fn start_of(frame: &Frame<'_>, bytes: usize, into: &mut Vec<u8>) {
     let snapshot = frame.snapshot();
     into.extend(&snapshot[..bytes.min(snapshot.len())]);
     let (slices, mut skip) = frame.slices();

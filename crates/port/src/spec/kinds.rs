@@ -2,6 +2,7 @@
 use std::str::FromStr;
 
 use super::{Spec, SpecError};
+use crate::af_xdp::{AfXdp, AfXdpOptions};
 use crate::pcap::{Pcap, PcapOptions};
 use crate::tap::{Tap, TapOptions};
 use crate::vhost_user::{VhostUser, VhostUserOptions};
@@ -17,11 +18,13 @@ pub enum PortSpec {
     VirtioUser(VirtioUserOptions),
     /// `tap:NAME`: the kernel's network stack.
     Tap(TapOptions),
+    /// `af-xdp:IFACE`: a network card, past the kernel's network stack.
+    AfXdp(AfXdpOptions),
     /// `pcap:FILE`: frames from a file, and to one.
     Pcap(PcapOptions),
 }
 
-const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME and pcap:FILE";
+const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME, af-xdp:IFACE and pcap:FILE";
 
 impl FromStr for PortSpec {
     type Err = SpecError;
@@ -32,6 +35,7 @@ impl FromStr for PortSpec {
             "vhost-user" => PortSpec::VhostUser(spec.try_into()?),
             "virtio-user" => PortSpec::VirtioUser(spec.try_into()?),
             "tap" => PortSpec::Tap(spec.try_into()?),
+            "af-xdp" => PortSpec::AfXdp(spec.try_into()?),
             "pcap" => PortSpec::Pcap(spec.try_into()?),
             _ => return Err(SpecError::UnknownKind { kind: spec.kind, known: KINDS }),
         })
@@ -52,6 +56,7 @@ impl PortSpec {
             PortSpec::VhostUser(options) => Box::new(VhostUser::new(options)?),
             PortSpec::VirtioUser(options) => Box::new(VirtioUser::new(options)?),
             PortSpec::Tap(options) => Box::new(Tap::new(options)),
+            PortSpec::AfXdp(options) => Box::new(AfXdp::new(options)),
             PortSpec::Pcap(options) => Box::new(Pcap::new(options)),
         })
     }
@@ -68,6 +73,7 @@ mod tests {
             "vhost-user:/tmp/a,mergeable=off,event-idx=off,indirect=off,offloads=off",
             "virtio-user:/tmp/a,server=on,queue-size=512,buffers=100,pages=2M,buffer-bytes=4096",
             "tap:tap0,queue-pairs=2",
+            "af-xdp:eth0,queue-pairs=2,xdp-mode=native",
         ] {
             assert!(text.parse::<PortSpec>().map(|spec| spec.build().is_ok()).unwrap(), "{text}");
         }

@@ -61,7 +61,7 @@ pub fn render(bars: &Bars) -> String {
     )
 }
 
-fn drawn(bars: &[Bar]) -> Markup {
+pub(super) fn drawn(bars: &[Bar]) -> Markup {
     let ends = bars.iter().flat_map(|bar| [bar.found_us, bar.limit_us]).flatten();
     let end = ends.fold(f64::MIN_POSITIVE, f64::max);
     // One long worst case would leave nothing to see of the others.

@@ -17,6 +17,7 @@ mod published;
 mod runs;
 pub mod sequence;
 mod tables;
+pub mod ticks;
 
 use maud::{Markup, html};
 use measure::compare::analyse;

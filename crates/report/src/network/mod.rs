@@ -7,7 +7,7 @@ mod tables;
 use measure::network::FlowRecord;
 use measure::{EnvironmentKind, Results};
 
-use crate::terminal::Canvas;
+use crate::canvas::Canvas;
 use crate::units;
 use crate::view::View;
 use table::{Table, path_name};

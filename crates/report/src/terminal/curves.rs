@@ -5,7 +5,7 @@ use comfy_table::Cell as Text;
 use crate::units;
 use crate::view::{Cell, Curve, View, environment_name};
 
-use super::Canvas;
+use crate::canvas::Canvas;
 
 pub(super) fn draw(canvas: &mut Canvas, view: &View, curves: &[Curve]) {
     for curve in curves {

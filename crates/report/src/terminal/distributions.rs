@@ -6,8 +6,7 @@ use measure::compare::Summary;
 use crate::view::{Cell, Row, View, environment_name};
 use crate::{EMULATED_MARK, units};
 
-use super::Canvas;
-use super::canvas::finding;
+use crate::canvas::{Canvas, finding};
 
 /// The columns what, where, median, p99, max, samples, missed.
 const ESSENTIAL: [usize; 7] = [0, 1, 3, 4, 5, 6, 7];

@@ -3,7 +3,7 @@
 use crate::units;
 use crate::view::View;
 
-use super::Canvas;
+use crate::canvas::Canvas;
 
 /// As many names as a reader takes in; the results file has the others.
 const NAMES_SHOWN: usize = 4;

@@ -5,8 +5,7 @@ use comfy_table::Cell as Text;
 use crate::units;
 use crate::view::{Cell, Row, View, environment_name, figure};
 
-use super::Canvas;
-use super::canvas::finding;
+use crate::canvas::{Canvas, finding};
 
 pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
     if rows.is_empty() {

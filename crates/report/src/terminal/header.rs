@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use crate::view::{View, environment_name, plan};
 use crate::{EMULATED_MARK, EMULATED_MEANING, units};
 
-use super::Canvas;
+use crate::canvas::Canvas;
 
 pub(super) fn draw(canvas: &mut Canvas, view: &View) {
     let results = view.results;

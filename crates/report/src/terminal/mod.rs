@@ -1,6 +1,5 @@
 //! The tables that a person reads in a minute.
 
-mod canvas;
 mod curves;
 mod distributions;
 mod footnotes;
@@ -11,8 +10,7 @@ mod verdicts;
 use measure::compare::Analysis;
 use measure::{Group, Results};
 
-pub(crate) use canvas::{Canvas, finding as finding_cell};
-
+use crate::canvas::Canvas;
 use crate::view::View;
 
 /// The narrowest terminal that tables are laid out for; below it lines are cut by the terminal itself.

@@ -3,7 +3,7 @@
 use crate::in_short;
 use crate::view::View;
 
-use super::Canvas;
+use crate::canvas::Canvas;
 
 pub(super) fn draw(canvas: &mut Canvas, view: &View) {
     let lines = in_short::lines(view);

@@ -14,8 +14,9 @@ const READY: u8 = 1;
 const DATA: u8 = 2;
 const TICK_END: u8 = 3;
 const END: u8 = 4;
+const END_HEARD: u8 = 5;
 
-/// What one member says to the next; [`Frame::Ready`] goes the other way.
+/// What one member says to the next; [`Frame::Ready`] and [`Frame::EndHeard`] go the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Its sender can be sent to, and so can all behind it.
@@ -33,6 +34,8 @@ pub enum Frame<'a> {
     TickEnd(TickEnd),
     /// Nothing more comes.
     End,
+    /// The answer to that.
+    EndHeard,
 }
 
 /// When a tick's work came to each member and left it.
@@ -67,6 +70,7 @@ pub fn write(from: usize, to: usize, frame: &Frame<'_>, bytes: &mut Vec<u8>) {
     match frame {
         Frame::Ready => common(READY, 0),
         Frame::End => common(END, 0),
+        Frame::EndHeard => common(END_HEARD, 0),
         Frame::Data { tick, user, bytes: data } => {
             common(DATA, data.len());
             bytes.extend_from_slice(&tick.to_be_bytes());
@@ -97,6 +101,7 @@ pub fn read(to: usize, bytes: &[u8]) -> Option<(usize, Frame<'_>)> {
     let frame = match kind {
         READY => Frame::Ready,
         END => Frame::End,
+        END_HEARD => Frame::EndHeard,
         DATA => {
             let (tick, user) = (u64::from_be_bytes(take(&mut rest)?), u32::from_be_bytes(take(&mut rest)?));
             Frame::Data { tick, user, bytes: rest.get(..length)? }
@@ -136,7 +141,7 @@ mod tests {
         #[test]
         fn frames_survive_the_way(tick: u64, user: u32, data in prop::collection::vec(any::<u8>(), 0..MOST_DATA), due_ns: u64, frames: u32, time: u32) {
             let end = TickEnd { tick, due_ns, frames, times_ns: [[time, !time]; MOST_MEMBERS] };
-            for frame in [Frame::Ready, Frame::End, Frame::TickEnd(end), Frame::Data { tick, user, bytes: &data }] {
+            for frame in [Frame::Ready, Frame::End, Frame::EndHeard, Frame::TickEnd(end), Frame::Data { tick, user, bytes: &data }] {
                 let mut bytes = Vec::new();
                 write(1, 2, &frame, &mut bytes);
                 prop_assert!(bytes.len() <= LONGEST);
@@ -149,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 0..6u8) {
+        fn no_frame_panics(mut bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 0..7u8) {
             let _ = read(0, &bytes);
             if let Some(head) = bytes.get_mut(..15) {
                 head[..6].copy_from_slice(&address(0));

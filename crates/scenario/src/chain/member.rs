@@ -16,10 +16,10 @@ use super::outcome::{Ended, Outcome, Stage};
 use crate::description::Description;
 use crate::work::{self, First, Last, Middle, Place};
 
-/// How often a member says that it is ready.
+/// How often a member says that it is ready, and that it has ended.
 const AGAIN: Duration = Duration::from_millis(10);
-/// How often the end is said: a frame may be lost.
-const ENDS: u32 = 3;
+/// How long nobody asks again who has heard that the end was heard.
+const LINGER: Duration = Duration::from_millis(30);
 /// How long before each instant the first member stops sleeping and spins.
 const SPIN: Duration = Duration::from_micros(50);
 
@@ -106,6 +106,7 @@ enum Came {
     Data { tick: u64, user: u32, bytes: Vec<u8> },
     TickEnd(TickEnd, u64),
     End,
+    EndHeard,
 }
 
 impl Member<'_> {
@@ -132,6 +133,7 @@ impl Member<'_> {
             let from_previous = from + 1 == place;
             came.extend(match frame {
                 Frame::Ready if from == place + 1 => Some(Came::Ready),
+                Frame::EndHeard if from == place + 1 => Some(Came::EndHeard),
                 Frame::Data { tick, user, bytes } if from_previous => {
                     Some(Came::Data { tick, user, bytes: bytes.to_vec() })
                 }
@@ -172,11 +174,29 @@ impl Member<'_> {
         Err(self.silent("the first tick"))
     }
 
+    /// Says the end until the next member has heard it: where that one is behind, its queue has no room for a frame.
     fn end_chain(&mut self) -> Result<(), Failure> {
-        for _ in 0..ENDS {
+        let start_ns = now_ns();
+        let mut came = Vec::new();
+        while now_ns() - start_ns < self.job.silence().as_nanos() as u64 {
             self.say(self.job.place + 1, &Frame::End)?;
             self.link.flush()?;
-            std::thread::sleep(Duration::from_millis(2));
+            self.hear(AGAIN, &mut came)?;
+            if came.iter().any(|came| matches!(came, Came::EndHeard)) {
+                break;
+            }
+        }
+        // Who has not heard it says so itself.
+        Ok(())
+    }
+
+    /// Answers the end, for as long as the previous member has not heard that.
+    fn hear_end(&mut self) -> Result<(), Failure> {
+        let mut came = vec![Came::End];
+        while came.iter().any(|came| matches!(came, Came::End)) {
+            self.say(self.job.place - 1, &Frame::EndHeard)?;
+            self.link.flush()?;
+            self.hear(LINGER, &mut came)?;
         }
         Ok(())
     }
@@ -226,7 +246,7 @@ impl Member<'_> {
         loop {
             for came in came.drain(..) {
                 match came {
-                    Came::Ready => {}
+                    Came::Ready | Came::EndHeard => {}
                     Came::Data { tick, user, bytes } => {
                         self.outcome.received += 1;
                         self.work(tick, &mut sent_of_tick, |out| work.take(user, &bytes, out))?;
@@ -243,6 +263,7 @@ impl Member<'_> {
                     }
                     Came::End => {
                         self.outcome.refused = work.refused();
+                        self.hear_end()?;
                         return self.end_chain();
                     }
                 }
@@ -291,7 +312,7 @@ impl Member<'_> {
         loop {
             for came in came.drain(..) {
                 match came {
-                    Came::Ready => {}
+                    Came::Ready | Came::EndHeard => {}
                     Came::Data { user, bytes, .. } => {
                         self.outcome.received += 1;
                         work.take(user, &bytes);
@@ -312,7 +333,7 @@ impl Member<'_> {
                     Came::End => {
                         self.outcome.refused = work.refused();
                         self.outcome.ended = Some(ended);
-                        return Ok(());
+                        return self.hear_end();
                     }
                 }
             }

@@ -125,6 +125,10 @@ pub struct Capture {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
+    /// Frames to keep, in the words of pcap-filter(7): 'udp port 53 and net 10.0.0.0/8' [default: all].
+    #[arg(long, value_name = "EXPRESSION")]
+    pub filter: Option<String>,
+
     /// Bytes of each frame at most.
     #[arg(long, value_name = "BYTES", default_value_t = 65_549, value_parser = clap::value_parser!(u32).range(14..=65_549))]
     pub snaplen: u32,

@@ -51,6 +51,24 @@ pub struct Tti {
     #[arg(long, value_name = "DURATION", default_value = "50us", value_parser = duration::between(Duration::ZERO..=Duration::from_millis(10)))]
     pub spin: Duration,
 
+    /// Split the way into a guest into its stages, by traces of both kernels, as root; they add some microseconds.
+    #[arg(long)]
+    pub stages: bool,
+
+    /// Measure what para-virtualized scheduling gives: the receiver on a CPU that it shares with a second environment of
+    /// the same kind, which computes: without, with, and alone. The receiver tells the host when it runs and when the
+    /// next tick is due, and the host raises it for that long.
+    #[arg(long, conflicts_with = "stages")]
+    pub pv_sched: bool,
+
+    /// How many turns of without, with and alone; six or more give an interval.
+    #[arg(long, value_name = "N", default_value = "6", requires = "pv_sched", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// CPU time of the work that the receiver does for each tick.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(1)))]
+    pub work: Duration,
+
     /// SCHED_FIFO priority of the receiver; the source's is one more.
     #[arg(long, value_name = "N", default_value = "80", value_parser = clap::value_parser!(u8).range(1..=98))]
     pub priority: u8,

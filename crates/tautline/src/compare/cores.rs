@@ -8,7 +8,9 @@ use linux::interrupt;
 use measure::siblings::{Baseline, DISTURBED, arithmetic_ns};
 
 /// The part of the time so far that may go into waiting and into trials that are repeated for that.
-const WAITING: f64 = 0.4;
+const WAITING: f64 = 0.3;
+/// And of a quick run at most so much, whatever the neighbours do: it is promised in minutes.
+const QUICK_WAITING: Duration = Duration::from_secs(45);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A look is repeated at once so often before it counts: a core that was idle may be slow for a moment.
@@ -23,6 +25,7 @@ pub struct Cores {
     /// By how many CPUs are looked at: two threads of one core slow each other down.
     baselines: BTreeMap<usize, Baseline>,
     begin: Instant,
+    is_quick: bool,
     waited: Duration,
     /// The beginning of a trial that may have to be repeated.
     trial: Instant,
@@ -30,12 +33,13 @@ pub struct Cores {
 
 impl Cores {
     /// At the beginning of the run.
-    pub fn new(cpus: &[usize]) -> Self {
+    pub fn new(cpus: &[usize], is_quick: bool) -> Self {
         let now = Instant::now();
         Cores {
             cpus: cpus.to_vec(),
             baselines: BTreeMap::new(),
             begin: now,
+            is_quick,
             waited: Duration::ZERO,
             trial: now,
         }
@@ -72,7 +76,8 @@ impl Cores {
 
     /// Whether there is time to wait, or to repeat a trial.
     pub fn may_wait(&self) -> bool {
-        self.waited < self.begin.elapsed().mul_f64(WAITING)
+        let most = if self.is_quick { QUICK_WAITING } else { Duration::MAX };
+        self.waited < self.begin.elapsed().mul_f64(WAITING).min(most)
     }
 
     fn look(&mut self, used: usize) -> Vec<usize> {

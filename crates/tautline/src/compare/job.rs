@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use measure::MetricSpec;
 use workload::protocol::Request;
+use workload::ticks::Load;
 
 /// One thing to measure.
 pub struct Job {
@@ -28,4 +29,15 @@ pub enum Method {
     },
     /// cyclictest on the host, in alternation with the agent's job of the same kind.
     Cyclictest(Duration),
+    /// Ticks, beside a load of the receiver's CPU.
+    Ticks(Option<Load>),
+    /// A row of `tautline kvm costs`, on the host.
+    KvmCost(&'static str),
+}
+
+impl Method {
+    /// Whether it needs the environment's agent; what does not starts what it needs.
+    pub fn asks_agent(&self) -> bool {
+        matches!(self, Method::Agent { .. })
+    }
 }

@@ -5,6 +5,7 @@ mod cyclictest;
 mod disturbed;
 mod external;
 mod job;
+mod kvm_costs;
 mod list;
 mod network;
 mod rounds;
@@ -12,6 +13,7 @@ mod run_plan;
 mod save;
 mod selection;
 mod slots;
+mod ticks;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,9 +10,11 @@ use super::cores::Cores;
 use super::cyclictest;
 use super::disturbed::{ATTEMPTS, disturbed, over_limit};
 use super::job::{Job, Method};
+use super::kvm_costs::KvmCosts;
 use super::network::{self, Paths};
 use super::run_plan::RunPlan;
 use super::slots::{Answer, EnvironmentSlots};
+use super::ticks::Ticks;
 
 /// An agent's answer may take this many budgets, and the timeout on top for what an emulated CPU prepares.
 const BUDGETS: u32 = 4;
@@ -30,9 +32,12 @@ pub fn measure(
     let hosts = results.environments.iter().filter(|place| place.kind == EnvironmentKind::Host).count();
     let mut paths = Paths::new(&run_plan.network, slots.start_on(&plan.cpus));
     progress.count(trials + u64::from(plan.blocks * plan.rounds) * paths.trials(hosts));
-    let mut cores = Cores::new(&plan.cpus);
+    let mut cores = Cores::new(&plan.cpus, plan.quick);
+    let mut others =
+        Others { kvm: KvmCosts::new(plan.quick), ticks: Ticks::new(plan, &slots.start_on(&plan.cpus)) };
+    let asks_agents = run_plan.jobs.iter().any(|job| job.method.asks_agent());
     for block in 0..plan.blocks {
-        if !run_plan.jobs.is_empty() {
+        if asks_agents {
             slots.start_all(results, progress);
         }
         for round in 0..plan.rounds {
@@ -46,7 +51,7 @@ pub fn measure(
                         return;
                     }
                     let at = At { block, round, index };
-                    trial(run_plan, job, at, slots, &mut cores, results, progress);
+                    trial(run_plan, job, at, slots, (&mut cores, &mut others), results, progress);
                     progress.step();
                 }
             }
@@ -64,12 +69,18 @@ struct At {
     index: usize,
 }
 
+/// What measures by itself, without the environment's agent.
+struct Others<'a> {
+    kvm: KvmCosts,
+    ticks: Ticks<'a>,
+}
+
 fn trial(
     run_plan: &RunPlan,
     job: &Job,
     at: At,
     slots: &mut EnvironmentSlots<'_>,
-    cores: &mut Cores,
+    (cores, others): (&mut Cores, &mut Others<'_>),
     results: &mut Results,
     progress: &Progress,
 ) {
@@ -77,7 +88,7 @@ fn trial(
     if absent(results, &job.spec.id, &name) {
         return;
     }
-    if !slots.slots[at.index].runs() && !slots.start(at.index, results, progress) {
+    if job.method.asks_agent() && !slots.slots[at.index].runs() && !slots.start(at.index, results, progress) {
         return;
     }
     let blocks = run_plan.plan.blocks;
@@ -86,7 +97,7 @@ fn trial(
         let disturbed_before = cores.wait(job.cpus_used);
         let throttling = slots.slots[at.index].throttling();
         let probe = NoiseProbe::start(Preemption::NotCounted);
-        let answer = ask(run_plan, job, at.index, slots, results);
+        let answer = ask(run_plan, job, at, slots, (results, &mut *others));
         let mut host_noise = probe.finish();
         let throttling = slots.slots[at.index].throttling().since(throttling);
         (host_noise.throttled_periods, host_noise.throttled_ns) = (throttling.periods, throttling.waited_ns);
@@ -143,10 +154,12 @@ fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
 fn ask(
     run_plan: &RunPlan,
     job: &Job,
-    index: usize,
+    at: At,
     slots: &mut EnvironmentSlots<'_>,
-    results: &Results,
+    (results, others): (&Results, &mut Others<'_>),
 ) -> Answer {
+    let index = at.index;
+    let is_host = results.environments[slots.slots[index].index].kind == EnvironmentKind::Host;
     match &job.method {
         Method::Agent { request, budget, sees_quota } => {
             let slot = &mut slots.slots[index];
@@ -154,18 +167,17 @@ fn ask(
             let limit = budget.saturating_mul(BUDGETS).saturating_add(run_plan.timeout);
             slot.ask(|cpus| request(cpus, budget), limit)
         }
-        Method::Cyclictest(duration) => match results.environments[slots.slots[index].index].kind {
-            EnvironmentKind::Host => match cyclictest::run(*duration, &run_plan.plan.cpus) {
-                Ok(outcome) => Answer::Done(outcome),
-                Err(failure) => Answer::Failed(failure),
-            },
-            EnvironmentKind::Container | EnvironmentKind::Vm | EnvironmentKind::Remote => {
-                Answer::Failed(Failure::new(
-                    "running cyclictest there",
-                    "the cross-check is made on the host alone",
-                    "compare it with the host's figure",
-                ))
-            }
-        },
+        Method::Cyclictest(_) | Method::KvmCost(_) if !is_host => Answer::Failed(Failure::new(
+            format!("measuring {} there", job.spec.id),
+            "it is measured on the host alone",
+            "compare it with the host's figure",
+        )),
+        Method::Ticks(load) => {
+            let name = &slots.slots[index].name;
+            let (.., spec) = run_plan.environments.iter().find(|(known, ..)| known == name).expect("its own");
+            Answer::of(others.ticks.measure((name, spec), *load, at.block))
+        }
+        Method::Cyclictest(duration) => Answer::of(cyclictest::run(*duration, &run_plan.plan.cpus)),
+        Method::KvmCost(row) => Answer::of(others.kvm.row(row, at.block, &run_plan.plan.cpus)),
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use environment::Spec;
 use environment::spec::split_list;
-use measure::{MetricSpec, Plan};
+use measure::{Group, MetricSpec, Plan};
 use workload::catalogue::{self, BudgetKind, Profile};
 use workload::protocol::Request;
 
 use super::external::External;
 use super::job::{Job, Method};
 use super::network::NetworkPlan;
-use super::{cyclictest, external, selection};
+use super::{cyclictest, external, kvm_costs, selection, ticks};
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
 
@@ -53,17 +53,34 @@ impl RunPlan {
         let mut jobs = all_jobs(&plan, &externals, arguments.cyclictest);
         let timeout = arguments.timeout;
         let profile = if plan.quick { Profile::Quick } else { Profile::Full };
-        let mut network = NetworkPlan::new(profile, Duration::from_millis(plan.trial_ms), timeout);
+        let mut network = NetworkPlan::new(
+            profile,
+            Duration::from_millis(plan.trial_ms),
+            timeout,
+            arguments.verify_payload,
+        );
+        jobs.extend(ticks::jobs(plan.quick));
+        jobs.extend(kvm_costs::jobs());
         let specs: Vec<MetricSpec> = jobs.iter().map(|job| job.spec.clone()).chain(network.specs()).collect();
         selection::check(&specs, &arguments.only)?;
         jobs.retain(|job| selection::is_named(&arguments.only, &job.spec));
+        // On request only: of the host alone, and nothing to compare it with; and with further guests of its own.
+        if arguments.only.is_empty() {
+            jobs.retain(|job| !matches!(job.spec.group, Group::Kvm | Group::Tti));
+        }
         network.choose(&arguments.only);
         let mut environments = environments(&arguments.environments)?;
         if environments.iter().all(|(.., spec)| *spec != Spec::Host) {
             network.clear();
         }
-        if jobs.is_empty() && !network.flows.is_empty() {
-            // Paths begin on the host, whatever their near end is.
+        let guest = environments.iter().find_map(|(.., spec)| match spec {
+            Spec::Vm(settings) => Some(settings.clone()),
+            _ => None,
+        });
+        network.guest = guest.unwrap_or_default();
+        let only_kvm = jobs.iter().all(|job| job.spec.group == Group::Kvm);
+        if only_kvm && !(jobs.is_empty() && network.flows.is_empty()) {
+            // Paths begin on the host, whatever their near end is; and so do guests.
             environments.retain(|(.., spec)| *spec == Spec::Host);
         }
         Ok(RunPlan { environments, plan, jobs, network, timeout, externals })

@@ -19,12 +19,24 @@ pub fn check(specs: &[MetricSpec], words: &[String]) -> anyhow::Result<()> {
     for word in words {
         if !specs.iter().any(|spec| names(word, spec)) {
             let groups = measure::Group::ALL.map(measure::Group::name).join(", ");
-            let known = specs.iter().map(|spec| spec.id.as_str()).collect::<Vec<_>>().join(" ");
+            let close = closest(specs, word).join(", ");
             return Err(Usage(format!(
-                "--only {word}: no metric has this name; the groups are {groups}, the metrics {known}"
+                "--only {word}: no metric's name begins with these words; the groups are {groups}; some that begin \
+                 like it are {close}; `tautline compare --list` has all"
             ))
             .into());
         }
     }
     Ok(())
+}
+
+/// A few names that have most of their beginning in common with the word.
+fn closest<'a>(specs: &'a [MetricSpec], word: &str) -> Vec<&'a str> {
+    const MOST: usize = 5;
+    let common =
+        |id: &str| id.bytes().zip(word.bytes()).take_while(|(of_id, of_word)| of_id == of_word).count();
+    let mut ids: Vec<&str> = specs.iter().map(|spec| spec.id.as_str()).collect();
+    ids.sort_by_key(|id| std::cmp::Reverse(common(id)));
+    ids.truncate(MOST);
+    ids
 }

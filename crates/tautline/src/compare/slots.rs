@@ -31,6 +31,13 @@ pub enum Answer {
     Interrupted,
 }
 
+impl Answer {
+    /// Of what was measured without an agent.
+    pub fn of(outcome: Result<measure::Outcome, Failure>) -> Self {
+        outcome.map_or_else(Answer::Failed, Answer::Done)
+    }
+}
+
 /// One environment of the run.
 pub struct EnvironmentSlot {
     /// Its place in [`Results::environments`].

@@ -11,7 +11,8 @@ use linux::interrupt;
 use serde_json::Value;
 
 use crate::cli::{self, CtlCommand};
-use crate::exit::Done;
+use crate::exit::{Done, Usage};
+use crate::frame_filter;
 use crate::output::{self, Sink};
 use crate::switch_command::protocol::{self, Request};
 use client::Client;
@@ -74,14 +75,21 @@ fn run_capture(
     connect: impl Fn() -> anyhow::Result<Client>,
     arguments: &cli::CtlCapture,
 ) -> anyhow::Result<Done> {
+    if let Some(Err(why)) = arguments.filter.as_deref().map(frame_filter::parse) {
+        return Err(Usage(format!("--filter: {why}")).into());
+    }
     output::require_writable(Some(&arguments.output))?;
     output::catch_interrupts()?;
     let mut client = connect()?;
     let what =
         || format!("making {}; name a file in a folder that may be written", arguments.output.display());
     let file = File::create(&arguments.output).with_context(what)?;
-    let request =
-        Request::Capture { port: arguments.port.clone(), count: arguments.count, snaplen: arguments.snaplen };
+    let request = Request::Capture {
+        port: arguments.port.clone(),
+        count: arguments.count,
+        snaplen: arguments.snaplen,
+        filter: arguments.filter.clone(),
+    };
     // The switch writes to it, whatever it may open itself.
     client.send(request, Some(file.as_fd()))?;
     let (answer, interrupted) = match client.answer(None, true) {

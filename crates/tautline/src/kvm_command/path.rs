@@ -13,7 +13,7 @@ use kvm::path::{Arrows, Place, Summary, Traffic, follow, sequence};
 use report::html::sequence::{Arrow, Sequence};
 use serde::{Deserialize, Serialize};
 
-use super::record::record;
+use super::record::{Heading, record};
 use crate::cli::{Followed, KvmPath};
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
@@ -24,13 +24,8 @@ pub const SCHEMA: &str = "tautline-kvm-path/1";
 /// What is written.
 #[derive(Serialize, Deserialize)]
 struct Report {
-    schema: String,
-    tautline: String,
-    started: String,
-    host: measure::host_facts::HostFacts,
-    accelerator: String,
-    emulated: bool,
-    pid: u32,
+    #[serde(flatten)]
+    heading: Heading,
     followed: Traffic,
     seconds: f64,
     /// Events that the kernel's buffers had no room for.
@@ -52,7 +47,7 @@ pub fn run(arguments: &KvmPath) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let costs = arguments.costs.as_deref().map(read_costs).transpose()?;
     output::catch_interrupts()?;
-    let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
+    let heading = Heading::now(SCHEMA, arguments.pid)?;
     let target = Target::find(arguments.pid)?;
     let begin = Instant::now();
     let trace = record(arguments.pid, arguments.time)?;
@@ -64,15 +59,8 @@ pub fn run(arguments: &KvmPath) -> anyhow::Result<Done> {
     };
     let found = Summary::of(&follow::all(&trace, &target, traffic));
     let device = Device::of(found.as_ref(), target.has_vfio);
-    let host = measure::host_facts::HostFacts::gather();
     let report = Report {
-        schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
-        started,
-        emulated: kvm::is_emulated(),
-        host,
-        accelerator: environment::vm::kvm_name(),
-        pid: arguments.pid,
+        heading,
         followed: traffic,
         seconds: begin.elapsed().as_secs_f64(),
         lost: trace.lost,
@@ -100,22 +88,16 @@ fn read_costs(file: &Path) -> anyhow::Result<kvm::costs::Costs> {
 
 /// Draws a file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
-    let text_of = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-    let report: Report = serde_json::from_slice(&text_of)
-        .with_context(|| format!("{}: not a file that this version's `kvm path` wrote", file.display()))?;
-    sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
-    if let Some(page) = html {
-        std::fs::write(page, report::html::sequence::render(&diagram(&report)))
-            .with_context(|| format!("writing the page to {}", page.display()))?;
-    }
-    Ok(Done::Whole)
+    let page = |report: &Report| report::html::sequence::render(&diagram(report));
+    crate::show::redraw(file, "kvm path", sink, html, |report, _| text(report), page)
 }
 
 fn diagram(report: &Report) -> Sequence {
     let mut sequence =
         Sequence { title: format!("The path of {}", report.followed.name()), ..Sequence::default() };
-    sequence.facts.push(format!("{}, {:.2} s", report.accelerator, report.seconds));
-    if report.emulated {
+    sequence.facts.extend(report.explanation.as_ref().and_then(unexplained));
+    sequence.facts.push(format!("{}, {:.2} s", report.heading.accelerator, report.seconds));
+    if report.heading.emulated {
         sequence.facts.push(EMULATED.into());
     }
     if let Some(found) = &report.found {
@@ -171,17 +153,16 @@ fn place(place: &Place) -> String {
 
 fn text(report: &Report) -> String {
     let mut text = String::new();
-    if let Some(explanation) = report.explanation.as_ref().filter(|explanation| explanation.is_rest_large()) {
-        let share = 100.0 * explanation.rest_ns / explanation.total_ns;
-        let _ = writeln!(text, "Not explained: {share:.0} % of the time is in no known part.\n");
+    if let Some(line) = report.explanation.as_ref().and_then(unexplained) {
+        let _ = writeln!(text, "{line}\n");
     }
     let name = report.followed.name();
     let _ = writeln!(
         text,
         "Process {}, {}: {name}, traced for {:.2} s",
-        report.pid, report.accelerator, report.seconds
+        report.heading.pid, report.heading.accelerator, report.seconds
     );
-    if report.emulated {
+    if report.heading.emulated {
         let _ = writeln!(text, "{EMULATED}");
     }
     if report.lost > 0 {
@@ -236,6 +217,15 @@ fn published(text: &mut String, report: &Report, ours: usize) {
         let _ =
             writeln!(text, "Published (QorIQ T4240, 2014; {}): {steps} steps. Here: {ours}.", device.name());
     }
+}
+
+/// What is said before all else, where the rest is large.
+fn unexplained(explanation: &Explanation) -> Option<String> {
+    let share = 100.0 * explanation.rest_ns / explanation.total_ns.max(1.0);
+    explanation.is_rest_large().then(|| match share < 0.0 {
+        false => format!("Not explained: {share:.0} % of the time is in no known part."),
+        true => format!("Not explained: the known parts are {:.0} % more than the time.", -share),
+    })
 }
 
 fn explain(text: &mut String, explanation: &Explanation) {

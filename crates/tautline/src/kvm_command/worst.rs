@@ -8,7 +8,7 @@ use kvm::worst::{self, Blame, Budget, Checked, Latency, Watched};
 use report::html::budget::{Bar, Bars};
 use serde::{Deserialize, Serialize};
 
-use super::record::record;
+use super::record::{Heading, record};
 use crate::cli::{KvmWorst, WatchedLatency};
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
@@ -22,13 +22,8 @@ const EMULATED: &str =
 /// What is written.
 #[derive(Serialize, Deserialize)]
 struct Report {
-    schema: String,
-    tautline: String,
-    started: String,
-    host: measure::host_facts::HostFacts,
-    accelerator: String,
-    emulated: bool,
-    pid: u32,
+    #[serde(flatten)]
+    heading: Heading,
     watched: Watched,
     /// How many were seen.
     count: usize,
@@ -55,7 +50,7 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let budget = arguments.budget.as_deref().map(read).transpose()?;
     output::catch_interrupts()?;
-    let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
+    let heading = Heading::now(SCHEMA, arguments.pid)?;
     let target = Target::find(arguments.pid)?;
     let trace = record(arguments.pid, arguments.time)?;
     let watched = match arguments.watch {
@@ -80,13 +75,7 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
         stages.collect()
     });
     let report = Report {
-        schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
-        started,
-        host: measure::host_facts::HostFacts::gather(),
-        accelerator: environment::vm::kvm_name(),
-        emulated: kvm::is_emulated(),
-        pid: arguments.pid,
+        heading,
         watched,
         count: all.len(),
         p50_ns: at(0.5),
@@ -106,15 +95,8 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
 
 /// Draws a file again, as text and as a page.
 pub fn show(file: &std::path::Path, sink: &Sink, html: Option<&std::path::Path>) -> anyhow::Result<Done> {
-    let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-    let report: Report = serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not a file that this version's `kvm worst` wrote", file.display()))?;
-    sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
-    if let Some(page) = html {
-        std::fs::write(page, report::html::budget::render(&bars(&report)))
-            .with_context(|| format!("writing the page to {}", page.display()))?;
-    }
-    Ok(Done::Whole)
+    let page = |report: &Report| report::html::budget::render(&bars(report));
+    crate::show::redraw(file, "kvm worst", sink, html, |report, _| text(report), page)
 }
 
 /// The budget's limits, or what was measured where there is none; then who had the time.
@@ -144,15 +126,15 @@ fn bars(report: &Report) -> Bars {
     let first = report.longer.first().map(|first| format!("First cause: {}", first.cause.text()));
     let whole = format!(
         "{}: {} latencies of {watched}; {} events lost",
-        report.accelerator, report.count, report.lost
+        report.heading.accelerator, report.count, report.lost
     );
     let mut facts: Vec<String> = [Some(whole), first].into_iter().flatten().collect();
-    if report.emulated {
+    if report.heading.emulated {
         facts.push(EMULATED.into());
     }
     let parts = |parts: &[Blame]| parts.iter().map(|part| (part.cause.text(), micros(part.ns))).collect();
     Bars {
-        title: format!("The worst case of process {}", report.pid),
+        title: format!("The worst case of process {}", report.heading.pid),
         facts,
         bars,
         parts: vec![
@@ -175,15 +157,15 @@ fn text(report: &Report) -> String {
     let _ = writeln!(
         text,
         "Process {}, {}: {} latencies; median {:.1} µs, p99.9 {:.1} µs, worst {:.1} µs; {} events lost",
-        report.pid,
-        report.accelerator,
+        report.heading.pid,
+        report.heading.accelerator,
         report.count,
         micros(report.p50_ns),
         micros(report.p999_ns),
         micros(report.max_ns),
         report.lost,
     );
-    if report.emulated {
+    if report.heading.emulated {
         let _ = writeln!(text, "{EMULATED}");
     }
     if let Some(first) = report.longer.first() {

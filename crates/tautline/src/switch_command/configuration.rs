@@ -16,7 +16,7 @@ use crate::exit::Usage;
 const OF_PORT: [&str; 2] = ["allow", "flood-limit"];
 
 /// Options that a file may hold; the others belong to one run.
-const OF_SWITCH: [&str; 11] = [
+const OF_SWITCH: [&str; 12] = [
     "wire",
     "cpus",
     "spin",
@@ -28,6 +28,7 @@ const OF_SWITCH: [&str; 11] = [
     "ageing",
     "cache-policy",
     "control",
+    "metrics",
 ];
 
 /// Reads a file.

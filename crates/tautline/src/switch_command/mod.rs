@@ -2,6 +2,7 @@
 mod configuration;
 mod control_socket;
 mod hand_over_format;
+mod metrics;
 mod non_blocking_writer;
 mod operator;
 mod ports;
@@ -9,6 +10,7 @@ mod readiness;
 mod sandbox;
 mod signals;
 mod take_over;
+mod watch;
 
 pub use control_socket::protocol;
 
@@ -20,6 +22,7 @@ use crate::exit::{Done, Usage};
 use crate::output::Sink;
 use configuration::Configured;
 use control_socket::ControlSocket;
+use metrics::Metrics;
 use operator::Management;
 use ports::PortDefaults;
 use signals::Signals;
@@ -33,6 +36,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     let take_over = arguments.take_over.clone();
     let control =
         arguments.control.clone().or_else(|| written.as_ref()?.control.clone()).or(take_over.clone());
+    let metrics = arguments.metrics.or_else(|| written.as_ref()?.metrics);
     let configured = arguments.config.clone().zip(written.clone());
     let configured = configured.map(|(path, written)| Configured::new(path, written));
     let arguments = written.as_ref().unwrap_or(arguments);
@@ -52,6 +56,11 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         let what = "listening for tautline ctl at";
         let remedy = "give --control a path that you may create and that nobody else listens on";
         opened.with_context(|| format!("{what} {}; {remedy}", path.display()))?;
+    }
+    if let Some(address) = metrics {
+        let opened = operator.show_metrics(|epoll| Metrics::open(address, epoll));
+        let remedy = "give --metrics an address of this machine and a free port";
+        opened.with_context(|| format!("listening for Prometheus at {address}; {remedy}"))?;
     }
     if let Some(missing) = sandbox::prepare() {
         operator.log_line(&missing);

@@ -9,13 +9,15 @@ use rustix::event::{Timespec, epoll};
 use switch::{Operator, Snapshot, SwitchState, View};
 
 use super::configuration::Configured;
-use super::control_socket::{ControlSocket, watch};
+use super::control_socket::ControlSocket;
+use super::metrics::Metrics;
 use super::ports::PortDefaults;
 use super::readiness;
 use super::signals::{Signals, Told};
 use super::take_over::{Inherited, TakeOver};
+use super::watch::watch;
 
-/// Key of signals in the epoll set; the control socket has the others.
+/// Key of signals in the epoll set; the control socket and metrics have the others.
 const SIGNALS: u64 = 0;
 
 /// What is handled before ports get their turn again.
@@ -25,6 +27,7 @@ pub struct Management {
     epoll: OwnedFd,
     signals: Signals,
     socket: Option<ControlSocket>,
+    metrics: Option<Metrics>,
     configured: Option<Configured>,
     /// A running switch to go on from, and where its control socket goes on, if it does.
     take_over: Option<(TakeOver, Option<PortDefaults>)>,
@@ -37,12 +40,19 @@ impl Management {
     pub fn new(signals: Signals, configured: Option<Configured>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
-        Ok(Management { epoll, signals, socket: None, configured, take_over: None, stood_still: None })
+        let (socket, metrics, take_over, stood_still) = (None, None, None, None);
+        Ok(Management { epoll, signals, socket, metrics, configured, take_over, stood_still })
     }
 
     /// And by a control socket.
     pub fn serve(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<ControlSocket>) -> io::Result<()> {
         self.socket = Some(open(&self.epoll)?);
+        Ok(())
+    }
+
+    /// And for Prometheus.
+    pub fn show_metrics(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<Metrics>) -> io::Result<()> {
+        self.metrics = Some(open(&self.epoll)?);
         Ok(())
     }
 
@@ -86,6 +96,12 @@ impl Operator for Management {
         // Level-triggered: what is not read now is there again.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now));
         for key in events.iter().map(|event| event.data.u64()) {
+            if Metrics::has(key) {
+                if let Some(metrics) = &mut self.metrics {
+                    metrics.ready(key, &self.epoll, switch);
+                }
+                continue;
+            }
             match &mut self.socket {
                 Some(socket) if ControlSocket::has(key) => {
                     socket.ready(key, &self.epoll, switch);

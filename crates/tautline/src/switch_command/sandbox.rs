@@ -10,10 +10,11 @@ use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetSt
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
-/// What some kind of port may need: interfaces, packet sockets, sockets in other users' folders, huge pages, and the
-/// limit of open files.
+/// What some kind of port may need: interfaces, packet sockets, XDP programs, sockets in other users' folders, huge
+/// pages, and the limit of open files.
 const CONTROL_KEEPS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::BPF)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::IPC_LOCK)
@@ -33,6 +34,9 @@ const WORKER_CALLS: &[libc::c_long] = &[
     libc::SYS_pwritev2,
     libc::SYS_ftruncate,
     libc::SYS_lseek,
+    // Telling an AF_XDP socket to look at its rings: messages without bytes, on sockets that are open.
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
     // Sleeping, and waking others.
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,

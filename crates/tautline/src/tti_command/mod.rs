@@ -1,8 +1,14 @@
 //! `tautline tti`: numbered ticks at absolute times, and when each is in user space, environment beside environment.
 
 mod job;
+mod measure;
+mod page;
+mod pv_sched;
+mod pv_sched_table;
 mod results;
 mod row;
+mod stage_table;
+mod stages;
 mod table;
 
 use std::sync::Arc;
@@ -17,12 +23,16 @@ use crate::cli::{Beside, Tti};
 use crate::exit::Done;
 use crate::origin::Origin;
 use crate::output::{self, Sink};
-use job::Job;
+pub use job::Job;
+pub use measure::Receiver;
+pub use page::show;
+use pv_sched::{PvSched, Turns};
 use results::Results;
 use row::Row;
+pub use row::load_name;
 
 /// The schema of this version's files.
-const SCHEMA: &str = "tautline-tti/1";
+pub const SCHEMA: &str = "tautline-tti/1";
 
 /// Runs the command.
 pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
@@ -36,16 +46,36 @@ pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
     let origin = Origin::now(SCHEMA)?;
     let progress = output::progress();
     let mut rows = Vec::new();
+    let mut shared = Vec::new();
     for (name, spec) in &environments {
-        for load in &arguments.load {
-            if !interrupt::is_set() {
-                progress.doing(format!(
-                    "{name}, load {}: {} ticks",
-                    row::load_name(load_of(*load)),
-                    job.source.ticks
-                ));
-                rows.push(Row::measure(name, spec, load_of(*load), &job, (&agent, &janitor)));
+        if arguments.pv_sched {
+            progress.doing(format!(
+                "{name}: {} rounds of {} ticks, three ways",
+                arguments.rounds, job.source.ticks
+            ));
+            let load = arguments.load.iter().find_map(|load| load_of(*load));
+            let turns = Turns { load, job: &job, rounds: arguments.rounds, places: (&agent, &janitor) };
+            shared.push(PvSched::measure(name, spec, &turns));
+            continue;
+        }
+        let mut receiver = None;
+        for load in arguments.load.iter().map(|load| load_of(*load)) {
+            if interrupt::is_set() {
+                break;
             }
+            let load_name = row::load_name(load);
+            progress.doing(format!("{name}, load {load_name}: {} ticks", job.source.ticks));
+            let outcome = match &mut receiver {
+                Some(receiver) => Ok(receiver),
+                None => Receiver::start("tti", name, spec, job.receiver_cpu, (&agent, &janitor))
+                    .map(|started| receiver.insert(started)),
+            };
+            let outcome = outcome.and_then(|receiver| receiver.measure(load, &job));
+            if outcome.is_err() {
+                // The next load gets a new one.
+                receiver = None;
+            }
+            rows.push(Row { environment: name.clone(), load, outcome });
         }
     }
     progress.finish();
@@ -56,16 +86,19 @@ pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
         cpus: [job.source.cpu.unwrap_or_default(), job.receiver_cpu],
         wait: job.receiver.wait,
         rows,
+        pv_sched: shared,
     };
     sink.put(|width, _| table::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
     if interrupt::is_set() {
         return Err(anyhow::Error::new(Interrupted).context("what was gathered until then is shown above"));
     }
-    if results.rows.iter().all(|row| row.outcome.is_err()) {
+    let is_any = results.rows.iter().any(|row| row.outcome.is_ok())
+        || results.pv_sched.iter().any(|shared| shared.outcome.is_ok());
+    if !is_any {
         anyhow::bail!("no environment received ticks; the reasons are above");
     }
     let missed = results.rows.iter().filter_map(|row| row.outcome.as_ref().ok());
-    let missed: u64 = missed.map(|(_, received)| received.late + received.lost).sum();
+    let missed: u64 = missed.map(|outcome| outcome.received.late + outcome.received.lost).sum();
     Ok(if arguments.budget.is_some() && missed > 0 { Done::ThresholdExceeded } else { Done::Whole })
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use ticks::receiver;
 
+use super::pv_sched::PvSched;
 use super::row::Row;
 use crate::origin::Origin;
 
@@ -17,4 +18,7 @@ pub struct Results {
     pub cpus: [usize; 2],
     pub wait: receiver::Wait,
     pub rows: Vec<Row>,
+    /// With `--pv-sched`, in place of rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pv_sched: Vec<PvSched>,
 }

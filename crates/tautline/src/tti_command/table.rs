@@ -1,5 +1,6 @@
 //! What a person sees.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use measure::Histogram;
 use ticks::receiver::Wait;
 
 use super::results::Results;
-use super::row::{Row, load_name};
+use super::row::{Outcome, Row, load_name, marked};
+use super::{pv_sched_table, stage_table};
 use crate::duration;
 
 const HEADER: [&str; 12] = [
@@ -29,7 +31,7 @@ const HEADER: [&str; 12] = [
 pub fn text(results: &Results, width: usize) -> String {
     let show = |ns: u64| duration::show(Duration::from_nanos(ns)).to_string();
     let way = match results.wait {
-        Wait::Interrupt => "woken by an eventfd",
+        Wait::Interrupt => "woken by an eventfd, a guest through vfio-pci",
         Wait::Poll => "polling shared memory",
     };
     let mut text = format!(
@@ -38,6 +40,10 @@ pub fn text(results: &Results, width: usize) -> String {
         results.cpus[0],
         results.cpus[1],
     );
+    if !results.pv_sched.is_empty() {
+        text.push_str(&pv_sched_table::text(&results.pv_sched, width));
+        return text;
+    }
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
     table.set_content_arrangement(ContentArrangement::Disabled).set_width(width as u16).set_header(HEADER);
@@ -53,13 +59,17 @@ pub fn text(results: &Results, width: usize) -> String {
         "late: more than {} after it was due; merged: found beside a later one",
         show(results.budget_ns)
     );
+    text.push_str(&stage_table::text(results, width));
     let mut remarks: Vec<String> = Vec::new();
     for row in &results.rows {
         match &row.outcome {
             Err(failure) => {
                 remarks.push(format!("{}, load {}: {failure}", row.environment, load_name(row.load)))
             }
-            Ok((sent, received)) => {
+            Ok(Outcome { sent, received, is_emulated, .. }) => {
+                if *is_emulated {
+                    remarks.push(format!("{} {}", report::EMULATED_MARK, report::EMULATED_MEANING));
+                }
                 remarks.extend(
                     sent.remarks
                         .iter()
@@ -77,13 +87,14 @@ pub fn text(results: &Results, width: usize) -> String {
                 if received.before_sent > 0 {
                     remarks.push(format!(
                         "{}, load {}: {} ticks seem to arrive before they were sent: the clocks differ by more than the {} that was found",
-                        row.environment, load_name(row.load), received.before_sent, show(received.alignment.error_ns)
+                        row.environment, load_name(row.load), received.before_sent, show(received.alignments.error_ns())
                     ));
                 }
             }
         }
     }
-    remarks.dedup();
+    let mut said = BTreeSet::new();
+    remarks.retain(|remark| said.insert(remark.clone()));
     remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
     text
 }
@@ -91,10 +102,10 @@ pub fn text(results: &Results, width: usize) -> String {
 fn cells(row: &Row) -> Vec<String> {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let at = |histogram: &Histogram, quantile| us(histogram.quantile_ns(quantile));
-    let mut cells = vec![row.environment.clone(), load_name(row.load).to_owned()];
+    let mut cells = vec![marked(row), load_name(row.load).to_owned()];
     match &row.outcome {
         Err(_) => cells.resize(HEADER.len(), "–".into()),
-        Ok((sent, received)) => {
+        Ok(Outcome { sent, received, .. }) => {
             let latency = &received.from_due;
             cells.push(received.ticks.to_string());
             cells.extend([0.5, 0.99, 0.999].map(|quantile| at(latency, quantile)));

@@ -122,6 +122,42 @@ fn a_port_that_is_added_later_is_one_like_the_others() {
 }
 
 #[test]
+fn a_capture_keeps_what_its_filter_asks_for() {
+    let scene = Scene::new();
+    let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);
+    let mut two = Guest::running(&scene.sockets.path("two"), layouts()[1]);
+    let file = scene.sockets.path("small.pcapng");
+    let capture = |filter: &str| {
+        Run::new(&["ctl"])
+            .arg(scene.sockets.path("control"))
+            .args(&["capture", "one", "--count", "2", "--filter", filter, "--output"])
+            .arg(&file)
+    };
+    let wrong = capture("port http").finish();
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("'http' is not a port's number"), "{wrong}");
+    assert!(!file.exists(), "nothing is made for what is not understood");
+    let mut running = capture("not greater 100").spawn();
+    wait_for("the capture's beginning", || {
+        fs::metadata(&file).is_ok_and(|file| file.len() > 100).then_some(())
+    });
+    two.post(4);
+    let mut expected = Vec::new();
+    for (number, bytes) in [(0, 60), (1, 1400), (2, 64), (3, 900)] {
+        let sent = frame(number, bytes);
+        one.send(&sent);
+        assert_eq!(two.receive(), sent);
+        if bytes < 100 {
+            expected.push((sent, bytes as u32, true));
+        }
+    }
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended}");
+    let found = frames(&file);
+    assert_eq!(found, expected);
+    scene.end();
+}
+
+#[test]
 fn a_capture_holds_what_passed_in_both_directions() {
     let scene = Scene::new();
     let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);

@@ -5,6 +5,7 @@ mod common;
 mod configuration;
 mod eyes;
 mod hostile;
+mod metrics;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 mod walls;
@@ -14,7 +15,7 @@ use std::path::Path;
 use common::{Ended, Run};
 use serde_json::Value;
 use switch_process::bystanders::Bystanders;
-use switch_process::{Sockets, SwitchProcess, connect};
+use switch_process::{Sockets, SwitchProcess, connect, wait_for};
 
 /// A switch with a control socket, neighbours at a wire, and ports `one` and `two`.
 struct Scene {
@@ -25,11 +26,17 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With further options.
+    fn with(options: &[String]) -> Self {
         let sockets = Sockets::new();
         let mut arguments: Vec<String> =
             ["a", "b", "one", "two"].iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
         arguments.extend(connect("a", "b"));
         arguments.extend(["--control".to_owned(), sockets.path("control").display().to_string()]);
+        arguments.extend_from_slice(options);
         let switch = SwitchProcess::start(&arguments);
         let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
         Scene { sockets, switch, bystanders }

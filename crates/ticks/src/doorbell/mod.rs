@@ -2,8 +2,10 @@
 //! to each client.
 
 mod client;
+mod device;
 mod message;
 mod server;
 
 pub use client::connect;
-pub use server::{Doorbell, Server};
+pub use device::Device;
+pub use server::{Peer, Server};

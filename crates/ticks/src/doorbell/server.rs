@@ -2,7 +2,7 @@
 //! this process, and interrupts to it.
 //!
 //! `-chardev socket,path=SOCKET,id=iv -device ivshmem-doorbell,vectors=N,chardev=iv`. QEMU turns each vector's eventfd
-//! into an irqfd where the accelerator has them: [`Doorbell::ring`] is then an interrupt without any thread of QEMU.
+//! into an irqfd where the accelerator has them: [`Peer::ring`] is then an interrupt without any thread of QEMU.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,7 @@ const GUEST: i64 = 0;
 /// The device has no more (hw/misc/ivshmem.c, IVSHMEM_MAX_PEERS and the size of its MSI-X table).
 const MOST_VECTORS: usize = 64;
 
-/// Waits for one guest.
+/// Waits for one guest after the other; all have the same memory and the same interrupts.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
@@ -32,9 +32,9 @@ pub struct Server {
 
 /// A guest is there: its interrupts.
 #[derive(Debug)]
-pub struct Doorbell {
+pub struct Peer {
     /// The guest is told of other peers over it; closing it tells nothing that matters.
-    _connection: UnixStream,
+    connection: UnixStream,
     vectors: Vec<OwnedFd>,
 }
 
@@ -80,7 +80,7 @@ impl Server {
     ///
     /// # Errors
     /// It did not come, or hung up.
-    pub fn accept(self, limit: Duration) -> Result<Doorbell, Failure> {
+    pub fn accept(&self, limit: Duration) -> Result<Peer, Failure> {
         let failed = |error: io::Error| {
             let remedy = "see QEMU's output; its device is -device ivshmem-doorbell,chardev=ID,vectors=N";
             Failure::new("waiting for QEMU's ivshmem device", error, remedy)
@@ -96,11 +96,18 @@ impl Server {
             self.vectors.iter().try_for_each(|vector| send(&connection, GUEST, Some(vector.as_fd())))
         };
         greet().map_err(failed)?;
-        Ok(Doorbell { _connection: connection, vectors: self.vectors })
+        let vectors = self.vectors.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
+        Ok(Peer { connection, vectors: vectors.map_err(failed)? })
     }
 }
 
-impl Doorbell {
+impl Peer {
+    /// The process that came: QEMU, or the receiver itself; 0 where the kernel does not say.
+    pub fn process(&self) -> i32 {
+        rustix::net::sockopt::socket_peercred(&self.connection)
+            .map_or(0, |who| who.pid.as_raw_nonzero().get())
+    }
+
     /// Interrupts the guest. Those that it has not taken yet merge with this one: whoever must not lose any numbers
     /// them in the shared memory.
     ///

@@ -1,6 +1,7 @@
 //! The end that connects.
 
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use measure::Failure;
@@ -17,6 +18,8 @@ const QUIET: Duration = Duration::from_millis(100);
 const OVERTIME: Duration = Duration::from_secs(5);
 /// A greeting may be lost as any datagram.
 const HELLOS: usize = 3;
+/// How long a load runs before the flow begins that it is beside.
+const HEAD_START: Duration = Duration::from_millis(20);
 
 /// Does the flow with the far end at `peer`, and says what this end counted.
 ///
@@ -27,6 +30,33 @@ pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
     let mut outcome = do_flow(flow, peer)?;
     outcome.counts.took = Took::since(before);
     Ok(outcome)
+}
+
+/// The same while another flow, the load, runs over the same path. The load lasts until both have ended; its threads'
+/// time is not in the outcome.
+///
+/// # Errors
+/// As for each of them; and a load that sent nothing.
+pub fn run_beside(
+    flow: &Flow,
+    peer: SocketAddr,
+    load: &Flow,
+    load_peer: SocketAddr,
+) -> Result<NearOutcome, Failure> {
+    let load = Flow { duration: flow.duration + 2 * HEAD_START, ..load.clone() };
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| do_flow(&load, load_peer));
+        thread::sleep(HEAD_START);
+        let outcome = run(flow, peer);
+        let doing = "running the stream beside a flow";
+        let loaded = beside
+            .join()
+            .unwrap_or_else(|_| Err(Failure::new(doing, "its thread panicked", "report this as a bug")))?;
+        if loaded.counts.sent == 0 {
+            return Err(Failure::new(doing, "it sent nothing", "give a longer trial: the path may be slow"));
+        }
+        outcome
+    })
 }
 
 fn do_flow(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {

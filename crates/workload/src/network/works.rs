@@ -14,6 +14,8 @@ pub struct NamedWork {
     pub title: String,
     /// The flow; how long it lasts is the run's to say.
     pub flow: Flow,
+    /// What runs meanwhile over the same path.
+    pub beside: Option<Flow>,
 }
 
 /// The payloads of the published ladder, bytes.
@@ -67,6 +69,7 @@ pub fn works(profile: Profile) -> Vec<NamedWork> {
     if full {
         works.push(named(stream(Class::UdpRr, 1024)));
         works.push(named(stream(Class::TcpRr, 64)));
+        works.push(beside_a_stream(named(stream(Class::TcpRr, 64)), stream(Class::TcpStream, 1472)));
         works.push(named(stream(Class::TcpCrr, 64)));
     }
     works
@@ -88,7 +91,13 @@ fn named(flow: Flow) -> NamedWork {
         name += ".paced";
         title += &format!(", {rate} a second");
     }
-    NamedWork { name, title, flow }
+    NamedWork { name, title, flow, beside: None }
+}
+
+fn beside_a_stream(work: NamedWork, load: Flow) -> NamedWork {
+    let NamedWork { name, title, .. } = &work;
+    let (name, title) = (format!("{name}.loaded"), format!("{title}, beside a TCP stream"));
+    NamedWork { name, title, beside: Some(load), ..work }
 }
 
 #[cfg(test)]
@@ -104,7 +113,13 @@ mod tests {
         for name in
             ["udp_stream.64", "udp_stream.64.rx", "udp_stream.390", "udp_stream.1024", "udp_stream.1472"]
                 .into_iter()
-                .chain(["udp_stream.390.c1000", "udp_stream.390.paced", "tcp_stream.1472.rx", "tcp_crr.64"])
+                .chain([
+                    "udp_stream.390.c1000",
+                    "udp_stream.390.paced",
+                    "tcp_stream.1472.rx",
+                    "tcp_crr.64",
+                    "tcp_rr.64.loaded",
+                ])
         {
             assert!(names.contains(name), "{name} is not in {names:?}");
         }

@@ -3,5 +3,5 @@
 mod job;
 mod receive;
 
-pub use job::{Load, TicksJob};
+pub use job::{Doorbell, Load, TicksJob};
 pub(crate) use receive::run;

@@ -1,12 +1,14 @@
 //! How it is done.
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use ::ticks::receiver::{self, Received};
-use ::ticks::{Page, doorbell};
+use ::ticks::{HINTS_AT, Handlers, Page, doorbell};
 use measure::Failure;
+use pv_sched::Hints;
 
-use super::job::TicksJob;
+use super::job::{Doorbell, TicksJob};
 use crate::child_process;
 use crate::pin::pin_to;
 use crate::protocol::Reply;
@@ -15,9 +17,9 @@ use crate::protocol::Reply;
 const CONNECT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(job: &TicksJob) -> Result<Received, Failure> {
-    let body = || receive(job).map_or_else(Reply::Failed, Reply::Ticks);
+    let body = || receive(job).map_or_else(Reply::Failed, |received| Reply::Ticks(Box::new(received)));
     match child_process::run("a receiver of ticks", Duration::from_millis(job.limit_ms), body)? {
-        Reply::Ticks(received) => Ok(received),
+        Reply::Ticks(received) => Ok(*received),
         Reply::Failed(failure) => Err(failure),
         _ => unreachable!("the child says one of both"),
     }
@@ -30,6 +32,31 @@ fn receive(job: &TicksJob) -> Result<Received, Failure> {
     if let Some(load) = job.load {
         load.start(cpu)?;
     }
-    let (memory, interrupts) = doorbell::connect(&job.doorbell, 1, CONNECT)?;
-    receiver::run(&Page::map(memory)?, &interrupts[0], &job.receiver)
+    match &job.doorbell {
+        Doorbell::Socket(path) => {
+            let (memory, interrupts) = doorbell::connect(path, 1, CONNECT)?;
+            let hints = hints(&memory, job)?;
+            receiver::run(&Page::map(memory)?, &interrupts[0], hints.as_ref(), &job.receiver)
+        }
+        Doorbell::Device => {
+            let device = doorbell::Device::open()?;
+            let page = Page::map(device.memory())?;
+            let handlers = job.traced.map(Handlers::start).transpose()?;
+            let received = receiver::run(
+                &page,
+                device.interrupt(),
+                hints(device.memory(), job)?.as_ref(),
+                &job.receiver,
+            )?;
+            if let Some(handlers) = handlers {
+                page.set_handlers(&handlers.stop()?);
+            }
+            Ok(received)
+        }
+    }
+}
+
+/// Where the receiver tells the host of itself, if it is to.
+fn hints(memory: impl AsFd, job: &TicksJob) -> Result<Option<Hints>, Failure> {
+    job.receiver.hints.then(|| Hints::map(memory, HINTS_AT)).transpose()
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use environment::network::OpenPath;
 use linux::cpu_time::{self, CpuTime, ThreadTime};
-use measure::network::{Cost, RECEIVER, RoleCost, SENDER};
-use workload::network::{Counts, Took};
+use measure::network::{Cost, RECEIVER, RECEIVING_VCPU, RoleCost, SENDER, SENDING_VCPU};
+use workload::network::{Counts, Side, Took};
 
 /// Counters at one instant.
 pub struct Reading {
@@ -18,30 +18,48 @@ pub struct Reading {
 impl Reading {
     pub fn now(path: &OpenPath, cpus: &[usize]) -> Self {
         let mut threads = BTreeMap::new();
-        let mut add = |role: &'static str, process| {
+        let add = |threads: &mut BTreeMap<_, _>, role: &'static str, process| {
             threads.extend(cpu_time::threads(process).into_iter().map(|(id, time)| ((role, id), time)));
         };
         if let Some(process) = path.switch() {
-            add("switch worker", process);
+            add(&mut threads, "switch worker", process);
+        }
+        if let Some(process) = path.qemu() {
+            for (id, time) in cpu_time::threads(process) {
+                threads.insert((of_qemu(&time.name), id), time);
+            }
+            // A process of its own before Linux 6.4, a thread of QEMU's since.
+            for process in cpu_time::processes_named(&format!("vhost-{process}")) {
+                add(&mut threads, VHOST_WORKER, process);
+            }
         }
         // Interrupts that a softirq thread finishes; what is done on the spot is in the time of whom it interrupts.
         for process in cpu_time::processes_named("ksoftirqd/") {
-            add("softirq", process);
+            add(&mut threads, "softirq", process);
         }
         Reading { threads, cpus: CpuTime::of(cpus).unwrap_or_default(), interrupts: cpu_time::interrupts() }
     }
 
-    /// What was added since an earlier reading, and what both ends took.
-    pub fn since(&self, before: &Reading, sender: &Counts, receiver: &Counts) -> Cost {
-        let mut roles = vec![of_end(SENDER, sender.took), of_end(RECEIVER, receiver.took)];
+    /// What was added since an earlier reading, and what both ends took. The time of a thread in a guest is in its
+    /// virtual CPUs'.
+    pub fn since(&self, before: &Reading, sending: Side, (sender, receiver): (&Counts, &Counts)) -> Cost {
+        let in_guest = self.threads.keys().any(|(role, _)| *role == VCPU);
+        let ends = [(SENDER, sender, sending == Side::Near), (RECEIVER, receiver, sending == Side::Far)];
+        let outside = ends.into_iter().filter(|(.., is_near)| !(in_guest && *is_near));
+        let mut roles: Vec<RoleCost> = outside.map(|(role, counts, _)| of_end(role, counts.took)).collect();
         for ((role, id), after) in &self.threads {
             let took =
                 before.threads.get(&(*role, *id)).map_or_else(|| after.clone(), |before| after.since(before));
             if took.cpu_ns == 0 {
                 continue;
             }
-            let place = roles.iter().position(|known| known.role == *role).unwrap_or_else(|| {
-                roles.push(RoleCost { role: (*role).to_owned(), ..RoleCost::default() });
+            let role = match (*role, sending) {
+                (VCPU, Side::Near) => SENDING_VCPU,
+                (VCPU, Side::Far) => RECEIVING_VCPU,
+                (other, _) => other,
+            };
+            let place = roles.iter().position(|known| known.role == role).unwrap_or_else(|| {
+                roles.push(RoleCost { role: role.to_owned(), ..RoleCost::default() });
                 roles.len() - 1
             });
             roles[place].cpu_ns += took.cpu_ns;
@@ -61,6 +79,18 @@ impl Reading {
             interrupts: self.interrupts.0.saturating_sub(before.interrupts.0),
             softirqs: self.interrupts.1.saturating_sub(before.interrupts.1),
         }
+    }
+}
+
+const VCPU: &str = "vCPU";
+const VHOST_WORKER: &str = "vhost worker";
+
+/// The role of a thread of QEMU's, by the name that QEMU gives it (`-name …,debug-threads=on`).
+fn of_qemu(name: &str) -> &'static str {
+    match name {
+        _ if name.starts_with("CPU ") => VCPU,
+        _ if name.starts_with("vhost-") => VHOST_WORKER,
+        _ => "QEMU I/O thread",
     }
 }
 

@@ -54,26 +54,34 @@ impl Ends {
         self.is_lost
     }
 
-    /// Runs one flow, and learns whether its ends can be asked again.
-    pub fn run(&mut self, flow: &Flow, timeout: Duration) -> Result<Flowed, Failure> {
-        let flowed = self.do_flow(flow, timeout);
+    /// Runs one flow, with a load beside it or without, and learns whether its ends can be asked again.
+    pub fn run(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, Failure> {
+        let flowed = self.do_flow(flow, load, timeout);
         self.is_lost = matches!(&flowed, Err(broken) if !broken.in_turn);
         flowed.map_err(|broken| broken.failure)
     }
 
     /// Runs one flow: the near end on the first CPU, the far end on the second where there is one.
-    fn do_flow(&mut self, flow: &Flow, timeout: Duration) -> Result<Flowed, Broken> {
+    fn do_flow(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, Broken> {
         let limit = flow.duration.saturating_mul(4).saturating_add(timeout);
-        let near_cpus = vec![self.cpus[0]];
+        // A guest numbers its own.
+        let near_cpus = vec![if self.path.qemu().is_some() { 0 } else { self.cpus[0] }];
         let far_cpus = vec![self.cpus.get(1).copied().unwrap_or(self.cpus[0])];
-        let open = Request::OpenFarEnd { flow: flow.clone(), address: FAR_ADDRESS.into(), cpus: far_cpus };
-        let port = match ask(&mut self.path.far, &open, limit)? {
-            Reply::FarEnd { port } => port,
-            _ => return Err(out_of_turn()),
+        let mut open = |flow: &Flow, beside| {
+            let (flow, cpus) = (flow.clone(), far_cpus.clone());
+            let open = Request::OpenFarEnd { flow, address: FAR_ADDRESS.into(), cpus, beside };
+            match ask(&mut self.path.far, &open, limit)? {
+                Reply::FarEnd { port } => Ok(SocketAddr::new(FAR_ADDRESS.into(), port)),
+                _ => Err(out_of_turn()),
+            }
+        };
+        let peer = open(flow, false)?;
+        let beside = match load {
+            Some(load) => Some((load.clone(), open(load, true)?)),
+            None => None,
         };
         let before = Reading::now(&self.path, &self.cpus);
-        let peer = SocketAddr::new(FAR_ADDRESS.into(), port);
-        let run = Request::RunNearEnd { flow: flow.clone(), peer, cpus: near_cpus };
+        let run = Request::RunNearEnd { flow: flow.clone(), peer, cpus: near_cpus, beside };
         let near = match ask(&mut self.path.near, &run, limit) {
             Ok(Reply::NearEnd(outcome)) => outcome,
             Ok(_) => return Err(out_of_turn()),
@@ -100,7 +108,7 @@ impl Ends {
             Side::Near => (&near.counts, &far),
             Side::Far => (&far, &near.counts),
         };
-        let cost = after.since(&before, sender, receiver);
+        let cost = after.since(&before, flow.sending(), (sender, receiver));
         let is_stream = flow.class.is_stream();
         // Of requests, what was received are answers.
         let receiver = if is_stream { receiver } else { &near.counts };

@@ -6,7 +6,8 @@ mod plan;
 
 use environment::Start;
 use environment::container::{self, Container};
-use environment::network::{NearEnd, OpenPath, PathDescription};
+use environment::network::{NearEnd, OpenPath, PathDescription, Places};
+use environment::vm::{self, Accelerator, Vm};
 use linux::interrupt;
 use linux::progress::Progress;
 use measure::network::NetworkTrial;
@@ -28,6 +29,8 @@ pub struct Paths<'a> {
     start: Start<'a>,
     /// What starts near ends in containers, or why nothing does. Found out when it is needed first.
     container: Option<Result<Container, Failure>>,
+    /// The same of guests.
+    guest: Option<Result<vm::Settings, Failure>>,
 }
 
 /// One path in one environment, open for a block.
@@ -46,7 +49,7 @@ pub struct At {
 
 impl<'a> Paths<'a> {
     pub fn new(plan: &'a NetworkPlan, start: Start<'a>) -> Self {
-        Paths { plan, start, container: None }
+        Paths { plan, start, container: None, guest: None }
     }
 
     /// Trials of a run in so many environments of the host's kind.
@@ -84,8 +87,9 @@ impl<'a> Paths<'a> {
                     continue;
                 }
                 progress.doing(format!("start {}  building {path}", at.block + 1));
-                match self.open(&path) {
-                    Ok(ends) => {
+                match self.open(&path, at, results) {
+                    Ok(None) => {}
+                    Ok(Some(ends)) => {
                         slots.push(Slot { environment: environment.clone(), path: path.clone(), ends })
                     }
                     Err(failure) => lose(&path, failure, results, progress),
@@ -112,18 +116,40 @@ impl<'a> Paths<'a> {
         }
     }
 
-    fn open(&mut self, path: &PathDescription) -> Result<Ends, Failure> {
-        let container = match path.near {
-            NearEnd::Host => None,
+    /// None where one start of it is enough.
+    fn open(
+        &mut self,
+        path: &PathDescription,
+        at: At,
+        results: &mut Results,
+    ) -> Result<Option<Ends>, Failure> {
+        let start = &self.start;
+        let mut places = Places::default();
+        match path.near {
+            NearEnd::Host => {}
             NearEnd::Container => {
-                let start = &self.start;
                 let proven = self
                     .container
                     .get_or_insert_with(|| Container::prove(container::Settings::default(), start));
-                Some(proven.as_ref().map_err(Clone::clone)?)
+                places.container = Some(proven.as_ref().map_err(Clone::clone)?);
             }
-        };
-        Ends::greeted(OpenPath::open(path, &self.start, container)?, self.start.limit, self.start.cpus)
+            NearEnd::Guest(_) => {
+                let proven = self.guest.get_or_insert_with(|| guest(&self.plan.guest, results, start));
+                let settings = proven.as_ref().map_err(Clone::clone)?;
+                if settings.accelerator == Some(Accelerator::Tcg) || kvm::is_emulated() {
+                    // That it works is seen once. How fast it is, is not seen by booting it again.
+                    if results.plan.quick && at.block > 0 {
+                        return Ok(None);
+                    }
+                    let paths = &mut results.network.paths;
+                    if let Some(record) = paths.iter_mut().find(|record| record.name == path.name()) {
+                        record.emulated = true;
+                    }
+                }
+                places.guest = Some(settings);
+            }
+        }
+        Ends::greeted(OpenPath::open(path, start, places)?, start.limit, start.cpus).map(Some)
     }
 
     fn trial(
@@ -143,7 +169,7 @@ impl<'a> Paths<'a> {
         for attempt in 0..ATTEMPTS {
             let disturbed_before = cores.wait(CPUS_USED);
             let probe = NoiseProbe::start(Preemption::NotCounted);
-            let flowed = slot.ends.run(&flow.flow, self.plan.timeout);
+            let flowed = slot.ends.run(&flow.flow, flow.beside.as_ref(), self.plan.timeout);
             let mut host_noise = probe.finish();
             let flowed = match flowed {
                 Ok(flowed) => flowed,
@@ -177,6 +203,19 @@ impl<'a> Paths<'a> {
             }
         }
     }
+}
+
+/// The settings with an accelerator that boots: the one that the run has proven, else it is proven now.
+fn guest(settings: &vm::Settings, results: &Results, start: &Start<'_>) -> Result<vm::Settings, Failure> {
+    let accelerator = match results.environments.iter().find(|place| place.kind == EnvironmentKind::Vm) {
+        Some(record) => match &record.failure {
+            Some(failure) => return Err(failure.clone()),
+            None if record.accelerator == "tcg" => Accelerator::Tcg,
+            None => Accelerator::Kvm,
+        },
+        None => Vm::prove(settings.clone(), start)?.accelerator_kind(),
+    };
+    Ok(vm::Settings { accelerator: Some(accelerator), ..settings.clone() })
 }
 
 /// Puts a trial down: its rate or round trip, its cost, and what the group has besides.

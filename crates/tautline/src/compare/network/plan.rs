@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use environment::network::{PathDescription, absent_paths};
+use environment::vm;
 use measure::network::{FlowRecord, Network, PathRecord};
 use measure::{Direction, Group, MetricId, MetricSpec, Unit};
 use workload::Profile;
@@ -15,6 +16,8 @@ use super::super::selection;
 pub struct PlannedFlow {
     pub path: PathDescription,
     pub flow: Flow,
+    /// What runs meanwhile.
+    pub beside: Option<Flow>,
     pub record: FlowRecord,
 }
 
@@ -24,6 +27,8 @@ pub struct NetworkPlan {
     pub flows: Vec<PlannedFlow>,
     /// How long beyond its flow an end may take to answer.
     pub timeout: Duration,
+    /// What guests at near ends are: the run's first VM.
+    pub guest: vm::Settings,
     /// Whether no path was left out.
     is_whole: bool,
 }
@@ -32,15 +37,16 @@ pub struct NetworkPlan {
 const LEAST_TRIAL: Duration = Duration::from_millis(60);
 
 impl NetworkPlan {
-    /// Every work of the profile over every path.
-    pub fn new(profile: Profile, trial: Duration, timeout: Duration) -> Self {
+    /// Every work of the profile over every path; with `verify` its payload is checked.
+    pub fn new(profile: Profile, trial: Duration, timeout: Duration, verify: bool) -> Self {
         let mut flows = Vec::new();
         for path in PathDescription::all() {
             for work in works(profile) {
                 let metric = format!("{}.{}.{}", Group::Net, path.name(), work.name);
                 flows.push(PlannedFlow {
                     path: path.clone(),
-                    flow: Flow { duration: trial.max(LEAST_TRIAL), ..work.flow.clone() },
+                    flow: Flow { duration: trial.max(LEAST_TRIAL), verify, ..work.flow.clone() },
+                    beside: work.beside,
                     record: FlowRecord {
                         cost: MetricId::new(format!("{metric}.cpu")),
                         metric: MetricId::new(metric),
@@ -53,7 +59,7 @@ impl NetworkPlan {
                 });
             }
         }
-        NetworkPlan { flows, timeout, is_whole: true }
+        NetworkPlan { flows, timeout, guest: vm::Settings::default(), is_whole: true }
     }
 
     /// The flows that a word of `--only` names, by either of their metrics; all where there is no word.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use report::html::exits::{Exits, Reason, Vcpu};
 
 use super::table;
@@ -12,15 +11,8 @@ use crate::output::Sink;
 
 /// Draws a file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
-    let text = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-    let trace: Trace = serde_json::from_slice(&text)
-        .with_context(|| format!("{}: not a file that this version's `kvm trace` wrote", file.display()))?;
-    sink.put(|_, _| table::text(&trace), || Ok(serde_json::to_string(&trace)?))?;
-    if let Some(page) = html {
-        std::fs::write(page, report::html::exits::render(&exits(&trace)))
-            .with_context(|| format!("writing the page to {}", page.display()))?;
-    }
-    Ok(Done::Whole)
+    let page = |trace: &Trace| report::html::exits::render(&exits(trace));
+    crate::show::redraw(file, "kvm trace", sink, html, |trace, _| table::text(trace), page)
 }
 
 fn exits(trace: &Trace) -> Exits {

@@ -10,11 +10,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use port::pcap::pcapng;
-use port::{QueueCounters, Side, Source};
+use port::{Frame, QueueCounters, Side, Source};
 use serde_json::json;
 use switch::{Copied, CopiesId};
 
 use super::protocol::Outcome;
+use crate::frame_filter::{Filter, HEADER_BYTES, Headers};
 
 /// Between two looks at queues that had nothing: shorter than their rings take to fill at a million frames a second.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -28,6 +29,8 @@ pub struct Options {
     pub count: Option<u64>,
     /// Bytes of each.
     pub snaplen: u32,
+    /// Only those; all otherwise.
+    pub filter: Option<Filter>,
 }
 
 /// A capture that was begun.
@@ -89,7 +92,7 @@ fn record(
     stop: &AtomicBool,
 ) -> io::Result<(u64, u64)> {
     let mut out = BufWriter::with_capacity(1 << 20, file);
-    let mut bytes = Vec::new();
+    let (mut bytes, mut start) = (Vec::new(), Vec::with_capacity(HEADER_BYTES));
     pcapng::section(&mut bytes);
     out.write_all(&bytes)?;
     let mut queues: Vec<Queue> = Vec::new();
@@ -110,10 +113,13 @@ fn record(
             let left = options.count.map_or(usize::MAX, |count| (count - captured) as usize);
             let batch = queue.source.rx_burst(BURST.min(left)).map_err(io::Error::other)?;
             for frame in batch.frames() {
+                if options.filter.as_ref().is_some_and(|filter| !matches(filter, &frame, &mut start)) {
+                    continue;
+                }
+                captured += 1;
                 let from_guest = queue.side == Side::FromGuest;
                 pcapng::frame(&mut bytes, queue.interface, &frame, from_guest, options.snaplen);
             }
-            captured += batch.len() as u64;
             moved |= !batch.is_empty();
             queue.source.release();
             out.write_all(&bytes)?;
@@ -138,4 +144,10 @@ fn record(
     out.write_all(&bytes)?;
     out.flush()?;
     Ok((captured, dropped))
+}
+
+fn matches(filter: &Filter, frame: &Frame<'_>, start: &mut Vec<u8>) -> bool {
+    start.clear();
+    pcapng::start_of(frame, frame.len_bytes().min(HEADER_BYTES), start);
+    filter.matches(&Headers::read(start, frame.len_bytes()))
 }

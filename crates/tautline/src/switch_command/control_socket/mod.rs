@@ -12,7 +12,7 @@ pub mod protocol;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use rustix::time::{
 use switch::View;
 
 use super::ports::PortDefaults;
+use super::watch::watch;
+use crate::frame_filter;
 use connection::{Connection, End};
 use listener::ControlListener;
 use protocol::{Outcome, Request};
@@ -181,8 +183,13 @@ impl ControlSocket {
             Err(why) => return Some(Outcome::Error(why)),
         };
         match request {
-            Request::Capture { port, count, snaplen } => {
-                self.capture(key, &port, capture::Options { count, snaplen }, file, switch)
+            Request::Capture { port, count, snaplen, filter } => {
+                match filter.as_deref().map(frame_filter::parse).transpose() {
+                    Ok(filter) => {
+                        self.capture(key, &port, capture::Options { count, snaplen, filter }, file, switch)
+                    }
+                    Err(why) => Some(Outcome::Error(format!("filter: {why}"))),
+                }
             }
             Request::EndCapture => {
                 let connection = self.connections.get(&key)?;
@@ -268,9 +275,4 @@ impl ControlSocket {
             self.set_timer(Duration::ZERO);
         }
     }
-}
-
-/// Watches a descriptor in the set of whoever runs the switch.
-pub fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64, flags: epoll::EventFlags) -> io::Result<()> {
-    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(key), flags)?)
 }

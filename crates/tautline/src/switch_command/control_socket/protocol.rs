@@ -33,7 +33,14 @@ pub enum Request {
     /// One less.
     Remove { port: String },
     /// Frames of a port go to the file that comes with this request.
-    Capture { port: String, count: Option<u64>, snaplen: u32 },
+    Capture {
+        port: String,
+        count: Option<u64>,
+        snaplen: u32,
+        /// In the words of pcap-filter(7).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filter: Option<String>,
+    },
     /// The capture of this connection ends.
     EndCapture,
     /// Another switch goes on with everything; what it reads of hand-overs.

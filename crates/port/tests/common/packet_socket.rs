@@ -1,5 +1,6 @@
 //! What the tests ask of the kernel's sockets and rustix does not have.
 #![allow(unsafe_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};

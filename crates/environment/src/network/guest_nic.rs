@@ -1,0 +1,44 @@
+/// How a guest's network interface is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GuestNic {
+    /// Intel's card, emulated by QEMU.
+    E1000,
+    /// virtio-net with its device side in QEMU (`vhost=off`).
+    Virtio,
+    /// virtio-net with its device side in the host's kernel.
+    VhostNet,
+    /// virtio-net with its device side in `tautline switch`, split virtqueues.
+    VhostUser,
+    /// The same with packed virtqueues.
+    VhostUserPacked,
+}
+
+impl GuestNic {
+    /// What a path into such a guest begins with.
+    pub fn pieces(self) -> &'static [&'static str] {
+        match self {
+            GuestNic::E1000 => &["guest", "e1000"],
+            GuestNic::Virtio => &["guest", "virtio"],
+            GuestNic::VhostNet => &["guest", "virtio", "vhost-net"],
+            GuestNic::VhostUser => &["guest", "vhost-user"],
+            GuestNic::VhostUserPacked => &["guest", "vhost-user", "packed"],
+        }
+    }
+
+    /// Its driver in a Linux guest.
+    pub(super) fn drivers(self) -> &'static [&'static str] {
+        match self {
+            GuestNic::E1000 => &["e1000"],
+            _ => &["virtio_pci", "virtio_net"],
+        }
+    }
+
+    /// QEMU's name for the card, with its options.
+    pub(super) fn device(self) -> &'static str {
+        match self {
+            GuestNic::E1000 => "e1000",
+            GuestNic::VhostUserPacked => "virtio-net-pci,packed=on",
+            _ => "virtio-net-pci",
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Paths whose near end is a guest: what QEMU is joined to.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path as FilePath;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use measure::Failure;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+use super::path::{FAR_ADDRESS, NEAR_ADDRESS};
+use super::{GuestNic, Layer, Namespace, Path, Switch};
+use crate::vm::Nic;
+use crate::{Folder, Start};
+
+/// Locally administered.
+const MAC: &str = "02:00:00:00:13:01";
+const TAP: &str = "tap0";
+const MACVTAP: &str = "macvtap0";
+const VHOST_NET: &str = "/dev/vhost-net";
+
+/// A path that waits for its guest.
+pub struct GuestPath {
+    pub path: Path,
+    /// The guest's interface.
+    pub nic: Nic,
+    /// With the switch's socket.
+    pub folder: Option<Folder>,
+}
+
+impl GuestPath {
+    /// # Errors
+    /// What is not there, or what the kernel or its tools refused.
+    pub fn build(
+        nic: GuestNic,
+        layers: &[Layer],
+        is_emulated: bool,
+        start: &Start<'_>,
+    ) -> Result<Self, Failure> {
+        if nic == GuestNic::VhostNet && !FilePath::new(VHOST_NET).exists() {
+            return Err(Failure::new(
+                format!("opening {VHOST_NET}"),
+                "No such file or directory",
+                "load vhost_net as root (modprobe vhost_net), with a kernel that has it",
+            ));
+        }
+        let vhost = if nic == GuestNic::VhostNet { "on" } else { "off" };
+        let of_tap = format!("tap,id=net,ifname={TAP},script=no,downscript=no,vhost={vhost}");
+        let near = Arc::new(Namespace::new()?);
+        match layers {
+            [Layer::Tap] => {
+                near.tap(TAP)?;
+                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {TAP}"))?;
+                Self::joined(nic, Arc::clone(&near), near, &["-netdev", &of_tap])
+            }
+            [Layer::Veth, Layer::Bridge] => {
+                let far = Arc::new(near.sibling()?);
+                near.tap(TAP)?;
+                near.ip("link add br0 type bridge")?;
+                near.ip(&format!("link add port1 type veth peer name eth0 netns {}", far.holder()))?;
+                for port in [TAP, "port1"] {
+                    near.ip(&format!("link set {port} master br0 up"))?;
+                }
+                near.ip("link set br0 up")?;
+                far.ip("link set eth0 up")?;
+                far.ip(&format!("address add {FAR_ADDRESS}/24 dev eth0"))?;
+                Self::joined(nic, near, far, &["-netdev", &of_tap])
+            }
+            [Layer::Veth, Layer::Macvtap] => {
+                let far = Arc::new(near.sibling()?);
+                near.ip(&format!("link add eth0 type veth peer name eth0 netns {}", far.holder()))?;
+                for end in [&near, &far] {
+                    end.ip("link set eth0 up")?;
+                }
+                far.ip(&format!("address add {FAR_ADDRESS}/24 dev eth0"))?;
+                near.ip(&format!(
+                    "link add link eth0 name {MACVTAP} address {MAC} type macvtap mode bridge"
+                ))?;
+                near.ip(&format!("link set {MACVTAP} up"))?;
+                let device = Arc::new(open_macvtap(&near, start)?);
+                let netdev = format!("tap,id=net,fd={},vhost={vhost}", device.as_raw_fd());
+                let mut built = Self::joined(nic, near, far, &["-netdev", &netdev])?;
+                built.nic.inherited = Some(device);
+                Ok(built)
+            }
+            [Layer::Switch] => {
+                let folder = folder(start)?;
+                let socket = folder.path().join("vhost-user");
+                let switch = Switch::to_guest(&socket, &near, start.agent)?;
+                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {}", Switch::FAR_DEVICE))?;
+                let chardev = format!("socket,id=switch,path={}", socket.display());
+                let netdev = "vhost-user,id=net,chardev=switch";
+                let back_end = ["-chardev", &chardev, "-netdev", netdev];
+                let mut built = Self::joined(nic, Arc::clone(&near), near, &back_end)?;
+                built.nic.shares_memory = true;
+                if is_emulated {
+                    // QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks a vector of such a card.
+                    let device = built.nic.arguments.last_mut().expect("the card is the last");
+                    device.push_str(",vectors=0");
+                }
+                built.path.switch = Some(switch);
+                built.folder = Some(folder);
+                Ok(built)
+            }
+            _ => Err(Failure::new(
+                format!("building a network path into a guest from {layers:?}"),
+                "no guest is joined to these",
+                "name tap, veth and bridge, veth and macvtap, or switch",
+            )),
+        }
+    }
+
+    /// QEMU runs in `near`.
+    fn joined(
+        nic: GuestNic,
+        near: Arc<Namespace>,
+        far: Arc<Namespace>,
+        back_end: &[&str],
+    ) -> Result<Self, Failure> {
+        // Without the card's boot ROM, which is in a package of its own.
+        let device = format!("{},netdev=net,mac={MAC},romfile=", nic.device());
+        let arguments = back_end.iter().copied().chain(["-device", &device]).map(str::to_owned).collect();
+        let enter = near.entering()?;
+        let enter =
+            std::iter::once(enter.get_program()).chain(enter.get_args()).map(OsString::from).collect();
+        let nic = Nic {
+            enter,
+            arguments,
+            inherited: None,
+            shares_memory: false,
+            drivers: nic.drivers(),
+            address: (NEAR_ADDRESS, 24),
+        };
+        let path = Path { switch: None, near, far, middle: None };
+        Ok(GuestPath { path, nic, folder: None })
+    }
+}
+
+/// A folder of this path alone.
+fn folder(start: &Start<'_>) -> Result<Folder, Failure> {
+    static PATHS: AtomicU32 = AtomicU32::new(0);
+    let number = PATHS.fetch_add(1, Ordering::Relaxed);
+    Folder::make(&format!("net{number}"), start.janitor)
+}
+
+/// A macvtap's device file. Nobody makes it in the namespace, so that it is made for as long as it takes to open it.
+fn open_macvtap(namespace: &Namespace, start: &Start<'_>) -> Result<OwnedFd, Failure> {
+    let failed = |tried: &str, answer: String| Failure::new(tried, answer, "run as root");
+    let tried = format!("looking for the device of {MACVTAP}");
+    let script = format!(
+        "mount -t sysfs sysfs /sys && cd /sys/class/net/{MACVTAP} && cat tap*/dev macvtap/tap*/dev 2>/dev/null; :"
+    );
+    let mut command = namespace.command("unshare")?;
+    command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::null());
+    let output = command.output().map_err(|error| failed(&tried, error.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = text.split_whitespace().next().and_then(|word| {
+        let (major, minor) = word.split_once(':')?;
+        Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+    });
+    let said = String::from_utf8_lossy(&output.stderr);
+    let number = number.ok_or_else(|| failed(&tried, format!("not found: {}", said.trim())))?;
+    let folder = folder(start)?;
+    let file = folder.path().join(MACVTAP);
+    let tried = format!("making the device file of {MACVTAP}");
+    mknodat(CWD, &file, FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, number)
+        .map_err(|error| failed(&tried, error.to_string()))?;
+    let opened = File::options().read(true).write(true).open(&file);
+    opened
+        .map(OwnedFd::from)
+        .map_err(|error| failed("opening the device file of a macvtap", error.to_string()))
+}

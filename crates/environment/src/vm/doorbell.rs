@@ -1,0 +1,59 @@
+//! The guest's end of a doorbell: QEMU's `ivshmem-doorbell`, and what hands it to user space in the guest.
+
+use std::path::{Path, PathBuf};
+
+use measure::Failure;
+
+use super::modules::{Module, Modules};
+use super::settings::Machine;
+
+/// What the guest's kernel needs so that VFIO has an IOMMU to work with.
+pub const KERNEL_WORDS: &str = "intel_iommu=on ";
+
+const DRIVERS: &[&str] = &["vfio_iommu_type1", "vfio_pci"];
+
+/// A doorbell, and the drivers for it.
+#[derive(Clone, Debug)]
+pub struct Doorbell {
+    socket: PathBuf,
+    modules: Vec<Module>,
+}
+
+impl Doorbell {
+    /// Of a server that listens at `socket`, for a guest with this kernel and board.
+    ///
+    /// # Errors
+    /// A board without it, or a kernel without its modules.
+    pub fn new(socket: &Path, kernel: &Path, machine: Machine) -> Result<Self, Failure> {
+        if !cfg!(target_arch = "x86_64") || machine != Machine::Q35 {
+            return Err(Failure::new(
+                "giving a guest an ivshmem doorbell",
+                "its board has no IOMMU that QEMU emulates for it",
+                "use the board q35, on x86-64",
+            ));
+        }
+        let modules = Modules::of_image(kernel)?.with_dependencies(DRIVERS).map_err(|error| {
+            let remedy = "check that its modules can be read";
+            Failure::new(format!("reading the modules of {}", kernel.display()), error, remedy)
+        })?;
+        Ok(Doorbell { socket: socket.to_owned(), modules })
+    }
+
+    /// The guest loads them in this order.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// For QEMU. The IOMMU does not map interrupts: with KVM it could do so only beside an interrupt controller that
+    /// is half in user space, where the doorbell's do not arrive (QEMU 7.2).
+    pub fn arguments(&self) -> [String; 6] {
+        [
+            "-device".into(),
+            "intel-iommu,intremap=off".into(),
+            "-chardev".into(),
+            format!("socket,id=doorbell,path={}", self.socket.display()),
+            "-device".into(),
+            "ivshmem-doorbell,chardev=doorbell,vectors=1".into(),
+        ]
+    }
+}

@@ -1,0 +1,65 @@
+//! The clock of a trace and the kernel's monotonic one, read together.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Both at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    tick: u64,
+    monotonic_ns: u64,
+}
+
+impl Reading {
+    /// The one of some whose reading took the least time.
+    pub fn now() -> Self {
+        let read = || {
+            let (before, tick, after) = (monotonic_ns(), tick(), monotonic_ns());
+            (after - before, Self { tick, monotonic_ns: before + (after - before) / 2 })
+        };
+        (0..20).map(|_| read()).min_by_key(|(took_ns, _)| *took_ns).expect("there are some").1
+    }
+
+    /// The counter's rate from here to a later reading.
+    pub fn ticks_per_us(&self, later: &Self) -> f64 {
+        let ns = later.monotonic_ns.saturating_sub(self.monotonic_ns).max(1);
+        later.tick.saturating_sub(self.tick) as f64 * 1e3 / ns as f64
+    }
+
+    /// What to add to a tick's time at that rate, ns.
+    pub fn monotonic_minus_tick(&self, ticks_per_us: f64) -> i64 {
+        self.monotonic_ns as i64 - (self.tick as f64 * 1e3 / ticks_per_us.max(1e-3)) as i64
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(target_arch = "x86_64")]
+fn tick() -> u64 {
+    crate::micro_vm::tsc::stamp()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn tick() -> u64 {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_become_monotonic_time_at_both_ends() {
+        let first = Reading { tick: 7_000_000_000_000_000, monotonic_ns: 5_000 };
+        let last = Reading { tick: first.tick + 3_000_000, monotonic_ns: 1_005_000 };
+        let rate = first.ticks_per_us(&last);
+        assert!((rate - 3000.0).abs() < 1e-9);
+        let shift = first.monotonic_minus_tick(rate);
+        let monotonic = |tick: u64| ((tick as f64 * 1e3 / rate) as u64).saturating_add_signed(shift);
+        assert!(monotonic(first.tick).abs_diff(5_000) <= 2 && monotonic(last.tick).abs_diff(1_005_000) <= 2);
+        assert!(last.ticks_per_us(&first) >= 0.0, "a clock that goes back makes no panic");
+        Reading::now().monotonic_minus_tick(0.0);
+    }
+}

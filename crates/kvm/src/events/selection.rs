@@ -1,0 +1,85 @@
+//! Which events a trace is to hold.
+
+/// Events that are switched on where the kernel has them.
+const PATHS: &[&str] = &[
+    "kvm/kvm_entry",
+    "kvm/kvm_exit",
+    "kvm/kvm_userspace_exit",
+    "kvm/kvm_inj_virq",
+    "kvm/kvm_apic_accept_irq",
+    "kvm/kvm_eoi",
+    "kvm/kvm_pv_eoi",
+    "kvm/kvm_msi_set_irq",
+    "kvm/kvm_set_irq",
+    "kvm/kvm_pio",
+    "kvm/kvm_mmio",
+    "kvm/kvm_fast_mmio",
+    "kvm/kvm_page_fault",
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+    "irq_vectors/local_timer_entry",
+    "raw_syscalls/sys_enter",
+    "raw_syscalls/sys_exit",
+    "net/net_dev_queue",
+    "net/net_dev_start_xmit",
+    "net/net_dev_xmit",
+    "net/netif_rx",
+    "net/netif_receive_skb",
+    "block/block_rq_issue",
+    "block/block_rq_complete",
+    "exceptions/page_fault_user",
+    "exceptions/page_fault_kernel",
+];
+/// What an interrupt passes on its way into a guest, and who else had the CPUs.
+const INTERRUPTS: &[&str] = &[
+    "kvm/kvm_entry",
+    "kvm/kvm_inj_virq",
+    "kvm/kvm_apic_accept_irq",
+    "kvm/kvm_msi_set_irq",
+    "sched/sched_switch",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+];
+/// What a kernel does for a device's interrupt.
+const HANDLERS: &[&str] = &["irq/irq_handler_entry"];
+
+/// Which events, and how much room for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection {
+    pub(super) events: &'static [&'static str],
+    /// Without these there is no point.
+    pub(super) required: &'static [&'static str],
+    /// For each CPU.
+    pub(super) buffer_kib: u32,
+}
+
+impl Selection {
+    /// All that a packet or an interrupt passes.
+    pub const PATHS: Self = Self {
+        events: PATHS,
+        required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
+        buffer_kib: 16 << 10,
+    };
+
+    /// The events, each with its group.
+    pub fn events(&self) -> &'static [&'static str] {
+        self.events
+    }
+
+    /// On the host: what an interrupt passes on its way into a guest, and who else had the CPUs.
+    pub fn interrupts(buffer_kib: u32) -> Self {
+        let required = &["kvm/kvm_entry", "kvm/kvm_msi_set_irq", "sched/sched_switch"];
+        Self { events: INTERRUPTS, required, buffer_kib }
+    }
+
+    /// In a guest: its handlers of devices' interrupts.
+    pub fn handlers(buffer_kib: u32) -> Self {
+        Self { events: HANDLERS, required: HANDLERS, buffer_kib }
+    }
+}

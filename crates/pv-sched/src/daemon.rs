@@ -1,0 +1,173 @@
+//! The host's side: a thread that looks at hints and raises vCPU threads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use linux::cpus;
+use linux::scheduler::{self, Policy};
+use measure::Failure;
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
+use rustix::time::clock_gettime;
+use serde::{Deserialize, Serialize};
+
+use crate::vcpu::State;
+use crate::{Hints, Settings};
+
+/// A thread that may be raised, and where its guest says when.
+#[derive(Clone, Debug)]
+pub struct Vcpu {
+    /// The thread.
+    pub thread: i32,
+    /// Its guest's hints.
+    pub hints: Arc<Hints>,
+    /// Which of them are this vCPU's.
+    pub slot: usize,
+}
+
+/// What was done for one vCPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raised {
+    /// The thread.
+    pub thread: i32,
+    /// How often it was raised.
+    pub raised: u64,
+    /// How long in all, ns.
+    pub raised_ns: u64,
+    /// How often its budget ended while it wanted more.
+    pub exhausted: u64,
+    /// Why its policy could not be changed, if so: it was left alone from then on.
+    pub failed: Option<String>,
+}
+
+/// The thread. Dropped, it puts every policy back.
+#[derive(Debug)]
+pub struct Daemon {
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Vec<Raised>>>,
+}
+
+impl Daemon {
+    /// Begins to look.
+    ///
+    /// # Errors
+    /// The limits leave too little to others; a thread is gone; or SCHED_FIFO is refused.
+    pub fn start(settings: Settings, vcpus: Vec<Vcpu>) -> Result<Self, Failure> {
+        settings.check(vcpus.len())?;
+        let mut watched = Vec::new();
+        for vcpu in vcpus {
+            let ordinary = scheduler::of(vcpu.thread).map_err(|error| {
+                let tried = format!("asking for the policy of thread {}", vcpu.thread);
+                Failure::new(tried, error, "see whether the guest still runs")
+            })?;
+            watched.push(Watched { vcpu, ordinary, state: State::new(&settings, now_ns()), failed: None });
+        }
+        let end = Arc::<AtomicBool>::default();
+        let (told, ready) = std::sync::mpsc::channel();
+        let its_end = Arc::clone(&end);
+        let thread = thread::Builder::new().name("pv-sched".into()).spawn(move || {
+            let prepared = prepare(&settings);
+            let is_ready = prepared.is_ok();
+            let _ = told.send(prepared);
+            if is_ready {
+                look(&settings, &mut watched, &its_end);
+            }
+            watched.into_iter().map(Watched::put_back).collect()
+        });
+        let thread = thread.map_err(|error| {
+            Failure::new("starting the thread that raises vCPUs", error, "end other programs")
+        })?;
+        let daemon = Daemon { end, thread: Some(thread) };
+        match ready.recv() {
+            Ok(Ok(())) => Ok(daemon),
+            Ok(Err(error)) => Err(Failure::new(
+                "giving SCHED_FIFO to the thread that raises vCPUs",
+                error,
+                "start it as root or with CAP_SYS_NICE",
+            )),
+            Err(_) => Err(Failure::new("starting the thread that raises vCPUs", "it ended", "report it")),
+        }
+    }
+
+    /// Ends it: what was done for each vCPU, in the order in which they were given.
+    pub fn end(mut self) -> Vec<Raised> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Vec<Raised> {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// A vCPU's thread with what is known of it.
+struct Watched {
+    vcpu: Vcpu,
+    /// What it had before.
+    ordinary: Policy,
+    state: State,
+    failed: Option<io::Error>,
+}
+
+impl Watched {
+    fn set(&mut self, policy: Policy) {
+        if let Err(error) = scheduler::set_of(self.vcpu.thread, policy) {
+            self.failed = Some(error);
+        }
+    }
+
+    fn put_back(mut self) -> Raised {
+        if self.failed.is_none() {
+            self.set(self.ordinary);
+        }
+        Raised {
+            thread: self.vcpu.thread,
+            raised: self.state.raised,
+            raised_ns: self.state.raised_ns,
+            exhausted: self.state.exhausted,
+            failed: self.failed.map(|error| error.to_string()),
+        }
+    }
+}
+
+fn prepare(settings: &Settings) -> io::Result<()> {
+    if !settings.cpus.is_empty() {
+        cpus::bind(&settings.cpus)?;
+    }
+    // Whoever raises others must run before them, or none would ever be lowered.
+    scheduler::set(Policy::Fifo(settings.priority + 1))
+}
+
+fn look(settings: &Settings, watched: &mut [Watched], end: &AtomicBool) {
+    while !end.load(Ordering::Relaxed) {
+        let mut again_ns = now_ns() + settings.look.as_nanos() as u64;
+        for one in watched.iter_mut().filter(|one| one.failed.is_none()) {
+            let was_raised = one.state.is_raised();
+            let decision = one.state.look(one.vcpu.hints.read(one.vcpu.slot), now_ns(), settings);
+            if decision.raise != was_raised {
+                one.set(if decision.raise { Policy::Fifo(settings.priority) } else { one.ordinary });
+            }
+            again_ns = again_ns.min(decision.look_again_ns);
+        }
+        sleep_until(again_ns);
+    }
+}
+
+/// CLOCK_MONOTONIC, ns.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn sleep_until(due_ns: u64) {
+    let due = Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };
+    // Woken by a signal it looks early, which does no harm.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &due);
+}

@@ -1,0 +1,21 @@
+//! Para-virtualized scheduling: a guest says when a task that matters runs or is due, and the host raises its vCPU
+//! thread for that long.
+//!
+//! To the host a vCPU is one thread, whatever runs in it: a task that must be served in time and a background job look
+//! alike. The guest writes [`Hints`] into memory that it shares with the host; a [`Daemon`] reads them, and gives the
+//! vCPU's thread SCHED_FIFO while they say so. No kernel is patched. What a guest writes is believed as far as its
+//! [`Budget`](settings::Settings) goes and no further: raised time is limited for each thread, and for all of one CPU.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod daemon;
+mod hints;
+mod settings;
+mod vcpu;
+
+pub use daemon::{Daemon, Raised, Vcpu};
+pub use hints::{BYTES as HINTS_BYTES, Hint, Hints, SLOTS};
+pub use settings::Settings;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! How far a guest is believed.
+
+use std::time::Duration;
+
+use measure::Failure;
+
+/// The same for all vCPUs of a daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// SCHED_FIFO priority of a raised vCPU. The daemon has the next higher one.
+    pub priority: i32,
+    /// How long a vCPU may be raised in each period.
+    pub budget: Duration,
+    /// The period.
+    pub period: Duration,
+    /// How long before a task is due its vCPU is raised: the time that the vCPU takes to get the CPU.
+    pub lead: Duration,
+    /// How long after it was due a task that has not begun is waited for.
+    pub grace: Duration,
+    /// How often the daemon looks for hints without a time.
+    pub look: Duration,
+    /// The daemon's CPUs; any if there is none.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            priority: 1,
+            budget: Duration::from_millis(2),
+            period: Duration::from_millis(10),
+            lead: Duration::from_micros(50),
+            grace: Duration::from_micros(200),
+            look: Duration::from_micros(100),
+            cpus: Vec::new(),
+        }
+    }
+}
+
+/// vCPUs that share a CPU are raised for at most so much of its time together: the rest is everybody else's.
+const MAX_PERCENT: u128 = 60;
+
+impl Settings {
+    /// For so many vCPUs, all of which may share one CPU.
+    ///
+    /// # Errors
+    /// They would leave less than four tenths of it to others; or a time is zero.
+    pub fn check(&self, vcpus: usize) -> Result<(), Failure> {
+        let refused = |answer: String, remedy: &str| {
+            Err(Failure::new("limiting how long vCPUs are raised", answer, remedy))
+        };
+        if self.budget.is_zero() || self.look.is_zero() || self.period <= self.budget {
+            return refused(
+                format!("{:?} of {:?}, looked at every {:?}", self.budget, self.period, self.look),
+                "take a period longer than the budget, and no time of zero",
+            );
+        }
+        let percent = 100 * self.budget.as_nanos() * vcpus as u128 / self.period.as_nanos();
+        if percent > MAX_PERCENT {
+            return refused(
+                format!("{vcpus} vCPUs together could be raised for {percent} % of a CPU"),
+                "take a shorter budget or fewer vCPUs: 60 % is the most",
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! One HTTP client: a request within limits of bytes, one answer, and the end. Nothing here ever waits.
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+/// No request is longer.
+const REQUEST_BYTES: usize = 8 << 10;
+const MOST_HEADERS: usize = 64;
+
+pub struct Connection {
+    socket: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    pub since: Instant,
+}
+
+/// What is to be done with it.
+pub enum Next {
+    /// More of the request, or room for the answer.
+    Wait,
+    /// It asks for this path.
+    Answer(String),
+    /// It is over.
+    End,
+}
+
+impl Connection {
+    pub fn new(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Connection { socket, request: Vec::new(), answer: Vec::new(), since: Instant::now() })
+    }
+
+    /// Whether it waits for room to write.
+    pub fn wants_to_write(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
+    /// Reads or writes what can be, once.
+    pub fn go_on(&mut self) -> Next {
+        if self.wants_to_write() {
+            return self.write();
+        }
+        let mut bytes = [0; 4096];
+        match self.socket.read(&mut bytes) {
+            Ok(0) => return Next::End,
+            Ok(length) => self.request.extend_from_slice(&bytes[..length]),
+            Err(error) if is_for_now(&error) => return Next::Wait,
+            Err(_) => return Next::End,
+        }
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&self.request) {
+            Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
+                Next::Answer(request.path.unwrap_or_default().to_owned())
+            }
+            Ok(httparse::Status::Complete(_)) => {
+                self.put("405 Method Not Allowed", "text/plain", "GET only\n")
+            }
+            Ok(httparse::Status::Partial) if self.request.len() <= REQUEST_BYTES => Next::Wait,
+            _ => self.put("400 Bad Request", "text/plain", "no request that is understood\n"),
+        }
+    }
+
+    /// The answer, after which the connection ends.
+    pub fn put(&mut self, status: &str, kind: &str, body: &str) -> Next {
+        let length = body.len();
+        self.answer = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+        .into_bytes();
+        self.write()
+    }
+
+    fn write(&mut self) -> Next {
+        while !self.answer.is_empty() {
+            match self.socket.write(&self.answer) {
+                Ok(0) => return Next::End,
+                Ok(written) => drop(self.answer.drain(..written)),
+                Err(error) if is_for_now(&error) => return Next::Wait,
+                Err(_) => return Next::End,
+            }
+        }
+        Next::End
+    }
+}
+
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,230 @@
+//! Measures rows: starts an environment, and sends it ticks under one load after the other.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use environment::vm::Vm;
+use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
+use kvm::events::Target;
+use linux::interrupt;
+use measure::Failure;
+use pv_sched::{Daemon, Hints, Vcpu};
+use ticks::doorbell::{Peer, Server};
+use ticks::source::{self, Sent};
+use ticks::stages::Host;
+use ticks::{HINTS_AT, PAGE_BYTES, Page};
+use workload::protocol::{Reply, Request};
+use workload::ticks::{Doorbell, Load, TicksJob};
+
+use super::job::Job;
+use super::row::Outcome;
+use super::stages::{self, HostTrace};
+use crate::tracing::Made;
+
+/// How long a start may take until the agent answers.
+const START_LIMIT: Duration = Duration::from_secs(90);
+/// How long beyond its ticks an agent may take to answer.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// An environment that runs, and who has the other end of its doorbell.
+pub struct Receiver<'a> {
+    name: String,
+    accelerator: String,
+    running: Running,
+    page: Page,
+    hints: Arc<Hints>,
+    far_end: FarEnd,
+    /// The CPU to receive on, as the environment numbers it.
+    cpu: usize,
+    janitor: &'a Janitor,
+    _folder: Folder,
+}
+
+/// The doorbell's other end.
+enum FarEnd {
+    /// A guest, for as long as it runs.
+    Guest(Peer),
+    /// A process that comes to the server at this socket for each run.
+    Process(PathBuf, Server),
+}
+
+impl<'a> Receiver<'a> {
+    /// Starts it, on one CPU of the host. `folder` tells its files from another one's.
+    pub fn start(
+        folder: &str,
+        name: &str,
+        spec: &Spec,
+        cpu: usize,
+        (agent, janitor): (&Agent, &'a Arc<Janitor>),
+    ) -> Result<Self, Failure> {
+        let folder = Folder::make(folder, janitor)?;
+        let socket = folder.path().join("ticks");
+        let server = Server::listen(&socket, PAGE_BYTES, 1)?;
+        let page = Page::map(server.memory())?;
+        let hints = Arc::new(Hints::map(server.memory(), HINTS_AT)?);
+        // The socket is there as well, at the same path, wherever the agent runs; a guest has a device in its place.
+        let is_guest = matches!(spec, Spec::Vm(_));
+        let files = if is_guest { Vec::new() } else { vec![socket.clone()] };
+        let agent = Agent { files, ..agent.clone() };
+        let start = Start { agent: &agent, cpus: &[cpu], limit: START_LIMIT, janitor };
+        let place: Box<dyn Environment> = match spec {
+            Spec::Vm(settings) => Box::new(Vm::with_doorbell(settings.clone(), &socket, &start)?),
+            _ => spec.prove(&start)?,
+        };
+        let accelerator = place.accelerator().to_owned();
+        let (mut running, far_end) = if is_guest {
+            // QEMU waits for its greeting before it runs the guest.
+            let (running, peer) = thread::scope(|scope| {
+                let waiting = scope.spawn(|| server.accept(START_LIMIT));
+                (place.start(&start), waiting.join().unwrap_or_else(|_| Err(panicked("waiting for QEMU"))))
+            });
+            (running?, FarEnd::Guest(peer?))
+        } else {
+            (place.start(&start)?, FarEnd::Process(socket, server))
+        };
+        match hear(&mut running, name, START_LIMIT)? {
+            Reply::Ready { .. } => {}
+            _ => return Err(odd(name)),
+        }
+        // A guest has one CPU, by its own number.
+        let cpu = if is_guest { 0 } else { cpu };
+        Ok(Receiver {
+            name: name.to_owned(),
+            accelerator,
+            running,
+            page,
+            hints,
+            far_end,
+            cpu,
+            janitor,
+            _folder: folder,
+        })
+    }
+
+    /// Sends it ticks, beside a load.
+    pub fn measure(&mut self, load: Option<Load>, job: &Job) -> Result<Outcome, Failure> {
+        self.page.reset();
+        self.ask(load, job)?;
+        let came;
+        let peer = match &self.far_end {
+            FarEnd::Guest(peer) => peer,
+            FarEnd::Process(_, server) => match server.accept(START_LIMIT) {
+                Ok(peer) => {
+                    came = peer;
+                    &came
+                }
+                // The agent knows why it did not come.
+                Err(silent) => {
+                    let told = hear(&mut self.running, &self.name, Duration::from_secs(1));
+                    return Err(match told {
+                        Ok(Reply::Failed(failure)) => failure,
+                        _ => silent,
+                    });
+                }
+            },
+        };
+        let is_kvm = matches!(self.far_end, FarEnd::Guest(_)) && self.accelerator != "tcg";
+        let mut made = Made::by(self.janitor);
+        let trace =
+            (job.stages && is_kvm).then(|| HostTrace::start(&mut made, job.source.ticks)).transpose()?;
+        let daemon = job.raise.as_ref().map(|settings| self.raise(settings, peer)).transpose()?;
+        let (source, sent) = send(&self.page, peer, job);
+        let raised = daemon.and_then(|daemon| daemon.end().pop());
+        let trace = trace.map(HostTrace::stop).transpose();
+        let heard = hear(&mut self.running, &self.name, GRACE);
+        let (sent, received) = match (sent, heard) {
+            (Ok(sent), Ok(Reply::Ticks(received))) => (sent, *received),
+            (_, Ok(Reply::Failed(failure))) | (Err(failure), _) | (_, Err(failure)) => return Err(failure),
+            (Ok(_), Ok(_)) => return Err(odd(&self.name)),
+        };
+        let threads =
+            Target::find(self.running.process_id()).map(|target| target.threads).unwrap_or_default();
+        let trace = trace?;
+        let host = trace.as_ref().map(|trace| Host { trace, threads: &threads });
+        let (stages, worst) = stages::of(&self.page, &received, source, host);
+        let is_emulated = self.accelerator == "tcg" || kvm::is_emulated();
+        Ok(Outcome {
+            accelerator: self.accelerator.clone(),
+            is_emulated,
+            sent,
+            received,
+            raised,
+            stages,
+            worst,
+        })
+    }
+
+    /// Begins to raise the receiver's thread, or its virtual CPU's, by its hints.
+    fn raise(&self, settings: &pv_sched::Settings, peer: &Peer) -> Result<Daemon, Failure> {
+        let thread = match &self.far_end {
+            FarEnd::Process(..) => peer.process(),
+            FarEnd::Guest(_) => vcpu(self.running.process_id())?,
+        };
+        self.hints.set_due_ns(0, 0);
+        self.hints.set_runs(0, false);
+        Daemon::start(settings.clone(), vec![Vcpu { thread, hints: Arc::clone(&self.hints), slot: 0 }])
+    }
+
+    fn ask(&mut self, load: Option<Load>, job: &Job) -> Result<(), Failure> {
+        let (doorbell, traced) = match &self.far_end {
+            FarEnd::Guest(_) => (Doorbell::Device, job.stages.then_some(job.source.ticks)),
+            FarEnd::Process(socket, _) => (Doorbell::Socket(socket.clone()), None),
+        };
+        let length = job.source.interval * u32::try_from(job.source.ticks).unwrap_or(u32::MAX);
+        let request = Request::ReceiveTicks(TicksJob {
+            doorbell,
+            traced,
+            receiver: job.receiver.clone(),
+            load,
+            cpus: vec![self.cpu],
+            limit_ms: (length + GRACE).as_millis() as u64,
+        });
+        let sent = self.running.channel().send(request.to_line().trim_end(), START_LIMIT);
+        sent.map_err(|error| {
+            self.running.explain(&format!("asking the agent in {}", self.name), &error, "see its last output")
+        })
+    }
+}
+
+/// Sends them, and says from which thread. The source binds itself to a CPU and raises its priority: a thread of its
+/// own, so that neither sticks.
+fn send(page: &Page, peer: &Peer, job: &Job) -> (u32, Result<Sent, Failure>) {
+    thread::scope(|scope| {
+        let source = scope.spawn(|| {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            (thread, source::run(page, &job.source, &|| peer.ring(0), &interrupt::is_set))
+        });
+        source.join().unwrap_or_else(|_| (0, Err(panicked("sending ticks"))))
+    })
+}
+
+/// The thread of a QEMU's first virtual CPU.
+fn vcpu(qemu: u32) -> Result<i32, Failure> {
+    let failed = |answer: String| {
+        Failure::new("looking for the thread of a virtual CPU", answer, "see whether the guest still runs")
+    };
+    let tasks = std::fs::read_dir(format!("/proc/{qemu}/task")).map_err(|error| failed(error.to_string()))?;
+    let is_vcpu = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("CPU 0/"))
+    };
+    let found = tasks.flatten().map(|task| task.path()).find(is_vcpu);
+    let id = found.and_then(|task| task.file_name()?.to_str()?.parse().ok());
+    id.ok_or_else(|| failed(format!("process {qemu} has no thread `CPU 0/…`")))
+}
+
+fn hear(running: &mut Running, name: &str, limit: Duration) -> Result<Reply, Failure> {
+    let remedy = "see its last output";
+    let doing = format!("waiting for the agent in {name}");
+    let line = running.channel().receive(limit).map_err(|error| running.explain(&doing, &error, remedy))?;
+    Reply::parse(&line).map_err(|error| Failure::new(doing, error, remedy))
+}
+
+fn panicked(doing: &str) -> Failure {
+    Failure::new(doing, "its thread panicked", "report it")
+}
+
+fn odd(name: &str) -> Failure {
+    Failure::new(format!("asking the agent in {name}"), "it answered another question", "report it")
+}

@@ -1,0 +1,56 @@
+//! The stages of ticks: the host's trace of them, and what it comes to.
+
+use kvm::events::{Pid, Recorder, Selection, Trace};
+use measure::Failure;
+use ticks::receiver::Received;
+use ticks::stages::{Blamed, Host, Summary, blame, merge};
+use ticks::{Page, Record, TICKS_KEPT};
+
+use crate::tracing::Made;
+
+/// Of a tick's events on all CPUs.
+const BYTES_A_TICK: u64 = 2048;
+/// For each CPU.
+const LEAST_KIB: u64 = 2 << 10;
+const MOST_KIB: u64 = 64 << 10;
+
+/// The host's trace, being written.
+pub struct HostTrace(Recorder);
+
+impl HostTrace {
+    /// Begins, with room for so many ticks.
+    pub fn start(made: &mut Made<'_>, ticks: u64) -> Result<Self, Failure> {
+        let failed = |error: anyhow::Error| {
+            Failure::new(
+                "tracing the stages of ticks",
+                format!("{error:#}"),
+                "run as root, or without --stages",
+            )
+        };
+        let tracefs = kvm::trace::tracefs()?;
+        let instance = made.instance(&tracefs).map_err(failed)?;
+        let kib = (ticks.min(TICKS_KEPT as u64) * BYTES_A_TICK / 1024).clamp(LEAST_KIB, MOST_KIB);
+        Recorder::start(&instance, &Selection::interrupts(kib as u32)).map(HostTrace)
+    }
+
+    /// Ends.
+    pub fn stop(self) -> Result<Trace, Failure> {
+        self.0.stop()
+    }
+}
+
+/// Of all ticks that the page still has, by what the receiver and the host's trace know of them.
+pub fn of(
+    page: &Page,
+    received: &Received,
+    source: Pid,
+    host: Option<Host<'_>>,
+) -> (Summary, Option<Blamed>) {
+    let latest = page.latest();
+    let first = latest.saturating_sub(TICKS_KEPT as u64 - 1).max(1);
+    let records: Vec<Record> = (first..=latest).filter_map(|number| page.record(number)).collect();
+    let points = merge(&records, &received.alignments, &page.handlers(), host);
+    let summary = Summary::of(&points);
+    let blamed = blame(&points, &summary, source, host);
+    (summary, blamed)
+}

@@ -1,0 +1,49 @@
+//! `tautline kvm worst` names what was really planted on the CPU of a virtual CPU.
+#![cfg(target_arch = "x86_64")] // as the nested machine's CPU
+
+use std::path::Path;
+use std::time::Duration;
+
+use peers::nested::{InnerSettings, Settings};
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What takes the second CPU for a while, and the cause that is to be named.
+const PLANTED: [(&str, &str); 2] = [
+    ("chrt -f 60 taskset 2 sh /hog", "real-time-thread"),
+    ("for n in 1 2 3; do taskset 2 sh /hog & done; sleep 0.2", "other-thread"),
+];
+
+#[test]
+fn what_was_planted_is_named() {
+    peers::standstill::once_more(planted_and_named);
+}
+
+fn planted_and_named() {
+    let machine =
+        Settings::default().program(Path::new(BINARY)).program(Path::new("/usr/bin/chrt")).start().unwrap();
+    machine.must("echo 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done' >/hog && sh /hog");
+    let inner = machine.guest(&InnerSettings::default()).unwrap();
+    let qemu = inner.id().unwrap();
+    machine.must(&format!("for task in /proc/{qemu}/task/*; do taskset -p 2 $(basename $task); done"));
+    // A thread of this policy that wakes up takes no CPU from an ordinary one.
+    machine.must(&format!("chrt -a -b -p 0 {qemu}"));
+    for (planted, cause) in PLANTED {
+        let line = format!(
+            "tautline kvm worst --pid {qemu} --time 4s --format json --output /worst.json >/worst.txt 2>&1 & \
+             worst=$!; sleep 1.5; while [ -e /proc/$worst ]; do {planted}; sleep 0.3; done; wait $worst"
+        );
+        let worst = machine.begin(&line, LIMIT).unwrap();
+        // Something to wake up for.
+        inner.must("for i in $(seq 200); do sleep 0.02; done");
+        worst.wait().unwrap().expect_success();
+        println!("{}", machine.must("cat /worst.txt"));
+        let found: Value = serde_json::from_slice(&machine.pull(Path::new("/worst.json")).unwrap()).unwrap();
+        let longer = found["longer"].as_array().unwrap_or_else(|| panic!("{found:#}"));
+        // The emulated machine's timer interrupts take long as well, sometimes longer.
+        let named = |one: &Value| one["cause"][cause].as_str().is_some_and(|who| who.starts_with("sh "));
+        assert!(longer.iter().take(2).any(named), "{found:#}");
+    }
+}

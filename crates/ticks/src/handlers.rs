@@ -1,0 +1,39 @@
+//! When the receiver's own kernel handles the doorbell's interrupts: a trace of the guest, written by its kernel.
+
+use std::path::Path;
+
+use kvm::events::{Kind, Recorder, Selection};
+use measure::Failure;
+
+/// A guest of ours mounts it there.
+const TRACEFS: &str = "/sys/kernel/tracing";
+/// What an event takes, amply.
+const BYTES_A_TICK: u64 = 96;
+const LEAST_KIB: u64 = 512;
+
+/// The trace, being written.
+pub struct Handlers(Recorder);
+
+impl Handlers {
+    /// Begins, with room for so many ticks. The whole tracefs of this machine is used for it.
+    ///
+    /// # Errors
+    /// A kernel without tracefs, or without the right to it.
+    pub fn start(ticks: u64) -> Result<Self, Failure> {
+        let kept = ticks.min(crate::TICKS_KEPT as u64);
+        let kib = (kept * BYTES_A_TICK / 1024).max(LEAST_KIB);
+        Recorder::start(Path::new(TRACEFS), &Selection::handlers(kib as u32)).map(Handlers)
+    }
+
+    /// Ends: the times of the handlers of `vfio-pci`, of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn stop(self) -> Result<Vec<u64>, Failure> {
+        let events = self.0.stop()?.events;
+        let handlers = events
+            .iter()
+            .filter(|event| matches!(&event.kind, Kind::IrqEntry { name } if name.starts_with("vfio")));
+        Ok(handlers.map(|event| event.time).collect())
+    }
+}

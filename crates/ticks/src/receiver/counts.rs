@@ -1,0 +1,142 @@
+//! What a receiver counts. Latencies are settled some time after their ticks: between two alignments of the clocks.
+
+use measure::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{Alignment, Alignments};
+use crate::page::{Page, Record};
+
+/// What the receiver saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Received {
+    /// Ticks whose numbers it saw.
+    pub ticks: u64,
+    /// Numbers that it never saw: overwritten before it ran.
+    pub lost: u64,
+    /// Ticks that it found beside another one: their interrupts had merged, or it was away.
+    pub coalesced: u64,
+    /// How often it woke.
+    pub wake_ups: u64,
+    /// Interrupts that the kernel had counted for it; 0 where it polls.
+    pub interrupts: u64,
+    /// Ticks received after the budget.
+    pub late: u64,
+    /// Ticks received before they were sent by more than the clocks' error: must be 0.
+    pub before_sent: u64,
+    /// From due to running in user space.
+    pub from_due: Histogram,
+    /// From sent to running in user space.
+    pub from_sent: Histogram,
+    /// From running in user space to the tick's work being done.
+    pub to_done: Histogram,
+    /// The latest tick: number, ns from due to sent, ns from sent to received.
+    pub worst: (u64, u64, u64),
+    /// The clocks, before the first tick and after the last one.
+    pub alignments: Alignments,
+    /// How often they were aligned in between.
+    pub realigned: u64,
+    /// What was wanted and refused.
+    pub remarks: Vec<String>,
+}
+
+/// Counts, and ticks that are not settled yet.
+pub struct Counts {
+    budget_ns: u64,
+    /// The last two alignments: ticks between both are being settled.
+    between: Alignments,
+    /// The number up to which the later alignment holds.
+    aligned_to: u64,
+    /// The last number that was settled.
+    settled: u64,
+    /// The last number that was seen.
+    seen: u64,
+    received: Received,
+}
+
+impl Counts {
+    pub fn new(budget_ns: u64, alignment: Alignment) -> Self {
+        let between = Alignments { before: alignment, after: alignment };
+        let received = Received {
+            ticks: 0,
+            lost: 0,
+            coalesced: 0,
+            wake_ups: 0,
+            interrupts: 0,
+            late: 0,
+            before_sent: 0,
+            from_due: Histogram::new(),
+            from_sent: Histogram::new(),
+            to_done: Histogram::new(),
+            worst: (0, 0, 0),
+            alignments: between,
+            realigned: 0,
+            remarks: Vec::new(),
+        };
+        Counts { budget_ns, between, aligned_to: 0, settled: 0, seen: 0, received }
+    }
+
+    /// It ran, and found so many ticks.
+    pub fn woken(&mut self, ticks: u64) {
+        self.received.wake_ups += 1;
+        self.received.coalesced += ticks.saturating_sub(1);
+    }
+
+    pub fn lost(&mut self) {
+        self.received.lost += 1;
+    }
+
+    pub fn interrupts(&mut self, count: u64) {
+        self.received.interrupts += count;
+    }
+
+    pub fn seen(&mut self, latest: u64) {
+        self.seen = self.seen.max(latest);
+    }
+
+    /// The clocks were aligned again, behind that tick; if the source did not answer, the last alignment goes on.
+    pub fn aligned(&mut self, alignment: Option<Alignment>, latest: u64) {
+        // All before the last one was settled long ago.
+        let before = self.between.after;
+        self.between = Alignments { before, after: alignment.unwrap_or(before) };
+        self.aligned_to = latest;
+        self.received.realigned += u64::from(alignment.is_some());
+    }
+
+    /// Counts the latencies of some ticks before the last alignment.
+    pub fn settle(&mut self, page: &Page, most: usize) {
+        let until = self.aligned_to.min(self.settled + most as u64);
+        for number in self.settled + 1..=until {
+            if let Some(record) = page.record(number) {
+                self.count(&record);
+            }
+        }
+        self.settled = self.settled.max(until);
+    }
+
+    fn count(&mut self, record: &Record) {
+        let (between, received) = (&self.between, &mut self.received);
+        let tick = record.tick;
+        let now_ns = between.of_source(record.received_ns);
+        let (from_due, from_sent) = (now_ns.saturating_sub(tick.due_ns), now_ns.saturating_sub(tick.sent_ns));
+        received.ticks += 1;
+        received.from_due.record_ns(from_due);
+        received.from_sent.record_ns(from_sent);
+        received.to_done.record_ns(record.done_ns.saturating_sub(record.received_ns));
+        received.late += u64::from(from_due > self.budget_ns);
+        received.before_sent += u64::from(now_ns + between.error_ns() < tick.sent_ns);
+        if from_due > received.worst.1 + received.worst.2 {
+            received.worst = (tick.number, tick.sent_ns.saturating_sub(tick.due_ns), from_sent);
+        }
+    }
+
+    /// All that is left, with the alignment behind the last tick.
+    pub fn finish(mut self, page: &Page, after: Alignment, remarks: Vec<String>) -> Received {
+        self.settle(page, usize::MAX);
+        self.between = Alignments { before: self.between.after, after };
+        self.aligned_to = self.seen;
+        self.settle(page, usize::MAX);
+        self.received.alignments.after = after;
+        self.received.remarks = remarks;
+        self.received
+    }
+}

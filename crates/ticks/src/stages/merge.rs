@@ -1,0 +1,113 @@
+//! One row for each tick, of the source's stamps, the host's trace and the receiver's stamps.
+
+use kvm::events::{Kind, Pid, Trace};
+
+use super::point::{Points, Stage};
+use crate::clock::Alignments;
+use crate::page::Record;
+
+/// What the host's kernel wrote of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    /// On the source's clock.
+    pub trace: &'a Trace,
+    /// The threads of the process that runs the guest.
+    pub threads: &'a [Pid],
+}
+
+/// Rows for `records`, which are in the order of their numbers. `handlers` are the times of the guest's handler, of
+/// the receiver's clock. Times of two clocks may contradict each other by no more than the error of their alignment.
+pub fn merge(
+    records: &[Record],
+    alignments: &Alignments,
+    handlers: &[u64],
+    host: Option<Host<'_>>,
+) -> Vec<Points> {
+    let host = host.map(|host| Interrupts::of(&host));
+    let handlers: Vec<u64> = handlers.iter().map(|time| alignments.of_source(*time)).collect();
+    let error_ns = alignments.error_ns();
+    let row = |(at, record): (usize, &Record)| {
+        let tick = record.tick;
+        let received_ns = alignments.of_source(record.received_ns).max(tick.sent_ns);
+        let next_ns = records.get(at + 1).map_or(u64::MAX, |next| next.tick.sent_ns);
+        // A tick that its receiver found before its own interrupt was there waited no longer.
+        let found = |time: u64, after: u64| time.clamp(after, received_ns.max(after));
+        let host = host.as_ref().and_then(|host| host.of_tick(tick.sent_ns, next_ns, received_ns + error_ns));
+        let irqfd_ns = host.map(|(irqfd, _)| found(irqfd, tick.sent_ns));
+        let injection_ns = host.map(|(_, injection)| found(injection, irqfd_ns.unwrap_or(tick.sent_ns)));
+        let before_ns = injection_ns.unwrap_or(tick.sent_ns);
+        let handler = handlers.partition_point(|time| time + error_ns < before_ns);
+        let handler_ns = handlers.get(handler).map(|time| found(*time, before_ns));
+        let done_ns = received_ns + record.done_ns.saturating_sub(record.received_ns);
+        let mut ended_ns = [None; 6];
+        ended_ns[Stage::Sent as usize] = Some(tick.sent_ns.max(tick.due_ns));
+        ended_ns[Stage::Irqfd as usize] = irqfd_ns;
+        ended_ns[Stage::Injection as usize] = injection_ns;
+        ended_ns[Stage::Handler as usize] = handler_ns;
+        ended_ns[Stage::Receiver as usize] = Some(received_ns.max(handler_ns.unwrap_or(before_ns)));
+        ended_ns[Stage::Work as usize] = Some(done_ns.max(received_ns));
+        Points { number: tick.number, due_ns: tick.due_ns, ended_ns }
+    };
+    records.iter().enumerate().map(row).collect()
+}
+
+/// Times out of a trace, in order.
+struct Interrupts {
+    /// KVM was given an interrupt, with its vector where the trace has it.
+    given: Vec<(u64, Option<u32>)>,
+    /// A vector was put into a virtual CPU, and that was entered.
+    injected: Vec<(u64, u32)>,
+    /// A virtual CPU was entered.
+    entered: Vec<u64>,
+}
+
+impl Interrupts {
+    fn of(host: &Host<'_>) -> Self {
+        let mut found = Interrupts { given: Vec::new(), injected: Vec::new(), entered: Vec::new() };
+        // Whose vector is still to come, and which virtual CPU has which vectors until its entry.
+        let mut giving: Option<Pid> = None;
+        let mut pending: Vec<(Pid, u32)> = Vec::new();
+        for event in &host.trace.events {
+            match &event.kind {
+                Kind::Kvm { name } if name == "kvm_msi_set_irq" => {
+                    found.given.push((event.time, None));
+                    giving = Some(event.pid);
+                }
+                Kind::Accept { vector, .. } if giving == Some(event.pid) => {
+                    if let Some((_, given)) = found.given.last_mut() {
+                        *given = Some(*vector);
+                    }
+                    giving = None;
+                }
+                Kind::Inject { vector } if host.threads.contains(&event.pid) => {
+                    pending.push((event.pid, *vector));
+                }
+                Kind::Entry { .. } if host.threads.contains(&event.pid) => {
+                    found.entered.push(event.time);
+                    pending.retain(|(pid, vector)| {
+                        if *pid == event.pid {
+                            found.injected.push((event.time, *vector));
+                        }
+                        *pid != event.pid
+                    });
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// When KVM was given the interrupt of a tick sent then, before the next was sent; and when the guest was entered
+    /// with it, by the time that the receiver had run.
+    fn of_tick(&self, sent_ns: u64, next_ns: u64, received_ns: u64) -> Option<(u64, u64)> {
+        let first = self.given.partition_point(|(time, _)| *time < sent_ns);
+        let (irqfd_ns, vector) = *self.given.get(first).filter(|(time, _)| *time < next_ns)?;
+        let from = self.injected.partition_point(|(time, _)| *time < irqfd_ns);
+        let injected = self.injected[from..].iter().find(|(_, injected)| Some(*injected) == vector);
+        let entered = self.entered.get(self.entered.partition_point(|time| *time < irqfd_ns));
+        // A CPU that delivers interrupts by itself needs no injection, and no entry where the guest runs already.
+        let entered = entered.copied().filter(|time| *time <= received_ns);
+        let injection_ns = injected.map(|(time, _)| *time).or(entered).unwrap_or(irqfd_ns);
+        Some((irqfd_ns, injection_ns))
+    }
+}

@@ -1,0 +1,84 @@
+//! The stages, and one tick's times.
+
+use serde::{Deserialize, Serialize};
+
+/// A stage, by what ends it. It begins where the one before ends; the first begins when the tick is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The source has sent it: how late its timer was.
+    Sent,
+    /// KVM has the interrupt: through the eventfd and its irqfd.
+    Irqfd,
+    /// The virtual CPU enters the guest with it.
+    Injection,
+    /// The guest's kernel handles it.
+    Handler,
+    /// The receiver runs in user space.
+    Receiver,
+    /// The tick's work is done.
+    Work,
+}
+
+impl Stage {
+    /// All, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Sent, Self::Irqfd, Self::Injection, Self::Handler, Self::Receiver, Self::Work];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Irqfd => "irqfd",
+            Self::Injection => "injection",
+            Self::Handler => "guest's handler",
+            Self::Receiver => "receiver runs",
+            Self::Work => "work done",
+        }
+    }
+
+    /// Its published budget, µs (QorIQ T4240, 2015): an interrupt's way to the driver has 30, a driver has 10. The
+    /// one before and the work itself have none.
+    pub fn published_us(self) -> Option<f64> {
+        match self {
+            Self::Handler => Some(30.0),
+            Self::Receiver => Some(10.0),
+            _ => None,
+        }
+    }
+}
+
+/// When each stage of a tick ended, ns of the source's clock. None where it is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Points {
+    /// The tick's number.
+    pub number: u64,
+    /// When it was due.
+    pub due_ns: u64,
+    /// By stage, in order.
+    pub ended_ns: [Option<u64>; 6],
+}
+
+impl Points {
+    /// When a stage ended.
+    pub fn ended(&self, stage: Stage) -> Option<u64> {
+        self.ended_ns[stage as usize]
+    }
+
+    /// From where to where a stage went, if it and one before it are known.
+    pub fn span(&self, stage: Stage) -> Option<(u64, u64)> {
+        let ended = self.ended(stage)?;
+        let before = self.ended_ns[..stage as usize].iter().rev().find_map(|time| *time);
+        Some((before.unwrap_or(self.due_ns), ended))
+    }
+
+    /// How long a stage took, ns.
+    pub fn ns(&self, stage: Stage) -> Option<u64> {
+        self.span(stage).map(|(began, ended)| ended.saturating_sub(began))
+    }
+
+    /// From due to the receiver running, ns.
+    pub fn latency_ns(&self) -> u64 {
+        self.ended(Stage::Receiver).map_or(0, |ended| ended.saturating_sub(self.due_ns))
+    }
+}
