@@ -170,14 +170,23 @@ fn dpdks_packed_driver_goes_on() {
 }
 
 #[test]
-fn a_stock_guest_goes_on() {
+fn a_stock_guest_with_split_rings_goes_on() {
+    stock_guest(false);
+}
+
+#[test]
+fn a_stock_guest_with_packed_rings_goes_on() {
+    stock_guest(true);
+}
+
+fn stock_guest(packed: bool) {
     let sockets = Sockets::new();
     let mut arguments: Vec<String> =
         ["near", "far"].iter().flat_map(|name| sockets.port(name, "vhost-user", ",server=off")).collect();
     arguments.extend(connect("near", "far"));
     arguments.extend(["--control".to_owned(), sockets.path("control").display().to_string()]);
     let mut switch = SwitchProcess::start(&arguments);
-    let port = |name: &str| Port::new(Path::new(&sockets.path(name))).server();
+    let port = |name: &str| Port::new(Path::new(&sockets.path(name))).server().packed(packed);
     let guest = GuestSettings::default().port(port("near")).port(port("far")).start().unwrap();
     guest.must(
         "set -e
@@ -220,7 +229,7 @@ fn a_stock_guest_goes_on() {
     let (came, doubled) = answers(&said);
     let of = seconds * 100;
     println!(
-        "Linux: {kills} kills: {came} of {of} answers came, {doubled} of them twice; a take-over: all, once"
+        "Linux, packed {packed}: {kills} kills: {came} of {of} answers came, {doubled} of them twice; a take-over: all, once"
     );
     // QEMU takes the link down while nobody is there, and Linux drops what is sent meanwhile: half a second at most.
     assert!(came + 50 * kills >= of, "{said}");

@@ -8,7 +8,7 @@ use crate::device::{DeviceParts, DeviceQueue, UsedLog};
 use crate::driver::{DriverQueue, IndirectTables};
 use crate::indirect_flags::IndirectFlags;
 use crate::inflight::{InFlightError, PackedInFlight, SplitInFlight};
-use crate::packed::{MappedPacked, PackedDevice, PackedDriver, PackedRing};
+use crate::packed::{MappedPacked, PackedDevice, PackedDriver, PackedRing, Standing, standing};
 use crate::split::{MappedSplit, SplitDevice, SplitDriver, SplitRing};
 use crate::{
     Atomics, FeatureSet, Platform, Position, QueueSize, QueueSizeError, RingFeatures, RingLayout, Smp, With,
@@ -150,9 +150,17 @@ impl QueueConfig {
                 })
             })
             .transpose()?;
+        let (mut position, mut broken) = (position, None);
+        if let (Position::Packed { next_used, .. }, None) = (position, &in_flight) {
+            match standing::<_, F>(&ring, next_used) {
+                Standing::Fits => {}
+                Standing::UsedUpTo(at) => position = Position::Packed { next_available: at, next_used: at },
+                Standing::Unknown(error) => broken = Some(error),
+            }
+        }
         let translator = Translator::new(Arc::clone(space));
-        Ok(PackedDevice::new(DeviceParts { ring, size, position, translator, log: options.log, in_flight })
-            .with_indirect_flags(options.indirect_flags))
+        let parts = DeviceParts { ring, size, position, translator, log: options.log, in_flight };
+        Ok(PackedDevice::new(parts).with_indirect_flags(options.indirect_flags).stopped_by(broken))
     }
 
     /// The driver half, over rings that it owns and empties. `indirect` is where tables may lie, and for

@@ -38,6 +38,8 @@ pub enum Malformed {
     UsedTooFarAhead,
     /// A used length longer than the buffer's writable part.
     UsedLengthTooLong,
+    /// A ring that was used further than the front-end says, by a device that left no record of how far.
+    UsedBeyondBase,
     /// A write that the dirty log cannot record.
     LogTooSmall,
 }
@@ -66,6 +68,12 @@ impl Malformed {
             NotOutstanding => ("used entry for a buffer that was not outstanding", "§2.7.8", "§2.8.9"),
             UsedTooFarAhead => ("more used than was made available", "§2.7.8", "§2.8.9"),
             UsedLengthTooLong => ("used length exceeds the writable part", "§2.7.8.1", "§2.8.9"),
+            UsedBeyondBase => (
+                "used beyond the base that the front-end gave, and its descriptors do not say how far; reset the \
+                 device",
+                "§2.7.8",
+                "§2.8.1",
+            ),
             LogTooSmall => {
                 ("guest page has no bit in the dirty log", "vhost-user Migration", "vhost-user Migration")
             }

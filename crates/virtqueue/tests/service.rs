@@ -136,6 +136,43 @@ fn a_successor_takes_again_what_was_in_flight() {
     }
 }
 
+/// A front-end that does not know where its packed ring stands says that it begins. The ring knows, if each chain is
+/// one slot; else the queue stops and says so, instead of waiting for what it takes to be the next buffer.
+#[test]
+fn a_packed_ring_says_where_it_stands() {
+    for features in every_feature_set().filter(|features| features.layout == RingLayout::Packed) {
+        for used_before in 0..40 {
+            let arena = Arena::new(features, 7, 1 << 13);
+            let (mut driver, mut device) = (arena.driver(), arena.device());
+            let (mut burst, mut used) = (Burst::new(8), Vec::new());
+            for _ in 0..used_before {
+                driver.add(&[buffer(0)], Direction::FromDevice);
+                device.pop(&mut burst, 1).unwrap();
+                device.add_used_all(&mut burst);
+                driver.reclaim(&mut used, 1).unwrap();
+            }
+            // Some in its hands, and some that it had not seen, when it dies.
+            driver.add(&[buffer(1), buffer(2), buffer(3)], Direction::FromDevice);
+            device.pop(&mut burst, 2).unwrap();
+            let stood = device.position();
+            let mut successor = arena.device();
+            let (first_pass, begins_anew) = (used_before < 7, used_before % 14 == 0);
+            if features.indirect && !features.in_order || begins_anew {
+                assert!(successor.needs_call() || begins_anew, "the one before may not have called");
+                assert_eq!(successor.pop(&mut burst, 8), Ok(3), "{used_before}, {features:?}, {stood:?}");
+                successor.add_used_all(&mut burst);
+                used.clear();
+                driver.reclaim(&mut used, 8).unwrap();
+                assert_eq!(used.iter().map(|used| used.cookie).collect::<Vec<_>>(), [1, 2, 3]);
+            } else if first_pass {
+                let error = successor.pop(&mut burst, 8).unwrap_err().to_string();
+                assert!(error.contains("reset the device"), "{error}");
+            }
+            // From the second pass on it may look like what longer chains leave, and the front-end is believed.
+        }
+    }
+}
+
 /// What is in flight region is peer-written: nonsense is an error or harmless, never a panic.
 #[test]
 fn a_scribbled_in_flight_region_is_harmless() {

@@ -261,9 +261,21 @@ impl Device {
         context: &mut dyn PortContext,
     ) -> Outcome {
         let kind = ring.kind;
-        let queue =
-            self.activate(index, &ring.config, ring::position(ring.config.base), &self.memory.space)?;
+        let said = ring::position(ring.config.base);
+        let mut queue = self.activate(index, &ring.config, said, &self.memory.space)?;
         let (kick, call) = (kick_of(kick)?, call_of(call)?);
+        if self.memory.in_flight.is_none()
+            && let Position::Packed { next_used, .. } = queue.position()
+            && queue.position() != said
+        {
+            let line = "does not know where the packed ring stands; its descriptors are used up to slot";
+            let line = format_args!("queue {index}: the front-end {line} {}: goes on there", next_used.slot);
+            self.shared.log(context, line);
+        }
+        // A ring that goes on may hold what was used just before the device ended, and the driver not told.
+        if let Some(call) = call.as_ref().filter(|_| queue.needs_call()) {
+            call.notify();
+        }
         let running = self.running(&ring, queue, kick, call)?;
         ring.stopped_at = running.stopped_at();
         self.rings.start(index, ring, running, context);

@@ -37,6 +37,12 @@ impl<R: DeviceRing> Device<R> {
         Device { ring, owner: fresh_owner(), translator, popped: 0, called_at, broken: None, log }
     }
 
+    /// A queue whose ring was found malformed before it began.
+    pub(crate) fn stopped_by(mut self, error: Option<RingError>) -> Self {
+        self.broken = error;
+        self
+    }
+
     #[cold]
     fn stop(&mut self, popped: usize, error: PopError) -> Result<usize, PopError> {
         if let PopError::Malformed(malformed) = error {

@@ -2,11 +2,13 @@
 
 mod device;
 mod driver;
+mod recover;
 mod ring;
 mod walk;
 
 pub use device::PackedDevice;
 pub use driver::PackedDriver;
+pub(crate) use recover::{Standing, standing};
 pub use ring::{Event, MappedPacked, PackedDescriptor, PackedRing};
 
 /// Descriptor flags (§2.8.1, §2.8.5).
