@@ -106,7 +106,12 @@ impl Qmp {
 
     /// Runs a command without arguments.
     pub fn execute(&mut self, command: &str) -> Result<Value, QmpError> {
-        self.tell(command)?;
+        self.execute_with(command, json!({}))
+    }
+
+    /// Runs a command with these arguments, an object.
+    pub fn execute_with(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
+        self.send(json!({ "execute": command, "arguments": arguments }))?;
         loop {
             let mut answer = self.receive()?;
             if let Some(value) = answer.get_mut("return") {
@@ -122,8 +127,11 @@ impl Qmp {
 
     /// Sends a command whose answer nobody waits for.
     pub fn tell(&mut self, command: &str) -> Result<(), QmpError> {
-        let line = json!({ "execute": command }).to_string() + "\n";
-        self.stream.write_all(line.as_bytes()).map_err(ended)
+        self.send(json!({ "execute": command }))
+    }
+
+    fn send(&mut self, line: Value) -> Result<(), QmpError> {
+        self.stream.write_all(format!("{line}\n").as_bytes()).map_err(ended)
     }
 
     /// Takes what came unasked, so that it does not pile up. Waits a moment where nothing has.

@@ -7,6 +7,7 @@
 pub(crate) mod archive;
 pub(crate) mod control;
 mod elsewhere;
+mod migration;
 pub(crate) mod modules;
 mod port;
 mod realtime;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 pub use elsewhere::{Boot, Session};
+pub use migration::{Migration, Movable};
 pub use port::Port;
 
 use crate::process::{PAUSE, Process, tail};
@@ -101,6 +103,72 @@ impl Settings {
     }
 }
 
+/// The file that the kernel unpacks, in the guest's folder.
+const INITRAMFS: &str = "initramfs";
+
+/// A guest's parts, found on this machine, and what tells it from the other guests of this process.
+struct Plan {
+    settings: Settings,
+    qemu: PathBuf,
+    kernel: PathBuf,
+    userland: Userland,
+    number: u8,
+}
+
+impl Plan {
+    fn new(settings: Settings) -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let kernel = match settings.realtime {
+            true => realtime::find(&mut needs),
+            false => environment::vm::find_kernel().unwrap_or_else(|failure| {
+                needs.missing(format!("a kernel image ({failure})"));
+                PathBuf::new()
+            }),
+        };
+        let userland = Userland::find(&kernel, &mut needs);
+        needs.met()?;
+        static GUESTS: AtomicU8 = AtomicU8::new(1);
+        Ok(Self { settings, qemu, kernel, userland, number: GUESTS.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// The QEMU that boots it, once all its ports can be reached.
+    fn first(&self, folder: &Path) -> Result<Command, Error> {
+        let mut bytes = self.userland.archive()?;
+        bytes.extend(brought(&self.settings.files)?);
+        self.command(folder, &bytes)
+    }
+
+    /// QEMU with this as the guest's file system.
+    fn command(&self, folder: &Path, file_system: &[u8]) -> Result<Command, Error> {
+        let Settings { ports, cpus, memory_mib: memory, arguments, .. } = &self.settings;
+        let initramfs = folder.join(INITRAMFS);
+        std::fs::write(&initramfs, file_system).map_err(Error::system("writing the guest's file system"))?;
+        let mut command = Command::new(&self.qemu);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+        command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}M")]);
+        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
+        command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
+        command.args(["-append", "console=ttyS0 quiet panic=-1", "-serial", "stdio"]);
+        command.args(["-device", "virtio-serial-pci"]);
+        for (index, port) in ports.iter().enumerate() {
+            if let Some(path) = port.waits_for() {
+                wait_for_listener(path, LIMIT)?;
+            }
+            // Locally administered; the fifth byte tells this process's guests apart.
+            let mac = format!("02:00:00:00:{:02x}:{index:02x}", self.number);
+            command.args(port.arguments(index, &mac));
+        }
+        command.args(arguments);
+        Ok(command)
+    }
+}
+
+fn new_folder() -> Result<tempfile::TempDir, Error> {
+    tempfile::tempdir().map_err(Error::system("making a folder for the guest"))
+}
+
 /// A running guest. Killed when dropped.
 pub struct Guest {
     control: Control,
@@ -115,45 +183,9 @@ impl Guest {
     }
 
     fn start(settings: Settings) -> Result<Self, Error> {
-        let mut needs = Requirements::new();
-        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
-        let mut command = Command::new(&qemu);
-        let kernel = match settings.realtime {
-            true => realtime::find(&mut needs),
-            false => environment::vm::find_kernel().unwrap_or_else(|failure| {
-                needs.missing(format!("a kernel image ({failure})"));
-                PathBuf::new()
-            }),
-        };
-        let userland = Userland::find(&kernel, &mut needs);
-        needs.met()?;
-
-        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the guest"))?;
-        let initramfs = folder.path().join("initramfs");
-        let mut bytes = userland.archive()?;
-        bytes.extend(brought(&settings.files)?);
-        std::fs::write(&initramfs, bytes).map_err(Error::system("writing the guest's file system"))?;
-
-        let memory = settings.memory_mib;
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi", "-cpu", "max"]);
-        command.args(["-smp", &settings.cpus.to_string(), "-m", &format!("{memory}M")]);
-        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
-        command.arg("-kernel").arg(&kernel).arg("-initrd").arg(&initramfs);
-        command.args(["-append", "console=ttyS0 quiet panic=-1", "-serial", "stdio"]);
-        command.args(["-device", "virtio-serial-pci"]);
-        // Locally administered; the fifth byte tells this process's guests apart.
-        static GUESTS: AtomicU8 = AtomicU8::new(1);
-        let number = GUESTS.fetch_add(1, Ordering::Relaxed);
-        for (index, port) in settings.ports.iter().enumerate() {
-            if let Some(path) = port.waits_for() {
-                wait_for_listener(path, LIMIT)?;
-            }
-            let mac = format!("02:00:00:00:{number:02x}:{index:02x}");
-            command.args(port.arguments(index, &mac));
-        }
-        command.args(&settings.arguments);
-        let guest = Self::launch(command, folder)?;
+        let folder = new_folder()?;
+        let initramfs = folder.path().join(INITRAMFS);
+        let guest = Self::launch(Plan::new(settings)?.first(folder.path())?, folder)?;
         // The kernel has unpacked it.
         let _ = std::fs::remove_file(&initramfs);
         Ok(guest)
@@ -161,16 +193,21 @@ impl Guest {
 
     /// Starts QEMU with the control channel beside what the command names, on its virtio-serial bus; waits until
     /// the guest takes commands.
-    pub(crate) fn launch(mut command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
+    pub(crate) fn launch(command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
+        let guest = Self::launch_silent(command, folder)?;
+        guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;
+        Ok(guest)
+    }
+
+    /// The same, where no guest boots and nobody will say so.
+    fn launch_silent(mut command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
         let socket = folder.path().join("control");
         let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
         command.args(["-chardev", &format!("socket,id=control,path={}", socket.display())]);
         command.args(["-device", "virtserialport,chardev=control,name=control"]);
         let mut qemu = Process::start("a guest", &mut command)?;
         let control = accept(&listener, &mut qemu)?;
-        let guest = Self { control, qemu, folder };
-        guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;
-        Ok(guest)
+        Ok(Self { control, qemu, folder })
     }
 
     /// Runs a shell's command line, for at most [`LIMIT`].

@@ -205,7 +205,8 @@ impl VhostUser {
                 let pairs = self.shared.options.queue_pairs;
                 let what = format_args!(
                     "the front-end has disconnected before any queue ran; if it asks for more queue pairs than \
-                     this port's {pairs}, start the port with queue-pairs=N"
+                     this port's {pairs}, start the port with queue-pairs=N; if its guest ran with another switch \
+                     before, start the port with the options of that one: a running guest gives no feature up"
                 );
                 self.shared.log(context, what);
             }

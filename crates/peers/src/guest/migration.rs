@@ -1,0 +1,100 @@
+//! A guest that moves to another QEMU of this machine while it runs.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vm::Qmp;
+use vm::qmp::QmpError;
+
+use super::{Guest, LIMIT, PAUSE, Plan, Port, Settings, new_folder};
+use crate::Error;
+use crate::socket::wait_for_listener;
+
+/// In each guest's folder.
+const MONITOR: &str = "monitor";
+const INCOMING: &str = "incoming";
+
+/// A guest that can move. Killed when dropped.
+pub struct Movable {
+    /// Where it runs now.
+    pub guest: Guest,
+    plan: Plan,
+}
+
+/// How a move went.
+pub struct Migration {
+    /// How long QEMU says that the guest stood still.
+    pub downtime: Duration,
+    /// From the first page to the last.
+    pub total: Duration,
+    /// Passes over the guest's memory.
+    pub passes: u64,
+}
+
+impl Movable {
+    /// Boots it, and waits until it takes commands.
+    pub fn start(settings: Settings) -> Result<Self, Error> {
+        let (plan, folder) = (Plan::new(settings)?, new_folder()?);
+        let mut command = plan.first(folder.path())?;
+        command.args(monitor(folder.path()));
+        Ok(Self { guest: Guest::launch(command, folder)?, plan })
+    }
+
+    /// Moves it to another QEMU, with its ports at these places. No command may run in it meanwhile: its answer is
+    /// lost. Where that fails the guest stays where it is, and the other QEMU ends.
+    pub fn migrate(&mut self, ports: impl IntoIterator<Item = Port>) -> Result<Migration, Error> {
+        let former = std::mem::replace(&mut self.plan.settings.ports, ports.into_iter().collect());
+        let moved = self.migrate_there();
+        if moved.is_err() {
+            self.plan.settings.ports = former;
+        }
+        moved
+    }
+
+    fn migrate_there(&mut self) -> Result<Migration, Error> {
+        let folder = new_folder()?;
+        // Its memory holds the file system already; a machine with a kernel has to have one all the same.
+        let mut command = self.plan.command(folder.path(), b"-")?;
+        let incoming = folder.path().join(INCOMING);
+        let uri = format!("unix:{}", incoming.display());
+        command.args(monitor(folder.path())).args(["-incoming", &uri]);
+        let guest = Guest::launch_silent(command, folder)?;
+        wait_for_listener(&incoming, LIMIT)?;
+        let path = self.guest.folder().join(MONITOR);
+        let failed = |error: QmpError| Error::refused("migrating a guest", error.to_string());
+        let mut monitor = Qmp::connect(&path, LIMIT).map_err(failed)?;
+        monitor.execute_with("migrate", json!({ "uri": uri })).map_err(failed)?;
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let state = monitor.execute("query-migrate").map_err(failed)?;
+            match state["status"].as_str() {
+                Some("completed") => {
+                    // The source keeps its sockets until here.
+                    self.guest = guest;
+                    return Ok(Migration::read(&state));
+                }
+                Some("failed" | "cancelled") => {
+                    return Err(Error::refused("migrating a guest", format!("{state}; {}", guest.console())));
+                }
+                _ if Instant::now() > deadline => {
+                    let (doing, said) = ("migrating a guest".to_owned(), state.to_string());
+                    return Err(Error::TimedOut { doing, limit: LIMIT, said });
+                }
+                _ => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+}
+
+impl Migration {
+    fn read(state: &Value) -> Self {
+        let time = |name: &str| Duration::from_millis(state[name].as_u64().unwrap_or_default());
+        let passes = state["ram"]["dirty-sync-count"].as_u64().unwrap_or_default();
+        Self { downtime: time("downtime"), total: time("total-time"), passes }
+    }
+}
+
+fn monitor(folder: &Path) -> [String; 2] {
+    ["-qmp".to_owned(), format!("unix:{},server=on,wait=off", folder.join(MONITOR).display())]
+}
