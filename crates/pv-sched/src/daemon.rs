@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use linux::cpus;
 use linux::scheduler::{self, Policy};
 use measure::Failure;
+use rustix::io::Errno;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use rustix::time::clock_gettime;
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,7 @@ pub struct Raised {
     pub raised_ns: u64,
     /// How often its budget ended while it wanted more.
     pub exhausted: u64,
-    /// Why its policy could not be changed, if so: it was left alone from then on.
+    /// Why its policy could not be changed, if so: it was left alone from then on. That it ended is no reason.
     pub failed: Option<String>,
 }
 
@@ -61,7 +62,12 @@ impl Daemon {
                 let tried = format!("asking for the policy of thread {}", vcpu.thread);
                 Failure::new(tried, error, "see whether the guest still runs")
             })?;
-            watched.push(Watched { vcpu, ordinary, state: State::new(&settings, now_ns()), failed: None });
+            watched.push(Watched {
+                vcpu,
+                ordinary,
+                state: State::new(&settings, now_ns()),
+                left_alone: None,
+            });
         }
         let end = Arc::<AtomicBool>::default();
         let (told, ready) = std::sync::mpsc::channel();
@@ -113,18 +119,27 @@ struct Watched {
     /// What it had before.
     ordinary: Policy,
     state: State,
-    failed: Option<io::Error>,
+    left_alone: Option<LeftAlone>,
+}
+
+/// Why a vCPU is not looked after any more.
+enum LeftAlone {
+    /// Its thread has ended, with all that it was given: a guest may end while it is raised.
+    Ended,
+    Refused(io::Error),
 }
 
 impl Watched {
     fn set(&mut self, policy: Policy) {
-        if let Err(error) = scheduler::set_of(self.vcpu.thread, policy) {
-            self.failed = Some(error);
+        self.left_alone = match scheduler::set_of(self.vcpu.thread, policy) {
+            Ok(()) => None,
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Some(LeftAlone::Ended),
+            Err(error) => Some(LeftAlone::Refused(error)),
         }
     }
 
     fn put_back(mut self) -> Raised {
-        if self.failed.is_none() {
+        if self.left_alone.is_none() {
             self.set(self.ordinary);
         }
         Raised {
@@ -132,7 +147,10 @@ impl Watched {
             raised: self.state.raised,
             raised_ns: self.state.raised_ns,
             exhausted: self.state.exhausted,
-            failed: self.failed.map(|error| error.to_string()),
+            failed: self.left_alone.and_then(|why| match why {
+                LeftAlone::Ended => None,
+                LeftAlone::Refused(error) => Some(error.to_string()),
+            }),
         }
     }
 }
@@ -148,7 +166,7 @@ fn prepare(settings: &Settings) -> io::Result<()> {
 fn look(settings: &Settings, watched: &mut [Watched], end: &AtomicBool) {
     while !end.load(Ordering::Relaxed) {
         let mut again_ns = now_ns() + settings.look.as_nanos() as u64;
-        for one in watched.iter_mut().filter(|one| one.failed.is_none()) {
+        for one in watched.iter_mut().filter(|one| one.left_alone.is_none()) {
             let was_raised = one.state.is_raised();
             let decision = one.state.look(one.vcpu.hints.read(one.vcpu.slot), now_ns(), settings);
             if decision.raise != was_raised {

@@ -215,5 +215,6 @@ fn a_thread_that_ends_is_left_alone() {
     hints.set_runs(1, true);
     thread::sleep(Duration::from_millis(20));
     let raised = daemon.end();
-    assert!(raised[0].failed.as_ref().is_some_and(|error| error.contains("No such process")), "{raised:?}");
+    // Guests end when they please: no failure, and not tried again and again.
+    assert_eq!((raised[0].raised, &raised[0].failed), (1, &None), "{raised:?}");
 }
