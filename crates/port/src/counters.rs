@@ -47,6 +47,8 @@ reasons! {
     NowhereToGo = "nowhere to go",
     /// More frames for everybody came from its port than that may send.
     FloodLimit = "flood limit",
+    /// More came from its port than may.
+    Policed = "policed",
     /// Its source address goes to and fro between ports: a loop, or two stations with one address.
     MovesTooOften = "address moves too often",
     /// The system refused it (TAP, packet socket, file).

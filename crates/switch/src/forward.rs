@@ -8,6 +8,7 @@ use virtio::net::MacAddress;
 
 use crate::PortId;
 use crate::keyed::Key;
+use crate::policing::Policer;
 use crate::rate_limit::RateLimit;
 use crate::table::{MacTable, Refused};
 use crate::tx_queues::{Sent, TxQueues};
@@ -35,6 +36,8 @@ pub(crate) struct Rules {
     pub link_local: bool,
     /// How many of its frames may go to several others in a second.
     pub floods: Option<Arc<RateLimit>>,
+    /// How many of its frames may come at all.
+    pub policer: Option<Arc<Policer>>,
 }
 
 /// What forwarding needs beside the burst.
@@ -65,7 +68,7 @@ impl From<Refused> for DropReason {
 
 impl Rules {
     fn is_plain(&self) -> bool {
-        self.addresses.is_none() && self.max_frame_bytes.is_none()
+        self.addresses.is_none() && self.max_frame_bytes.is_none() && self.policer.is_none()
     }
 
     /// Whether a frame may come from this port at all.
@@ -116,11 +119,14 @@ impl Forwarder<'_> {
     fn forward_each(&mut self, batch: &FrameBatch) -> Outcome {
         let (mut flooded, mut flood_copies) = (0, 0);
         let mut last_seen = None;
+        let admitted =
+            self.rules.policer.as_deref().map_or(batch.len(), |policer| self.police(policer, batch));
         let mut at = 0;
-        while at < batch.len() {
+        while at < admitted {
             let frame = batch.frame(at);
             // What differs from frame to frame of such a run is their length.
             let run = if self.rules.max_frame_bytes.is_some() { 1 } else { batch.same_address_run(at) };
+            let run = run.min(admitted - at);
             let frames = at as u16..(at + run) as u16;
             at += run;
             let dropped = |reason| self.counters.dropped(reason, run as u64);
@@ -177,6 +183,16 @@ impl Forwarder<'_> {
             Some(port) => Egress::Port(port),
             None => Egress::Flood,
         }
+    }
+
+    /// How many of the burst may come; the others, which are its last, are counted.
+    #[inline(never)]
+    fn police(&self, policer: &Policer, batch: &FrameBatch) -> usize {
+        let admitted = policer.admit(batch, Instant::now());
+        if admitted < batch.len() {
+            self.counters.dropped(DropReason::Policed, (batch.len() - admitted) as u64);
+        }
+        admitted
     }
 
     /// Those of the frames that may still go to everybody; the others are counted.

@@ -93,6 +93,7 @@ mod tests {
             max_frame_bytes: None,
             link_local: false,
             floods: None,
+            policer: None,
         };
         (0..ports).map(rules).collect()
     }

@@ -2,40 +2,60 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a full bucket holds: tokens of this time, but not fewer than that.
+/// What a full bucket holds: tokens of this time, but not fewer than its least burst.
 const BURST: Duration = Duration::from_millis(50);
-const LEAST_BURST: u64 = 64;
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// So many a second. Kept as the time at which the bucket would be full again (the generic cell rate algorithm of
 /// ITU-T I.371), so that it is one word.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     epoch: Instant,
-    interval_ns: u64,
+    per_second: u64,
     burst_ns: u64,
     full_ns: AtomicU64,
 }
 
 impl RateLimit {
-    /// A full bucket.
-    pub fn new(per_second: u32) -> Self {
-        let interval_ns = (1_000_000_000 / u64::from(per_second.max(1))).max(1);
-        let burst_ns = (BURST.as_nanos() as u64).max(LEAST_BURST * interval_ns);
-        RateLimit { epoch: Instant::now(), interval_ns, burst_ns, full_ns: AtomicU64::new(0) }
+    /// The highest rate that is kept exactly.
+    pub const MOST_PER_SECOND: u64 = 100_000_000_000;
+
+    /// A full bucket, which holds no fewer than `least_burst` tokens (at most a million).
+    pub fn new(per_second: u64, least_burst: u64) -> Self {
+        let per_second = per_second.clamp(1, Self::MOST_PER_SECOND);
+        let least_ns = (least_burst.min(1_000_000) * SECOND_NS).div_ceil(per_second);
+        let burst_ns = (BURST.as_nanos() as u64).max(least_ns);
+        RateLimit { epoch: Instant::now(), per_second, burst_ns, full_ns: AtomicU64::new(0) }
+    }
+
+    fn cost_ns(&self, tokens: u64) -> u64 {
+        tokens.saturating_mul(SECOND_NS).div_ceil(self.per_second)
     }
 
     /// Takes up to `wanted` tokens at `now`; says how many there were.
     pub fn take(&self, wanted: u64, now: Instant) -> u64 {
+        self.take_some(now, |there| wanted.min(there))
+    }
+
+    /// Takes what `choose` says of the tokens that are there; it may be asked again with another number.
+    pub fn take_some(&self, now: Instant, choose: impl Fn(u64) -> u64) -> u64 {
         let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
         let mut taken = 0;
         // Workers disturb each other at most as often as there are workers.
         let _ = self.full_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_ns| {
             let full_ns = full_ns.max(now_ns);
-            let there = (now_ns + self.burst_ns).saturating_sub(full_ns) / self.interval_ns;
-            taken = wanted.min(there);
-            (taken > 0).then(|| full_ns + taken * self.interval_ns)
+            let there_ns = (now_ns + self.burst_ns).saturating_sub(full_ns);
+            // No overflow: of 50 ms at the highest rate, or a million at the lowest.
+            taken = choose(there_ns * self.per_second / SECOND_NS);
+            (taken > 0).then(|| full_ns + self.cost_ns(taken))
         });
         taken
+    }
+
+    /// Puts back what was taken and is not used.
+    pub fn give_back(&self, tokens: u64) {
+        self.full_ns.fetch_sub(self.cost_ns(tokens), Ordering::Relaxed);
     }
 }
 
@@ -45,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_the_rate() {
-        let limit = RateLimit::new(20_000);
+        let limit = RateLimit::new(20_000, 64);
         let begin = limit.epoch;
         assert_eq!(limit.take(5000, begin), 1000, "50 ms of it");
         assert_eq!(limit.take(1, begin), 0);
@@ -59,15 +79,38 @@ mod tests {
 
     #[test]
     fn a_low_limit_lets_a_few_pass_at_once() {
-        let limit = RateLimit::new(1);
+        let limit = RateLimit::new(1, 64);
         assert_eq!(limit.take(100, limit.epoch), 64);
         assert_eq!(limit.take(100, limit.epoch + Duration::from_secs(2)), 2);
-        assert_eq!(RateLimit::new(0).interval_ns, 1_000_000_000);
+        assert_eq!(RateLimit::new(0, 1).per_second, 1);
+        let lowest = RateLimit::new(1, u64::MAX);
+        assert_eq!(lowest.take(u64::MAX, lowest.epoch), 1_000_000);
+    }
+
+    #[test]
+    fn a_high_limit_is_kept() {
+        for per_second in [1_250_000_000, RateLimit::MOST_PER_SECOND] {
+            let limit = RateLimit::new(per_second, 65_536);
+            let mut passed = limit.take(u64::MAX, limit.epoch);
+            for us in 1..=100_000 {
+                passed += limit.take(u64::MAX, limit.epoch + Duration::from_micros(us));
+            }
+            let meant = per_second / 20 + per_second / 10;
+            assert!(passed <= meant && passed > meant - meant / 500, "{passed} of {meant}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let limit = RateLimit::new(1000, 64);
+        assert_eq!(limit.take(64, limit.epoch), 64);
+        limit.give_back(10);
+        assert_eq!(limit.take(64, limit.epoch), 10);
     }
 
     #[test]
     fn workers_do_not_get_more_together() {
-        let limit = RateLimit::new(1000);
+        let limit = RateLimit::new(1000, 64);
         let now = limit.epoch;
         let take = || (0..1000).map(|_| limit.take(1, now)).sum::<u64>();
         let passed = std::thread::scope(|scope| {

@@ -6,8 +6,12 @@ use port::Port;
 use virtio::net::MacAddress;
 
 use crate::forward::{Route, Rules};
+use crate::policing::Policer;
 use crate::rate_limit::RateLimit;
-use crate::{MAX_PORTS, PortId, SetupError, TableOptions, WorkerOptions};
+use crate::{MAX_PORTS, Policing, PortId, SetupError, TableOptions, WorkerOptions};
+
+/// Frames to several others that one port may send at once at least.
+const LEAST_FLOODS: u64 = 64;
 
 /// What holds for all of the switch.
 #[derive(Clone, Debug)]
@@ -55,11 +59,18 @@ pub struct PortOptions {
     /// or a guest gone wild leaves room in everybody's queues; `None` for any number. Where there is but one
     /// other port, all go there.
     pub floods_per_second: Option<u32>,
+    /// How much may come from the port at all; the rest is dropped and counted.
+    pub policing: Policing,
 }
 
 impl Default for PortOptions {
     fn default() -> Self {
-        PortOptions { addresses: None, max_frame_bytes: None, floods_per_second: Some(20_000) }
+        PortOptions {
+            addresses: None,
+            max_frame_bytes: None,
+            floods_per_second: Some(20_000),
+            policing: Policing::default(),
+        }
     }
 }
 
@@ -153,6 +164,7 @@ pub(crate) fn rules(ports: &[Option<&Forwarding>], link_local: bool) -> Vec<Rule
                 max_frame_bytes: None,
                 link_local,
                 floods: None,
+                policer: None,
             };
         };
         let mut addresses = port.options.addresses.clone();
@@ -164,7 +176,8 @@ pub(crate) fn rules(ports: &[Option<&Forwarding>], link_local: bool) -> Vec<Rule
             addresses,
             max_frame_bytes: port.options.max_frame_bytes,
             link_local,
-            floods: floods.map(|per_second| Arc::new(RateLimit::new(per_second))),
+            floods: floods.map(|per_second| Arc::new(RateLimit::new(per_second.into(), LEAST_FLOODS))),
+            policer: Policer::new(port.options.policing).map(Arc::new),
         }
     };
     ids().map(rules).collect()

@@ -213,7 +213,7 @@ pub struct Switch {
     pub port: Vec<String>,
 
     /// Read ports and options from FILE (TOML), and again on SIGHUP: what is different is changed, the rest goes on.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "allow", "cpus", "spin", "max_frame", "flood_limit", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
     pub config: Option<PathBuf>,
 
     /// Listen at this path for `tautline ctl`.
@@ -254,6 +254,11 @@ pub struct Switch {
     /// unknown receivers); the rest are dropped and counted. 0 for any number [default: 20000].
     #[arg(long, value_name = "[NAME=]N")]
     pub flood_limit: Vec<String>,
+
+    /// How much may come from this port: packets or bits a second, as 100kpps or 1gbit; the rest is dropped and
+    /// counted.
+    #[arg(long, value_name = "NAME=RATE[+RATE]")]
+    pub police: Vec<String>,
 
     /// How often an address may leave its port within 10 s; then it is held there, and frames that claim it from
     /// other ports are dropped and counted.

@@ -4,6 +4,7 @@ mod bench;
 mod changing;
 mod forwarding;
 mod loops;
+mod policing;
 mod sleeping;
 mod stuck;
 mod trouble;

@@ -89,6 +89,10 @@ pub struct Add {
     #[arg(long, value_name = "N")]
     pub flood_limit: Option<u32>,
 
+    /// How much may come from it: packets or bits a second, as 100kpps or 1gbit; the rest is dropped and counted.
+    #[arg(long, value_name = "RATE[+RATE]", value_delimiter = '+')]
+    pub police: Vec<String>,
+
     /// Where results go.
     #[command(flatten)]
     pub results_to: ResultsTo,

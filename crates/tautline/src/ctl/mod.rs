@@ -30,13 +30,14 @@ pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
         CtlCommand::Rings(look) => ask(connect, &look.results_to, Request::Rings, tables::rings),
         CtlCommand::Watch(watch) => watch::run(connect, watch),
         CtlCommand::Add(add) => {
-            let cli::CtlAdd { port, allow, max_frame, flood_limit, results_to } = add;
+            let cli::CtlAdd { port, allow, max_frame, flood_limit, police, results_to } = add;
             let name = port.split('=').next().unwrap_or_default().to_owned();
             let request = Request::Add(protocol::Add {
                 port: port.clone(),
                 allow: allow.clone(),
                 max_frame: *max_frame,
                 flood_limit: *flood_limit,
+                police: police.clone(),
             });
             ask(connect, results_to, request, |_, _| format!("{name}: added\n"))
         }

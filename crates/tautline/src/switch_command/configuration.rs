@@ -13,7 +13,7 @@ use crate::cli::{self, Cli, Command};
 use crate::exit::Usage;
 
 /// What is said of one port and is no option of its kind.
-const OF_PORT: [&str; 2] = ["allow", "flood-limit"];
+const OF_PORT: [&str; 3] = ["allow", "flood-limit", "police"];
 
 /// Options that a file may hold; the others belong to one run.
 const OF_SWITCH: [&str; 12] = [
@@ -221,6 +221,7 @@ mod tests {
         let read = read_text(
             "spin = \"5us\"\nwire = [\"one=two\"]\nmac-table-size = 100\n[ports.one]\nkind = \"vhost-user\"\n\
              target = \"/tmp/one\"\nqueue-pairs = 2\npacked = false\nallow = [\"02:00:00:00:00:01\"]\nflood-limit = 9\n\
+             police = [\"7pps\", \"1gbit\"]\n\
              [ports.two]\nkind = \"tap\"\ntarget = \"tap0\"\n",
         )
         .unwrap();
@@ -230,6 +231,8 @@ mod tests {
         let ports = ports::read(&read).unwrap();
         assert_eq!(ports[0].options.addresses.as_ref().map(Vec::len), Some(1));
         assert_eq!(ports[0].options.floods_per_second, Some(9));
+        assert_eq!(ports[0].options.policing.packets_per_second, Some(7));
+        assert_eq!(ports[0].options.policing.bits_per_second, Some(1_000_000_000));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod hand_over_format;
 mod metrics;
 mod non_blocking_writer;
 mod operator;
+mod policing;
 mod ports;
 mod readiness;
 mod sandbox;

@@ -2,9 +2,10 @@
 use std::collections::BTreeMap;
 
 use port::spec::PortSpec;
-use switch::PortOptions;
+use switch::{Policing, PortOptions};
 use virtio::net::MacAddress;
 
+use super::policing;
 use crate::exit::Usage;
 use crate::{cli, cpu_list};
 
@@ -30,6 +31,7 @@ pub fn one(
     allow: &[String],
     max_frame: Option<u32>,
     flood_limit: Option<u32>,
+    police: &[String],
     defaults: &PortDefaults,
 ) -> Result<NamedSpec, Usage> {
     let (name, mut spec) = named(text)?;
@@ -41,6 +43,7 @@ pub fn one(
         addresses: (!addresses.is_empty()).then_some(addresses),
         max_frame_bytes: max_frame.or(defaults.max_frame),
         floods_per_second: flood_limit.map_or(usual, |limit| (limit > 0).then_some(limit)),
+        policing: policing::read(police.iter().map(String::as_str))?,
     };
     Ok(NamedSpec { name: name.to_owned(), text: text.to_owned(), spec, options })
 }
@@ -67,6 +70,7 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
             allowed.entry(name).or_default().push(address);
         }
     }
+    let mut policed = policed(&arguments.police)?;
     let mut floods = FloodLimits::read(&arguments.flood_limit)?;
     let mut ports = Vec::new();
     for text in &arguments.port {
@@ -76,16 +80,33 @@ pub fn read(arguments: &cli::Switch) -> Result<Vec<NamedSpec>, Usage> {
             addresses: allowed.remove(name),
             max_frame_bytes: arguments.max_frame,
             floods_per_second: floods.take(name),
+            policing: policed.remove(name).unwrap_or_default(),
         };
         ports.push(NamedSpec { name: name.to_owned(), text: text.clone(), spec, options });
     }
     let unknown =
         |option: &str, name: &str| Usage(format!("{option} {name}=…: there is no port of this name"));
-    match (allowed.into_keys().next(), floods.of_port.into_keys().next()) {
-        (Some(name), _) => Err(unknown("--allow", name)),
-        (None, Some(name)) => Err(unknown("--flood-limit", name)),
-        (None, None) => Ok(ports),
+    let left = [
+        ("--allow", allowed.into_keys().next()),
+        ("--flood-limit", floods.of_port.into_keys().next()),
+        ("--police", policed.into_keys().next()),
+    ];
+    match left.into_iter().find_map(|(option, name)| name.map(|name| unknown(option, name))) {
+        Some(error) => Err(error),
+        None => Ok(ports),
     }
+}
+
+/// What may come from each port that has a limit.
+fn policed(texts: &[String]) -> Result<BTreeMap<&str, Policing>, Usage> {
+    let mut rates: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for text in texts {
+        let (name, of_port) = text.split_once('=').ok_or_else(|| {
+            Usage(format!("--police {text}: write NAME=RATE, or NAME=RATE+RATE, as in a=100kpps+1gbit"))
+        })?;
+        rates.entry(name).or_default().extend(of_port.split('+'));
+    }
+    rates.into_iter().map(|(name, rates)| Ok((name, policing::read(rates)?))).collect()
 }
 
 /// What was written of floods: frames a second, 0 for any number.

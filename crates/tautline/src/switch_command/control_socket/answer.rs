@@ -32,7 +32,7 @@ fn build(
     add: &Add,
     defaults: &PortDefaults,
 ) -> Result<(String, Box<dyn port::Port>, switch::PortOptions), String> {
-    let named = ports::one(&add.port, &add.allow, add.max_frame, add.flood_limit, defaults);
+    let named = ports::one(&add.port, &add.allow, add.max_frame, add.flood_limit, &add.police, defaults);
     let named = named.map_err(|error| error.to_string())?;
     let built = named.spec.build().map_err(|error| error.to_string())?;
     Ok((named.name, built, named.options))

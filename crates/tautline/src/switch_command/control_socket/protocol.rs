@@ -59,6 +59,9 @@ pub struct Add {
     pub max_frame: Option<u32>,
     /// 0 for any number.
     pub flood_limit: Option<u32>,
+    /// Rates, if any.
+    #[serde(default)]
+    pub police: Vec<String>,
 }
 
 /// An answer with its version.
@@ -111,7 +114,13 @@ mod tests {
 
     #[test]
     fn requests_read_back_and_other_versions_are_told_apart() {
-        let add = Add { port: "a=tap:t".into(), allow: vec![], max_frame: None, flood_limit: Some(0) };
+        let add = Add {
+            port: "a=tap:t".into(),
+            allow: vec![],
+            max_frame: None,
+            flood_limit: Some(0),
+            police: vec![],
+        };
         for request in [Request::Ports, Request::Add(add), Request::Remove { port: "a".into() }] {
             let line = serde_json::to_vec(&Call { version: VERSION, request }).unwrap();
             assert!(parse(&line).is_ok(), "{}", String::from_utf8_lossy(&line));

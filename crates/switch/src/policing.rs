@@ -1,0 +1,86 @@
+//! How much may come from one port: in packets and in bytes, as an operator sells it.
+use std::time::Instant;
+
+use port::{Frame, FrameBatch, LARGEST_FRAME_BYTES};
+
+use crate::rate_limit::RateLimit;
+
+/// What may come from one port. A frame that is still to be segmented counts as its segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policing {
+    /// Packets a second; `None` for any number.
+    pub packets_per_second: Option<u64>,
+    /// Bits of frames a second, from destination address to payload's end; `None` for any number.
+    pub bits_per_second: Option<u64>,
+}
+
+impl Policing {
+    /// The most that is kept: above it, nothing is policed.
+    pub const MOST_PER_SECOND: u64 = RateLimit::MOST_PER_SECOND;
+}
+
+/// Packets that may come at once at least.
+const LEAST_PACKETS: u64 = 64;
+
+/// One port's buckets, for all its queues.
+#[derive(Debug)]
+pub(crate) struct Policer {
+    packets: Option<RateLimit>,
+    bytes: Option<RateLimit>,
+}
+
+impl Policer {
+    /// `None` where nothing is limited.
+    pub fn new(policing: Policing) -> Option<Self> {
+        let Policing { packets_per_second, bits_per_second } = policing;
+        let packets = packets_per_second.map(|rate| RateLimit::new(rate, LEAST_PACKETS));
+        // Or the largest frame would never pass.
+        let bytes = bits_per_second.map(|rate| RateLimit::new(rate / 8, 2 * LARGEST_FRAME_BYTES as u64));
+        (packets.is_some() || bytes.is_some()).then_some(Policer { packets, bytes })
+    }
+
+    /// How many of a burst's frames pass, from its first on.
+    pub fn admit(&self, batch: &FrameBatch, now: Instant) -> usize {
+        let by_packets = prefix(self.packets.as_ref(), batch, batch.len(), packets, now);
+        let passed = prefix(self.bytes.as_ref(), batch, by_packets, bytes, now);
+        if let Some(limit) = &self.packets
+            && passed < by_packets
+        {
+            limit.give_back((passed..by_packets).map(|at| packets(&batch.frame(at))).sum());
+        }
+        passed
+    }
+}
+
+/// How many of the first `count` frames there are tokens for.
+fn prefix(
+    limit: Option<&RateLimit>,
+    batch: &FrameBatch,
+    count: usize,
+    cost: fn(&Frame<'_>) -> u64,
+    now: Instant,
+) -> usize {
+    let Some(limit) = limit else { return count };
+    let fitting = |tokens: u64| {
+        let mut sum = 0;
+        for at in 0..count {
+            let next = sum + cost(&batch.frame(at));
+            if next > tokens {
+                return (at, sum);
+            }
+            sum = next;
+        }
+        (count, sum)
+    };
+    fitting(limit.take_some(now, |there| fitting(there).1)).0
+}
+
+fn bytes(frame: &Frame<'_>) -> u64 {
+    frame.len_bytes() as u64
+}
+
+/// Headers are found when a frame is segmented, not before: at most one more than there will be.
+fn packets(frame: &Frame<'_>) -> u64 {
+    let segmentation = frame.offload().segmentation;
+    segmentation.map_or(1, |gso| bytes(frame).div_ceil(gso.segment_bytes.get().into()).max(1))
+}
