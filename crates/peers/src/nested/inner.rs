@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::machine::{Clock, Machine};
 use super::places::{GENERIC_INITRAMFS, GENERIC_KERNEL, INITRAMFS, KERNEL, SOCKET};
 use crate::guest::control::{Control, Silence};
-use crate::guest::{Job, LIMIT};
+use crate::guest::{Job, LIMIT, NO_ANSWER};
 use crate::process::tail;
 use crate::{Error, Output};
 
@@ -178,7 +178,8 @@ impl Inner<'_> {
         self.control.output(id, LIMIT + GRACE).map_err(|silence| match silence {
             Silence::Ended => Error::refused(doing(), format!("it has ended: {}", tail(&self.console()))),
             Silence::TimedOut => {
-                Error::TimedOut { doing: doing(), limit: LIMIT, said: tail(&self.console()) }
+                let said = format!("{NO_ANSWER}; the console: {}", tail(&self.console()));
+                Error::TimedOut { doing: doing(), limit: LIMIT, said }
             }
         })
     }
