@@ -37,7 +37,8 @@ fn check_trial(trial: &Value, ticks: u64, users: u64) {
         assert_eq!(incomplete, 0, "{trial}");
     }
     let worst: u64 = ended["worst"][1].as_array().unwrap().iter().map(number).sum();
-    assert!(worst > 0, "{trial}");
+    // A chain that is far behind may end none.
+    assert!(worst > 0 || number(&last["ticks"]) == 0, "{trial}");
 }
 
 #[test]
