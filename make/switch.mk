@@ -9,7 +9,7 @@ SECONDS_IDLE ?= 10
 bench-switch-idle:
 	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
 
-## recovery: the switch killed under load and started again, and taken over, 100 rounds of each layout and driver; a guest migrated ten times with each; twenty minutes
+## recovery: the switch killed under load and started again, and taken over, 100 rounds of each layout and driver; a guest migrated ten times with each
 recovery:
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test recovery --test recovery_drivers -- --nocapture --test-threads 1
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch_guests -- migrates --nocapture --test-threads 1

@@ -103,8 +103,8 @@ fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// What the agent says first; where it does not, the console tells why.
-fn first_line(running: &mut Running) -> String {
+/// What the agent says next; where it does not, the console tells why.
+fn next_line(running: &mut Running) -> String {
     let said = running.channel().receive(LIMIT);
     said.unwrap_or_else(|error| panic!("{}", running.explain("waiting for the agent", &error, "look")))
 }
@@ -113,7 +113,7 @@ fn echoes(spec: &str) {
     let setting = Setting::new(&[]);
     let place = setting.prove(spec);
     let mut running = place.start(&setting.start()).unwrap();
-    assert!(first_line(&mut running).starts_with("ready"));
+    assert!(next_line(&mut running).starts_with("ready"));
     let long = "x".repeat(3000);
     for text in ["hello", "{\"a\": \"ä\"}", &long] {
         running.channel().send(text, LIMIT).unwrap();
@@ -129,7 +129,7 @@ fn dies(spec: &str, words: &str) {
     let setting = Setting::new(&[]);
     let place = setting.prove(spec);
     let mut running = place.start(&setting.start()).unwrap();
-    first_line(&mut running);
+    next_line(&mut running);
     running.channel().send("die", LIMIT).unwrap();
     let error = running.channel().receive(LIMIT).unwrap_err();
     assert!(matches!(error, ChannelError::Closed), "{spec}: {error}");
@@ -142,7 +142,7 @@ fn hangs(spec: &str) {
     let setting = Setting::new(&[]);
     let place = setting.prove(spec);
     let mut running = place.start(&setting.start()).unwrap();
-    first_line(&mut running);
+    next_line(&mut running);
     running.channel().send("hang", LIMIT).unwrap();
     let error = running.channel().receive(Duration::from_millis(300)).unwrap_err();
     assert!(matches!(error, ChannelError::Late(_)), "{spec}: {error}");
@@ -251,7 +251,7 @@ fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
     let setting = Setting::new(&[]);
     let start = |spec: &str| {
         let mut running = setting.prove(spec).start(&setting.start()).unwrap();
-        first_line(&mut running);
+        next_line(&mut running);
         running
     };
     for runtime in ["runc", "lxc"] {
@@ -261,7 +261,7 @@ fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
         let before = cgroup.throttling();
         let throttled = wait_until(|| {
             running.channel().send("work", LIMIT).unwrap();
-            first_line(&mut running);
+            next_line(&mut running);
             cgroup.throttling().since(before).periods > 0
         });
         assert!(throttled, "{runtime}: {:?}", cgroup.throttling());

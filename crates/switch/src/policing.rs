@@ -15,12 +15,9 @@ pub struct Policing {
 }
 
 impl Policing {
-    /// The most that is kept: above it, nothing is policed.
+    /// The highest rate; more is taken as this.
     pub const MOST_PER_SECOND: u64 = RateLimit::MOST_PER_SECOND;
 }
-
-/// Packets that may come at once at least.
-const LEAST_PACKETS: u64 = 64;
 
 /// One port's buckets, for all its queues.
 #[derive(Debug)]
@@ -33,7 +30,7 @@ impl Policer {
     /// `None` where nothing is limited.
     pub fn new(policing: Policing) -> Option<Self> {
         let Policing { packets_per_second, bits_per_second } = policing;
-        let packets = packets_per_second.map(|rate| RateLimit::new(rate, LEAST_PACKETS));
+        let packets = packets_per_second.map(|rate| RateLimit::new(rate, RateLimit::LEAST_FRAMES));
         // Or the largest frame would never pass.
         let bytes = bits_per_second.map(|rate| RateLimit::new(rate / 8, 2 * LARGEST_FRAME_BYTES as u64));
         (packets.is_some() || bytes.is_some()).then_some(Policer { packets, bytes })

@@ -18,7 +18,9 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// The highest rate that is kept exactly.
+    /// Frames that may come at once, however low their rate.
+    pub const LEAST_FRAMES: u64 = 64;
+    /// The highest rate; more is taken as this.
     pub const MOST_PER_SECOND: u64 = 100_000_000_000;
 
     /// A full bucket, which holds no fewer than `least_burst` tokens (at most a million).

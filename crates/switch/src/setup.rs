@@ -10,9 +10,6 @@ use crate::policing::Policer;
 use crate::rate_limit::RateLimit;
 use crate::{MAX_PORTS, Policing, PortId, SetupError, TableOptions, WorkerOptions};
 
-/// Frames to several others that one port may send at once at least.
-const LEAST_FLOODS: u64 = 64;
-
 /// What holds for all of the switch.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -176,7 +173,8 @@ pub(crate) fn rules(ports: &[Option<&Forwarding>], link_local: bool) -> Vec<Rule
             addresses,
             max_frame_bytes: port.options.max_frame_bytes,
             link_local,
-            floods: floods.map(|per_second| Arc::new(RateLimit::new(per_second.into(), LEAST_FLOODS))),
+            floods: floods
+                .map(|per_second| Arc::new(RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES))),
             policer: Policer::new(port.options.policing).map(Arc::new),
         }
     };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::control::{Control, Silence};
 use super::userland::Userland;
-use super::{GRACE, PAUSE};
+use super::{GRACE, PAUSE, new_folder, stock_kernel};
 use crate::requirements::Requirements;
 use crate::{Error, Output};
 
@@ -24,14 +24,11 @@ impl Boot {
     pub fn prepare() -> Result<Self, Error> {
         let mut needs = Requirements::new();
         needs.program("qemu-system-x86_64", "qemu-system-x86");
-        let kernel = environment::vm::find_kernel().unwrap_or_else(|failure| {
-            needs.missing(format!("a kernel image ({failure})"));
-            PathBuf::new()
-        });
+        let kernel = stock_kernel(&mut needs);
         let userland = Userland::find(&kernel, &mut needs);
         needs.met()?;
         let failed = |doing: &'static str| Error::system(doing);
-        let folder = tempfile::tempdir().map_err(failed("making a folder for the guest"))?;
+        let folder = new_folder()?;
         // The kernel may lie where only its owner can look.
         let image = folder.path().join("kernel");
         std::fs::copy(&kernel, &image).map_err(failed("copying the guest's kernel"))?;

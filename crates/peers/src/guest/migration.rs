@@ -43,19 +43,10 @@ impl Movable {
 
     /// Moves it to another QEMU, with its ports at these places. No command may run in it meanwhile: its answer is
     /// lost. Where that fails the guest stays where it is, and the other QEMU ends.
-    pub fn migrate(&mut self, ports: impl IntoIterator<Item = Port>) -> Result<Migration, Error> {
-        let former = std::mem::replace(&mut self.plan.settings.ports, ports.into_iter().collect());
-        let moved = self.migrate_there();
-        if moved.is_err() {
-            self.plan.settings.ports = former;
-        }
-        moved
-    }
-
-    fn migrate_there(&mut self) -> Result<Migration, Error> {
+    pub fn migrate(&mut self, ports: &[Port]) -> Result<Migration, Error> {
         let folder = new_folder()?;
         // Its memory holds the file system already; a machine with a kernel has to have one all the same.
-        let mut command = self.plan.command(folder.path(), b"-")?;
+        let mut command = self.plan.command(folder.path(), ports, b"-")?;
         let incoming = folder.path().join(INCOMING);
         let uri = format!("unix:{}", incoming.display());
         command.args(monitor(folder.path())).args(["-incoming", &uri]);

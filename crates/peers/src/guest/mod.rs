@@ -121,10 +121,7 @@ impl Plan {
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
         let kernel = match settings.realtime {
             true => realtime::find(&mut needs),
-            false => environment::vm::find_kernel().unwrap_or_else(|failure| {
-                needs.missing(format!("a kernel image ({failure})"));
-                PathBuf::new()
-            }),
+            false => stock_kernel(&mut needs),
         };
         let userland = Userland::find(&kernel, &mut needs);
         needs.met()?;
@@ -136,12 +133,12 @@ impl Plan {
     fn first(&self, folder: &Path) -> Result<Command, Error> {
         let mut bytes = self.userland.archive()?;
         bytes.extend(brought(&self.settings.files)?);
-        self.command(folder, &bytes)
+        self.command(folder, &self.settings.ports, &bytes)
     }
 
-    /// QEMU with this as the guest's file system.
-    fn command(&self, folder: &Path, file_system: &[u8]) -> Result<Command, Error> {
-        let Settings { ports, cpus, memory_mib: memory, arguments, .. } = &self.settings;
+    /// QEMU with its ports at these places, and this as the guest's file system.
+    fn command(&self, folder: &Path, ports: &[Port], file_system: &[u8]) -> Result<Command, Error> {
+        let Settings { cpus, memory_mib: memory, arguments, .. } = &self.settings;
         let initramfs = folder.join(INITRAMFS);
         std::fs::write(&initramfs, file_system).map_err(Error::system("writing the guest's file system"))?;
         let mut command = Command::new(&self.qemu);
@@ -163,6 +160,14 @@ impl Plan {
         command.args(arguments);
         Ok(command)
     }
+}
+
+/// The distribution's kernel.
+fn stock_kernel(needs: &mut Requirements) -> PathBuf {
+    environment::vm::find_kernel().unwrap_or_else(|failure| {
+        needs.missing(format!("a kernel image ({failure})"));
+        PathBuf::new()
+    })
 }
 
 fn new_folder() -> Result<tempfile::TempDir, Error> {

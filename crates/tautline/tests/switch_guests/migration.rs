@@ -63,7 +63,7 @@ fn migrates(packed: bool) {
         let stream = "iperf3 --client 10.9.0.2 --bidir --bitrate 20M --time 4 --interval 0.5 --json";
         let mut stream = namespace.start(stream).unwrap();
         std::thread::sleep(Duration::from_secs(1));
-        let migration = movable.migrate([port(round % 2)]).unwrap();
+        let migration = movable.migrate(&[port(round % 2)]).unwrap();
         assert_eq!(stream.end(Duration::from_secs(60)).unwrap(), 0, "{}", stream.said());
         let said = stream.said();
         assert!(bytes_received(&said).is_some_and(|bytes| bytes > crate::ENOUGH), "{said}");
