@@ -10,8 +10,10 @@ use crate::guest::NO_ANSWER;
 
 /// What Linux says then, if it still does; and, the last two, what there is of a stock QEMU in the machine that ends
 /// in a stock guest's first instructions without a word.
-const SAYS: [&str; 6] = [
+const SAYS: [&str; 7] = [
     NO_ANSWER,
+    // A limit that is a multiple of what a busy machine takes. What never ends for another reason runs out of tries.
+    "TimedOut {",
     "detected stalls on CPUs",
     "self-detected stall",
     "soft lockup",
@@ -52,6 +54,7 @@ mod tests {
             (outcome.is_ok(), runs.get())
         };
         assert_eq!(fails_once("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"), (true, 2));
+        assert_eq!(fails_once("TimedOut { doing: \"running `ping` in the guest\", limit: 60s }"), (true, 2));
         assert_eq!(fails_once("3 packets of 4"), (false, 1));
     }
 }

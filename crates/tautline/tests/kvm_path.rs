@@ -47,10 +47,19 @@ fn follow(machine: &Machine, qemu: u32, followed: &str, what: &str, work: &dyn F
     work();
     trace.wait().unwrap().expect_success();
     let text = machine.must("cat /path.txt");
-    println!("=== {what} {followed}\n{text}");
     let report = serde_json::from_slice(&machine.pull(Path::new("/path.json")).unwrap()).unwrap();
+    println!("{what} {followed}: {}", in_short(&report));
     is_explained(&report, &text);
     report
+}
+
+/// The packets, and how many of them took how many steps: what a failure is judged by first.
+fn in_short(report: &serde_json::Value) -> String {
+    let steps = report["steps"].as_array().map_or(0, Vec::len);
+    let variants = report["variants"].as_array().into_iter().flatten();
+    let variants: Vec<String> =
+        variants.map(|one| format!("{} x {}", one["packets"], one["steps"])).collect();
+    format!("{} packets; {} x {steps}; {}", report["packets"], report["alike"], variants.join(", "))
 }
 
 /// The parts and the rest are the packet's time; a rest above a fifth is said first.

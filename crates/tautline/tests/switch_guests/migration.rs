@@ -3,6 +3,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use peers::guest::{Movable, Port, Settings};
@@ -43,7 +44,8 @@ fn migrates(packed: bool) {
     // The switch lives in the namespace, so its owner makes the sockets.
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     let places = ["left", "right"].map(|name| folder.path().join(name));
-    let mut arguments = vec!["--port=kernel=tap:tap0".to_owned()];
+    let control = folder.path().join("control");
+    let mut arguments = vec!["--port=kernel=tap:tap0".to_owned(), format!("--control={}", control.display())];
     arguments.extend(
         ["left", "right"]
             .iter()
@@ -66,7 +68,13 @@ fn migrates(packed: bool) {
         let mut stream = namespace.start(stream).unwrap();
         std::thread::sleep(Duration::from_secs(1));
         let migration = movable.migrate(&[port(round % 2)]).unwrap();
-        assert_eq!(stream.end(Duration::from_secs(60)).unwrap(), 0, "{}", stream.said());
+        let ended = stream.end(Duration::from_secs(60));
+        assert!(
+            ended.as_ref().is_ok_and(|code| *code == 0),
+            "{ended:?}: {}\n{}",
+            stream.said(),
+            standing(&namespace, &movable, &control, &ping.said())
+        );
         // Its last words may come after its end.
         stream.wait_for("\n}", Duration::from_secs(10)).unwrap();
         let said = stream.said();
@@ -93,6 +101,15 @@ fn migrates(packed: bool) {
         gaps.len()
     );
     switch.end();
+}
+
+/// What there is to say of a stream that stands: the last pings, both ends' sockets, the guest's interrupts, the rings.
+fn standing(namespace: &Netns, movable: &Movable, control: &Path, pings: &str) -> String {
+    let last_pings: Vec<&str> = pings.lines().rev().take(5).collect();
+    let rings = format!("{} ctl {} rings", env!("CARGO_BIN_EXE_tautline"), control.display());
+    let [sockets, rings] = ["ss -tinp", &rings].map(|line| format!("{:?}", namespace.run(line)));
+    let guest = movable.guest.run("cat /proc/net/tcp /proc/interrupts; ip -s link");
+    format!("{last_pings:#?}\n{sockets}\n{rings}\n{guest:?}").replace("\\n", "\n")
 }
 
 /// When each answer came, and to which ping, in its order.
