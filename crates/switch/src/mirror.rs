@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use port::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use port::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 use crate::PortId;
 use crate::copies::{Copied, CopiesId};
@@ -28,7 +28,7 @@ pub(crate) struct Mirror {
     pairs: u16,
     copied: Receiver<Copied>,
     /// By its own pairs: copies that went on, and what the ring of copies had no room for.
-    counters: Vec<[Arc<QueueCounters>; 2]>,
+    counters: Vec<PairCounters>,
 }
 
 impl Mirror {
@@ -48,8 +48,7 @@ impl Port for Mirror {
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        let [from, to] = self.counters.get(usize::from(pair))?;
-        Some(Arc::clone(if side == Side::FromGuest { from } else { to }))
+        Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
@@ -61,8 +60,8 @@ impl Port for Mirror {
             let own = mirror_pair(pair, side);
             let Some(place) = self.counters.get_mut(usize::from(own)) else { continue };
             // Forwarding counts on the source; copies that found no room are on the other side.
-            let source = source.counting(Arc::clone(&place[0]));
-            place[1] = counters;
+            let source = source.counting(Arc::clone(&place.from_guest));
+            place.to_guest = counters;
             context.attach_source(own, Box::new(source));
         }
         context.after(LOOK, INTERVAL);

@@ -24,7 +24,7 @@ pub use self::options::{AfXdpOptions, MAX_QUEUE_PAIRS, XdpModeOption};
 use self::sink::AfXdpSink;
 use self::socket::Socket;
 use self::source::AfXdpSource;
-use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Interest, PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 /// Interfaces come and go.
 const LINK: Token = Token(0);
@@ -33,7 +33,7 @@ const LINK: Token = Token(0);
 #[derive(Debug)]
 pub struct AfXdp {
     options: AfXdpOptions,
-    counters: Vec<[Arc<QueueCounters>; 2]>,
+    counters: Vec<PairCounters>,
     events: Option<LinkEvents>,
     state: State,
 }
@@ -64,7 +64,9 @@ impl AfXdp {
             context.log(&warning);
         }
         let mut sockets = Vec::new();
-        for ((pair, queue), [from, to]) in (0..).zip(queues).zip(&self.counters) {
+        for ((pair, queue), PairCounters { from_guest: from, to_guest: to }) in
+            (0..).zip(queues).zip(&self.counters)
+        {
             sockets.push(Arc::clone(&queue.socket));
             let (socket, from) = (Arc::clone(&queue.socket), Arc::clone(from));
             let source = AfXdpSource::new(socket, &queue.memory, queue.received, queue.fill, from);
@@ -153,11 +155,7 @@ impl Port for AfXdp {
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
-        Some(Arc::clone(match side {
-            Side::FromGuest => from_guest,
-            Side::ToGuest => to_guest,
-        }))
+        Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {

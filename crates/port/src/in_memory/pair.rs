@@ -3,14 +3,16 @@ use std::io;
 use std::sync::Arc;
 
 use super::queue::{InMemorySink, InMemorySource, QueueOptions, queue};
-use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
+use crate::{
+    PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Sink, Source, Token,
+};
 
 /// One of two joined ports: what one is given to send, the other receives.
 #[derive(Debug)]
 pub struct InMemory {
     /// Not attached yet.
     ends: Vec<(InMemorySource, InMemorySink)>,
-    counters: Vec<[Arc<QueueCounters>; 2]>,
+    counters: Vec<PairCounters>,
 }
 
 impl InMemory {
@@ -28,8 +30,9 @@ impl InMemory {
 
     /// A port of these queues, one source and sink for each queue pair.
     pub fn of(ends: Vec<(InMemorySource, InMemorySink)>) -> InMemory {
-        let both = |(source, sink): &(InMemorySource, InMemorySink)| {
-            [Arc::clone(source.counters()), Arc::clone(sink.counters())]
+        let both = |(source, sink): &(InMemorySource, InMemorySink)| PairCounters {
+            from_guest: Arc::clone(source.counters()),
+            to_guest: Arc::clone(sink.counters()),
         };
         let counters = ends.iter().map(both).collect();
         InMemory { ends, counters }
@@ -46,11 +49,7 @@ impl Port for InMemory {
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        let [source, sink] = self.counters.get(usize::from(pair))?;
-        Some(Arc::clone(match side {
-            Side::FromGuest => source,
-            Side::ToGuest => sink,
-        }))
+        Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {

@@ -24,20 +24,19 @@ use rustix::fs::OFlags;
 pub use self::options::{PcapOptions, Rounds, Timing};
 use self::record::Record;
 use self::replay::Replay;
-use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 /// A capture to replay, a recording, or both, as a port of one queue pair.
 #[derive(Debug)]
 pub struct Pcap {
     options: PcapOptions,
-    from_guest: Arc<QueueCounters>,
-    to_guest: Arc<QueueCounters>,
+    counters: PairCounters,
 }
 
 impl Pcap {
     /// Nothing is opened yet.
     pub fn new(options: PcapOptions) -> Self {
-        Pcap { options, from_guest: Arc::default(), to_guest: Arc::default() }
+        Pcap { options, counters: PairCounters::default() }
     }
 
     fn open_recording(&self, path: &Path) -> Result<Record, PortError> {
@@ -52,7 +51,7 @@ impl Pcap {
             return Err(failed(std::io::Error::other("it is the capture that is to be replayed")));
         }
         let file = create_recording(path).map_err(failed)?;
-        Record::new(file, self.options.snapshot_bytes, Arc::clone(&self.to_guest)).map_err(failed)
+        Record::new(file, self.options.snapshot_bytes, Arc::clone(&self.counters.to_guest)).map_err(failed)
     }
 }
 
@@ -91,11 +90,7 @@ impl Port for Pcap {
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        let counters = match side {
-            Side::FromGuest => &self.from_guest,
-            Side::ToGuest => &self.to_guest,
-        };
-        (pair == 0).then(|| Arc::clone(counters))
+        (pair == 0).then(|| Arc::clone(self.counters.of(side)))
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
@@ -113,7 +108,7 @@ impl Port for Pcap {
                         capture.truncated + capture.frames.len() as u64
                     ));
                 }
-                let counters = Arc::clone(&self.from_guest);
+                let counters = Arc::clone(&self.counters.from_guest);
                 let replay = Replay::new(capture, self.options.rounds, self.options.timing, counters);
                 let what = || format!("replay {}", path.display());
                 Some(replay.map_err(|error| PortError::new(what(), error, "raise the limit of open files"))?)

@@ -24,7 +24,7 @@ use virtio::net::Accepts;
 pub use self::options::{MAX_QUEUE_PAIRS, NotAPrefix, Prefix, TapOptions};
 use self::sink::{LAYOUT, TapSink};
 use self::source::TapSource;
-use crate::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
 
 /// Between two looks for an interface that was removed.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ const RECHECK: Token = Token(0);
 #[derive(Debug)]
 pub struct Tap {
     options: TapOptions,
-    counters: Vec<[Arc<QueueCounters>; 2]>,
+    counters: Vec<PairCounters>,
     state: State,
 }
 
@@ -70,7 +70,9 @@ impl Tap {
         let first = queues.first().map(|queue| offloads::negotiate(queue.as_fd(), self.options.offloads));
         let accepts = first.unwrap_or(Ok(Accepts::NOTHING)).map_err(failed("set the offloads", recent))?;
         let mut plugs = Vec::new();
-        for (queue, [from, to]) in queues.into_iter().map(Arc::new).zip(&self.counters) {
+        for (queue, PairCounters { from_guest: from, to_guest: to }) in
+            queues.into_iter().map(Arc::new).zip(&self.counters)
+        {
             let source = TapSource::new(Arc::clone(&queue), Arc::clone(from));
             let sink = TapSink::new(queue, accepts, Arc::clone(to));
             let memory = "free some memory, or lower queue-pairs";
@@ -128,11 +130,7 @@ impl Port for Tap {
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
-        Some(Arc::clone(match side {
-            Side::FromGuest => from_guest,
-            Side::ToGuest => to_guest,
-        }))
+        Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::options::VhostUserOptions;
 use crate::descriptors::DescriptorGuard;
 use crate::rate::{LogRateLimiter, TokenBucket};
-use crate::{PortContext, QueueCounters, Side};
+use crate::{PairCounters, PortContext, QueueCounters, Side};
 
 /// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is
 /// a frame to every port; QEMU makes five for each card when a guest has moved.
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub name: String,
     pub options: VhostUserOptions,
     /// From the guest and to the guest, by pair.
-    counters: Vec<[Arc<QueueCounters>; 2]>,
+    counters: Vec<PairCounters>,
     limits: Mutex<Limits>,
     pub guard: Arc<DescriptorGuard>,
 }
@@ -48,11 +48,7 @@ impl Shared {
     }
 
     pub fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {
-        let [from_guest, to_guest] = self.counters.get(usize::from(pair))?;
-        Some(match side {
-            Side::FromGuest => from_guest,
-            Side::ToGuest => to_guest,
-        })
+        Some(self.counters.get(usize::from(pair))?.of(side))
     }
 
     fn limits<T>(&self, ask: impl FnOnce(&mut Limits) -> T) -> T {

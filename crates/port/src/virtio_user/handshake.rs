@@ -30,7 +30,7 @@ use virtio::net::Accepts;
 use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
-use crate::QueueCounters;
+use crate::PairCounters;
 use crate::driver::{DriverMemory, Receive, Transmit};
 use crate::event_fd::EventFd;
 
@@ -83,9 +83,6 @@ fn event() -> Result<EventFd, HandshakeError> {
 fn share(event: &EventFd) -> Result<OwnedFd, HandshakeError> {
     event.share().map_err(system("share an eventfd"))
 }
-
-/// The counters of one pair: source and sink.
-pub(super) type PairCounters = (Arc<QueueCounters>, Arc<QueueCounters>);
 
 /// What was agreed on.
 #[derive(Clone, Copy, Debug)]
@@ -286,12 +283,12 @@ impl Handshake {
             memory.buffers(receiveq.into()),
             memory.space(),
             self.features.contains(Features::NET_MRG_RXBUF),
-            Arc::clone(&counters.0),
+            Arc::clone(&counters.from_guest),
         );
         let (queue, kick, _) = self.ring(memory, transmitq, error)?;
         let accepts = Accepts::of_device(self.features);
         let buffers = memory.buffers(transmitq.into());
-        let transmit = Transmit::new(queue, kick, buffers, accepts, Arc::clone(&counters.1));
+        let transmit = Transmit::new(queue, kick, buffers, accepts, Arc::clone(&counters.to_guest));
         Ok(Pair { receive, transmit })
     }
 

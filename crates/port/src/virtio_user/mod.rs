@@ -36,8 +36,8 @@ use crate::descriptors::DescriptorGuard;
 use crate::event_fd::EventFd;
 use crate::rate::LogRateLimiter;
 use crate::unix_socket::connect_now;
-use crate::{Interest, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
-use handshake::{Agreement, Handshake, HandshakeError, PairCounters};
+use crate::{Interest, PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use handshake::{Agreement, Handshake, HandshakeError};
 
 const CONNECTION: Token = Token(0);
 const LISTENER: Token = Token(1);
@@ -355,11 +355,7 @@ impl Port for VirtioUser {
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        let (source, sink) = self.counters.get(usize::from(pair))?;
-        Some(Arc::clone(match side {
-            Side::FromGuest => source,
-            Side::ToGuest => sink,
-        }))
+        Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
