@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle test-switch-extra recovery
+.PHONY: bench-switch-idle test-switch-extra recovery soak
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -14,6 +14,10 @@ recovery:
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test recovery --test recovery_drivers -- --nocapture --test-threads 1
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch_guests -- --ignored migrates --nocapture --test-threads 1
 	TAUTLINE_UPGRADE_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test upgrade -- --nocapture --test-threads 1
+
+## soak: guests, ports, hostile peers, kills and captures at random, for so many SECONDS (an hour): nothing may grow
+soak:
+	TAUTLINE_SOAK_SECONDS=$(or $(SECONDS),3600) $(CARGO) test --locked --release -p tautline --test switch_control soak -- --nocapture
 
 ## test-switch-extra: limits of instructions for a frame from guest to guest
 test-switch-extra:

@@ -6,6 +6,7 @@ mod configuration;
 mod eyes;
 mod hostile;
 mod metrics;
+mod soak;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 mod walls;

@@ -1,0 +1,23 @@
+//! The counters of a queue pair.
+use std::sync::Arc;
+
+use crate::{QueueCounters, Side};
+
+/// The counters of a queue pair's two queues.
+#[derive(Clone, Debug, Default)]
+pub struct PairCounters {
+    /// What the guest sends.
+    pub from_guest: Arc<QueueCounters>,
+    /// What the guest receives.
+    pub to_guest: Arc<QueueCounters>,
+}
+
+impl PairCounters {
+    /// Those of one queue.
+    pub fn of(&self, side: Side) -> &Arc<QueueCounters> {
+        match side {
+            Side::FromGuest => &self.from_guest,
+            Side::ToGuest => &self.to_guest,
+        }
+    }
+}
