@@ -48,14 +48,18 @@ impl Cores {
     /// Before a trial on the first `used` CPUs: waits until they are undisturbed, as long as that is worth it.
     /// Those that still are not.
     pub fn wait(&mut self, used: usize) -> Vec<usize> {
-        let disturbed = loop {
-            let disturbed = self.look(used);
-            if disturbed.is_empty() || !self.may_wait() || interrupt::is_set() {
-                break disturbed;
-            }
+        self.wait_while_disturbed(|cores| cores.look(used))
+    }
+
+    fn wait_while_disturbed(&mut self, mut look: impl FnMut(&mut Self) -> Vec<usize>) -> Vec<usize> {
+        let mut disturbed = look(self);
+        while !disturbed.is_empty() && self.may_wait() && !interrupt::is_set() {
+            // A look takes time as well: on an emulated CPU longer than the pause.
+            let since = Instant::now();
             std::thread::sleep(PAUSE);
-            self.waited += PAUSE;
-        };
+            disturbed = look(self);
+            self.waited += since.elapsed();
+        }
         self.trial = Instant::now();
         disturbed
     }
@@ -93,5 +97,24 @@ impl Cores {
             }
         }
         disturbed.into_iter().map(|place| cpus[place]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_that_take_long_are_waiting_too() {
+        let mut cores = Cores::new(&[0], true);
+        // A second has passed: three tenths of all may be waited for.
+        cores.begin -= Duration::from_secs(1);
+        let since = Instant::now();
+        let disturbed = cores.wait_while_disturbed(|_| {
+            std::thread::sleep(4 * PAUSE);
+            vec![0]
+        });
+        assert_eq!(disturbed, [0]);
+        assert!(cores.waited > since.elapsed() / 2, "{:?} of {:?}", cores.waited, since.elapsed());
     }
 }
