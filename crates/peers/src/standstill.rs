@@ -10,8 +10,10 @@ use crate::guest::NO_ANSWER;
 
 /// What Linux says then, if it still does; and, the last two, what there is of a stock QEMU in the machine that ends
 /// in a stock guest's first instructions without a word.
-const SAYS: [&str; 7] = [
+const SAYS: [&str; 8] = [
     NO_ANSWER,
+    // The same of a guest that `tautline` has started in the machine.
+    "no answer within",
     // A limit that is a multiple of what a busy machine takes. What never ends for another reason runs out of tries.
     "TimedOut {",
     "detected stalls on CPUs",
