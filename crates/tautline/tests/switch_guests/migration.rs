@@ -75,7 +75,7 @@ fn migrates(packed: bool) {
             stream.said(),
             standing(&namespace, &movable, &control, &ping.said())
         );
-        // Its last words may come after its end.
+        // What it wrote last may come after its end.
         stream.wait_for("\n}", Duration::from_secs(10)).unwrap();
         let said = stream.said();
         assert!(bytes_received(&said).is_some_and(|bytes| bytes > crate::ENOUGH), "{said}");
