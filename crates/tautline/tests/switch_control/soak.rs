@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use torture::Family;
 
 use crate::Scene;
 use crate::common::Run;
@@ -155,7 +156,7 @@ impl Soak {
         match event {
             Event::Guests => self.talk(200),
             Event::Vanishes => {
-                let mut load = self.load("one", "two");
+                let mut load = self.load();
                 for _ in 0..self.random.random_range(1..50) {
                     load.step(true);
                 }
@@ -220,9 +221,9 @@ impl Soak {
         println!("  {:?}", self.done);
     }
 
-    /// Guests of any layout at two ports.
-    fn load(&mut self, from: &str, to: &str) -> Load {
-        let [sender, receiver] = [from, to].map(|port| self.guest(port));
+    /// Guests of any layout at both ports.
+    fn load(&mut self) -> Load {
+        let [sender, receiver] = ["one", "two"].map(|port| self.guest(port));
         Load::new(sender, receiver)
     }
 
@@ -233,7 +234,7 @@ impl Soak {
 
     /// So many frames at least, of which none is lost.
     fn talk(&mut self, frames: usize) {
-        let mut load = self.load("one", "two");
+        let mut load = self.load();
         wait_for("frames", || {
             load.step(load.received.len() < frames);
             (load.received.len() >= frames && load.received.len() == load.sent as usize).then_some(())
@@ -276,18 +277,7 @@ impl Soak {
     }
 
     fn torture(&mut self, cases: &str) -> Run {
-        const KINDS: [&str; 9] = [
-            "order",
-            "bytes",
-            "descriptors",
-            "memory",
-            "split-ring",
-            "packed-ring",
-            "shrink",
-            "eventfd",
-            "slow",
-        ];
-        let kind = KINDS[self.random.random_range(0..KINDS.len())];
+        let kind = Family::ALL[self.random.random_range(0..Family::ALL.len())].name();
         let seed = self.random.random_range(1..1_000_000u32).to_string();
         let target = format!("vhost-user:{}", self.scene.sockets.path("one").display());
         Run::new(&["torture", &target, "--only", kind, "--cases", cases, "--seed", &seed, "--quiet"])
