@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code that
 # the compiler makes for the queues: load-acquire and store-release on the hot path, no full barrier outside
-# notification suppression. scripts/cross.sh says with which compiler.
+# notification suppression. scripts/cross.sh says with which compiler. With `build`, it builds and runs nothing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -9,10 +9,18 @@ scripts/setup.sh test
 ARCH=aarch64
 . scripts/cross.sh
 
+tests() { "$cargo" test --locked --target "$target" -p memory -p virtqueue -p kvm "$@"; }
+examples() { "$cargo" build --locked --release --target "$target" -p virtqueue --example hot; }
+if [ "${1:-}" = build ]; then
+    tests --no-run
+    examples
+    exit
+fi
+
 echo "aarch64: tests under emulation"
 # Fewer cases than natively: emulation costs a factor of ten and more.
-PROPTEST_CASES=${PROPTEST_CASES:-150} "$cargo" test --locked --target "$target" -p memory -p virtqueue -p kvm
+PROPTEST_CASES=${PROPTEST_CASES:-150} tests
 
 echo "aarch64: reading the generated code"
-"$cargo" build --locked --release --target "$target" -p virtqueue --example hot
+examples
 scripts/aarch64-barriers.sh "$built/examples/hot"

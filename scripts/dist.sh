@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes what a release consists of, in dist/: for each architecture the static binary, an archive, a Debian
-# package and an OCI image; and their SHA-256 sums. Called by `make dist`.
+# package and an OCI image; and their SHA-256 sums. Called by `make dist`. With `build`, the binaries alone.
 # The same binary gives the same bytes: times are those of the last commit, or SOURCE_DATE_EPOCH.
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,6 +26,8 @@ for architecture in $architectures; do
         cp "$built/tautline" "$work/tautline-$architecture"
     )
 done
+
+[ "${1:-}" != build ] || exit 0
 
 say 'completions, man pages, third-party notices'
 packaging/documents.sh "$work/tautline-$(uname -m)" "$work/documents"

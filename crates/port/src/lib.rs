@@ -77,6 +77,7 @@ pub mod testing;
 mod unix_socket;
 pub mod vhost_user;
 pub mod virtio_user;
+mod watches;
 
 pub use cache_policy::{CachePolicy, UnknownCachePolicy};
 pub use counters::{Counts, DropReason, QueueCounters};
@@ -88,3 +89,4 @@ pub use port::{Interest, Port, PortContext, PortError, Side, Token};
 pub use port_state::PortState;
 pub use queue::{QueueError, Sink, Source};
 pub use ring_state::RingState;
+pub use watches::Watches;

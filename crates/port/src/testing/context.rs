@@ -1,13 +1,12 @@
 //! A port context for tests: queues by pair, `poll` over what is watched, and a worker that moves a burst
 //! when it is told to.
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use virtio::net::MacAddress;
 
-use crate::{Interest, Port, PortContext, QueueError, Side, Sink, Source, Token};
+use crate::{Interest, Port, PortContext, QueueError, Side, Sink, Source, Token, Watches};
 
 /// Frames that [`TestContext::forward`] moves at most.
 pub const BURST: usize = 32;
@@ -23,9 +22,7 @@ pub struct TestContext {
     pub logged: Vec<String>,
     /// What was announced, in order.
     pub announced: Vec<MacAddress>,
-    /// Own duplicates, so that a port that forgets to unwatch is seen by its open descriptors.
-    watched: BTreeMap<Token, (OwnedFd, Interest)>,
-    timers: BTreeMap<Token, Instant>,
+    watches: Watches,
 }
 
 impl TestContext {
@@ -36,43 +33,17 @@ impl TestContext {
 
     /// Number of descriptors that are watched.
     pub fn watched(&self) -> usize {
-        self.watched.len()
+        self.watches.descriptors()
     }
 
     /// Waits until something watched is ready or a time is over, at most for `timeout`, and lets the port
     /// deal with it; false if nothing happened.
     pub fn turn(&mut self, port: &mut dyn Port, timeout: Duration) -> bool {
-        let ready = self.wait(timeout);
-        for token in &ready {
+        let ready = Watches::wait([&mut self.watches], timeout).expect("poll works");
+        for (_, token) in &ready {
             port.ready(*token, self).expect("the port goes on");
         }
         !ready.is_empty()
-    }
-
-    fn wait(&mut self, timeout: Duration) -> Vec<Token> {
-        let now = Instant::now();
-        let next = self.timers.values().min().map(|at| at.saturating_duration_since(now));
-        let timeout = next.map_or(timeout, |next| next.min(timeout));
-        let mut fds: Vec<_> = self
-            .watched
-            .values()
-            .map(|(fd, interest)| {
-                let events = match interest {
-                    Interest::Readable => PollFlags::IN,
-                    Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
-                    Interest::Writable => PollFlags::OUT,
-                };
-                PollFd::new(fd, events)
-            })
-            .collect();
-        let timeout = Timespec::try_from(timeout).expect("a short time");
-        poll(&mut fds, Some(&timeout)).expect("poll works");
-        let ready = fds.iter().zip(self.watched.keys()).filter(|(fd, _)| !fd.revents().is_empty());
-        let mut ready: Vec<Token> = ready.map(|(_, token)| *token).collect();
-        let now = Instant::now();
-        ready.extend(self.timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token));
-        self.timers.retain(|_, at| *at > now);
-        ready
     }
 
     /// Moves one burst from pair `from` of this context to pair `to` of another as a worker does; returns
@@ -132,16 +103,15 @@ impl PortContext for TestContext {
     }
 
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
-        self.watched.insert(token, (fd.try_clone_to_owned()?, interest));
-        Ok(())
+        self.watches.watch(token, fd, interest)
     }
 
     fn unwatch(&mut self, token: Token) {
-        self.watched.remove(&token);
+        self.watches.unwatch(token);
     }
 
     fn after(&mut self, token: Token, time: Duration) {
-        self.timers.insert(token, Instant::now() + time);
+        self.watches.after(token, time);
     }
 
     fn announce(&mut self, address: MacAddress) {

@@ -1,11 +1,8 @@
 //! The plugboard of a test rig: one thread, no forwarding.
-use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, PortError, QueueError, Side, Sink, Source, Token};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use port::{Interest, Port, PortContext, PortError, QueueError, Side, Sink, Source, Token, Watches};
 use virtio::net::MacAddress;
 
 use super::End;
@@ -54,8 +51,7 @@ pub enum RigError {
 #[derive(Default)]
 struct Wiring {
     end: End,
-    watched: BTreeMap<Token, (OwnedFd, Interest)>,
-    timers: BTreeMap<Token, Instant>,
+    watches: Watches,
     said: Vec<String>,
 }
 
@@ -78,16 +74,15 @@ impl PortContext for Wiring {
     }
 
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
-        self.watched.insert(token, (fd.try_clone_to_owned()?, interest));
-        Ok(())
+        self.watches.watch(token, fd, interest)
     }
 
     fn unwatch(&mut self, token: Token) {
-        self.watched.remove(&token);
+        self.watches.unwatch(token);
     }
 
     fn after(&mut self, token: Token, time: Duration) {
-        self.timers.insert(token, Instant::now() + time);
+        self.watches.after(token, time);
     }
 
     fn announce(&mut self, _: MacAddress) {}
@@ -179,39 +174,9 @@ impl TestRig {
         if (self.is_interrupted)() {
             return Err(RigError::Interrupted);
         }
-        let next = self.ports.iter().flat_map(|p| p.wiring.timers.values()).min();
-        let until = next.map_or(patience, |at| patience.min(at.saturating_duration_since(Instant::now())));
-        let mut ready: Vec<(usize, Token)> = Vec::new();
-        {
-            let mut watched = Vec::new();
-            let mut fds = Vec::new();
-            for (number, plugged) in self.ports.iter().enumerate() {
-                for (token, (fd, interest)) in &plugged.wiring.watched {
-                    let flags = match interest {
-                        Interest::Readable => PollFlags::IN,
-                        Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
-                        Interest::Writable => PollFlags::OUT,
-                    };
-                    watched.push((number, *token));
-                    fds.push(PollFd::new(fd, flags));
-                }
-            }
-            let timeout = Timespec::try_from(until).ok();
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(RigError::System { what: "poll", source: error.into() }),
-            }
-            for (fd, name) in fds.iter().zip(&watched) {
-                if !fd.revents().is_empty() {
-                    ready.push(*name);
-                }
-            }
-        }
-        let now = Instant::now();
-        for (number, plugged) in self.ports.iter_mut().enumerate() {
-            let due = plugged.wiring.timers.extract_if(.., |_, at| *at <= now).map(|(token, _)| token);
-            ready.extend(due.map(|token| (number, token)));
-        }
+        let watches = self.ports.iter_mut().map(|plugged| &mut plugged.wiring.watches);
+        let ready =
+            Watches::wait(watches, patience).map_err(|source| RigError::System { what: "poll", source })?;
         for (number, token) in ready {
             let Plugged { port, wiring, .. } = &mut self.ports[number];
             port.ready(token, wiring)?;

@@ -1,0 +1,75 @@
+//! What ports watch, for contexts of few ports.
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::{Interest, Token};
+
+/// The descriptors and times of one port that its [`PortContext`](crate::PortContext) watches by `poll(2)`.
+#[derive(Default)]
+pub struct Watches {
+    /// Own duplicates, so that a port that forgets to unwatch is seen by its open descriptors.
+    fds: BTreeMap<Token, (OwnedFd, PollFlags)>,
+    times: BTreeMap<Token, Instant>,
+}
+
+impl Watches {
+    /// As [`PortContext::watch`](crate::PortContext::watch).
+    pub fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
+        let events = match interest {
+            Interest::Readable => PollFlags::IN,
+            Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
+            Interest::Writable => PollFlags::OUT,
+        };
+        self.fds.insert(token, (fd.try_clone_to_owned()?, events));
+        Ok(())
+    }
+
+    /// As [`PortContext::unwatch`](crate::PortContext::unwatch).
+    pub fn unwatch(&mut self, token: Token) {
+        self.fds.remove(&token);
+    }
+
+    /// As [`PortContext::after`](crate::PortContext::after).
+    pub fn after(&mut self, token: Token, time: Duration) {
+        self.times.insert(token, Instant::now() + time);
+    }
+
+    /// Number of descriptors that are watched.
+    pub fn descriptors(&self) -> usize {
+        self.fds.len()
+    }
+
+    /// Waits until something that one of the ports watches is ready or due, at most for `timeout`: the ports' numbers
+    /// in the order of `ports`, with the tokens. A time that is due is forgotten. A signal ends the wait. Errors are
+    /// those of `poll(2)`.
+    pub fn wait<'a>(
+        ports: impl IntoIterator<Item = &'a mut Watches>,
+        timeout: Duration,
+    ) -> io::Result<Vec<(usize, Token)>> {
+        let mut ports: Vec<&mut Watches> = ports.into_iter().collect();
+        let next = ports.iter().flat_map(|port| port.times.values()).min();
+        let timeout = next.map_or(timeout, |at| timeout.min(at.saturating_duration_since(Instant::now())));
+        let watched = ports.iter().enumerate().flat_map(|(number, port)| {
+            port.fds.iter().map(move |(token, watched)| ((number, *token), watched))
+        });
+        let (names, mut fds): (Vec<_>, Vec<_>) =
+            watched.map(|(name, (fd, events))| (name, PollFd::new(fd, *events))).unzip();
+        match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = names.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        let mut ready: Vec<_> = ready.map(|(name, _)| name).collect();
+        let now = Instant::now();
+        for (number, port) in ports.iter_mut().enumerate() {
+            let due = port.times.extract_if(.., |_, at| *at <= now);
+            ready.extend(due.map(|(token, _)| (number, token)));
+        }
+        Ok(ready)
+    }
+}
