@@ -14,9 +14,8 @@ ablation-virtqueue:
 fuzz:
 	scripts/fuzz.sh
 
-## test-virtqueue-extra: loom models, limits of instructions, aarch64 under emulation and its code
+## test-virtqueue-extra: limits of instructions, aarch64 under emulation and its code
 test-virtqueue-extra:
-	cargo test -p virtqueue --test loom
 	command -v valgrind >/dev/null || apt-get install -y -q valgrind
 	cargo run --release -p virtqueue --example bench gate
 	scripts/aarch64.sh

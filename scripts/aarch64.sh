@@ -9,7 +9,12 @@ scripts/setup.sh test
 ARCH=aarch64
 . scripts/cross.sh
 
-tests() { "$cargo" test --locked --target "$target" -p memory -p virtqueue -p kvm "$@"; }
+# All of virtqueue's tests but loom: its models are the same on every processor, and explored natively.
+queues=$(for file in crates/virtqueue/tests/*.rs; do basename "$file" .rs; done | grep -vx loom | sed 's/^/--test /')
+tests() {
+    "$cargo" test --locked --target "$target" -p memory -p kvm "$@"
+    "$cargo" test --locked --target "$target" -p virtqueue --lib $queues "$@"
+}
 examples() { "$cargo" build --locked --release --target "$target" -p virtqueue --example hot; }
 if [ "${1:-}" = build ]; then
     tests --no-run

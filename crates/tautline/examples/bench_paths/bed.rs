@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use kvm::trace::{Extension, Reasons};
+use peers::Output;
 use peers::nested::{Clock, Direction, Inner, InnerSettings, Machine, NetworkPath, Pings, Settings};
 
 use crate::results::{Counts, Run};
@@ -31,26 +32,24 @@ pub fn count(program: &Path, paths: &[NetworkPath], packets: u32) -> anyhow::Res
         .start()?;
     let [here, there] = DUMMY;
     // A guest that halts is not polled for: polling counts instructions that no packet needs.
-    machine
-        .run(&format!(
-            "set -e; echo 0 >/sys/module/kvm/parameters/halt_poll_ns; mkfifo /run/sender.in /run/sender.out
+    succeeded(machine.run(&format!(
+        "set -e; echo 0 >/sys/module/kvm/parameters/halt_poll_ns; mkfifo /run/sender.in /run/sender.out
          modprobe dummy numdummies=0; ip link add dummy0 type dummy
          ip addr add {here}/24 dev dummy0; ip link set dummy0 up"
-        ))?
-        .expect_success();
+    ))?)?;
     // The guest sends when a line comes through a serial port of its own: nothing of the host's is in the way.
     let settings = InnerSettings::default()
         .size(1, 384)
         .arguments("-chardev pipe,id=sender,path=/run/sender -serial chardev:sender");
     let inner = machine.guest_on(paths, settings)?;
-    inner.must(&format!(
+    succeeded(inner.run(&format!(
         "set -e; ip addr add {there}/24 dev dummy0; ip link set dummy0 up; stty -F /dev/ttyS1 raw -echo
          echo 'while read -r line; do sleep 1; eval \"$line\"; done </dev/ttyS1' >/run/sender
          setsid sh /run/sender </dev/null >/dev/null 2>&1 &"
-    ));
+    ))?)?;
     let windows = windows(paths);
     for (_, pings) in windows.iter().filter(|(window, _)| window.direction == Direction::NetTx) {
-        inner.must(&pings.prepare());
+        succeeded(inner.run(&pings.prepare())?)?;
     }
     machine.push(script(&windows, packets).as_bytes(), Path::new(SCRIPT))?;
     let before = cards(&inner)?;
@@ -74,20 +73,27 @@ pub fn count(program: &Path, paths: &[NetworkPath], packets: u32) -> anyhow::Res
     }
     let text = String::from_utf8(machine.pull(Path::new(COUNTS))?).context("the counters are no text")?;
     let mut run = read(&text, &reasons(&machine)?, paths, packets)?;
-    run.kernel = format!("Linux {}", machine.must("uname -r").trim());
-    let qemu = machine.must("qemu-system-x86_64 --version");
+    run.kernel = format!("Linux {}", succeeded(machine.run("uname -r")?)?.trim());
+    let qemu = succeeded(machine.run("qemu-system-x86_64 --version")?)?;
     run.qemu = qemu.lines().next().unwrap_or_default().replace("QEMU emulator version", "QEMU");
     Ok(run)
+}
+
+/// What a command line that must not fail has printed. An error, not a panic: a machine that stood still is begun
+/// again.
+fn succeeded(output: Output) -> anyhow::Result<String> {
+    ensure!(output.success(), "{}{}", output.stdout, output.stderr);
+    Ok(output.stdout)
 }
 
 /// Packets that the guest's cards have taken in and sent, by Ethernet address.
 type Cards = BTreeMap<String, [u64; 2]>;
 
 fn cards(inner: &Inner<'_>) -> anyhow::Result<Cards> {
-    let text = inner.must(
+    let text = succeeded(inner.run(
         "cd /sys/class/net; for card in *; do
          echo $(cat $card/address $card/statistics/rx_packets $card/statistics/tx_packets); done",
-    );
+    )?)?;
     let card = |line: &str| {
         let mut words = line.split_whitespace();
         let mac = words.next()?.to_owned();
@@ -97,7 +103,7 @@ fn cards(inner: &Inner<'_>) -> anyhow::Result<Cards> {
 }
 
 fn reasons(machine: &Machine) -> anyhow::Result<Reasons> {
-    let format = machine.must("cat /sys/kernel/tracing/events/kvm/kvm_exit/format");
+    let format = succeeded(machine.run("cat /sys/kernel/tracing/events/kvm/kvm_exit/format")?)?;
     Reasons::parse(&format, Extension::Svm).context("kvm_exit has other fields than on x86")
 }
 
