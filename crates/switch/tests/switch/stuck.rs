@@ -308,6 +308,47 @@ fn a_panic_in_a_queue_takes_only_its_own_port_along() {
     }
 }
 
+/// Its control side reads what a hostile peer sends.
+#[test]
+fn a_port_that_panics_takes_no_other_along() {
+    let (mut switch, hands) = with_ports(&[1, 1], options(1, DEADLINE), |_| PortOptions::default());
+    let panics = |when: Duration| {
+        let (queues, hand) = pair();
+        let start = move |context: &mut dyn PortContext| {
+            context.attach_source(0, queues.0);
+            context.attach_sink(0, queues.1);
+            context.after(port::Token(0), when);
+            Ok(())
+        };
+        (Scripted::new(1, start, |_, _| panic!("out of order")), hand)
+    };
+    let ((port, stopped), mut faulty) = panics(Duration::from_millis(100));
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    let (bench, go_on) = (Bench::run(switch), Arc::default());
+    send(&mut faulty.0, &frame(BROADCAST, station(3), 1));
+    let mut scene =
+        Scene { bench, hands: hands.into_iter().flatten().collect(), faulty: vec![], stopped, go_on };
+    let said = "panicked: out of order; this is a mistake of Tautline";
+    let over = |scene: &Scene| scene.has_logged("c: ", said);
+    check("a port panics", scene.bystanders((0, 1), |_| (), over));
+    let gone = &scene.bench.snapshot().ports[2];
+    assert_eq!((&*gone.description, gone.addresses, gone.queues.len()), ("panicked", 0, 0));
+
+    // So does one that is added while the switch runs, as it starts or later; its name is free again.
+    let ((port, _), _) = panics(Duration::ZERO);
+    let (at_start, _) = Scripted::new(1, |_| panic!("at once"), |_, _| Ok(()));
+    let refused = scene.bench.change(move |view| {
+        view.remove_port("c").unwrap();
+        let refused = view.add_port("c", Box::new(at_start), PortOptions::default()).unwrap_err().to_string();
+        view.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+        refused
+    });
+    assert_eq!(refused, "starting it: panicked: at once; this is a mistake of Tautline, please report it");
+    let twice = |scene: &Scene| scene.logged().iter().filter(|line| line.contains(said)).count() == 2;
+    check("one that was added panics", scene.bystanders((0, 1), |_| (), twice));
+    scene.bench.stop();
+}
+
 #[test]
 fn more_stuck_threads_than_can_be_given_up_end_the_switch() {
     let go_on = Arc::new(AtomicBool::new(false));
