@@ -20,7 +20,7 @@ pub enum Backing {
     #[default]
     Ram,
     /// Any regular file. Whoever serves its file system decides how long a fault takes: a disk, a server, or, with
-    /// FUSE, the peer itself.
+    /// FUSE, the peer itself; who maps it looks at that before.
     Any,
 }
 

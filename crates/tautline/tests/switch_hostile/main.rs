@@ -9,6 +9,7 @@
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
 mod amplification;
 mod descriptors;
+mod fuse;
 mod lengths;
 mod logs;
 mod memory_limits;
