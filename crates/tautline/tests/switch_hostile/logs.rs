@@ -6,8 +6,8 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 
 use crate::scene::Scene;
 use crate::state;
-use crate::switch_process::SwitchProcess;
 use crate::switch_process::guest::{Guest, TRANSMIT, plain};
+use crate::switch_process::{OpenFiles, SwitchProcess};
 
 /// Connects, and has the switch say something, as fast as it takes that; how often.
 fn connect_as_fast_as_possible(scene: &Scene, time: Duration) -> u32 {
@@ -63,7 +63,8 @@ fn be_talked_about(scene: &mut Scene) {
 #[test]
 fn a_closed_log_ends_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut scene = Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, None, writer));
+    let mut scene =
+        Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, OpenFiles::Inherited, writer));
     drop(reader);
     be_talked_about(&mut scene);
     scene.bystanders.all_is_well();
@@ -77,7 +78,8 @@ fn a_full_log_that_nobody_reads_stops_nothing() {
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
     while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
     rustix::io::ioctl_fionbio(&writer, false).unwrap();
-    let mut scene = Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, None, writer));
+    let mut scene =
+        Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, OpenFiles::Inherited, writer));
     be_talked_about(&mut scene);
     scene.bystanders.all_is_well();
     let took = scene.switch.terminate();

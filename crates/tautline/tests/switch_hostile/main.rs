@@ -15,6 +15,7 @@ mod logs;
 mod memory_limits;
 mod messages;
 mod middle;
+mod migration;
 mod notifications;
 mod random;
 mod replies;

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstatfs, memfd_create};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
@@ -12,9 +13,11 @@ use vhost_user::session::frontend::Answer;
 
 use crate::memfd;
 use crate::scene::Scene;
+use crate::switch_process::bystanders::Bystanders;
 use crate::switch_process::guest::{
     DATA, DATA_BYTES, Guest, HEADER, RECEIVE, TRANSMIT, frame, plain, region,
 };
+use crate::switch_process::{OpenFiles, Sockets, SwitchProcess, connect, wait_for};
 
 /// Above all memory of a guest of these tests.
 const AT: u64 = 1 << 40;
@@ -75,6 +78,42 @@ fn an_address_space_used_up() {
         guest.ask(Request::SetMemTable(MemoryTable { regions }), vec![memfd(bytes).into()]);
     });
     scene.end();
+}
+
+/// Each region is a mapping and an open file, and a process has so many of both. Three front-ends share as many as
+/// they can; a neighbour comes with memory of its own and is served.
+#[test]
+fn regions_used_up() {
+    let sockets = Sockets::new();
+    let ports = ["one", "two", "three", "late", "friend", "a", "b"];
+    let ports = ports.map(|name| sockets.port(name, "vhost-user", "")).concat();
+    let wires = [connect("late", "friend"), connect("a", "b")].concat();
+    let switch = SwitchProcess::start_with(&[ports, wires].concat(), OpenFiles::Hard(1024), Stdio::piped());
+    let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
+    let mut friend = Guest::running(&sockets.path("friend"), plain());
+    // The same page again and again: no two mappings become one.
+    let page = memfd(4096);
+    let share_all = |name: &str| {
+        let mut guest = Guest::connect(&sockets.path(name), plain());
+        let more =
+            |number: &u64| adds(&mut guest, region(AT + number * 4096, 4096), page.try_clone().unwrap());
+        let shared = (0..509).take_while(more).count();
+        (shared, guest)
+    };
+    let attackers = ["one", "two", "three"].map(share_all);
+    // Twenty each, and beyond those half as many as files may be open.
+    assert_eq!(attackers.each_ref().map(|(shared, _)| *shared), [509, 20 + 512 - 489, 20]);
+    let said = "512 mappings of all peers, beyond the 20 that each may have, are there already";
+    wait_for(said, || switch.logged().iter().any(|line| line.contains(said)).then_some(()));
+
+    let mut late = Guest::running(&sockets.path("late"), plain());
+    friend.post(1);
+    late.send(&frame(1, 900));
+    assert_eq!(friend.receive(), frame(1, 900));
+    bystanders.assert_undisturbed("regions that are used up");
+    bystanders.all_is_well();
+    drop((attackers, late, friend));
+    switch.end();
 }
 
 /// The operator says how much a front-end may share: regions, log and in-flight buffer together.

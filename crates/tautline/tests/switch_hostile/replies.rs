@@ -10,7 +10,7 @@ use vhost_user::codec::payload::Inflight;
 
 use crate::scene::Scene;
 use crate::switch_process::guest::{Guest, plain};
-use crate::switch_process::{SwitchProcess, listens, wait_for};
+use crate::switch_process::{OpenFiles, SwitchProcess, listens, wait_for};
 
 /// So few that a hoard of answers would use them up.
 const OPEN_FILES: u32 = 256;
@@ -19,7 +19,9 @@ const OPEN_FILES: u32 = 256;
 /// neighbour's front-end comes and goes meanwhile.
 #[test]
 fn answers_that_nobody_reads() {
-    let start = |arguments: &[String]| SwitchProcess::start_with(arguments, Some(OPEN_FILES), Stdio::piped());
+    let start = |arguments: &[String]| {
+        SwitchProcess::start_with(arguments, OpenFiles::Hard(OPEN_FILES), Stdio::piped())
+    };
     let mut scene = Scene::with_switch(start);
     scene.attacked(plain(), None, |scene, guest| {
         let before = scene.switch.open_fds();
@@ -58,7 +60,9 @@ fn answers_that_nobody_reads() {
 /// Out of descriptors for reasons of its own, the switch keeps its ports and takes front-ends later.
 #[test]
 fn a_port_outlives_a_lack_of_descriptors() {
-    let start = |arguments: &[String]| SwitchProcess::start_with(arguments, Some(OPEN_FILES), Stdio::piped());
+    let start = |arguments: &[String]| {
+        SwitchProcess::start_with(arguments, OpenFiles::Hard(OPEN_FILES), Stdio::piped())
+    };
     let mut scene = Scene::with_switch(start);
     let pid = rustix::process::Pid::from_raw(scene.switch.id() as i32);
     let set = |count: u64| {
