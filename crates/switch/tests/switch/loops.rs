@@ -60,6 +60,9 @@ struct Outcome {
 
 const ROUNDS: u64 = 1000;
 
+/// No frame of the bystanders takes longer, on any machine.
+const LONGEST: Duration = Duration::from_secs(1);
+
 fn exchange(options: Options, of_port: impl Fn(usize) -> PortOptions) -> Outcome {
     let (switch, hands) = with_ports(&[1; 4], options, of_port);
     let bench = Bench::run(switch);
@@ -116,6 +119,7 @@ impl Outcome {
 fn a_guest_that_bridges_two_ports_disturbs_nobody() {
     let outcome = exchange(Options::default(), |_| PortOptions::default());
     outcome.print();
+    assert!(outcome.longest < LONGEST, "{:?}", outcome.longest);
     let table = &outcome.snapshot.table;
     // While an address moves, at most five times each, a few frames go astray.
     assert!(outcome.lost <= 20, "{}", outcome.snapshot);
@@ -135,6 +139,7 @@ fn a_bridge_whose_addresses_are_known_moves_nothing() {
     };
     let outcome = exchange(Options::default(), allowed);
     outcome.print();
+    assert!(outcome.longest < LONGEST, "{:?}", outcome.longest);
     assert_eq!((outcome.lost, outcome.snapshot.table.moved), (0, 0), "{}", outcome.snapshot);
 }
 
