@@ -10,6 +10,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstatfs, memfd_create};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion};
 use vhost_user::session::frontend::Answer;
+use virtqueue::Piece;
 
 use crate::memfd;
 use crate::scene::Scene;
@@ -139,6 +140,44 @@ fn a_limit_of_the_ports_own() {
         let area = Inflight { size_bytes: 4 << 20, offset: 0, queue_count: 2, queue_size: 64 };
         guest.must_be_refused(Request::SetInflightFd(area), vec![memfd(4 << 20).into()]);
     });
+    scene.end();
+}
+
+/// Pages that nobody has touched are charged to whoever touches them first, and a peer's buffers can make that the
+/// switch: no more of them than the port's limit.
+#[test]
+fn memory_that_nobody_has_touched() {
+    const PAGES: u64 = 12 << 10;
+    const PIECES: usize = 31;
+    let mut scene = Scene::with_options(",memory=64M");
+    let resident = |scene: &Scene| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", scene.switch.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+    };
+    let before = resident(&scene);
+    scene.attacked(plain(), Some("more than the 64 MiB of this port"), |scene, mut guest| {
+        guest.share_memory();
+        guest.start_ring(TRANSMIT);
+        assert!(adds(&mut guest, region(AT, PAGES << 12), memfd(PAGES << 12)));
+        assert!(!adds(&mut guest, region(2 * AT, PAGES << 12), memfd(PAGES << 12)));
+        guest.write(DATA, &[0; HEADER]);
+        guest.write(DATA + HEADER as u64, &frame(1, 60));
+        for first in (0..PAGES).step_by(PIECES) {
+            let mut readable = vec![Piece { address: DATA, len: 72 }];
+            let pages = first..PAGES.min(first + PIECES as u64);
+            readable.extend(pages.map(|page| Piece { address: AT + (page << 12), len: 16 }));
+            scene.friend.post(1);
+            guest.add_chain(TRANSMIT, &readable, &[]);
+            guest.wait_for_used(TRANSMIT, 1);
+            scene.friend.receive();
+        }
+        let touched = resident(scene) - before;
+        println!("{touched} MiB of shared memory are the switch's");
+        assert!((PAGES >> 8..=64).contains(&touched), "{touched} MiB");
+    });
+    let left = resident(&scene).saturating_sub(before);
+    assert!(left <= 1, "{left} MiB are left");
     scene.end();
 }
 
