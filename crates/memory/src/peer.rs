@@ -6,12 +6,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Resource, getrlimit};
 
 use crate::map_error::MapError;
 use crate::{MAX_REGIONS, Size};
 
 /// Mappings of one peer at most: all regions of a table, and as many again while another table takes its place.
 const MAX_MAPPINGS: usize = 2 * MAX_REGIONS;
+
+/// Mappings that each peer may have whatever others do: the eight regions that every back-end takes (vhost-user,
+/// "Memory region description"), log and in-flight buffer, and all of it once more while it is replaced.
+const ASSURED_MAPPINGS: usize = 20;
+
+/// Mappings beyond those, of all peers together. A process has 65 530 (vm.max_map_count) and allocates by some of
+/// them: with a thousand peers there are still 12 000 for itself.
+const SHARED_MAPPINGS: usize = 1 << 15;
+
+static SHARED_IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// How many those are here: whoever keeps a mapping keeps its file open too, to hand it over. Half of the open files
+/// stay for all else.
+fn shared_mappings() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    SHARED_MAPPINGS.min(files.unwrap_or(usize::MAX) / 2)
+}
 
 /// Which files a peer may share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +38,7 @@ pub enum Backing {
     #[default]
     Ram,
     /// Any regular file. Whoever serves its file system decides how long a fault takes: a disk, a server, or, with
-    /// FUSE, the peer itself.
+    /// FUSE, the peer itself; who maps it looks at that before.
     Any,
 }
 
@@ -101,7 +119,15 @@ impl PeerMemory {
         })?;
         // Gives the bytes back whatever comes.
         let reserved = Reserved { peer: Arc::clone(self), bytes };
-        if self.mappings.fetch_add(1, Ordering::Relaxed) >= MAX_MAPPINGS {
+        let before = self.mappings.fetch_add(1, Ordering::Relaxed);
+        if before >= ASSURED_MAPPINGS {
+            let limit = shared_mappings();
+            if SHARED_IN_USE.fetch_add(1, Ordering::Relaxed) >= limit {
+                let whose = "of all peers, beyond the 20 that each may have,";
+                return Err(MapError::TooMany { limit, whose });
+            }
+        }
+        if before >= MAX_MAPPINGS {
             return Err(MapError::TooMany { limit: MAX_MAPPINGS, whose: "of one peer" });
         }
         Ok(reserved)
@@ -147,12 +173,16 @@ pub(crate) struct Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.peer.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.peer.mappings.fetch_sub(1, Ordering::Relaxed);
+        if self.peer.mappings.fetch_sub(1, Ordering::Relaxed) > ASSURED_MAPPINGS {
+            SHARED_IN_USE.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Rlimit, setrlimit};
+
     use super::*;
     use crate::truncate::tests::memfd;
     use crate::{Region, RegionRange};
@@ -181,6 +211,9 @@ mod tests {
 
     #[test]
     fn a_peer_has_so_many_mappings_and_no_more() {
+        // Others may have half as many as files may be open.
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
         let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
         let file = memfd(PAGE);
         let mut held: Vec<_> = (0..MAX_MAPPINGS).map(|_| peer.map(&file, 0, PAGE).unwrap()).collect();

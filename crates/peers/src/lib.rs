@@ -12,6 +12,7 @@
 mod answering;
 pub mod bridge;
 pub mod build;
+pub mod bystander;
 mod cpus;
 mod error;
 pub mod guest;

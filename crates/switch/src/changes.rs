@@ -55,18 +55,13 @@ impl Control {
             None => self.entries.push(entry),
         }
         self.update_rules();
-        let started = self.call(at, |port, context| port.start(context));
-        let failed = match started {
-            Ok(Some(Err(error))) => Some(ChangeError::Start(error)),
-            Ok(_) => None,
-            Err(error) => Some(self.must_end(error)),
-        };
-        match failed {
-            None => Ok(PortId(at as u16)),
-            Some(error) => {
+        let started = self.try_call(at, |port, context| port.start(context));
+        match started.unwrap_or_else(|panicked| Some(Err(panicked.into()))) {
+            Some(Err(error)) => {
                 self.take_out(at);
-                Err(error)
+                Err(ChangeError::Start(error))
             }
+            _ => Ok(PortId(at as u16)),
         }
     }
 

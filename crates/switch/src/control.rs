@@ -17,6 +17,7 @@ use crate::error::ChangeError;
 use crate::forward::{Route, Rules};
 use crate::keyed::Key;
 use crate::mirror::Mirrored;
+use crate::panicked::Panicked;
 use crate::poller::Poller;
 use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
@@ -293,27 +294,48 @@ impl Control {
         next.min(self.attachments.pool.watch_interval())
     }
 
-    /// Calls a port, and passes on what it said. `None` if it does not run.
+    /// Calls a port, and passes on what it said. `None` if it does not run, or no more: one that panics is gone, and
+    /// the others go on, if there are any.
     pub(crate) fn call<T>(
         &mut self,
         index: usize,
         what: impl FnOnce(&mut dyn Port, &mut dyn PortContext) -> T,
     ) -> Result<Option<T>, RunError> {
+        self.try_call(index, what).or_else(|panicked| {
+            let name = self.entries[index].name.clone();
+            if self.entries.iter().all(|entry| !entry.runs) {
+                return Err(panicked.port(name));
+            }
+            self.logged.push((name, panicked.to_string()));
+            Ok(None)
+        })
+    }
+
+    /// The same for callers that end by a panic what they were asked to do. The port is gone then.
+    pub(crate) fn try_call<T>(
+        &mut self,
+        index: usize,
+        what: impl FnOnce(&mut dyn Port, &mut dyn PortContext) -> T,
+    ) -> Result<Option<T>, Panicked> {
         let entry = &mut self.entries[index];
         if !entry.runs {
             return Ok(None);
         }
         let Some(port) = entry.port.as_deref_mut() else { return Ok(None) };
         let mut context = SwitchContext { attachments: &mut self.attachments, port: PortId(index as u16) };
-        // After a panic the port is not used any more, and the switch ends.
+        // After a panic the port is not used any more. Of what is the switch's it changes whole entries only.
         let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
         for (port, message) in self.attachments.logged.drain(..) {
             self.logged.push((self.entries[usize::from(port.0)].name.clone(), message));
         }
         result.map(Some).map_err(|panic| {
             let entry = &mut self.entries[index];
-            entry.port = None;
-            RunError::PortPanicked { name: entry.name.clone(), message: panic_message(&*panic) }
+            entry.runs = false;
+            let left = entry.port.take();
+            self.attachments.clear(PortId(index as u16));
+            // What it still holds may panic again, or wait for its peer; the switch does not.
+            let _ = std::thread::Builder::new().name("panicked port".to_owned()).spawn(move || drop(left));
+            Panicked(panic_message(&*panic))
         })
     }
 
@@ -392,10 +414,11 @@ impl Control {
         let mut result = Ok(());
         for index in 0..self.entries.len() {
             let elsewhere = self.entries[index].elsewhere;
-            let ended =
-                self.call(index, |port, context| if elsewhere { port.leave() } else { port.end(context) });
+            let ended = self
+                .try_call(index, |port, context| if elsewhere { port.leave() } else { port.end(context) });
             self.entries[index].runs = false;
             self.attachments.clear(PortId(index as u16));
+            let ended = ended.map_err(|panicked| panicked.port(self.entries[index].name.clone()));
             result = result.and(ended.map(drop));
         }
         self.attachments.pool.stop();

@@ -59,7 +59,7 @@ pub enum RunError {
         /// Why.
         error: PortError,
     },
-    /// A port's control side panicked.
+    /// A port's control side panicked as the switch started or ended, or was the last one.
     #[error("port '{name}' panicked: {message}; this is a mistake of Tautline, please report it")]
     PortPanicked {
         /// The port.

@@ -112,10 +112,11 @@ impl Control {
     fn start_port(&mut self, index: usize, state: Option<PortState>) -> Result<(), RunError> {
         let entry = &mut self.entries[index];
         (entry.runs, entry.elsewhere) = (true, state.is_some());
-        let started = self.call(index, |port, context| match state {
+        let started = self.try_call(index, |port, context| match state {
             Some(state) => port.take_over(state, context),
             None => port.start(context),
-        })?;
+        });
+        let started = started.map_err(|panicked| panicked.port(self.entries[index].name.clone()))?;
         if let Some(Err(error)) = started {
             if !self.entries[index].elsewhere {
                 self.entries[index].runs = false;

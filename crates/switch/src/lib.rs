@@ -69,6 +69,7 @@ mod incident;
 mod keyed;
 mod mailbox;
 mod mirror;
+mod panicked;
 mod policing;
 mod poller;
 mod port_entry;

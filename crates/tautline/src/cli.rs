@@ -294,8 +294,9 @@ const PORTS: &str = "\
 Ports:
   vhost-user:PATH   the network device of a guest (QEMU, Cloud Hypervisor, DPDK's virtio-user).
                     server=on|off, queue-pairs=N, mtu=BYTES, mac=ADDRESS, memory=SIZE (that it may
-                    share, 512G), memory-backing=ram|any (memory files only, ram), and on|off for packed,
-                    in-order, mergeable, event-idx, indirect, control-queue, offloads: what is offered
+                    share, 512G), memory-backing=ram|any (memory files, or those of local disks too; ram),
+                    and on|off for packed, in-order, mergeable, event-idx, indirect, control-queue,
+                    offloads: what is offered
   virtio-user:PATH  the driver of somebody else's vhost-user device (OVS-DPDK, testpmd, another switch).
                     server=on|off, queue-pairs=N, queue-size=N, buffers=N, buffer-bytes=N, mtu=BYTES,
                     pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads

@@ -206,21 +206,6 @@ fn an_event_loop_can_poll_it() {
     let _borrowed = b.as_fd();
 }
 
-/// Whoever can open the folder can hold a lock on it, for as long as they like.
-#[test]
-fn a_lock_on_the_folder_stops_nobody() {
-    use rustix::fs::{FlockOperation, flock};
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("guest.sock");
-    let stranger = std::fs::File::open(folder.path()).unwrap();
-    flock(&stranger, FlockOperation::LockExclusive).unwrap();
-    drop(UnixListener::bind(&path).unwrap());
-    let (sender, bound) = std::sync::mpsc::channel();
-    thread::spawn(move || sender.send(Listener::bind(&path)));
-    let listener = bound.recv_timeout(Duration::from_secs(10)).expect("an answer, whoever holds the lock");
-    listener.unwrap();
-}
-
 /// All find the stale socket of a crash, and start at the same moment.
 #[test]
 fn of_several_servers_that_start_at_once_one_listens() {

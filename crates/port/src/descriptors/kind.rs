@@ -2,7 +2,6 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use memory::Backing;
 use rustix::fs::{AtFlags, FileType, StatxFlags, fcntl_get_seals, statx};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
@@ -17,9 +16,8 @@ const LOCAL: [&str; 10] =
 /// for its output.
 const MEMORY_DEVICES: u32 = 1;
 
-/// What it is, if closing it may wait for somebody; `None` for what is closed at once, and for files of any kind
-/// where the port takes those.
-pub(super) fn slow_to_close(fd: BorrowedFd<'_>, files: Backing) -> Option<String> {
+/// What it is, if closing it may wait for somebody; `None` for what is closed at once.
+pub(super) fn slow_to_close(fd: BorrowedFd<'_>) -> Option<String> {
     // Files in memory, and only those, have seals (`memfd_file_seals_ptr`, mm/memfd.c).
     if fcntl_get_seals(fd).is_ok() {
         return None;
@@ -36,7 +34,7 @@ pub(super) fn slow_to_close(fd: BorrowedFd<'_>, files: Backing) -> Option<String
     }
     let closes_at_once = name.starts_with('/')
         && match type_of(fd) {
-            Some((FileType::RegularFile | FileType::Directory, _)) => files == Backing::Any || is_local(fd),
+            Some((FileType::RegularFile | FileType::Directory, _)) => is_local(fd),
             Some((FileType::CharacterDevice, major)) => major == MEMORY_DEVICES,
             _ => false,
         };
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     fn kind(fd: impl Into<OwnedFd>) -> Option<String> {
-        slow_to_close(fd.into().as_fd(), Backing::Ram)
+        slow_to_close(fd.into().as_fd())
     }
 
     #[test]
@@ -99,9 +97,8 @@ mod tests {
         let terminal = kind(File::open("/dev/ptmx").unwrap()).unwrap();
         assert!(terminal.ends_with("ptmx"), "{terminal}");
         // The kernel's, and not on the list.
-        let file = || File::open("/proc/self/maps").unwrap();
-        assert!(kind(file()).unwrap().ends_with("/maps"));
-        assert_eq!(slow_to_close(file().as_fd(), Backing::Any), None, "where files of any kind are taken");
+        let file = File::open("/proc/self/maps").unwrap();
+        assert!(kind(file).unwrap().ends_with("/maps"));
     }
 
     #[test]

@@ -7,27 +7,19 @@ mod closer;
 mod kind;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
-use memory::Backing;
 use vhost_user::socket::{Connection, DescriptorFilter};
 
 use crate::PortError;
 use closer::{CLOSE_LIMIT, Closer, MAX_THREADS};
 
 /// Looks at all descriptors that come to one port, whatever connection they come over.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DescriptorGuard {
     closer: Closer,
-    /// Files that the port takes as memory are taken though closing them may wait: touching them may, too.
-    files: Backing,
 }
 
 impl DescriptorGuard {
-    pub fn new(files: Backing) -> Arc<Self> {
-        Arc::new(DescriptorGuard { closer: Closer::default(), files })
-    }
-
     /// Closes a connection elsewhere: descriptors that were sent over it and not read are closed with it. Its peer
     /// hears of the end at once.
     pub fn close(&self, connection: Connection) {
@@ -55,7 +47,7 @@ impl DescriptorGuard {
 
 impl DescriptorFilter for DescriptorGuard {
     fn admit(&self, fd: OwnedFd) -> Result<OwnedFd, String> {
-        match kind::slow_to_close(fd.as_fd(), self.files) {
+        match kind::slow_to_close(fd.as_fd()) {
             None => Ok(fd),
             Some(kind) => {
                 self.closer.close(fd);

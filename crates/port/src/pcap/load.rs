@@ -1,6 +1,7 @@
 //! A capture file, read into memory before anything is replayed.
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{
     Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader,
 };
+
+use rustix::fs::OFlags;
 
 use super::header::FRONT_BYTES;
 use crate::PortError;
@@ -41,7 +44,11 @@ pub(super) struct Capture {
 pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
     let failed =
         |why: String, remedy: &str| PortError::new(format!("replay {}", path.display()), why, remedy);
-    let file = File::open(path)
+    // Not to wait for somebody who writes to a pipe.
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as libc::c_int)
+        .open(path)
         .and_then(|file| Ok((file.metadata()?, file)))
         .map_err(|error| failed(error.to_string(), "name a capture that this user may read"))?;
     let (metadata, file) = file;

@@ -326,6 +326,23 @@ fn nothing_but_a_regular_file_is_recorded_to() {
     assert_eq!(std::fs::read(&precious).unwrap(), b"", "emptied");
 }
 
+/// Opened as a file is, a pipe waits for somebody who writes, and the control thread with it.
+#[test]
+fn nothing_but_a_regular_file_is_replayed() {
+    let folder = Folder::new();
+    let pipe = folder.path("pipe");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    for path in [pipe, folder.path("."), "/dev/zero".into()] {
+        let (loaded, loading) = std::sync::mpsc::channel();
+        let of = path.clone();
+        std::thread::spawn(move || loaded.send(load::load(&of).map(drop)));
+        let loaded = loading.recv_timeout(Duration::from_secs(10));
+        let error =
+            loaded.unwrap_or_else(|_| panic!("still opening {}", path.display())).unwrap_err().to_string();
+        assert!(error.contains("it is no regular file; save the capture to a file first"), "{error}");
+    }
+}
+
 #[test]
 fn a_full_disk_ends_the_recording_and_leaves_whole_records() {
     assert!(Record::new(File::create("/dev/full").unwrap(), 262_144, Arc::default()).is_err());

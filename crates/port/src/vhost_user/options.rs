@@ -41,7 +41,8 @@ pub struct VhostUserOptions {
     /// Bytes of memory that a front-end may share: regions, log and in-flight buffer. While one table of regions
     /// replaces another, both are mapped.
     pub memory_bytes: u64,
-    /// Files that it may share.
+    /// Files that it may share. Those of file systems that are served from elsewhere are refused either way, before
+    /// they are asked anything.
     pub memory_backing: Backing,
     /// What the queues do to caches.
     pub cache_policy: CachePolicy,

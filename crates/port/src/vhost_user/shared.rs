@@ -43,7 +43,7 @@ impl Shared {
             warnings: LogRateLimiter::new(),
             announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
         });
-        let guard = DescriptorGuard::new(options.memory_backing);
+        let guard = Arc::<DescriptorGuard>::default();
         Shared { name, options, counters, limits, guard }
     }
 

@@ -24,7 +24,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory::{Backing, Loss, LossCause, PeerMemory, Size};
+use memory::{Loss, LossCause, PeerMemory, Size};
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Features;
@@ -123,7 +123,7 @@ impl VirtioUser {
             interest: Interest::Readable,
             last_logged: String::new(),
             log: LogRateLimiter::new(),
-            guard: DescriptorGuard::new(Backing::Ram),
+            guard: Arc::default(),
         })
     }
 

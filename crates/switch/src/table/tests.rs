@@ -1,3 +1,5 @@
+use peers::bystander::{print, test_name};
+
 use super::*;
 
 fn mac(n: u64) -> MacAddress {
@@ -145,6 +147,23 @@ fn a_station_heard_a_second_ahead_is_fresh() {
     table.learn(mac(100), B).unwrap();
     assert_eq!(table.lookup(mac(2)), Some(A), "the freshest is not pushed out");
     assert_eq!(table.counts().evicted, 1);
+}
+
+/// Somebody else has more addresses than there is room for, on a worker whose clock is behind.
+#[test]
+fn a_station_that_speaks_is_not_flooded_for_beside_a_flood_of_addresses() {
+    let table = table(1, 100_000); // one bucket
+    let (rounds, mut flooded) = (10_000u64, 0);
+    for round in 0..rounds {
+        let second = 10 + (round / 100) as u32;
+        table.set_now(second + 1);
+        table.learn(mac(0), A).unwrap();
+        table.set_now(second);
+        (1..=10).for_each(|n| table.learn(mac(round * 10 + n), B).unwrap());
+        flooded += u32::from(table.lookup(mac(0)) != Some(A));
+    }
+    print(&test_name(), format_args!("{flooded} of {rounds} frames for it would have been flooded"));
+    assert_eq!(flooded, 0);
 }
 
 #[test]

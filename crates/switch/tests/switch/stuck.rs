@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use peers::bystander::{Bystander, test_name};
 use port::in_memory::testing::{Collector, Injector};
 use port::{PortContext, Side};
 use switch::{Options, PortOptions, RunError};
@@ -62,13 +63,13 @@ fn options(workers: usize, deadline: Duration) -> Options {
 
 impl Scene {
     /// Sends numbered frames between two ports, each way in turn, while `trouble` is done and until `over`; none is
-    /// lost. The longest time that one took.
+    /// lost.
     fn bystanders(
         &mut self,
         (one, other): (usize, usize),
         trouble: impl FnOnce(&mut Scene),
         mut over: impl FnMut(&Scene) -> bool,
-    ) -> Duration {
+    ) -> Bystander {
         let mut trouble = Some(trouble);
         let (mut longest, mut sent, begin) = (Duration::ZERO, 0, Instant::now());
         // Addresses that nobody else has, known from the first frame on.
@@ -100,7 +101,8 @@ impl Scene {
             }
             assert!(begin.elapsed() < LIMIT, "not over; logged so far: {:#?}", self.logged());
         }
-        longest
+        // Each was waited for.
+        Bystander { worst_latency: longest, sent, lost: 0 }
     }
 
     fn logged(&self) -> Vec<String> {
@@ -112,22 +114,21 @@ impl Scene {
     }
 }
 
-/// The result is for people who read the test's output.
-fn check(what: &str, longest: Duration) {
-    println!("{what}: no frame of the bystanders lost, the longest took {longest:?}");
-    assert!(longest < LONGEST_GAP, "{what}: {longest:?}");
+fn check(what: &str, bystander: Bystander) {
+    bystander.print(&format!("{}: {what}", test_name()));
+    assert!(bystander.worst_latency < LONGEST_GAP, "{what}: {bystander:?}");
 }
 
 #[test]
 fn a_source_that_hangs_takes_only_its_own_port_along() {
     for workers in [1, 2] {
         let mut scene = scene(options(workers, DEADLINE), 2, 1, Side::FromGuest, None);
-        let longest = scene.bystanders(
+        let bystander = scene.bystanders(
             (0, 1),
             |scene| send(&mut scene.faulty[0].0, &frame(BROADCAST, station(3), 1001)),
             |scene| scene.has_logged("c: ", "the port is ended"),
         );
-        check("a source hangs", longest);
+        check("a source hangs", bystander);
         assert!(
             scene.has_logged("c: ", "has not come back from 'c' (from the guest, queue pair 0) for 0."),
             "{:#?}",
@@ -148,12 +149,12 @@ fn of_a_sink_that_hangs_both_ends_are_told_and_the_one_that_does_it_again_goes()
     let mut scene = scene(options(1, DEADLINE), 4, 2, Side::ToGuest, None);
     send(&mut scene.faulty[0].0, &frame(BROADCAST, station(5), 1));
     (0..4).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
-    let longest = scene.bystanders(
+    let bystander = scene.bystanders(
         (2, 3),
         |scene| send(&mut scene.hands[0].0, &frame(station(5), station(1), 1001)),
         |scene| scene.has_logged("a: ", "stopped: lost: worker 0 has not come back from a burst from 'a'"),
     );
-    check("a sink hangs", longest);
+    check("a sink hangs", bystander);
     let (_, side, why) = scene.stopped.recv_timeout(LIMIT).unwrap();
     assert_eq!(side, Side::ToGuest);
     assert!(why.contains("at 'e' (to the guest, queue pair") && why.contains("three times"), "{why}");
@@ -162,12 +163,12 @@ fn of_a_sink_that_hangs_both_ends_are_told_and_the_one_that_does_it_again_goes()
     send(&mut scene.hands[1].0, &frame(BROADCAST, station(2), 7));
     until("a receives", || number(&receive(&mut scene.hands[0].1)) == 7);
     // Now with another partner.
-    let longest = scene.bystanders(
+    let bystander = scene.bystanders(
         (2, 3),
         |scene| send(&mut scene.hands[1].0, &frame(station(5), station(2), 1002)),
         |scene| scene.has_logged("e: ", "the port is ended"),
     );
-    check("the other sink of the port hangs too", longest);
+    check("the other sink of the port hangs too", bystander);
     assert!(scene.has_logged("b: ", "lost: "), "{:#?}", scene.logged());
     scene.go_on.store(true, Ordering::Release);
     let until = Instant::now() + Duration::from_millis(100);
@@ -210,7 +211,7 @@ fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
     (0..4).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
     let mut to_stuck = 0;
     let until = Instant::now() + Duration::from_secs(1);
-    let longest = scene.bystanders(
+    let bystander = scene.bystanders(
         (1, 3),
         |scene| send(&mut scene.hands[0].0, &frame(station(5), station(1), 1001)),
         |_| Instant::now() > until,
@@ -219,8 +220,8 @@ fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
         send(&mut scene.hands[1].0, &frame(station(5), station(2), n));
         to_stuck += 1;
     }
-    let after = scene.bystanders((1, 3), |_| (), |_| true);
-    check("a shared sink hangs", longest.max(after));
+    check("a shared sink hangs", bystander);
+    check("frames for it are dropped", scene.bystanders((1, 3), |_| (), |_| true));
     let snapshot = scene.bench.snapshot();
     // The bystanders' second round began with one for everybody.
     assert_eq!(drops(&snapshot, 1, true, port::DropReason::NotConnected), to_stuck + 1, "{snapshot}");
@@ -281,7 +282,7 @@ fn a_panic_in_a_queue_takes_only_its_own_port_along() {
         send(&mut scene.faulty[0].0, &frame(BROADCAST, station(4), 1));
         (0..3).for_each(|n| assert_eq!(number(&receive(&mut scene.hands[n].1)), 1));
         let mut told = false;
-        let longest = scene.bystanders(
+        let bystander = scene.bystanders(
             (1, 2),
             |scene| match side {
                 Side::FromGuest => send(&mut scene.faulty[0].0, &frame(BROADCAST, station(4), 1001)),
@@ -299,12 +300,53 @@ fn a_panic_in_a_queue_takes_only_its_own_port_along() {
                 }
             },
         );
-        check("a panic", longest);
+        check("a panic", bystander);
         // Who sent what the sink could not bear goes on sending.
         send(&mut scene.hands[0].0, &frame(BROADCAST, station(1), 8));
         until("it arrives", || number(&receive(&mut scene.hands[1].1)) == 8);
         scene.bench.stop();
     }
+}
+
+/// Its control side reads what a hostile peer sends.
+#[test]
+fn a_port_that_panics_takes_no_other_along() {
+    let (mut switch, hands) = with_ports(&[1, 1], options(1, DEADLINE), |_| PortOptions::default());
+    let panics = |when: Duration| {
+        let (queues, hand) = pair();
+        let start = move |context: &mut dyn PortContext| {
+            context.attach_source(0, queues.0);
+            context.attach_sink(0, queues.1);
+            context.after(port::Token(0), when);
+            Ok(())
+        };
+        (Scripted::new(1, start, |_, _| panic!("out of order")), hand)
+    };
+    let ((port, stopped), mut faulty) = panics(Duration::from_millis(100));
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    let (bench, go_on) = (Bench::run(switch), Arc::default());
+    send(&mut faulty.0, &frame(BROADCAST, station(3), 1));
+    let mut scene =
+        Scene { bench, hands: hands.into_iter().flatten().collect(), faulty: vec![], stopped, go_on };
+    let said = "panicked: out of order; this is a mistake of Tautline";
+    let over = |scene: &Scene| scene.has_logged("c: ", said);
+    check("a port panics", scene.bystanders((0, 1), |_| (), over));
+    let gone = &scene.bench.snapshot().ports[2];
+    assert_eq!((&*gone.description, gone.addresses, gone.queues.len()), ("panicked", 0, 0));
+
+    // So does one that is added while the switch runs, as it starts or later; its name is free again.
+    let ((port, _), _) = panics(Duration::ZERO);
+    let (at_start, _) = Scripted::new(1, |_| panic!("at once"), |_, _| Ok(()));
+    let refused = scene.bench.change(move |view| {
+        view.remove_port("c").unwrap();
+        let refused = view.add_port("c", Box::new(at_start), PortOptions::default()).unwrap_err().to_string();
+        view.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+        refused
+    });
+    assert_eq!(refused, "starting it: panicked: at once; this is a mistake of Tautline, please report it");
+    let twice = |scene: &Scene| scene.logged().iter().filter(|line| line.contains(said)).count() == 2;
+    check("one that was added panics", scene.bystanders((0, 1), |_| (), twice));
+    scene.bench.stop();
 }
 
 #[test]

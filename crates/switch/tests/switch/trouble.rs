@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use port::{FrameBatch, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
-use switch::{Options, PortOptions};
+use switch::{Options, PortOptions, Switch};
 
 use crate::attaching::pair;
 use crate::bench::*;
@@ -188,9 +188,15 @@ fn a_source_that_wakes_nobody_is_asked_now_and_then() {
 }
 
 #[test]
-fn a_port_that_panics_ends_the_switch_and_no_other_is_left_running() {
-    let scene = scene(workers(1), Side::FromGuest, &MachineState::Fails, |_, _| panic!("out of order"));
-    let error = scene.bench.ended().result.unwrap_err();
+fn a_port_that_panics_ends_the_switch_if_it_is_the_only_one() {
+    let mut switch = Switch::new(workers(1)).unwrap();
+    let start = |context: &mut dyn port::PortContext| {
+        context.after(Token(0), Duration::ZERO);
+        Ok(())
+    };
+    let (port, _) = Scripted::new(1, start, |_, _| panic!("out of order"));
+    switch.add_port("c", Box::new(port), PortOptions::default()).unwrap();
+    let error = Bench::run(switch).ended().result.unwrap_err();
     assert_eq!(
         error.to_string(),
         "port 'c' panicked: out of order; this is a mistake of Tautline, please report it"

@@ -4,6 +4,7 @@
 mod common;
 mod configuration;
 mod eyes;
+mod folders;
 mod hostile;
 mod metrics;
 mod soak;

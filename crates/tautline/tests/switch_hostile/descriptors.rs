@@ -144,6 +144,7 @@ fn a_port_with_too_many_of_them_is_ended() {
     });
     println!("the port was ended after {} sockets that linger", lingering.len());
     assert!(lingering.len() > 4, "{}", lingering.len());
+    scene.bystanders.assert_undisturbed("sockets that linger, one after the other");
     scene.bystanders.all_is_well();
     let took = scene.switch.terminate();
     println!("SIGTERM beside sockets that linger: the switch ended after {took:?}");

@@ -6,8 +6,8 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 
 use crate::scene::Scene;
 use crate::state;
-use crate::switch_process::SwitchProcess;
 use crate::switch_process::guest::{Guest, TRANSMIT, plain};
+use crate::switch_process::{OpenFiles, SwitchProcess};
 
 /// Connects, and has the switch say something, as fast as it takes that; how often.
 fn connect_as_fast_as_possible(scene: &Scene, time: Duration) -> u32 {
@@ -52,6 +52,32 @@ fn connections_without_end_fill_no_log() {
     scene.end();
 }
 
+/// QEMU whose `queues=` are more than the port's does this: it tries again at once, thousands of times a second.
+#[test]
+fn a_front_end_that_wants_more_queues() {
+    let mut scene = Scene::new();
+    let before = scene.switch.logged().len();
+    let (mut connections, end) = (0, Instant::now() + Duration::from_secs(3));
+    while Instant::now() < end {
+        let mut guest = Guest::connect(&scene.path(), plain());
+        guest.ask(Request::GetQueueNum, vec![]);
+        connections += 1;
+    }
+    scene.bystanders.assert_undisturbed("a front-end that wants more queues");
+    let said = scene.switch.logged().split_off(before);
+    println!("{connections} connections in 3 s, {} lines", said.len());
+    let why = |line: &String| {
+        line.starts_with("victim: ")
+            && line.contains("more queue pairs than this port's 1, start the port with queue-pairs=N")
+    };
+    assert!(said.iter().any(why), "{said:#?}");
+    // Five at once, then after pauses that grow from 10 ms to a second; of each that it came, went, and why.
+    assert!(connections <= 20 && said.len() <= 3 * connections, "{connections} connections: {said:#?}");
+    scene.victim_is_alone();
+    scene.serves_the_next(plain());
+    scene.end();
+}
+
 /// Attacks that make the switch say more than a pipe holds.
 fn be_talked_about(scene: &mut Scene) {
     connect_as_fast_as_possible(scene, Duration::from_secs(1));
@@ -63,7 +89,8 @@ fn be_talked_about(scene: &mut Scene) {
 #[test]
 fn a_closed_log_ends_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut scene = Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, None, writer));
+    let mut scene =
+        Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, OpenFiles::Inherited, writer));
     drop(reader);
     be_talked_about(&mut scene);
     scene.bystanders.all_is_well();
@@ -77,7 +104,8 @@ fn a_full_log_that_nobody_reads_stops_nothing() {
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
     while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
     rustix::io::ioctl_fionbio(&writer, false).unwrap();
-    let mut scene = Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, None, writer));
+    let mut scene =
+        Scene::with_switch(|arguments| SwitchProcess::start_with(arguments, OpenFiles::Inherited, writer));
     be_talked_about(&mut scene);
     scene.bystanders.all_is_well();
     let took = scene.switch.terminate();

@@ -9,11 +9,13 @@
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
 mod amplification;
 mod descriptors;
+mod fuse;
 mod lengths;
 mod logs;
 mod memory_limits;
 mod messages;
 mod middle;
+mod migration;
 mod notifications;
 mod random;
 mod replies;

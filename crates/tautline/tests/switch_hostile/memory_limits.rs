@@ -4,17 +4,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstatfs, memfd_create};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion};
 use vhost_user::session::frontend::Answer;
+use virtqueue::Piece;
 
 use crate::memfd;
 use crate::scene::Scene;
+use crate::switch_process::bystanders::Bystanders;
 use crate::switch_process::guest::{
     DATA, DATA_BYTES, Guest, HEADER, RECEIVE, TRANSMIT, frame, plain, region,
 };
+use crate::switch_process::{OpenFiles, Sockets, SwitchProcess, connect, wait_for};
 
 /// Above all memory of a guest of these tests.
 const AT: u64 = 1 << 40;
@@ -77,6 +81,42 @@ fn an_address_space_used_up() {
     scene.end();
 }
 
+/// Each region is a mapping and an open file, and a process has so many of both. Three front-ends share as many as
+/// they can; a neighbour comes with memory of its own and is served.
+#[test]
+fn regions_used_up() {
+    let sockets = Sockets::new();
+    let ports = ["one", "two", "three", "late", "friend", "a", "b"];
+    let ports = ports.map(|name| sockets.port(name, "vhost-user", "")).concat();
+    let wires = [connect("late", "friend"), connect("a", "b")].concat();
+    let switch = SwitchProcess::start_with(&[ports, wires].concat(), OpenFiles::Hard(1024), Stdio::piped());
+    let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
+    let mut friend = Guest::running(&sockets.path("friend"), plain());
+    // The same page again and again: no two mappings become one.
+    let page = memfd(4096);
+    let share_all = |name: &str| {
+        let mut guest = Guest::connect(&sockets.path(name), plain());
+        let more =
+            |number: &u64| adds(&mut guest, region(AT + number * 4096, 4096), page.try_clone().unwrap());
+        let shared = (0..509).take_while(more).count();
+        (shared, guest)
+    };
+    let attackers = ["one", "two", "three"].map(share_all);
+    // Twenty each, and beyond those half as many as files may be open.
+    assert_eq!(attackers.each_ref().map(|(shared, _)| *shared), [509, 20 + 512 - 489, 20]);
+    let said = "512 mappings of all peers, beyond the 20 that each may have, are there already";
+    wait_for(said, || switch.logged().iter().any(|line| line.contains(said)).then_some(()));
+
+    let mut late = Guest::running(&sockets.path("late"), plain());
+    friend.post(1);
+    late.send(&frame(1, 900));
+    assert_eq!(friend.receive(), frame(1, 900));
+    bystanders.assert_undisturbed("regions that are used up");
+    bystanders.all_is_well();
+    drop((attackers, late, friend));
+    switch.end();
+}
+
 /// The operator says how much a front-end may share: regions, log and in-flight buffer together.
 #[test]
 fn a_limit_of_the_ports_own() {
@@ -100,6 +140,44 @@ fn a_limit_of_the_ports_own() {
         let area = Inflight { size_bytes: 4 << 20, offset: 0, queue_count: 2, queue_size: 64 };
         guest.must_be_refused(Request::SetInflightFd(area), vec![memfd(4 << 20).into()]);
     });
+    scene.end();
+}
+
+/// Pages that nobody has touched are charged to whoever touches them first, and a peer's buffers can make that the
+/// switch: no more of them than the port's limit.
+#[test]
+fn memory_that_nobody_has_touched() {
+    const PAGES: u64 = 12 << 10;
+    const PIECES: usize = 31;
+    let mut scene = Scene::with_options(",memory=64M");
+    let resident = |scene: &Scene| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", scene.switch.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+    };
+    let before = resident(&scene);
+    scene.attacked(plain(), Some("more than the 64 MiB of this port"), |scene, mut guest| {
+        guest.share_memory();
+        guest.start_ring(TRANSMIT);
+        assert!(adds(&mut guest, region(AT, PAGES << 12), memfd(PAGES << 12)));
+        assert!(!adds(&mut guest, region(2 * AT, PAGES << 12), memfd(PAGES << 12)));
+        guest.write(DATA, &[0; HEADER]);
+        guest.write(DATA + HEADER as u64, &frame(1, 60));
+        for first in (0..PAGES).step_by(PIECES) {
+            let mut readable = vec![Piece { address: DATA, len: 72 }];
+            let pages = first..PAGES.min(first + PIECES as u64);
+            readable.extend(pages.map(|page| Piece { address: AT + (page << 12), len: 16 }));
+            scene.friend.post(1);
+            guest.add_chain(TRANSMIT, &readable, &[]);
+            guest.wait_for_used(TRANSMIT, 1);
+            scene.friend.receive();
+        }
+        let touched = resident(scene) - before;
+        println!("{touched} MiB of shared memory are the switch's");
+        assert!((PAGES >> 8..=64).contains(&touched), "{touched} MiB");
+    });
+    let left = resident(&scene).saturating_sub(before);
+    assert!(left <= 1, "{left} MiB are left");
     scene.end();
 }
 

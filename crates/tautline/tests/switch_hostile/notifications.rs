@@ -128,6 +128,7 @@ fn kicks_that_would_wait() {
     bystanders.all_is_well();
     let took = switch.terminate();
     println!("SIGTERM beside a kick that would wait: the switch ended after {took:?}");
+    assert!(took < Duration::from_secs(4), "SIGTERM was heard after {took:?}");
 }
 
 /// Anonymous inodes of other kinds: a write to those is no notification, or waits.

@@ -10,7 +10,7 @@ use vhost_user::codec::payload::Inflight;
 
 use crate::scene::Scene;
 use crate::switch_process::guest::{Guest, plain};
-use crate::switch_process::{SwitchProcess, listens, wait_for};
+use crate::switch_process::{OpenFiles, Sockets, SwitchProcess, listens, wait_for};
 
 /// So few that a hoard of answers would use them up.
 const OPEN_FILES: u32 = 256;
@@ -19,7 +19,9 @@ const OPEN_FILES: u32 = 256;
 /// neighbour's front-end comes and goes meanwhile.
 #[test]
 fn answers_that_nobody_reads() {
-    let start = |arguments: &[String]| SwitchProcess::start_with(arguments, Some(OPEN_FILES), Stdio::piped());
+    let start = |arguments: &[String]| {
+        SwitchProcess::start_with(arguments, OpenFiles::Hard(OPEN_FILES), Stdio::piped())
+    };
     let mut scene = Scene::with_switch(start);
     scene.attacked(plain(), None, |scene, guest| {
         let before = scene.switch.open_fds();
@@ -58,7 +60,9 @@ fn answers_that_nobody_reads() {
 /// Out of descriptors for reasons of its own, the switch keeps its ports and takes front-ends later.
 #[test]
 fn a_port_outlives_a_lack_of_descriptors() {
-    let start = |arguments: &[String]| SwitchProcess::start_with(arguments, Some(OPEN_FILES), Stdio::piped());
+    let start = |arguments: &[String]| {
+        SwitchProcess::start_with(arguments, OpenFiles::Hard(OPEN_FILES), Stdio::piped())
+    };
     let mut scene = Scene::with_switch(start);
     let pid = rustix::process::Pid::from_raw(scene.switch.id() as i32);
     let set = |count: u64| {
@@ -84,4 +88,18 @@ fn a_port_outlives_a_lack_of_descriptors() {
     scene.victim_is_alone();
     scene.serves_the_next(plain());
     scene.end();
+}
+
+/// Most shells and services start programs with a soft limit of 1024, for those that use select(2).
+#[test]
+fn the_soft_limit_of_open_files_is_raised() {
+    let sockets = Sockets::new();
+    let port = sockets.port("only", "vhost-user", "");
+    let switch = SwitchProcess::start_with(&port, OpenFiles::Soft(OPEN_FILES), Stdio::piped());
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", switch.id())).unwrap();
+    let limits = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    println!("open files, soft and hard limit: {limits}");
+    let [soft, hard] = [0, 1].map(|at| limits.split_whitespace().nth(at).unwrap());
+    assert!(soft == hard && hard != OPEN_FILES.to_string(), "{limits}");
+    switch.end();
 }

@@ -94,7 +94,7 @@ impl Scene {
         let lines = self.switch.logged().len();
         self.bystanders.take_worst_latency();
         attack(self);
-        self.bystanders.assert_undisturbed(said.unwrap_or("an attack that needs no words"));
+        self.bystanders.assert_undisturbed(said.unwrap_or(&self.bystanders.test));
         self.victim_is_alone();
         if let Some(said) = said {
             let found = |line: &&String| line.starts_with("victim: ") && line.contains(said);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use peers::bystander::{Bystander, test_name};
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use traffic::frames::{Access, Checker, Fields, SizeMix, Stream};
 use traffic::rig::TestRig;
@@ -20,10 +21,14 @@ pub const MAX_LATENCY: Duration = Duration::from_millis(150);
 
 /// The two guests, in a thread of their own.
 pub struct Bystanders {
+    /// Whose they are.
+    pub test: String,
     end: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
+    /// Since it was last taken, and before.
     worst_ns: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    worst_taken_ns: AtomicU64,
+    thread: Option<JoinHandle<Sent>>,
 }
 
 impl Bystanders {
@@ -35,15 +40,24 @@ impl Bystanders {
             let (end, arrived, worst_ns) = (Arc::clone(&end), Arc::clone(&arrived), Arc::clone(&worst_ns));
             std::thread::spawn(move || live(sockets, &end, &arrived, &worst_ns))
         };
-        let bystanders = Bystanders { end, arrived, worst_ns, thread: Some(thread) };
+        let (test, worst_taken_ns, thread) = (test_name(), AtomicU64::default(), Some(thread));
+        let bystanders = Bystanders { test, end, arrived, worst_ns, worst_taken_ns, thread };
         bystanders.go_on();
-        bystanders.take_worst_latency();
+        bystanders.forget_latencies();
         bystanders
+    }
+
+    /// What was so far is not the switch's: their own start, or what a test has done to all of it.
+    pub fn forget_latencies(&self) {
+        self.worst_ns.store(0, Ordering::Relaxed);
+        self.worst_taken_ns.store(0, Ordering::Relaxed);
     }
 
     /// The worst latency since this was last asked, and begins anew.
     pub fn take_worst_latency(&self) -> Duration {
-        Duration::from_nanos(self.worst_ns.swap(0, Ordering::Relaxed))
+        let worst_ns = self.worst_ns.swap(0, Ordering::Relaxed);
+        self.worst_taken_ns.fetch_max(worst_ns, Ordering::Relaxed);
+        Duration::from_nanos(worst_ns)
     }
 
     /// Frames went on all along: none sent since the last call of this or of
@@ -68,12 +82,17 @@ impl Bystanders {
         });
     }
 
-    /// Nothing was lost, altered, doubled or reordered from beginning to end.
+    /// Nothing was lost, altered, doubled or reordered from beginning to end. Prints that, and the worst latency
+    /// since the beginning, for those who read what a test that passes says.
     pub fn all_is_well(mut self) {
         self.end.store(true, Ordering::Relaxed);
-        if let Err(panic) = self.thread.take().unwrap().join() {
-            std::panic::resume_unwind(panic);
-        }
+        let sent =
+            self.thread.take().unwrap().join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.take_worst_latency();
+        let worst_latency = Duration::from_nanos(self.worst_taken_ns.load(Ordering::Relaxed));
+        let Sent { frames: sent, lost } = sent;
+        Bystander { worst_latency, sent, lost }.print(&self.test);
+        assert_eq!(lost, 0);
     }
 }
 
@@ -86,7 +105,13 @@ impl Drop for Bystanders {
     }
 }
 
-fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: &AtomicU64) {
+/// Of both directions together.
+struct Sent {
+    frames: u64,
+    lost: u64,
+}
+
+fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: &AtomicU64) -> Sent {
     let mut rig = TestRig::new();
     for path in &sockets {
         let port = VirtioUser::new(VirtioUserOptions::new(path)).unwrap();
@@ -135,12 +160,12 @@ fn live(sockets: [PathBuf; 2], end: &AtomicBool, arrived: &AtomicU64, worst_ns: 
         let sent = [0, 1].map(|lane: usize| streams[lane].sent());
         let late = Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + SOON / 4);
         if late || tallies.map(|tally| tally.distinct) == sent {
-            for (sent, tally) in sent.into_iter().zip(tallies) {
+            for tally in &tallies {
                 let faults = (tally.altered, tally.doubled, tally.reordered, tally.stale, tally.foreign);
-                assert_eq!((tally.distinct, faults), (sent, (0, 0, 0, 0, 0)), "{tally:?}");
-                println!("bystander: {sent} frames sent, {} lost", sent - tally.distinct);
+                assert_eq!(faults, (0, 0, 0, 0, 0), "{tally:?}");
             }
-            return;
+            let frames = sent.iter().sum();
+            return Sent { frames, lost: frames - tallies.iter().map(|tally| tally.distinct).sum::<u64>() };
         }
     }
 }

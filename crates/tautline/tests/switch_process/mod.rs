@@ -30,6 +30,16 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Limits of open files.
+pub enum OpenFiles {
+    /// Those of this process.
+    Inherited,
+    /// The process may raise it.
+    Soft(u32),
+    /// It may not.
+    Hard(u32),
+}
+
 /// A running `tautline switch --format json`. Killed when dropped.
 pub struct SwitchProcess {
     child: Child,
@@ -51,10 +61,14 @@ impl SwitchProcess {
         Self::spawn(command, arguments, Stdio::piped())
     }
 
-    /// The same with so many open files at most, or with this as its standard error, which is not read.
-    pub fn start_with(arguments: &[String], open_files: Option<u32>, stderr: impl Into<Stdio>) -> Self {
+    /// The same with this limit of open files, or with this as its standard error, which is not read.
+    pub fn start_with(arguments: &[String], open_files: OpenFiles, stderr: impl Into<Stdio>) -> Self {
         let mut command = Command::new("sh");
-        let limit = open_files.map_or_else(String::new, |count| format!("ulimit -n {count} && "));
+        let limit = match open_files {
+            OpenFiles::Inherited => String::new(),
+            OpenFiles::Soft(count) => format!("ulimit -S -n {count} && "),
+            OpenFiles::Hard(count) => format!("ulimit -n {count} && "),
+        };
         command.arg("-c").arg(format!("{limit}exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_tautline"));
         Self::spawn(command, arguments, stderr)
     }
@@ -80,15 +94,19 @@ impl SwitchProcess {
     }
 
     fn wait_until_started(&self) {
-        // A signal before its handler is there would end the switch.
+        self.wait_until_signals_are_caught();
+        // It answers once all ports are started.
+        self.snapshot();
+    }
+
+    /// A signal before its handler is there would end the switch.
+    pub fn wait_until_signals_are_caught(&self) {
         wait_for("the handler of SIGUSR1", || {
             let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
             (caught & 1 << (Signal::USR1.as_raw() - 1) != 0).then_some(())
         });
-        // It answers once all ports are started.
-        self.snapshot();
     }
 
     /// Waits for it to end by itself, in order; all it has logged.

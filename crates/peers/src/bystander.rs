@@ -1,0 +1,36 @@
+//! What became of those that do nothing wrong, in a line that is there when the test passes, too.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Frames of bystanders, over a whole test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bystander {
+    /// The longest that one of them was under way.
+    pub worst_latency: Duration,
+    /// Those that were sent.
+    pub sent: u64,
+    /// Those of them that did not arrive.
+    pub lost: u64,
+}
+
+impl Bystander {
+    /// One line: beside what, and what became of it.
+    pub fn print(&self, beside: &str) {
+        let Bystander { worst_latency, sent, lost } = self;
+        print(beside, format_args!("worst latency {worst_latency:.1?}, {sent} frames sent, {lost} lost"));
+    }
+}
+
+/// The same in other words.
+pub fn print(beside: &str, what: impl Display) {
+    let line = format!("bystander beside {beside}: {what}\n");
+    // Not by println!, which the harness keeps back where the test passes; in one piece, beside other tests.
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// The test that runs on this thread, as the harness calls it.
+pub fn test_name() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
