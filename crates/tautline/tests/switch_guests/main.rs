@@ -172,7 +172,8 @@ fn jumbo_frames() {
     switch.end().check(&[]);
 }
 
-/// A guest and the kernel of a network namespace: segments stay whole both ways.
+/// A guest and the kernel of a network namespace: segments stay whole both ways. A second card of the guest's says a
+/// larger MTU than its port has, and stays out.
 #[test]
 fn a_guest_and_the_kernel() {
     let namespace = if is_root() { Netns::new() } else { Netns::unprivileged() }.unwrap();
@@ -182,10 +183,15 @@ fn a_guest_and_the_kernel() {
     let socket = folder.path().join("guest");
     // The switch lives in the namespace, so its owner makes the socket.
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let ports =
-        ["--port=kernel=tap:tap0".to_owned(), format!("--port=guest=vhost-user:{}", socket.display())];
+    let wide = folder.path().join("wide");
+    let ports = [
+        "--port=kernel=tap:tap0".to_owned(),
+        format!("--port=guest=vhost-user:{}", socket.display()),
+        format!("--port=wide=vhost-user:{},mtu=1500", wide.display()),
+    ];
     let switch = Switch::start_in(&namespace, &ports);
-    let guest = Guest::with_ports([Port::new(&socket).reconnect()]).unwrap();
+    let cards = [Port::new(&socket).reconnect(), Port::new(&wide).reconnect().host_mtu(9000)];
+    let guest = Guest::with_ports(cards).unwrap();
     guest.must("ip address add 10.9.0.2/24 dev eth0 && ip link set eth0 up");
     namespace.run("ping -c 3 -i 0.2 -W 10 10.9.0.2").unwrap().expect_success();
     let server = namespace.start("iperf3 --server --forceflush").unwrap();
@@ -195,7 +201,11 @@ fn a_guest_and_the_kernel() {
         let bytes = bytes_received(&report).unwrap_or_else(|| panic!("{report}"));
         assert!(bytes > ENOUGH, "{way}: {bytes} bytes");
     }
-    let counters = switch.end();
+    let said = "an MTU of 9000 is above the 1500 of this port; give its card host_mtu=1500 at the most";
+    assert!(switch.said().contains(said), "{}", switch.said());
+    let mut counters = switch.end();
+    let of_wide = counters.ports.pop().unwrap();
+    assert!(of_wide.name == "wide" && of_wide.queues.iter().all(|queue| queue.frames == 0), "{of_wide:#?}");
     // The kernel sends as soon as the interface is up, which is before the guest is.
     counters.check(&["receiver not connected"]);
     for name in ["guest", "kernel"] {

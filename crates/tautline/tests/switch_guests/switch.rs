@@ -52,6 +52,11 @@ impl Switch {
         Duration::from_nanos(nanoseconds.sum())
     }
 
+    /// What it has logged.
+    pub fn said(&self) -> String {
+        self.stderr.text()
+    }
+
     /// Without a chance to tidy up.
     pub fn crash(mut self) {
         self.child.kill().unwrap();
