@@ -85,6 +85,15 @@ pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Ro
     rows.collect()
 }
 
+/// The rounds of each ratio of the run that has an interval.
+pub fn intervals(results: &Results) -> Vec<usize> {
+    let of =
+        |driver| results.plan.topologies.iter().flat_map(move |topology| rows(results, driver, *topology));
+    let rows = [DriverKind::Dpdk, DriverKind::Tautline].into_iter().flat_map(of);
+    let rates = rows.flat_map(|row| row.against).map(|against| against.rate);
+    rates.filter(|rate| rate.interval.is_some()).map(|rate| rate.blocks).collect()
+}
+
 fn row(class: &'static str, system: System, of_system: &BySystem<'_>) -> Row {
     let own = &of_system[&system];
     let cell = own[0].cell;

@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         }
         Some(Part::Render { files }) => {
             let runs = files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>();
-            runs.and_then(|runs| show(&arguments, &runs))
+            runs.map_err(Into::into).and_then(|runs| show(&arguments, &runs))
         }
         None => run(&arguments),
     };

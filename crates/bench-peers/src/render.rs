@@ -1,10 +1,14 @@
 //! The one renderer: tables in Markdown, which a terminal shows as well, of nothing but a results file.
 use std::fmt::Write;
 
+use measure::bootstrap::MIN_BLOCKS;
 use measure::{Histogram, Verdict};
+use peers::build::Program;
+use report::coverage;
+use report::markdown::NONE;
 
 use crate::cell::{DriverKind, System, is_headline, name};
-use crate::figures::{Against, Line, Row, overview, rows};
+use crate::figures::{Against, Line, Row, intervals, overview, rows};
 use crate::machine::latency_class;
 use crate::plan::{SEARCH_RING, SEARCH_TRIAL_MS, TRIAL_MS};
 use crate::results::{CodePath, Results, ZeroLoss};
@@ -15,9 +19,6 @@ pub const DRIVER: &str = "testpmd as driver (net_virtio_user)";
 
 /// A column: its heading, and what stands in it.
 type Column<T> = (&'static str, fn(&T) -> String);
-
-use peers::build::Program;
-use report::markdown::NONE;
 
 fn table<T>(title: &str, columns: &[Column<T>], rows: &[T]) -> String {
     let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
@@ -212,20 +213,18 @@ fn remarks(results: &Results) -> String {
     };
     let mut lines: Vec<String> = plan.no_huge_pages.iter().map(small).collect();
     lines.push(format!(
-        "[rounds]: 95 % interval over the rounds. Rounds of one start share the systems' placement of memory and are \
-         not independent of each other, so the interval does not hold what another start would change. (starts): the \
-         ratio in each of {} starts alone. Fewer than {} rounds carry no interval.",
+        "[rounds]: an interval of the rounds' ratios. {}Fewer than {MIN_BLOCKS} rounds carry no interval. Rounds of one start share the systems' placement \
+         of memory and are not independent of each other, so the interval does not hold what another start would \
+         change. (starts): the ratio in each of {} starts alone.",
+        coverage::of_many(&intervals(results), "rounds"),
         plan.starts(),
-        measure::bootstrap::MIN_BLOCKS
     ));
-    lines.push(
+    lines.extend([
         "Where the driver limits, the rate is the driver's, and the busy time tells the systems apart."
             .into(),
-    );
-    lines.push(
         "No latency (–): the generator did not keep to its own schedule there, and it would be its own."
             .into(),
-    );
+    ]);
     if let Some(limit_ns) = latency_class::limit_ns(results) {
         let of_class = |class: &str| {
             let (line_ns, trials) = latency_class::line_ns(results, limit_ns, class)?;

@@ -1,9 +1,8 @@
 //! The results file: everything that was measured, raw. Tables and gates are made of nothing else.
 use std::path::Path;
 
-use anyhow::{Context, ensure};
 use measure::host_facts::HostFacts;
-use measure::{Noise, Verdict};
+use measure::{LoadError, Noise, Verdict};
 use peers::build::Program;
 use peers::usage::Usage;
 use serde::{Deserialize, Serialize};
@@ -122,12 +121,7 @@ impl Results {
         }
     }
 
-    pub fn load(file: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-        let value: serde_json::Value =
-            serde_json::from_slice(&text).with_context(|| format!("{} is no JSON", file.display()))?;
-        let found = &value["schema"];
-        ensure!(found == SCHEMA, "{} has schema {found}; {SCHEMA} is read", file.display());
-        serde_json::from_value(value).with_context(|| format!("{} is not of {SCHEMA}", file.display()))
+    pub fn load(file: &Path) -> Result<Self, LoadError> {
+        measure::load::load(file, SCHEMA, "`bench-peers`")
     }
 }

@@ -110,6 +110,9 @@ fn a_page_says_when_and_where_and_stands_by_itself() {
     }
     let bridge = text.lines().find(|line| line.contains("kernel-bridge")).unwrap();
     assert!(bridge.starts_with("| 64 | vm2vm | TAP | kernel-bridge | ≥ 0.02 | "), "{bridge}");
+    let intervals = "- [rounds]: an interval of the rounds' ratios. 8 rounds: minimum to maximum, 99.2 %. Of 2 ratios with an interval, about \
+                     none would differ by chance alone";
+    assert!(text.contains(intervals) && !text.contains("95 %"), "{text}");
     assert!(text.contains("not independent") && !text.contains("/secret/place"), "{text}");
     let mut small = results();
     small["plan"]["huge_pages"] = json!(false);

@@ -1,10 +1,10 @@
 //! What a run showed, in a line or two for each environment, and how much of it chance explains.
 
 use measure::compare::{Finding, expected_by_chance};
-use measure::{EnvironmentRecord, QuotaRecord, median_interval};
+use measure::{EnvironmentRecord, QuotaRecord};
 
-use crate::units;
 use crate::view::View;
+use crate::{coverage, units};
 
 /// Lines for a reader who reads nothing else.
 pub(crate) fn lines(view: &View) -> Vec<String> {
@@ -26,7 +26,7 @@ fn findings(view: &View, environment: &str) -> Option<String> {
         "{}: no difference shown in {none} of {metrics} metrics; {slower} slower, {faster} faster; \
          about {} of {metrics} would differ by chance at this level",
         crate::view::environment_name(record),
-        chance(expected_by_chance(of_it())),
+        coverage::by_chance(expected_by_chance(of_it())),
     );
     (metrics > 0).then_some(text)
 }
@@ -34,15 +34,8 @@ fn findings(view: &View, environment: &str) -> Option<String> {
 /// What the intervals are, and their coverage as it is.
 fn intervals(view: &View) -> Option<String> {
     let blocks = view.analysis.comparisons.iter().filter(|c| c.interval.is_some()).map(|c| c.blocks).max()?;
-    let (rank, coverage) = (median_interval::rank(blocks)?, median_interval::coverage(blocks)?);
-    let ends = match rank {
-        1 => "minimum to maximum of the starts' ratios".to_owned(),
-        rank => format!("{0} smallest to {0} largest of the starts' ratios", ordinal(rank)),
-    };
-    Some(format!(
-        "intervals hold the true ratio in at least 95 % of cases; {blocks} starts: {ends}, {:.1} %",
-        coverage * 100.0
-    ))
+    let coverage = coverage::of_ratios(blocks, "starts")?;
+    Some(format!("intervals hold the true ratio in at least 95 % of cases; {coverage}"))
 }
 
 /// The CPU quota of an environment, and whether it was used up: the cause of what it slows down.
@@ -74,20 +67,6 @@ fn quota(view: &View, record: &EnvironmentRecord) -> Option<String> {
 
 fn short(figure: f64) -> String {
     format!("{}", (figure * 1000.0).round() / 1000.0)
-}
-
-fn chance(expected: f64) -> String {
-    if expected < 0.05 { "none".into() } else { format!("{expected:.1}") }
-}
-
-fn ordinal(number: usize) -> String {
-    let ending = match (number % 10, number % 100) {
-        (1, tens) if tens != 11 => "st",
-        (2, tens) if tens != 12 => "nd",
-        (3, tens) if tens != 13 => "rd",
-        _ => "th",
-    };
-    format!("{number}{ending}")
 }
 
 #[cfg(test)]
@@ -156,14 +135,5 @@ mod tests {
             text(&results).contains("host: CPU quota of 0.9 CPUs (4.5 of every 5 ms): throttled 0 times")
         );
         assert!(text(&results).contains("this process's own"));
-    }
-
-    #[test]
-    fn places_are_counted_as_people_do() {
-        let found = [1, 2, 3, 4, 11, 12, 13, 21, 22, 111, 113].map(ordinal);
-        assert_eq!(
-            found,
-            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "111th", "113th"]
-        );
     }
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod canvas;
+pub mod coverage;
 pub mod diff;
 pub mod gate;
 pub mod html;
