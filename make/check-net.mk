@@ -2,7 +2,8 @@
 
 .PHONY: check-net
 
-## check-net: TCP_STREAM beside iperf3 and UDP_RR beside sockperf on veth, in alternation; exit code 1 beyond 15 %
+## check-net: TCP_STREAM beside iperf3 and UDP_RR beside sockperf on veth, exit code 1 beyond 15 %; the host beside itself, and beside itself slowed by a tenth
 check-net:
 	@scripts/setup.sh test
 	$(CARGO) run --release --locked -p tautline --example check_net
+	$(CARGO) test --locked --release -p tautline --test network_honest -- --ignored --nocapture --test-threads 1

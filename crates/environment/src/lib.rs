@@ -14,6 +14,7 @@ pub mod guest;
 pub mod host;
 pub mod janitor;
 pub mod network;
+pub mod openvswitch;
 pub mod remote;
 mod running;
 mod spawn;

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use ::vm::Qmp;
 use linux::output_file::last_lines;
 use linux::{Child, OutputFile};
 use measure::Failure;
@@ -29,12 +30,28 @@ pub struct Running {
     cgroup: Option<String>,
     /// Whether the agent works on another machine.
     is_elsewhere: bool,
+    /// QEMU's, of a guest.
+    monitor: Option<Qmp>,
 }
 
 impl Running {
     pub(crate) fn new(what: String, channel: Channel, child: Child, output: OutputFile) -> Self {
-        let (channel, clean_up, cgroup, is_elsewhere) = (Some(channel), None, None, false);
-        Running { channel, child, output, ends_with_channel: true, clean_up, what, cgroup, is_elsewhere }
+        Running {
+            channel: Some(channel),
+            child,
+            output,
+            ends_with_channel: true,
+            clean_up: None,
+            what,
+            cgroup: None,
+            is_elsewhere: false,
+            monitor: None,
+        }
+    }
+
+    pub(crate) fn with_monitor(mut self, monitor: Qmp) -> Self {
+        self.monitor = Some(monitor);
+        self
     }
 
     pub(crate) fn killed_at_end(mut self) -> Self {
@@ -65,6 +82,11 @@ impl Running {
     /// The process that was started: the agent itself, the container's runtime or QEMU.
     pub fn process_id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Exits of a guest's vCPUs since its start; none where there is no guest, or nothing counts them.
+    pub fn exits(&mut self) -> Option<u64> {
+        self.monitor.as_mut()?.exits().ok()?
     }
 
     /// The cgroup in which the agent works, as far as CPU time goes: the one that was made for it, or this

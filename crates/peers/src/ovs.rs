@@ -1,13 +1,12 @@
 //! Open vSwitch with DPDK, a private instance: its own database and switch process in a folder and a network
 //! namespace of their own, so that a system's Open vSwitch and its interfaces are not touched.
-//!
-//! Without huge pages it needs `--no-huge` and `--legacy-mem`: Open vSwitch adds `--in-memory` otherwise, which
-//! DPDK refuses beside the first.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use environment::openvswitch::{self, BRIDGE, Instance, MEMORY_MIB, Programs, started_by};
 
 use crate::netns::Netns;
 use crate::process::{self, Process, tail};
@@ -16,9 +15,6 @@ use crate::{Error, Output, Pages, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-const BRIDGE: &str = "peer0";
-/// Memory that it takes.
-const MEMORY_MIB: u64 = 384;
 
 /// What Open vSwitch is to be.
 #[derive(Clone, Debug, Default)]
@@ -60,8 +56,8 @@ pub struct OvsDpdk {
     vswitchd: Process,
     _database: Process,
     _namespace: Netns,
-    tools: Tools,
-    folder: tempfile::TempDir,
+    instance: Instance,
+    _folder: tempfile::TempDir,
 }
 
 /// Counters of one port, since it was added.
@@ -96,65 +92,40 @@ impl PmdStats {
     }
 }
 
-/// The programs of one build.
-struct Tools {
-    vswitchd: PathBuf,
-    database: PathBuf,
-    schema: PathBuf,
-    tool: PathBuf,
-    vsctl: PathBuf,
-    ofctl: PathBuf,
-    appctl: PathBuf,
+/// The programs of one build. Set-up unpacks the packages into the cache; an installed one is taken where it has not.
+fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
+    let root = named.map(Path::to_owned).or_else(unpacked).unwrap_or_else(|| "/".into());
+    let remedy = match named {
+        Some(_) => "Open vSwitch with DPDK: name the folder it was built in or installed to",
+        None => "Open vSwitch with DPDK: scripts/setup.sh test fetches it",
+    };
+    let first = |places: &[&str]| -> Result<PathBuf, Infallible> {
+        let mut places =
+            places.iter().flat_map(|place| ["usr", "usr/local", ""].map(|top| root.join(top).join(place)));
+        Ok(places.clone().find(|path| path.is_file()).unwrap_or_else(|| {
+            let place = places.next().unwrap_or_default();
+            needs.path(&place, remedy);
+            place
+        }))
+    };
+    let Ok(programs) = Programs::find(first);
+    programs
 }
 
-impl Tools {
-    /// Set-up unpacks the packages into the cache; an installed one is taken where it has not.
-    fn find(named: Option<&Path>, needs: &mut Requirements) -> Self {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-        let unpacked =
-            || cache.map(|cache| cache.join("tautline/openvswitch")).filter(|folder| folder.is_dir());
-        let root = named.map(Path::to_owned).or_else(unpacked).unwrap_or_else(|| "/".into());
-        let remedy = match named {
-            Some(_) => "Open vSwitch with DPDK: name the folder it was built in or installed to",
-            None => "Open vSwitch with DPDK: scripts/setup.sh test fetches it",
-        };
-        // As Debian installs it, as `make install` does, and where it was built.
-        let mut first = |places: &[&str]| {
-            let mut places = places
-                .iter()
-                .flat_map(|place| ["usr", "usr/local", ""].map(|top| root.join(top).join(place)));
-            places.clone().find(|path| path.is_file()).unwrap_or_else(|| {
-                let place = places.next().unwrap_or_default();
-                needs.path(&place, remedy);
-                place
-            })
-        };
-        let utility = |name: &str| [format!("bin/{name}"), format!("utilities/{name}")];
-        let mut in_bin = |name: &str| first(&utility(name).each_ref().map(String::as_str));
-        Self {
-            vsctl: in_bin("ovs-vsctl"),
-            ofctl: in_bin("ovs-ofctl"),
-            appctl: in_bin("ovs-appctl"),
-            tool: first(&["bin/ovsdb-tool", "ovsdb/ovsdb-tool"]),
-            vswitchd: first(&[
-                "lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
-                "sbin/ovs-vswitchd",
-                "vswitchd/ovs-vswitchd",
-            ]),
-            database: first(&["sbin/ovsdb-server", "ovsdb/ovsdb-server"]),
-            schema: first(&["share/openvswitch/vswitch.ovsschema", "vswitchd/vswitch.ovsschema"]),
-        }
-    }
+/// Where set-up has unpacked Open vSwitch with DPDK, if it has.
+pub fn unpacked() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("tautline/openvswitch")).filter(|folder| folder.is_dir())
 }
 
 /// The file of a build's switch, and what it says of its version and of DPDK's.
 pub fn version(folder: Option<&Path>) -> Result<(PathBuf, String), Error> {
     let mut needs = Requirements::new();
-    let tools = Tools::find(folder, &mut needs);
+    let programs = find(folder, &mut needs);
     needs.met()?;
     let said = succeed(
-        process::run(Command::new(&tools.vswitchd).arg("--version"), LIMIT)?,
+        process::run(Command::new(&programs.vswitchd).arg("--version"), LIMIT)?,
         "asking Open vSwitch for its version",
     )?;
     let words = said.lines().filter_map(|line| match line.split_once("(Open vSwitch) ") {
@@ -162,7 +133,7 @@ pub fn version(folder: Option<&Path>) -> Result<(PathBuf, String), Error> {
         None => line.starts_with("DPDK ").then(|| line.to_owned()),
     });
     let words = words.collect::<Vec<_>>().join(" with ");
-    Ok((tools.vswitchd, words))
+    Ok((programs.vswitchd, words))
 }
 
 impl OvsDpdk {
@@ -174,60 +145,25 @@ impl OvsDpdk {
     fn start(settings: Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         needs.root();
-        let tools = Tools::find(settings.folder.as_deref(), &mut needs);
-        settings.pages.require(MEMORY_MIB, &mut needs);
+        let programs = find(settings.folder.as_deref(), &mut needs);
+        settings.pages.require(u64::from(MEMORY_MIB), &mut needs);
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for Open vSwitch"))?;
+        let instance = programs.instance(folder.path());
         let namespace = Netns::new()?;
-        let inside = |program: &Path| {
-            let mut command = namespace.command(program);
-            in_folder(&mut command, folder.path());
-            command
+        let start = |name: &str, command: Command| {
+            Process::start(name, &mut started_by(namespace.command(command.get_program()), &command))
         };
-        let at = |name: &str| folder.path().join(name).display().to_string();
-
-        let mut create = Command::new(&tools.tool);
-        create.arg("create").arg(at("conf.db")).arg(&tools.schema);
-        succeed(
-            process::run(in_folder(&mut create, folder.path()), LIMIT)?,
-            "making Open vSwitch's database",
-        )?;
-        let mut server = inside(&tools.database);
-        server.arg(at("conf.db")).arg(format!("--remote=punix:{}", at("db.sock")));
-        server.args([format!("--unixctl={}", at("db.ctl")), "--no-chdir".into(), "-vsyslog:off".into()]);
-        let database = Process::start("Open vSwitch's database", &mut server)?;
-
-        let mut vswitchd = inside(&tools.vswitchd);
-        vswitchd.arg(format!("unix:{}", at("db.sock"))).arg(format!("--unixctl={}", at("ctl")));
-        vswitchd.args(["--no-chdir", "-vsyslog:off", "-vconsole:info"]);
-
-        let cpus = cpus::usable()?;
-        let (first, last) = (cpus.first().copied().unwrap_or(0), cpus.last().copied().unwrap_or(0));
+        succeed(process::run(&mut instance.create(), LIMIT)?, "making Open vSwitch's database")?;
+        let database = start("Open vSwitch's database", instance.serve_database())?;
         let memory = match settings.pages {
-            Pages::Small => "--no-huge --legacy-mem",
-            Pages::Huge => "--in-memory",
+            Pages::Small => openvswitch::SMALL_PAGES,
+            Pages::Huge => openvswitch::HUGE_PAGES,
         };
-        let mut options = BTreeMap::from([
-            ("dpdk-init".to_owned(), "true".to_owned()),
-            (
-                "dpdk-extra".into(),
-                format!("{memory} -m {MEMORY_MIB} --no-pci --no-telemetry --no-shconf --file-prefix=peer"),
-            ),
-            // The one pool that ports share otherwise is of 262144 buffers, 800 MB.
-            ("per-port-memory".into(), "true".into()),
-            ("dpdk-lcore-mask".into(), cpus::mask(first)),
-            ("pmd-cpu-mask".into(), cpus::mask(last)),
-        ]);
-        options.extend(settings.options);
-        let mut words = vec!["--no-wait".to_owned(), "init".into(), "--".into()];
-        words.extend(["set".into(), "Open_vSwitch".into(), ".".into()]);
-        words.extend(options.iter().map(|(name, value)| format!("other_config:{name}=\"{value}\"")));
-        // The database answers as soon as it is up: `ovs-vsctl` asks again until then.
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        vsctl(&tools, folder.path(), &words)?;
-        let vswitchd = Process::start("Open vSwitch", &mut vswitchd)?;
-        let peer = Self { vswitchd, _database: database, _namespace: namespace, tools, folder };
-        peer.vsctl(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])?;
+        run(&mut instance.configure(&cpus::usable()?, memory, &settings.options))?;
+        let vswitchd = start("Open vSwitch", instance.switch())?;
+        let peer = Self { vswitchd, _database: database, _namespace: namespace, instance, _folder: folder };
+        peer.tell(peer.instance.add_bridge())?;
         if peer.vsctl(&["get", "Open_vSwitch", ".", "dpdk_initialized"])?.trim() != "true" {
             return Err(Error::refused("starting DPDK in Open vSwitch", tail(&peer.said())));
         }
@@ -237,10 +173,7 @@ impl OvsDpdk {
     /// Adds a port of the kind `dpdkvhostuserclient`: the switch is the vhost-user back-end, and connects to
     /// the socket, again and again, on which the driver's side listens.
     pub fn add_port(&self, name: &str, socket: &Path) -> Result<(), Error> {
-        let path = format!("options:vhost-server-path={}", socket.display());
-        let words =
-            ["add-port", BRIDGE, name, "--", "set", "Interface", name, "type=dpdkvhostuserclient", &path];
-        self.vsctl(&words)?;
+        self.tell(self.instance.add_port(name, socket))?;
         let error = self.vsctl(&["get", "Interface", name, "error"])?;
         match error.trim() {
             "[]" => Ok(()),
@@ -256,17 +189,21 @@ impl OvsDpdk {
 
     /// All that comes from one port goes to the other, and back; no addresses are looked at.
     pub fn connect(&self, a: &str, b: &str) -> Result<(), Error> {
-        self.ofctl(&["del-flows", &self.management()])?;
+        self.ofctl(&["del-flows", &self.instance.management()])?;
         for (from, to) in [(a, b), (b, a)] {
-            self.ofctl(&["add-flow", &self.management(), &format!("in_port={from},actions=output:{to}")])?;
+            self.ofctl(&[
+                "add-flow",
+                &self.instance.management(),
+                &format!("in_port={from},actions=output:{to}"),
+            ])?;
         }
         Ok(())
     }
 
     /// Learns addresses, as it does from the start.
     pub fn learn(&self) -> Result<(), Error> {
-        self.ofctl(&["del-flows", &self.management()])?;
-        self.ofctl(&["add-flow", &self.management(), "actions=NORMAL"]).map(drop)
+        self.ofctl(&["del-flows", &self.instance.management()])?;
+        self.ofctl(&["add-flow", &self.instance.management(), "actions=NORMAL"]).map(drop)
     }
 
     /// The addresses it has learned, as it shows them (`fdb/show`).
@@ -282,7 +219,7 @@ impl OvsDpdk {
 
     /// The counters of a port.
     pub fn stats(&self, port: &str) -> Result<PortStats, Error> {
-        let text = self.ofctl(&["dump-ports", &self.management(), port])?;
+        let text = self.ofctl(&["dump-ports", &self.instance.management(), port])?;
         PortStats::parse(&text)
             .ok_or_else(|| Error::refused(format!("reading the counters of port {port}"), text))
     }
@@ -300,31 +237,21 @@ impl OvsDpdk {
 
     /// Runs `ovs-vsctl` with these words.
     pub fn vsctl(&self, words: &[&str]) -> Result<String, Error> {
-        vsctl(&self.tools, self.folder.path(), words)
-            .map_err(|error| Error::refused(error.to_string(), tail(&self.said())))
+        self.tell(self.instance.vsctl(words))
     }
 
     /// Runs `ovs-appctl` with these words, for the switch.
     pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
-        self.tool(
-            &self.tools.appctl,
-            [&["-t", &self.folder.path().join("ctl").display().to_string()], words].concat(),
-        )
+        run(&mut self.instance.appctl(words))
     }
 
     fn ofctl(&self, words: &[&str]) -> Result<String, Error> {
-        self.tool(&self.tools.ofctl, words.to_vec())
+        run(&mut self.instance.ofctl(words))
     }
 
-    fn management(&self) -> String {
-        format!("unix:{}", self.folder.path().join(format!("{BRIDGE}.mgmt")).display())
-    }
-
-    fn tool(&self, program: &Path, words: Vec<&str>) -> Result<String, Error> {
-        let mut command = Command::new(program);
-        let name = program.file_name().unwrap_or_default().display();
-        in_folder(command.args(&words), self.folder.path());
-        succeed(process::run(&mut command, LIMIT)?, &format!("{name} {}", words.join(" ")))
+    /// What is wrong with its configuration, the switch has logged.
+    fn tell(&self, mut command: Command) -> Result<String, Error> {
+        run(&mut command).map_err(|error| Error::refused(error.to_string(), tail(&self.said())))
     }
 
     /// What the switch has logged.
@@ -355,20 +282,11 @@ impl PortStats {
     }
 }
 
-fn vsctl(tools: &Tools, folder: &Path, words: &[&str]) -> Result<String, Error> {
-    let mut command = Command::new(&tools.vsctl);
-    command.arg(format!("--db=unix:{}", folder.join("db.sock").display()));
-    command.args([&format!("--timeout={}", LIMIT.as_secs() - 5), "--retry", "--no-syslog"]).args(words);
-    in_folder(&mut command, folder);
-    succeed(process::run(&mut command, LIMIT)?, &format!("ovs-vsctl {}", words.join(" ")))
-}
-
-/// Where Open vSwitch and DPDK look for, and leave, all that is not named to them.
-fn in_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
-    for name in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
-        command.env(name, folder);
-    }
-    command
+fn run(command: &mut Command) -> Result<String, Error> {
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    let words = command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let doing = format!("{name} {words}");
+    succeed(process::run(command, LIMIT)?, &doing)
 }
 
 fn succeed(output: Output, doing: &str) -> Result<String, Error> {

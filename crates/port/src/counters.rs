@@ -61,6 +61,8 @@ pub struct QueueCounters {
     frames: AtomicU64,
     bytes: AtomicU64,
     notifications: AtomicU64,
+    suppressed: AtomicU64,
+    kicks: AtomicU64,
     drops: [AtomicU64; DropReason::ALL.len()],
 }
 
@@ -73,6 +75,10 @@ pub struct Counts {
     pub bytes: u64,
     /// Kicks or calls sent to the peer.
     pub notifications: u64,
+    /// Calls that the peer did not want: what it is shown, it finds by itself. Of the device half alone.
+    pub suppressed: u64,
+    /// Kicks that have come.
+    pub kicks: u64,
     /// Dropped frames by reason, those above 0, largest first.
     pub drops: Vec<(DropReason, u64)>,
 }
@@ -110,6 +116,18 @@ impl QueueCounters {
         add(&self.notifications, 1);
     }
 
+    /// Counts a call that the peer has suppressed.
+    #[inline(always)]
+    pub fn suppressed(&self) {
+        add(&self.suppressed, 1);
+    }
+
+    /// Counts kicks that have come: so many as the peer's eventfd says, which may be anything.
+    #[inline]
+    pub fn kicked(&self, kicks: u64) {
+        self.kicks.store(self.kicks.load(Ordering::Relaxed).saturating_add(kicks), Ordering::Relaxed);
+    }
+
     /// Frames passed on.
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
@@ -129,6 +147,8 @@ impl QueueCounters {
             frames: self.frames(),
             bytes: self.bytes.load(Ordering::Relaxed),
             notifications: self.notifications.load(Ordering::Relaxed),
+            suppressed: self.suppressed.load(Ordering::Relaxed),
+            kicks: self.kicks.load(Ordering::Relaxed),
             drops,
         }
     }

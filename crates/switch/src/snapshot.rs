@@ -47,6 +47,10 @@ pub struct QueueSnapshot {
     pub bytes: u64,
     /// Kicks or calls sent to the peer.
     pub notifications: u64,
+    /// Calls that the peer had suppressed.
+    pub suppressed: u64,
+    /// Kicks that have come.
+    pub kicks: u64,
     /// Dropped frames by reason, largest first.
     #[serde(serialize_with = "as_map")]
     pub drops: Vec<(&'static str, u64)>,
@@ -98,6 +102,8 @@ pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option
             frames: counts.frames,
             bytes: counts.bytes,
             notifications: counts.notifications,
+            suppressed: counts.suppressed,
+            kicks: counts.kicks,
             drops: counts.drops.iter().map(|(reason, frames)| (reason.text(), *frames)).collect(),
         })
     });
@@ -173,6 +179,8 @@ mod tests {
             frames: 5,
             bytes: 300,
             notifications: 0,
+            suppressed: 0,
+            kicks: 0,
             drops: drops.to_vec(),
         };
         let queues =

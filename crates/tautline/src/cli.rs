@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use environment::network::Card;
 
 use crate::duration;
 
@@ -170,6 +171,15 @@ pub struct Compare {
     #[arg(long)]
     pub verify_payload: bool,
 
+    /// Hand this PCI device, a network card, on to a guest of the group net, with properties of QEMU's as in
+    /// 06:00.0,rombar=0. The host does without it meanwhile.
+    #[arg(long, value_name = "ADDRESS", requires = "assign_far")]
+    pub assign: Option<::vm::assign::Assignment>,
+
+    /// The host's interface at the other end of that card's cable; it must be down.
+    #[arg(long, value_name = "INTERFACE", requires = "assign")]
+    pub assign_far: Option<String>,
+
     /// Fresh starts of every environment; from 6 on there are intervals, of at least 95 % [default: 6 quick, 10
     /// otherwise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -202,6 +212,14 @@ pub struct Compare {
     /// Run cyclictest on the host in alternation with the wake-up work, and show both.
     #[arg(long)]
     pub cyclictest: bool,
+}
+
+impl Compare {
+    /// The card that a guest is given, and where its cable ends.
+    pub fn card(&self) -> Option<Card> {
+        let (assignment, far) = (self.assign.clone()?, self.assign_far.clone()?);
+        Some(Card { assignment, far })
+    }
 }
 
 /// Arguments of `switch`.

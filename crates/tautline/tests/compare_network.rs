@@ -11,9 +11,13 @@ use common::{Run, nothing_left, wait_until};
 use measure::Results;
 use rustix::process::Signal;
 
-/// A run of the group over some of its paths.
+/// A run of the group over some of its paths, with Open vSwitch as a user has installed it.
 fn run(only: &str, more: &[&str], json: &Path) -> Run {
-    Run::new(&["compare", "--quick", "--only", only]).args(more).arg("--output").arg(json)
+    let path = std::env::var("PATH").unwrap();
+    let ovs = peers::ovs::unpacked().map(|folder| folder.join("usr/bin").display().to_string());
+    let path = ovs.into_iter().chain([path]).collect::<Vec<_>>().join(":");
+    let run = Run::new(&["compare", "--quick", "--only", only]).args(more).arg("--output").arg(json);
+    run.env("PATH", &path)
 }
 
 /// The network namespaces that processes of a run are in, but for this test's own.
@@ -36,16 +40,19 @@ fn emulated(network: &measure::network::Network, path: &str) -> bool {
 fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("r.json");
-    let ended = run("net", &["--blocks", "2", "--verify-payload"], &json).finish();
+    // Guests are emulated wherever this runs: nobody waits for the proof that they need not be.
+    let guests = ["--environments", "host,vm:accel=tcg"];
+    let ended = run("net", &["--blocks", "2", "--verify-payload", guests[0], guests[1]], &json).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     let results = Results::load(&json).unwrap();
     assert!(results.complete && results.absences.is_empty(), "{ended}");
     let network = &results.network;
     let is_flown = |name: &str| network.flows.iter().any(|flow| flow.path == name);
     let there: Vec<_> = network.paths.iter().filter(|path| path.failure.is_none()).collect();
-    // Eight of the host, three of containers, four of guests: virtio in QEMU twice, vhost-user split and packed.
-    assert_eq!(there.len(), 15, "{ended}");
-    assert_eq!(there.iter().filter(|path| path.pieces[0] == "guest").count(), 4, "{ended}");
+    // Eight of the host, three of containers, five of guests: virtio in QEMU twice, vhost-user split and packed on our
+    // switch, and on OVS-DPDK.
+    assert_eq!(there.len(), 16, "{ended}");
+    assert_eq!(there.iter().filter(|path| path.pieces[0] == "guest").count(), 5, "{ended}");
     assert!(there.iter().all(|path| is_flown(&path.name)), "{ended}");
     for flow in network.flows.iter().filter(|flow| there.iter().any(|path| path.name == flow.path)) {
         let in_guest = flow.path.starts_with("guest");
@@ -67,10 +74,13 @@ fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
                 let guest_sends = roles.contains(&"vCPU, sending") && roles.contains(&"receiver");
                 let guest_receives = roles.contains(&"vCPU, receiving") && roles.contains(&"sender");
                 assert!(guest_sends || guest_receives, "{trial:?}");
+                are_counted(trial, guest_sends, flow.path.ends_with("switch"));
             } else {
                 assert!(roles.contains(&"sender") && roles.contains(&"receiver"), "{trial:?}");
             }
             assert_eq!(roles.contains(&"switch worker"), flow.path.ends_with("switch"), "{trial:?}");
+            assert_eq!(roles.contains(&"OVS PMD thread"), flow.path.ends_with("ovs-dpdk"), "{trial:?}");
+            assert_eq!(trial.cost.guest.is_some(), in_guest, "{trial:?}");
             assert!(trial.cost.calls >= trial.received.min(trial.sent), "{trial:?}");
             if !flow.datagrams {
                 assert_eq!(trial.lost, 0, "{trial:?}");
@@ -80,6 +90,19 @@ fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
     nothing_left(ended.pid);
     let redrawn = Run::new(&["report"]).arg(&json).finish();
     assert_eq!(redrawn.stdout, ended.stdout, "redrawn from the file, the table is the same");
+}
+
+/// Between guest and host: interrupts everywhere; at our switch a kick, or none, for each frame that the guest sent, and
+/// a call, or none, for what it was sent.
+fn are_counted(trial: &measure::network::NetworkTrial, guest_sends: bool, is_ours: bool) {
+    let guest = trial.cost.guest.unwrap();
+    assert!(guest.interrupts > Some(0), "{trial:?}");
+    assert_eq!((guest.kicks.is_some(), guest.calls.is_some()), (is_ours, is_ours), "{trial:?}");
+    if is_ours && guest_sends {
+        assert!(guest.kicks.unwrap() + guest.kicks_suppressed.unwrap() >= trial.received, "{trial:?}");
+    } else if is_ours {
+        assert!(guest.calls.unwrap() + guest.calls_suppressed.unwrap() > 0, "{trial:?}");
+    }
 }
 
 #[test]
@@ -114,6 +137,23 @@ fn a_run_that_is_killed_leaves_no_process_namespace_or_file() {
     started.finish();
     nothing_left(pid);
     // Interfaces, rules and queues go with the namespaces, and those with the last process in them.
+    assert!(wait_until(|| namespaces(&all_processes()).is_disjoint(&used)), "{used:?}");
+}
+
+#[test]
+fn a_run_that_is_killed_takes_open_vswitch_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("r.json");
+    let only = "net.guest_vhost-user_ovs-dpdk";
+    let mut started = run(only, &["--environments", "host,vm:accel=tcg"], &json).spawn();
+    let pid = started.pid();
+    // A word of its command line.
+    let namespaces_of_switch = || namespaces(&common::children(pid, "-vconsole:info"));
+    assert!(wait_until(|| namespaces_of_switch().len() == 1), "the switch runs");
+    let used = namespaces_of_switch();
+    common::signal(pid, Signal::KILL);
+    started.finish();
+    nothing_left(pid);
     assert!(wait_until(|| namespaces(&all_processes()).is_disjoint(&used)), "{used:?}");
 }
 

@@ -1,44 +1,56 @@
-//! The group `net` in the nested machine, where vhost-net, macvtap and an emulated card of a guest under real KVM are
-//! the kernel's and QEMU's own: payload intact, what was sent was received or lost, the roles as they are.
+//! The group `net` in the nested machine, where vhost-net, macvtap, an emulated card and a card that is handed on, of
+//! guests under real KVM, are the kernel's and QEMU's own: payload intact, what was sent was received or lost, the
+//! roles as they are.
 #![cfg(target_arch = "x86_64")] // as the nested machine's CPU
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use measure::Results;
-use peers::nested::Settings;
+use peers::nested::{HANDED_ON, Machine, Settings};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 /// The machine has the generic kernel, whose modules have the card's driver too.
-const ENVIRONMENTS: &str = "host,vm:accel=kvm,kernel=/guest/generic/kernel,memory=512";
-const PATHS: [(&str, &str); 3] = [
+const ENVIRONMENTS: &str = "host,vm:accel=kvm,kernel=/guest/generic/kernel,memory=256";
+const PATHS: [(&str, &str); 4] = [
     ("guest_e1000_tap", "QEMU I/O thread"),
     ("guest_virtio_vhost-net_tap", "vhost worker"),
     ("guest_virtio_vhost-net_veth_macvtap", "vhost worker"),
+    ("guest_vfio_wire", "vCPU"),
 ];
 
 #[test]
-fn guests_over_vhost_net_macvtap_and_an_emulated_card() {
+fn guests_over_vhost_net_macvtap_an_emulated_card_and_one_that_is_handed_on() {
     peers::standstill::once_more(guests);
 }
 
+fn driver(machine: &Machine) -> String {
+    machine.must(&format!("basename $(readlink /sys/bus/pci/devices/0000:{HANDED_ON}/driver)"))
+}
+
 fn guests() {
-    let mut settings = Settings::default().size(2, 3072).program(Path::new(BINARY));
+    let start = Instant::now();
+    let mut settings = Settings::default().size(2, 3072).program(Path::new(BINARY)).card_to_hand_on();
     for program in ["/usr/bin/nsenter", "/usr/bin/unshare", "/usr/bin/cat"] {
         settings = settings.program(Path::new(program));
     }
     let machine = settings.start().unwrap();
+    println!("up after {:?}", start.elapsed());
     machine.must("modprobe vhost_net; modprobe macvtap; modprobe veth; modprobe tun");
+    machine.must("modprobe vfio_pci; modprobe vfio_iommu_type1");
+    let far = machine.near_interface();
+    assert_eq!(driver(&machine), "e1000e\n");
     let works = ["udp_stream.1472", "tcp_stream.1472", "udp_rr.64"];
     let only: Vec<String> =
         PATHS.iter().flat_map(|(path, _)| works.map(|work| format!("net.{path}.{work}"))).collect();
     let line = format!(
-        "tautline --quiet compare --quick --blocks 1 --verify-payload --environments {ENVIRONMENTS} --timeout 30s \
+        "tautline --verbose compare --quick --blocks 1 --verify-payload --environments {ENVIRONMENTS} --timeout 30s \
+         --assign {HANDED_ON},rombar=0 --assign-far {far} \
          --only {} --output /net.json >/net.txt 2>&1; status=$?; cat /net.txt; exit $status",
         only.join(",")
     );
     let output = machine.run_within(&line, Duration::from_secs(300)).unwrap();
-    println!("{}", output.stdout);
+    println!("{}\nmeasured after {:?}", output.stdout, start.elapsed());
     assert!(output.success(), "{}{}", output.stdout, output.stderr);
     let json = machine.pull(Path::new("/net.json")).unwrap();
     let results: Results = serde_json::from_slice(&json).unwrap();
@@ -52,7 +64,14 @@ fn guests() {
             let trial = trial.unwrap_or_else(|| panic!("no trial of {}", flow.metric));
             assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
             assert!(trial.received > 0 && (flow.datagrams || trial.lost == 0), "{trial:?}");
-            assert!(trial.cost.roles.iter().any(|one| one.role == role && one.cpu_ns > 0), "{trial:?}");
+            let took =
+                |role: &str| trial.cost.roles.iter().any(|one| one.role.starts_with(role) && one.cpu_ns > 0);
+            assert!(took(role), "{trial:?}");
+            let guest = trial.cost.guest.unwrap();
+            assert!(guest.exits > Some(0) && guest.interrupts > Some(0), "{trial:?}");
         }
     }
+    // Card and interface are the host's again.
+    assert_eq!(driver(&machine), "e1000e\n");
+    assert_eq!(machine.near_interface(), far);
 }

@@ -14,7 +14,8 @@ use serde::{Serialize, Serializer};
 use crate::attach::JOURNALS;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-const VFIO: &str = "vfio-pci";
+/// The driver that hands a device on.
+pub const VFIO: &str = "vfio-pci";
 /// The journal's name for it.
 const RULE: &str = "assign";
 
@@ -271,6 +272,15 @@ impl Assigned {
         drop(_held);
         undo(&tree, &journal, say)
     }
+}
+
+/// Hands devices of this machine on, after what commands had that were killed was given back; with the groups as they
+/// were before.
+pub fn hand_on(assigned: &[Assignment], journal: &Path) -> Result<(Assigned, Vec<IommuGroup>), Failure> {
+    let tree = HostTree::live();
+    recover(&tree, &journals(), |_, _| {});
+    let groups = groups(&tree, assigned)?;
+    Ok((Assigned::bind(&tree, assigned, journal)?, groups))
 }
 
 /// Gives back what commands had that were killed: every journal in the folder that nobody holds.

@@ -104,6 +104,20 @@ impl Qmp {
         Ok(bytes >> 20)
     }
 
+    /// Exits of all vCPUs since they were made, as KVM counts them for everybody (`query-stats`: QEMU 7.1, Linux 5.14).
+    /// None where nothing does: an emulated CPU, an older QEMU or kernel.
+    pub fn exits(&mut self) -> Result<Option<u64>, QmpError> {
+        let wanted = json!({ "target": "vcpu", "providers": [{ "provider": "kvm", "names": ["exits"] }] });
+        let answer = match self.execute_with("query-stats", wanted) {
+            Err(QmpError::Refused { .. }) => return Ok(None),
+            answer => answer?,
+        };
+        let stats =
+            answer.as_array().into_iter().flatten().filter_map(|vcpu| vcpu["stats"].as_array()).flatten();
+        let exits = stats.filter(|one| one["name"] == "exits").filter_map(|one| one["value"].as_u64());
+        Ok(exits.fold(None, |sum, more| Some(sum.unwrap_or(0).saturating_add(more))))
+    }
+
     /// Runs a command without arguments.
     pub fn execute(&mut self, command: &str) -> Result<Value, QmpError> {
         self.execute_with(command, json!({}))
@@ -221,6 +235,20 @@ mod tests {
         let stream = monitor(vec![DONE.into(), cpus.into(), io.into()]);
         let roles = Qmp::over(stream, Duration::from_secs(20)).unwrap().roles().unwrap();
         assert_eq!(roles, Roles([(41, Role::Vcpu(1)), (42, Role::Io)].into()));
+    }
+
+    #[test]
+    fn exits_of_all_vcpus_are_summed_where_somebody_counts_them() {
+        let vcpu = |exits: u64| json!({ "provider": "kvm", "qom-path": "/machine", "stats": [{ "name": "exits", "value": exits }] });
+        let exits = |answer: String| {
+            Qmp::over(monitor(vec![DONE.into(), answer]), Duration::from_secs(20)).unwrap().exits().unwrap()
+        };
+        assert_eq!(exits(json!({ "return": [vcpu(40), vcpu(2)] }).to_string() + "\n"), Some(42));
+        assert_eq!(exits(json!({ "return": [] }).to_string() + "\n"), None);
+        assert_eq!(
+            exits("{\"error\": {\"desc\": \"The command query-stats has not been found\"}}\n".into()),
+            None
+        );
     }
 
     #[test]

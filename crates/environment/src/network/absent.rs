@@ -2,50 +2,45 @@ use std::path::Path;
 
 use measure::Failure;
 
-use crate::command::find_command;
+use super::PathDescription;
 
 /// A path that no run can start here: its pieces, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AbsentPath {
     /// From the near end on.
-    pub pieces: Vec<&'static str>,
+    pub pieces: Vec<String>,
     /// What was looked for, what was found, what to do.
     pub reason: Failure,
 }
 
-/// The paths that need a device or a program of somebody else's. None of them is started yet; of each is said first what
-/// this machine lacks for it.
-pub fn absent_paths() -> Vec<AbsentPath> {
-    let not_yet = |doing: &str, remedy: &str| Failure::new(doing, "`compare` does not do that yet", remedy);
-    let dpdk = not_yet(
+/// The paths that nobody can try without being told more, or that no run starts yet.
+pub fn absent_paths(has_card: bool) -> Vec<AbsentPath> {
+    let dpdk = Failure::new(
         "starting a DPDK application at the near end",
+        "`compare` does not do that yet",
         "`make bench-peers` measures testpmd over virtio-user",
     );
-    let ovs = || match find_command("ovs-vswitchd") {
-        None => Failure::new(
-            "looking for ovs-vswitchd",
-            "not installed",
-            "install Open vSwitch with DPDK, and give it huge pages",
-        ),
-        Some(_) => not_yet(
-            "starting a guest at OVS-DPDK",
-            "`make bench-peers` measures packet rates through OVS-DPDK",
-        ),
-    };
-    let assigned = || match Path::new("/dev/vfio/vfio").exists() {
+    let pieces = ["container", "virtio-user", "switch"].map(str::to_owned).to_vec();
+    let mut absent = vec![AbsentPath { pieces, reason: dpdk }];
+    if !has_card {
+        absent.push(AbsentPath { pieces: PathDescription::over_card().pieces(), reason: no_card() });
+    }
+    absent
+}
+
+fn no_card() -> Failure {
+    match Path::new("/sys/kernel/iommu_groups").read_dir().is_ok_and(|mut groups| groups.next().is_some()) {
         false => Failure::new(
-            "opening /dev/vfio/vfio",
-            "No such file or directory",
+            "looking for IOMMU groups in /sys/kernel/iommu_groups",
+            "there are none",
             "boot with an IOMMU (intel_iommu=on or amd_iommu=on) and load vfio_pci",
         ),
-        true => not_yet("assigning a card to a guest", "`tautline vm run --assign` does"),
-    };
-    let path = |pieces: &[&'static str], reason: Failure| AbsentPath { pieces: pieces.to_vec(), reason };
-    vec![
-        path(&["guest", "vhost-user", "OVS-DPDK"], ovs()),
-        path(&["guest", "VFIO"], assigned()),
-        path(&["container", "virtio-user", "switch"], dpdk),
-    ]
+        true => Failure::new(
+            "handing on a network card",
+            "none was named: the host loses it meanwhile",
+            "name it, and the interface that its cable ends at: --assign 06:00.0 --assign-far eth1",
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -54,9 +49,10 @@ mod tests {
 
     #[test]
     fn each_says_what_was_looked_for_and_what_to_do() {
-        for path in absent_paths() {
+        for path in absent_paths(false) {
             let Failure { tried, answer, remedy } = path.reason;
             assert!(!tried.is_empty() && !answer.is_empty() && !remedy.is_empty(), "{:?}", path.pieces);
         }
+        assert_eq!(absent_paths(true).len() + 1, absent_paths(false).len());
     }
 }

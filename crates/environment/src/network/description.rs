@@ -52,7 +52,18 @@ impl PathDescription {
         all.extend(guest(GuestNic::VhostNet, &[Veth, Macvtap]));
         all.extend(guest(GuestNic::VhostUser, &[Switch]));
         all.extend(guest(GuestNic::VhostUserPacked, &[Switch]));
+        all.extend(guest(GuestNic::VhostUser, &[OvsDpdk]));
         all
+    }
+
+    /// The path over a card that is handed on, where there is one.
+    pub fn over_card() -> Self {
+        PathDescription { near: NearEnd::Guest(GuestNic::Vfio), layers: vec![Layer::Wire] }
+    }
+
+    /// Whether it takes what there is one of: it is built once at a time.
+    pub fn is_exclusive(&self) -> bool {
+        self.layers.contains(&Layer::Wire)
     }
 
     /// Its pieces in words.
@@ -75,8 +86,8 @@ impl PathDescription {
     pub fn adds_to(&self) -> Option<Self> {
         let layers = self.layers.clone();
         match (self.near, &self.layers[..]) {
-            // Without its guest there is nobody at this TAP device.
-            (NearEnd::Guest(_), [Layer::Tap] | [.., Layer::Macvtap]) => None,
+            // Without its guest there is nobody at this end.
+            (NearEnd::Guest(_), [Layer::Tap | Layer::OvsDpdk | Layer::Wire] | [.., Layer::Macvtap]) => None,
             (NearEnd::Container | NearEnd::Guest(_), _) => {
                 Some(PathDescription { near: NearEnd::Host, layers })
             }
@@ -107,11 +118,14 @@ mod tests {
                 assert!(all[..place].contains(&below), "{path} adds to {below}");
             }
         }
-        let last = all.last().unwrap();
+        let packed = all.iter().find(|path| path.near == NearEnd::Guest(GuestNic::VhostUserPacked)).unwrap();
         assert_eq!(
-            (last.name().as_str(), last.to_string().as_str()),
+            (packed.name().as_str(), packed.to_string().as_str()),
             ("guest_vhost-user_packed_switch", "guest + vhost-user + packed + switch")
         );
-        assert_eq!(last.adds_to().map(|below| below.name()).as_deref(), Some("switch"));
+        assert_eq!(packed.adds_to().map(|below| below.name()).as_deref(), Some("switch"));
+        let card = PathDescription::over_card();
+        assert_eq!((card.name().as_str(), card.adds_to()), ("guest_vfio_wire", None));
+        assert!(card.is_exclusive() && !packed.is_exclusive());
     }
 }

@@ -7,10 +7,12 @@ pub enum GuestNic {
     Virtio,
     /// virtio-net with its device side in the host's kernel.
     VhostNet,
-    /// virtio-net with its device side in `tautline switch`, split virtqueues.
+    /// virtio-net with its device side in a switch in user space, split virtqueues.
     VhostUser,
     /// The same with packed virtqueues.
     VhostUserPacked,
+    /// A card of the host, handed on.
+    Vfio,
 }
 
 impl GuestNic {
@@ -22,6 +24,7 @@ impl GuestNic {
             GuestNic::VhostNet => &["guest", "virtio", "vhost-net"],
             GuestNic::VhostUser => &["guest", "vhost-user"],
             GuestNic::VhostUserPacked => &["guest", "vhost-user", "packed"],
+            GuestNic::Vfio => &["guest", "vfio"],
         }
     }
 

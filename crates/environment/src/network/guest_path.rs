@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use measure::Failure;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
+use super::card::LentCard;
 use super::path::{FAR_ADDRESS, NEAR_ADDRESS};
-use super::{GuestNic, Layer, Namespace, Path, Switch};
+use super::{Card, GuestNic, Layer, Namespace, OvsDpdk, Path, Switch, UserSpaceSwitch};
 use crate::vm::Nic;
 use crate::{Folder, Start};
 
@@ -29,6 +30,8 @@ pub struct GuestPath {
     pub nic: Nic,
     /// With the switch's socket.
     pub folder: Option<Folder>,
+    /// What the host has lent it.
+    pub card: Option<LentCard>,
 }
 
 impl GuestPath {
@@ -38,6 +41,7 @@ impl GuestPath {
         nic: GuestNic,
         layers: &[Layer],
         is_emulated: bool,
+        card: Option<&Card>,
         start: &Start<'_>,
     ) -> Result<Self, Failure> {
         if nic == GuestNic::VhostNet && !FilePath::new(VHOST_NET).exists() {
@@ -91,26 +95,60 @@ impl GuestPath {
                 let socket = folder.path().join("vhost-user");
                 let switch = Switch::to_guest(&socket, &near, start.agent)?;
                 near.ip(&format!("address add {FAR_ADDRESS}/24 dev {}", Switch::FAR_DEVICE))?;
-                let chardev = format!("socket,id=switch,path={}", socket.display());
-                let netdev = "vhost-user,id=net,chardev=switch";
-                let back_end = ["-chardev", &chardev, "-netdev", netdev];
-                let mut built = Self::joined(nic, Arc::clone(&near), near, &back_end)?;
-                built.nic.shares_memory = true;
-                if is_emulated {
-                    // QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks a vector of such a card.
-                    let device = built.nic.arguments.last_mut().expect("the card is the last");
-                    device.push_str(",vectors=0");
-                }
-                built.path.switch = Some(switch);
-                built.folder = Some(folder);
+                let switch = UserSpaceSwitch::Tautline(switch);
+                Self::at_switch(nic, near, (switch, folder), &socket.display().to_string(), is_emulated)
+            }
+            [Layer::OvsDpdk] => {
+                let folder = folder(start)?;
+                let socket = folder.path().join("vhost-user");
+                let switch = OvsDpdk::to_guest(&socket, folder.path(), &near, start.cpus)?;
+                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {}", OvsDpdk::FAR_DEVICE))?;
+                let switch = UserSpaceSwitch::OvsDpdk(switch);
+                // Open vSwitch connects.
+                let chardev = format!("{},server=on,wait=off", socket.display());
+                Self::at_switch(nic, near, (switch, folder), &chardev, is_emulated)
+            }
+            [Layer::Wire] => {
+                let card = card.ok_or_else(|| {
+                    Failure::new("handing on a network card", "none was named", "name one with --assign")
+                })?;
+                let far = Arc::new(near.sibling()?);
+                let lent = LentCard::take(card, &far, start.janitor)?;
+                far.ip(&format!("address add {FAR_ADDRESS}/24 dev {}", card.far))?;
+                far.ip(&format!("link set {} up", card.far))?;
+                let device = vec!["-device".to_owned(), card.assignment.device()];
+                let mut built = Self::with_arguments(near, far, device, &lent.drivers)?;
+                built.card = Some(lent);
                 Ok(built)
             }
             _ => Err(Failure::new(
                 format!("building a network path into a guest from {layers:?}"),
                 "no guest is joined to these",
-                "name tap, veth and bridge, veth and macvtap, or switch",
+                "name tap, veth and bridge, veth and macvtap, switch, ovs-dpdk or wire",
             )),
         }
+    }
+
+    /// With a vhost-user back-end in user space, which is in the namespace of the far end.
+    fn at_switch(
+        nic: GuestNic,
+        near: Arc<Namespace>,
+        (switch, folder): (UserSpaceSwitch, Folder),
+        chardev: &str,
+        is_emulated: bool,
+    ) -> Result<Self, Failure> {
+        let chardev = format!("socket,id=switch,path={chardev}");
+        let back_end = ["-chardev", &chardev, "-netdev", "vhost-user,id=net,chardev=switch"];
+        let mut built = Self::joined(nic, Arc::clone(&near), near, &back_end)?;
+        built.nic.shares_memory = true;
+        if is_emulated {
+            // QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks a vector of such a card.
+            let device = built.nic.arguments.last_mut().expect("the card is the last");
+            device.push_str(",vectors=0");
+        }
+        built.path.switch = Some(switch);
+        built.folder = Some(folder);
+        Ok(built)
     }
 
     /// QEMU runs in `near`.
@@ -123,6 +161,15 @@ impl GuestPath {
         // Without the card's boot ROM, which is in a package of its own.
         let device = format!("{},netdev=net,mac={MAC},romfile=", nic.device());
         let arguments = back_end.iter().copied().chain(["-device", &device]).map(str::to_owned).collect();
+        Self::with_arguments(near, far, arguments, nic.drivers())
+    }
+
+    fn with_arguments(
+        near: Arc<Namespace>,
+        far: Arc<Namespace>,
+        arguments: Vec<String>,
+        drivers: &[impl ToString],
+    ) -> Result<Self, Failure> {
         let enter = near.entering()?;
         let enter =
             std::iter::once(enter.get_program()).chain(enter.get_args()).map(OsString::from).collect();
@@ -131,11 +178,11 @@ impl GuestPath {
             arguments,
             inherited: None,
             shares_memory: false,
-            drivers: nic.drivers(),
+            drivers: drivers.iter().map(ToString::to_string).collect(),
             address: (NEAR_ADDRESS, 24),
         };
         let path = Path { switch: None, near, far, middle: None };
-        Ok(GuestPath { path, nic, folder: None })
+        Ok(GuestPath { path, nic, folder: None, card: None })
     }
 }
 

@@ -25,6 +25,10 @@ pub enum Layer {
     Tap,
     /// A guest's interface is a macvtap device in bridge mode over the near Ethernet device.
     Macvtap,
+    /// Open vSwitch with DPDK between a guest and the far end. Goes with no other.
+    OvsDpdk,
+    /// A cable from a card that a guest has to one that the host has. Goes with no other.
+    Wire,
 }
 
 impl Layer {
@@ -32,7 +36,7 @@ impl Layer {
     pub const NFTABLES_RULES: usize = 64;
 
     /// All of them.
-    pub const ALL: [Layer; 10] = [
+    pub const ALL: [Layer; 12] = [
         Layer::Loopback,
         Layer::Veth,
         Layer::Bridge,
@@ -43,6 +47,8 @@ impl Layer {
         Layer::Macvlan,
         Layer::Tap,
         Layer::Macvtap,
+        Layer::OvsDpdk,
+        Layer::Wire,
     ];
 
     /// Its name.
@@ -58,6 +64,8 @@ impl Layer {
             Layer::Macvlan => "macvlan",
             Layer::Tap => "tap",
             Layer::Macvtap => "macvtap",
+            Layer::OvsDpdk => "ovs-dpdk",
+            Layer::Wire => "wire",
         }
     }
 }
@@ -71,7 +79,7 @@ impl fmt::Display for Layer {
 /// A text that names no layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch, macvlan, tap or macvtap"
+    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch, macvlan, tap, macvtap, ovs-dpdk or wire"
 )]
 pub struct LayerError(String);
 

@@ -116,17 +116,25 @@ impl Namespace {
     }
 
     fn run(&self, name: &str, package: &str, words: &str) -> Result<(), Failure> {
-        let mut command = self.command(program(name, package)?)?;
-        command.args(words.split_whitespace()).stdin(Stdio::null());
-        let tried = format!("{name} {words}");
-        let remedy = "see whether this kernel has such devices, and whether this user may make them";
-        let output = command.output().map_err(|error| Failure::new(&tried, error, remedy))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(Failure::new(tried, said.lines().next().unwrap_or("no reason given"), remedy))
+        run(self.command(program(name, package)?)?, name, words)
     }
+}
+
+/// Runs `ip` with these words outside all of these namespaces: where this process is.
+pub(super) fn host_ip(words: &str) -> Result<(), Failure> {
+    run(Command::new(program("ip", "iproute2")?), "ip", words)
+}
+
+fn run(mut command: Command, name: &str, words: &str) -> Result<(), Failure> {
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    let tried = format!("{name} {words}");
+    let remedy = "see whether this kernel has such devices, and whether this user may make them";
+    let output = command.output().map_err(|error| Failure::new(&tried, error, remedy))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::new(tried, said.lines().next().unwrap_or("no reason given"), remedy))
 }
 
 fn program(name: &str, package: &str) -> Result<PathBuf, Failure> {

@@ -1,7 +1,8 @@
 use measure::Failure;
 
+use super::card::LentCard;
 use super::guest_path::GuestPath;
-use super::{End, NearEnd, Path, PathDescription};
+use super::{Card, End, NearEnd, Path, PathDescription, UserSpaceSwitch};
 use crate::container::Container;
 use crate::vm::{Accelerator, Settings, Vm};
 use crate::{Environment, Folder, Running, Start};
@@ -15,6 +16,8 @@ pub struct OpenPath {
     path: Path,
     guest: bool,
     _folder: Option<Folder>,
+    // After the guest that has it.
+    _card: Option<LentCard>,
 }
 
 /// What starts near ends that are not the host's.
@@ -24,6 +27,8 @@ pub struct Places<'a> {
     pub container: Option<&'a Container>,
     /// Of a near end in a guest.
     pub guest: Option<&'a Settings>,
+    /// Of a near end in a guest that has a card of its own.
+    pub card: Option<&'a Card>,
 }
 
 impl OpenPath {
@@ -46,10 +51,11 @@ impl OpenPath {
                 )
             })?;
             let is_emulated = settings.accelerator == Some(Accelerator::Tcg);
-            let GuestPath { path, nic, folder } = GuestPath::build(nic, layers, is_emulated, start)?;
+            let GuestPath { path, nic, folder, card } =
+                GuestPath::build(nic, layers, is_emulated, places.card, start)?;
             let near = Vm::with_nic(settings, nic, start)?.start(start)?;
             let far = path.start(End::Far, start.agent)?;
-            return Ok(OpenPath { near, far, path, guest: true, _folder: folder });
+            return Ok(OpenPath { near, far, path, guest: true, _folder: folder, _card: card });
         }
         let path = Path::build(layers, start.agent)?;
         let near = match (description.near, places.container) {
@@ -64,12 +70,24 @@ impl OpenPath {
             _ => path.start(End::Near, start.agent)?,
         };
         let far = path.start(End::Far, start.agent)?;
-        Ok(OpenPath { near, far, path, guest: false, _folder: None })
+        Ok(OpenPath { near, far, path, guest: false, _folder: None, _card: None })
     }
 
-    /// The process of the switch between the ends, where there is one.
-    pub fn switch(&self) -> Option<u32> {
-        self.path.switch.as_ref().map(|switch| switch.process_id())
+    /// The switch in user space between the ends, where there is one.
+    pub fn switch(&self) -> Option<&UserSpaceSwitch> {
+        self.path.switch.as_ref()
+    }
+
+    /// Stops what would take the CPU from other paths though nothing goes over this one, or lets it go on.
+    pub fn set_running(&self, runs: bool) {
+        if let Some(UserSpaceSwitch::OvsDpdk(switch)) = &self.path.switch {
+            switch.set_running(runs);
+        }
+    }
+
+    /// Exits of the guest's vCPUs since its start; none where there is no guest, or nothing counts them.
+    pub fn exits(&mut self) -> Option<u64> {
+        self.near.exits()
     }
 
     /// QEMU's process, where the near end is in a guest.

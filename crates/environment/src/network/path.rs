@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use measure::Failure;
 
-use super::{Layer, Namespace, Switch};
+use super::{Layer, Namespace, Switch, UserSpaceSwitch};
 use crate::{Agent, Running, host};
 
 /// The address of the near end: from the block for benchmarks (RFC 2544, section C.2.2).
@@ -19,7 +19,7 @@ const OUTER_FAR: &str = "198.19.0.2";
 #[derive(Debug)]
 pub struct Path {
     /// What runs between them.
-    pub switch: Option<Switch>,
+    pub switch: Option<UserSpaceSwitch>,
     /// Where the near end runs.
     pub near: Arc<Namespace>,
     /// Where the far end runs.
@@ -75,7 +75,8 @@ impl Path {
             [Layer::Switch, ..] => {
                 let far = Arc::new(near.sibling()?);
                 let switch = Switch::start(&near, &far, agent)?;
-                let path = Path { switch: Some(switch), near, far, middle: None };
+                let switch = Some(UserSpaceSwitch::Tautline(switch));
+                let path = Path { switch, near, far, middle: None };
                 path.address(Switch::NEAR_DEVICE, Switch::FAR_DEVICE)?;
                 path
             }

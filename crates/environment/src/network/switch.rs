@@ -1,18 +1,39 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use linux::{Child, OutputFile};
 use measure::Failure;
 
-use super::Namespace;
+use super::{Namespace, OvsDpdk};
 use crate::{Agent, spawn};
+
+/// A switch in user space between two ends.
+#[derive(Debug)]
+pub enum UserSpaceSwitch {
+    /// Our own.
+    Tautline(Switch),
+    /// Open vSwitch with DPDK.
+    OvsDpdk(OvsDpdk),
+}
+
+impl UserSpaceSwitch {
+    /// Its process.
+    pub fn process_id(&self) -> u32 {
+        match self {
+            UserSpaceSwitch::Tautline(switch) => switch.process_id(),
+            UserSpaceSwitch::OvsDpdk(switch) => switch.process_id(),
+        }
+    }
+}
 
 /// `tautline switch` between two ends: a process of its own that makes their TAP devices, or a guest's socket, and ends
 /// with them.
 #[derive(Debug)]
 pub struct Switch {
     process: Child,
+    /// Of one that has a guest.
+    control: Option<PathBuf>,
 }
 
 /// How long it may take until its devices are there.
@@ -23,13 +44,16 @@ impl Switch {
     pub const NEAR_DEVICE: &str = "tap0";
     /// The device of the far end.
     pub const FAR_DEVICE: &str = "tap1";
+    /// The guest's port, by the switch's name for it.
+    pub const GUEST_PORT: &str = "near";
 
     /// Starts it in the near end's namespace, and hands the far end its device.
     pub(super) fn start(near: &Namespace, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
         let ports = [format!("near=tap:{}", Self::NEAR_DEVICE), format!("far=tap:{}", Self::FAR_DEVICE)];
         let is_there = |device| near.ip(&format!("link show dev {device}")).is_ok();
-        let switch =
-            Self::launch(near, &ports, agent, || is_there(Self::NEAR_DEVICE) && is_there(Self::FAR_DEVICE))?;
+        let switch = Self::launch(near, &ports, None, agent, || {
+            is_there(Self::NEAR_DEVICE) && is_there(Self::FAR_DEVICE)
+        })?;
         near.ip(&format!("link set {} netns {}", Self::FAR_DEVICE, far.holder()))?;
         near.ip(&format!("link set {} up", Self::NEAR_DEVICE))?;
         far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
@@ -38,18 +62,28 @@ impl Switch {
 
     /// Starts it in the far end's namespace, with a back-end for a guest that listens at `socket`.
     pub(super) fn to_guest(socket: &Path, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
-        let ports =
-            [format!("near=vhost-user:{}", socket.display()), format!("far=tap:{}", Self::FAR_DEVICE)];
-        let switch = Self::launch(far, &ports, agent, || {
+        let ports = [
+            format!("{}=vhost-user:{}", Self::GUEST_PORT, socket.display()),
+            format!("far=tap:{}", Self::FAR_DEVICE),
+        ];
+        let control = socket.with_extension("control");
+        let mut switch = Self::launch(far, &ports, Some(&control), agent, || {
             socket.exists() && far.ip(&format!("link show dev {}", Self::FAR_DEVICE)).is_ok()
         })?;
         far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
+        switch.control = Some(control);
         Ok(switch)
+    }
+
+    /// Where one that has a guest is asked (`tautline ctl`).
+    pub fn control(&self) -> Option<&Path> {
+        self.control.as_deref()
     }
 
     fn launch(
         namespace: &Namespace,
         ports: &[String],
+        control: Option<&Path>,
         agent: &Agent,
         is_ready: impl Fn() -> bool,
     ) -> Result<Self, Failure> {
@@ -58,6 +92,9 @@ impl Switch {
         for port in ports {
             command.args(["--port", port]);
         }
+        if let Some(socket) = control {
+            command.arg("--control").arg(socket);
+        }
         let tried = format!("starting the switch of a network path: {command:?}");
         let failed =
             |answer: String| Failure::new(&tried, answer, "open /dev/net/tun to this user, or run as root");
@@ -65,7 +102,7 @@ impl Switch {
         let stdio = || output.stdio().map_err(|error| failed(error.to_string()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stdio()?);
         let process = spawn::spawn(&mut command).map_err(|error| failed(error.to_string()))?;
-        let mut switch = Switch { process };
+        let mut switch = Switch { process, control: None };
         let until = Instant::now() + START_LIMIT;
         while !is_ready() {
             let ended = switch.process.try_wait().ok().flatten();

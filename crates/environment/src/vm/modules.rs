@@ -70,10 +70,10 @@ impl Modules {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn with_dependencies(&self, names: &[&str]) -> io::Result<Vec<Module>> {
+    pub fn with_dependencies(&self, names: &[impl AsRef<str>]) -> io::Result<Vec<Module>> {
         let mut found = Vec::new();
         for name in names {
-            self.add(name, &mut found)?;
+            self.add(name.as_ref(), &mut found)?;
         }
         Ok(found)
     }

@@ -22,7 +22,7 @@ pub struct Nic {
     /// Whether a back-end maps the guest's memory.
     pub shares_memory: bool,
     /// The driver's modules in the guest, without what they depend on.
-    pub drivers: &'static [&'static str],
+    pub drivers: Vec<String>,
     /// The interface's address in the guest, and the bits of its network.
     pub address: (Ipv4Addr, u8),
 }
@@ -38,7 +38,7 @@ impl FittedNic {
     /// # Errors
     /// The kernel has no modules here, or they cannot be read.
     pub fn new(nic: Nic, kernel: &Path) -> Result<Self, Failure> {
-        let modules = Modules::of_image(kernel)?.with_dependencies(nic.drivers).map_err(|error| {
+        let modules = Modules::of_image(kernel)?.with_dependencies(&nic.drivers).map_err(|error| {
             let remedy = "check that its modules can be read";
             Failure::new(format!("reading the modules of {}", kernel.display()), error, remedy)
         })?;

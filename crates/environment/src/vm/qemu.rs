@@ -89,11 +89,11 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
         Some(plan) => qmp::place(control, running.process_id(), &plan.placement, start.limit),
         None => qmp::pin_vcpus(control, start.cpus, start.limit),
     };
-    placed.map_err(|error| {
+    let monitor = placed.map_err(|error| {
         let doing = format!("starting {} with -accel {}", vm.qemu.display(), vm.accelerator);
         running.explain(&doing, &error, "see QEMU's last output")
     })?;
-    Ok(running)
+    Ok(running.with_monitor(monitor))
 }
 
 fn command(

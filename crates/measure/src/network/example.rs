@@ -2,7 +2,7 @@
 
 use linux::cpu_time::CpuTime;
 
-use super::{Cost, FlowRecord, NetworkTrial, PathRecord, RoleCost};
+use super::{Cost, FlowRecord, GuestCounts, NetworkTrial, PathRecord, RoleCost};
 use crate::{
     Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, Results, Trial, Unit, Verdict, example,
 };
@@ -113,6 +113,12 @@ fn flow(results: &mut Results, path: &str, cost_ns: u64) {
                 calls: PACKETS * 2,
                 interrupts: 100,
                 softirqs: PACKETS / 10,
+                guest: path.starts_with("vm").then_some(GuestCounts {
+                    interrupts: Some(PACKETS / 4),
+                    kicks: Some(PACKETS / 8),
+                    kicks_suppressed: Some(PACKETS * 7 / 8),
+                    ..GuestCounts::default()
+                }),
             },
         });
     }

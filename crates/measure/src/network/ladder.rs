@@ -83,6 +83,9 @@ pub struct Figures {
     pub interrupts: f64,
     /// Software interrupts of the machine for each packet.
     pub softirqs: f64,
+    /// What went between a guest and its host for each packet, by name; empty where there is no guest. None where a
+    /// trial did not count it.
+    pub guest: Vec<(&'static str, Option<f64>)>,
 }
 
 /// What the trials of a flow come to. None where nothing arrived.
@@ -137,14 +140,30 @@ pub fn figures(network: &Network, environment: &str, metric: &MetricId) -> Optio
         calls: per_packet(sum(|trial| trial.cost.calls)),
         interrupts: per_packet(sum(|trial| trial.cost.interrupts)),
         softirqs: per_packet(sum(|trial| trial.cost.softirqs)),
+        guest: guest(&trials).into_iter().map(|(name, sum)| (name, sum.map(per_packet))).collect(),
     })
+}
+
+/// Sums over the trials of a path into a guest.
+fn guest(trials: &[&NetworkTrial]) -> Vec<(&'static str, Option<u64>)> {
+    let mut sums: Vec<(&'static str, Option<u64>)> = Vec::new();
+    for each in trials.iter().filter_map(|trial| trial.cost.guest).map(|counts| counts.each()) {
+        if sums.is_empty() {
+            sums = each.to_vec();
+            continue;
+        }
+        for (sum, (_, more)) in sums.iter_mut().zip(each) {
+            sum.1 = sum.1.zip(more).map(|(sum, more)| sum.saturating_add(more));
+        }
+    }
+    sums
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::network::example;
-    use crate::network::{Cost, RoleCost};
+    use crate::network::{Cost, GuestCounts, RoleCost};
 
     #[test]
     fn a_rung_costs_what_it_adds_within_each_start() {
@@ -188,6 +207,11 @@ mod tests {
                 calls: received * 2,
                 interrupts: 1,
                 softirqs: u64::MAX,
+                guest: Some(GuestCounts {
+                    exits: Some(received / 2),
+                    kicks: counts.then_some(received),
+                    ..GuestCounts::default()
+                }),
             },
         };
         let mut network = Network {
@@ -202,6 +226,8 @@ mod tests {
         assert_eq!(network.trials[0].ns_per_packet(), 1000.0);
         assert!(found.kinds.contains(&("softirq", 250.0)));
         assert_eq!(found.calls, 2.0);
+        let guest = |name| found.guest.iter().find(|(one, _)| *one == name).unwrap().1;
+        assert_eq!((guest("exits"), guest("kicks"), guest("calls")), (Some(0.5), Some(1.0), None));
         // 1,000 bits a packet: a million packets a gigabit, 1,000 ns each.
         assert!((found.cpu_s_per_gigabit - 1.0).abs() < 1e-9);
         network.trials.retain(|trial| !trial.counts);

@@ -147,12 +147,54 @@ pub struct Cost {
     pub interrupts: u64,
     /// Software interrupts of the whole machine.
     pub softirqs: u64,
+    /// What went between a guest and its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestCounts>,
+}
+
+/// What went between a guest and its host; none where nobody counts it for an ordinary user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GuestCounts {
+    /// Exits of its virtual CPUs: where KVM runs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exits: Option<u64>,
+    /// Interrupts that it took, those of its timers among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<u64>,
+    /// Kicks that its driver sent: where a switch in user space takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kicks: Option<u64>,
+    /// Frames that its driver made available without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kicks_suppressed: Option<u64>,
+    /// Calls that its driver was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Bursts that it had asked not to be called for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls_suppressed: Option<u64>,
+}
+
+impl GuestCounts {
+    /// All of it with names, in the order in which it is shown.
+    pub fn each(&self) -> [(&'static str, Option<u64>); 6] {
+        [
+            ("exits", self.exits),
+            ("interrupts taken", self.interrupts),
+            ("kicks", self.kicks),
+            ("kicks suppressed", self.kicks_suppressed),
+            ("calls", self.calls),
+            ("calls suppressed", self.calls_suppressed),
+        ]
+    }
 }
 
 /// What the threads of one role took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleCost {
-    /// `sender`, `receiver`, `switch worker`, `vCPU`, `QEMU I/O`, `vhost worker`, `softirq`.
+    /// `sender`, `receiver`, `switch worker`, `OVS PMD thread`, `vCPU, sending`, `QEMU I/O thread`, `vhost worker`,
+    /// `softirq`, and the like.
     pub role: String,
     /// CPU time, ns.
     pub cpu_ns: u64,

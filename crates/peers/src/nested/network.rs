@@ -137,6 +137,14 @@ impl Settings {
 }
 
 impl Machine {
+    /// Its own interface on the wire of [`NetworkPath::Direct`], which is down.
+    pub fn near_interface(&self) -> String {
+        let found = self.must(&format!(
+            "modprobe e1000e; basename $(dirname $(grep -l {NEAR} /sys/class/net/*/address))"
+        ));
+        found.trim().to_owned()
+    }
+
     /// Brings its own card on the wire of [`NetworkPath::Direct`] up, where another program hands the other one on.
     pub fn bring_near_end_up(&self) {
         self.must(&format!("{QUIET}\nmodprobe e1000e; set -e\n{}", NetworkPath::near_end()));

@@ -132,11 +132,14 @@ impl Source for FromGuest {
         let Some(burst) = self.batch.burst_mut() else { return };
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.add_used_all(burst);
-        if let Some(call) = &self.call
-            && self.queue.needs_call()
-        {
-            call.notify();
-            self.counters.notified();
+        if let Some(call) = &self.call {
+            match self.queue.needs_call() {
+                true => {
+                    call.notify();
+                    self.counters.notified();
+                }
+                false => self.counters.suppressed(),
+            }
         }
         // Demote lines after the barrier in `needs_call`: it would wait for all of them.
         if let Some(demotion) = self.demotion_tuner.frames()
@@ -163,7 +166,7 @@ impl Source for FromGuest {
         self.armed = false;
         self.queue.disable_kicks();
         if let Some(kick) = &self.kick {
-            kick.drain();
+            self.counters.kicked(kick.drain());
         }
     }
 

@@ -300,13 +300,17 @@ impl Sink for ToGuest {
         }
         self.give_back();
         self.counters.passed(tally.frames, tally.bytes);
-        let call = self.call.as_ref().filter(|_| self.queue.needs_call());
+        let call = self.call.as_ref().map(|call| (call, self.queue.needs_call()));
         if let Some(begun) = compared {
             self.copy_tuner.end(begun, tally.frames, tally.bytes);
         }
-        if let Some(call) = call {
-            call.notify();
-            self.counters.notified();
+        match call {
+            Some((call, true)) => {
+                call.notify();
+                self.counters.notified();
+            }
+            Some((_, false)) if tally.frames > 0 => self.counters.suppressed(),
+            _ => {}
         }
         let Some(error) = self.broken else { return Ok(()) };
         self.stopped_at.set(self.queue.position());

@@ -75,12 +75,13 @@ impl EventFd {
         }
     }
 
-    /// Forgets notifications that have come; does not wait for any, whatever mode the peer has set.
+    /// Forgets notifications that have come, and says how many; does not wait for any, whatever mode the peer has set.
     #[inline]
-    pub fn drain(&self) {
+    pub fn drain(&self) -> u64 {
         let mut count = [0; 8];
         // u64::MAX is -1, "where the file stands", as a stream needs it.
         let _ = preadv2(&*self.0.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
+        u64::from_ne_bytes(count)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Figures of the group `net` as rows of words.
 
-use measure::network::{FlowRecord, LINE_RATES_GBPS, PathRecord, Rung, cores, figures, rungs};
+use measure::network::{Figures, FlowRecord, LINE_RATES_GBPS, PathRecord, Rung, cores, figures, rungs};
 use measure::{Results, Unit};
 
 use super::table::{Table, names, path_name};
@@ -137,7 +137,8 @@ pub(super) fn cpu_time(results: &Results, environment: &str, work: &FlowRecord) 
             "As the kernel counts it, in ticks of 10 ms, whoever used the CPUs: on a busy machine the others too.",
         ),
     };
-    let head = ["path", "system calls", "sleeps", "preemptions", "interrupts", "softirqs"].map(String::from);
+    let head =
+        ["path", "system calls", "wake-ups", "preemptions", "interrupts", "softirqs"].map(String::from);
     let rows = found.iter().map(|(path, figures)| {
         let sum = |of: fn(&(String, f64, f64, f64)) -> f64| figures.roles.iter().map(of).sum::<f64>();
         let counts =
@@ -149,10 +150,33 @@ pub(super) fn cpu_time(results: &Results, environment: &str, work: &FlowRecord) 
         head: head.to_vec(),
         rows: rows.collect(),
         note: Some(
-            "System calls are those of both ends; interrupts and softirqs are those of the whole machine.",
+            "System calls are those of both ends, wake-ups and preemptions those of all threads of the first table: a \
+             thread wakes up as often as it went to sleep. Interrupts and softirqs are those of the whole machine.",
         ),
     };
-    vec![by_role, by_kind, transitions]
+    let mut tables = vec![by_role, by_kind, transitions];
+    tables.extend(between_guest_and_host(&found, work));
+    tables
+}
+
+/// What went between guests and their host; none where no path has a guest.
+fn between_guest_and_host(found: &[(&PathRecord, Figures)], work: &FlowRecord) -> Option<Table> {
+    let guests: Vec<_> = found.iter().filter(|(_, figures)| !figures.guest.is_empty()).collect();
+    let names = guests.first()?.1.guest.iter().map(|(name, _)| (*name).to_owned());
+    let head = std::iter::once("path".to_owned()).chain(names).collect();
+    let rows = guests.iter().map(|(path, figures)| {
+        let counts = figures.guest.iter().map(|(_, amount)| amount.map_or("–".into(), count));
+        std::iter::once(path_name(path)).chain(counts).collect()
+    });
+    Some(Table {
+        title: format!("{}: between guest and host, a packet", titled(&work.title)),
+        head,
+        rows: rows.collect(),
+        note: Some(
+            "Exits are counted by KVM, kicks and calls by the switch; – where nobody counts them for an ordinary user. A \
+             frame that came without a kick counts as a suppressed kick, a burst without a call as a suppressed call.",
+        ),
+    })
 }
 
 /// A count for each packet: two digits are enough.

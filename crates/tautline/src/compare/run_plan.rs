@@ -57,6 +57,7 @@ impl RunPlan {
             profile,
             Duration::from_millis(plan.trial_ms),
             timeout,
+            arguments.card(),
             arguments.verify_payload,
         );
         jobs.extend(ticks::jobs(plan.quick));

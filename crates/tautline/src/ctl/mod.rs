@@ -15,7 +15,7 @@ use crate::exit::{Done, Usage};
 use crate::frame_filter;
 use crate::output::{self, Sink};
 use crate::switch_command::protocol::{self, Request};
-use client::Client;
+pub use client::Client;
 
 /// How long the switch may take to write what it has captured.
 const FLUSH: std::time::Duration = std::time::Duration::from_secs(10);

@@ -143,7 +143,11 @@ fn stat(pid: u32) -> Option<(u32, String)> {
 /// What carries the name of a run of this process: folders, cgroups, mounts, and processes that it is in.
 pub fn leftovers(pid: u32) -> Vec<String> {
     let names = [format!("tautline-{pid}-"), format!("tautline-lxc-{pid}-")];
-    let named = |text: &str| names.iter().any(|name| text.contains(name.as_str()));
+    let ending = format!("-{pid}");
+    let named = |text: &str| {
+        names.iter().any(|name| text.contains(name.as_str()))
+            || text.starts_with("tautline-") && text.ends_with(&ending)
+    };
     let mut found = Vec::new();
     let mut folders =
         vec![(std::env::temp_dir(), 0), ("/sys/fs/cgroup".into(), 2), (PathBuf::from("/run"), 2)];

@@ -26,6 +26,10 @@ pub struct Counts {
     /// What this end's thread took, from opening its sockets to its end.
     #[serde(default)]
     pub took: Took,
+    /// Interrupts of this end's machine meanwhile, whoever they were for; of a guest those that it took. Of the near end
+    /// alone.
+    #[serde(default)]
+    pub interrupts: u64,
     /// Nanoseconds from the first message to the last, by this end's clock.
     pub elapsed_ns: u64,
 }

@@ -26,9 +26,11 @@ const HEAD_START: Duration = Duration::from_millis(20);
 /// # Errors
 /// The flow cannot be ([`Flow::check`]), the far end cannot be reached, or the path between broke.
 pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
-    let before = Took::until_now();
+    let interrupts = || linux::cpu_time::interrupts().0;
+    let (interrupts_before, before) = (interrupts(), Took::until_now());
     let mut outcome = do_flow(flow, peer)?;
     outcome.counts.took = Took::since(before);
+    outcome.counts.interrupts = interrupts().saturating_sub(interrupts_before);
     Ok(outcome)
 }
 

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use environment::network::OpenPath;
+use environment::network::{OpenPath, Switch, UserSpaceSwitch};
 use linux::cpu_time::{self, CpuTime, ThreadTime};
-use measure::network::{Cost, RECEIVER, RECEIVING_VCPU, RoleCost, SENDER, SENDING_VCPU};
+use measure::network::{Cost, GuestCounts, RECEIVER, RECEIVING_VCPU, RoleCost, SENDER, SENDING_VCPU};
+use serde_json::Value;
 use workload::network::{Counts, Side, Took};
+
+use crate::ctl::Client;
+use crate::switch_command::protocol::Request;
 
 /// Counters at one instant.
 pub struct Reading {
@@ -13,16 +17,27 @@ pub struct Reading {
     threads: BTreeMap<(&'static str, u32), ThreadTime>,
     cpus: CpuTime,
     interrupts: (u64, u64),
+    exits: Option<u64>,
+    notifications: Option<Notifications>,
 }
 
 impl Reading {
-    pub fn now(path: &OpenPath, cpus: &[usize]) -> Self {
+    pub fn now(path: &mut OpenPath, cpus: &[usize]) -> Self {
+        let (exits, notifications) = (path.exits(), path.switch().and_then(Notifications::of));
         let mut threads = BTreeMap::new();
         let add = |threads: &mut BTreeMap<_, _>, role: &'static str, process| {
             threads.extend(cpu_time::threads(process).into_iter().map(|(id, time)| ((role, id), time)));
         };
-        if let Some(process) = path.switch() {
-            add(&mut threads, "switch worker", process);
+        match path.switch() {
+            Some(UserSpaceSwitch::Tautline(switch)) => {
+                add(&mut threads, "switch worker", switch.process_id())
+            }
+            Some(UserSpaceSwitch::OvsDpdk(switch)) => {
+                for (id, time) in cpu_time::threads(switch.process_id()) {
+                    threads.insert((of_ovs(&time.name), id), time);
+                }
+            }
+            None => {}
         }
         if let Some(process) = path.qemu() {
             for (id, time) in cpu_time::threads(process) {
@@ -37,7 +52,8 @@ impl Reading {
         for process in cpu_time::processes_named("ksoftirqd/") {
             add(&mut threads, "softirq", process);
         }
-        Reading { threads, cpus: CpuTime::of(cpus).unwrap_or_default(), interrupts: cpu_time::interrupts() }
+        let (cpus, interrupts) = (CpuTime::of(cpus).unwrap_or_default(), cpu_time::interrupts());
+        Reading { threads, cpus, interrupts, exits, notifications }
     }
 
     /// What was added since an earlier reading, and what both ends took. The time of a thread in a guest is in its
@@ -78,7 +94,61 @@ impl Reading {
             calls: sender.calls + receiver.calls,
             interrupts: self.interrupts.0.saturating_sub(before.interrupts.0),
             softirqs: self.interrupts.1.saturating_sub(before.interrupts.1),
+            guest: in_guest
+                .then(|| self.guest_since(before, if sending == Side::Near { sender } else { receiver })),
         }
+    }
+
+    /// Between a guest and its host; the guest is the near end.
+    fn guest_since(&self, before: &Reading, near: &Counts) -> GuestCounts {
+        let more = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+        let of = |of: fn(&Notifications) -> u64| {
+            more(self.notifications.as_ref().map(of), before.notifications.as_ref().map(of))
+        };
+        let kicks = of(|notifications| notifications.kicks);
+        GuestCounts {
+            exits: more(self.exits, before.exits),
+            interrupts: Some(near.interrupts),
+            kicks,
+            kicks_suppressed: more(of(|notifications| notifications.frames), kicks),
+            calls: of(|notifications| notifications.calls),
+            calls_suppressed: of(|notifications| notifications.calls_suppressed),
+        }
+    }
+}
+
+/// What `tautline switch` has counted of its guest's port.
+#[derive(Debug, Default, PartialEq)]
+struct Notifications {
+    /// From the guest.
+    frames: u64,
+    kicks: u64,
+    calls: u64,
+    calls_suppressed: u64,
+}
+
+impl Notifications {
+    /// None of another switch, or where it does not answer: its guest's flow then tells why.
+    fn of(switch: &UserSpaceSwitch) -> Option<Self> {
+        let UserSpaceSwitch::Tautline(switch) = switch else { return None };
+        let answer =
+            Client::connect(switch.control()?).and_then(|mut client| client.ask(Request::Stats)).ok()?;
+        Self::read(&answer)
+    }
+
+    fn read(stats: &Value) -> Option<Self> {
+        let port = stats["ports"].as_array()?.iter().find(|port| port["name"] == Switch::GUEST_PORT)?;
+        let mut sum = Notifications::default();
+        for queue in port["queues"].as_array()? {
+            let number = |name: &str| queue[name].as_u64();
+            if queue["from_guest"].as_bool()? {
+                sum.frames += number("frames")?;
+            }
+            sum.kicks += number("kicks")?;
+            sum.calls += number("notifications")?;
+            sum.calls_suppressed += number("suppressed")?;
+        }
+        Some(sum)
     }
 }
 
@@ -92,6 +162,12 @@ fn of_qemu(name: &str) -> &'static str {
         _ if name.starts_with("vhost-") => VHOST_WORKER,
         _ => "QEMU I/O thread",
     }
+}
+
+/// The role of a thread of Open vSwitch's, by the name that it gives it: a poll-mode driver's has the vhost-user port,
+/// the main one the kernel's interfaces.
+fn of_ovs(name: &str) -> &'static str {
+    if name.starts_with("pmd") { "OVS PMD thread" } else { "OVS main thread" }
 }
 
 fn of_end(role: &str, took: Took) -> RoleCost {
@@ -112,4 +188,20 @@ fn interrupts_are_beside_threads() -> bool {
         let file = std::fs::read_to_string(format!("/boot/config-{}", release.trim()));
         file.is_ok_and(|text| text.contains("\nCONFIG_IRQ_TIME_ACCOUNTING=y"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_switch_counted_of_its_guest_is_read_by_name() {
+        let queue = |from_guest: bool, frames: u64, kicks: u64| serde_json::json!({ "from_guest": from_guest, "frames": frames, "kicks": kicks, "notifications": 3, "suppressed": 5 });
+        let port = |name: &str, frames| serde_json::json!({ "name": name, "queues": [queue(true, frames, 2), queue(false, 9, 0)] });
+        let stats = serde_json::json!({ "ports": [port("far", 1), port(Switch::GUEST_PORT, 40)] });
+        let wanted = Notifications { frames: 40, kicks: 2, calls: 6, calls_suppressed: 10 };
+        assert_eq!(Notifications::read(&stats), Some(wanted));
+        assert_eq!(Notifications::read(&serde_json::json!({ "ports": [port("far", 1)] })), None);
+        assert_eq!(Notifications::read(&serde_json::json!({})), None);
+    }
 }

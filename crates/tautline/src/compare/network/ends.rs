@@ -46,6 +46,7 @@ impl Ends {
                 .and_then(Reply::greeting)
                 .map_err(|error| Failure::new(&doing, error, REMEDY))?;
         }
+        path.set_running(false);
         Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false })
     }
 
@@ -56,7 +57,9 @@ impl Ends {
 
     /// Runs one flow, with a load beside it or without, and learns whether its ends can be asked again.
     pub fn run(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, Failure> {
+        self.path.set_running(true);
         let flowed = self.do_flow(flow, load, timeout);
+        self.path.set_running(false);
         self.is_lost = matches!(&flowed, Err(broken) if !broken.in_turn);
         flowed.map_err(|broken| broken.failure)
     }
@@ -80,7 +83,7 @@ impl Ends {
             Some(load) => Some((load.clone(), open(load, true)?)),
             None => None,
         };
-        let before = Reading::now(&self.path, &self.cpus);
+        let before = Reading::now(&mut self.path, &self.cpus);
         let run = Request::RunNearEnd { flow: flow.clone(), peer, cpus: near_cpus, beside };
         let near = match ask(&mut self.path.near, &run, limit) {
             Ok(Reply::NearEnd(outcome)) => outcome,
@@ -96,7 +99,7 @@ impl Ends {
             Reply::FarEndClosed(counts) => counts,
             _ => return Err(out_of_turn()),
         };
-        let after = Reading::now(&self.path, &self.cpus);
+        let after = Reading::now(&mut self.path, &self.cpus);
         let corrupt = near.counts.corrupt + far.corrupt;
         if corrupt > 0 {
             return Err(in_turn(

@@ -74,7 +74,9 @@ impl<'a> Paths<'a> {
             .collect();
         let mut slots = Vec::new();
         for path in self.plan.paths() {
-            for environment in &hosts {
+            // What there is one of, the first has.
+            let several = if path.is_exclusive() { 1 } else { hosts.len() };
+            for environment in hosts.iter().take(several) {
                 if interrupt::is_set() {
                     return;
                 }
@@ -147,6 +149,7 @@ impl<'a> Paths<'a> {
                     }
                 }
                 places.guest = Some(settings);
+                places.card = self.plan.card.as_ref();
             }
         }
         Ends::greeted(OpenPath::open(path, start, places)?, start.limit, start.cpus).map(Some)
@@ -213,7 +216,11 @@ fn guest(settings: &vm::Settings, results: &Results, start: &Start<'_>) -> Resul
             None if record.accelerator == "tcg" => Accelerator::Tcg,
             None => Accelerator::Kvm,
         },
-        None => Vm::prove(settings.clone(), start)?.accelerator_kind(),
+        // One that was named is proven by the first path's start.
+        None => match settings.accelerator {
+            Some(named) => named,
+            None => Vm::prove(settings.clone(), start)?.accelerator_kind(),
+        },
     };
     Ok(vm::Settings { accelerator: Some(accelerator), ..settings.clone() })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use environment::network::{PathDescription, absent_paths};
+use environment::network::{Card, PathDescription, absent_paths};
 use environment::vm;
 use measure::network::{FlowRecord, Network, PathRecord};
 use measure::{Direction, Group, MetricId, MetricSpec, Unit};
@@ -29,6 +29,8 @@ pub struct NetworkPlan {
     pub timeout: Duration,
     /// What guests at near ends are: the run's first VM.
     pub guest: vm::Settings,
+    /// The card that one of them is given.
+    pub card: Option<Card>,
     /// Whether no path was left out.
     is_whole: bool,
 }
@@ -37,10 +39,17 @@ pub struct NetworkPlan {
 const LEAST_TRIAL: Duration = Duration::from_millis(60);
 
 impl NetworkPlan {
-    /// Every work of the profile over every path; with `verify` its payload is checked.
-    pub fn new(profile: Profile, trial: Duration, timeout: Duration, verify: bool) -> Self {
+    /// Every work of the profile over every path, with a card over that too; with `verify` its payload is checked.
+    pub fn new(
+        profile: Profile,
+        trial: Duration,
+        timeout: Duration,
+        card: Option<Card>,
+        verify: bool,
+    ) -> Self {
         let mut flows = Vec::new();
-        for path in PathDescription::all() {
+        let over_card = card.iter().map(|_| PathDescription::over_card());
+        for path in PathDescription::all().into_iter().chain(over_card) {
             for work in works(profile) {
                 let metric = format!("{}.{}.{}", Group::Net, path.name(), work.name);
                 flows.push(PlannedFlow {
@@ -59,7 +68,7 @@ impl NetworkPlan {
                 });
             }
         }
-        NetworkPlan { flows, timeout, guest: vm::Settings::default(), is_whole: true }
+        NetworkPlan { flows, timeout, guest: vm::Settings::default(), card, is_whole: true }
     }
 
     /// The flows that a word of `--only` names, by either of their metrics; all where there is no word.
@@ -120,10 +129,10 @@ impl NetworkPlan {
             failure: None,
         };
         // Named with the whole group: who chose some paths asked for no others.
-        let absent = if self.is_whole { absent_paths() } else { Vec::new() };
+        let absent = if self.is_whole { absent_paths(self.card.is_some()) } else { Vec::new() };
         let absent = absent.into_iter().map(|path| PathRecord {
             name: path.pieces.join("_"),
-            pieces: path.pieces.iter().map(|piece| piece.to_string()).collect(),
+            pieces: path.pieces,
             adds_to: None,
             emulated: false,
             failure: Some(path.reason),

@@ -145,6 +145,8 @@ mod tests {
             frames: 5,
             bytes: 300,
             notifications: 2,
+            suppressed: 0,
+            kicks: 0,
             drops: vec![("receiver full", 7)],
         };
         let port = PortSnapshot {

@@ -1,0 +1,112 @@
+//! A network card that is handed on to a guest, and the host's interface that its wire ends at.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::vm::assign::{self, Assigned, Assignment};
+use measure::Failure;
+
+use super::Namespace;
+use super::namespace::host_ip;
+use crate::janitor::{Janitor, Leftover};
+
+/// Both ends of a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// The card, and properties of QEMU's device.
+    pub assignment: Assignment,
+    /// The host's interface at the other end.
+    pub far: String,
+}
+
+/// Drivers of a card that no driver has, so that the host cannot tell which: those of the usual ones.
+const USUAL_DRIVERS: [&str; 12] = [
+    "e1000e",
+    "igb",
+    "igbvf",
+    "igc",
+    "ixgbe",
+    "ixgbevf",
+    "i40e",
+    "iavf",
+    "ice",
+    "mlx5_core",
+    "bnxt_en",
+    "virtio_net",
+];
+
+/// A card that a guest has, and its wire's other end in a namespace. Both are given back when this is dropped: after
+/// the guest has ended, for until then the kernel would wait.
+pub struct LentCard {
+    _far: LentInterface,
+    assigned: Option<Assigned>,
+    leftover: Leftover,
+    janitor: Arc<Janitor>,
+    /// Which drivers a guest needs for it.
+    pub drivers: Vec<String>,
+}
+
+impl LentCard {
+    /// Takes both from the host.
+    ///
+    /// # Errors
+    /// There is no IOMMU, the card shares its group with others, either is in use, or the user may not.
+    pub fn take(card: &Card, far: &Arc<Namespace>, janitor: &Arc<Janitor>) -> Result<Self, Failure> {
+        let wanted = std::slice::from_ref(&card.assignment);
+        let far = LentInterface::take(&card.far, far)?;
+        let journal: PathBuf = assign::journal(&assign::journals());
+        let leftover = Leftover::Journal(journal.clone());
+        janitor.made(&leftover);
+        let (assigned, groups) = assign::hand_on(wanted, &journal)?;
+        let own = groups.iter().flat_map(|group| &group.devices);
+        let own = own.filter(|device| device.assigned).find_map(|device| device.driver.clone());
+        let drivers = match own.as_deref() {
+            None | Some(assign::VFIO) => USUAL_DRIVERS.map(str::to_owned).to_vec(),
+            Some(driver) => vec![driver.to_owned()],
+        };
+        Ok(LentCard { _far: far, assigned: Some(assigned), leftover, janitor: Arc::clone(janitor), drivers })
+    }
+}
+
+impl Drop for LentCard {
+    fn drop(&mut self) {
+        let given_back = self.assigned.take().map(|assigned| assigned.give_back(|_, _| {}));
+        // Otherwise the janitor tries once more when this process ends; and so does `tautline vm detach`.
+        if matches!(given_back, Some(Ok(0))) {
+            self.janitor.remove(&self.leftover);
+        }
+    }
+}
+
+/// An interface of the host in a namespace. It comes back when this is dropped; and when the namespace goes, whatever
+/// becomes of this process (network_namespaces(7)).
+struct LentInterface {
+    name: String,
+    at: Arc<Namespace>,
+}
+
+impl LentInterface {
+    fn take(name: &str, to: &Arc<Namespace>) -> Result<Self, Failure> {
+        let tried = || format!("using the interface {name} as the far end of a card's wire");
+        let flags = fs::read_to_string(format!("/sys/class/net/{name}/flags"))
+            .map_err(|error| Failure::new(tried(), error, "`ip link` names those there are"))?;
+        let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(u32::MAX);
+        // IFF_UP, netdevice(7).
+        if flags & 1 != 0 {
+            let remedy = format!(
+                "take it down if nothing needs it (`ip link set {name} down`): it loses its addresses"
+            );
+            return Err(Failure::new(tried(), "it is up, so the host may be using it", remedy));
+        }
+        host_ip(&format!("link set {name} netns {}", to.holder()))?;
+        Ok(LentInterface { name: name.to_owned(), at: Arc::clone(to) })
+    }
+}
+
+impl Drop for LentInterface {
+    fn drop(&mut self) {
+        // Where that fails it comes back when the namespace goes.
+        let _ = self.at.ip(&format!("link set {} netns {}", self.name, std::process::id()));
+    }
+}
