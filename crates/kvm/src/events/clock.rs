@@ -1,5 +1,7 @@
 //! The clock of a trace and the kernel's monotonic one, read together.
 
+use std::time::Duration;
+
 use rustix::time::{ClockId, clock_gettime};
 
 /// Both at one time.
@@ -28,6 +30,27 @@ impl Reading {
     /// What to add to a tick's time at that rate, ns.
     pub fn monotonic_minus_tick(&self, ticks_per_us: f64) -> i64 {
         self.monotonic_ns as i64 - (self.tick as f64 * 1e3 / ticks_per_us.max(1e-3)) as i64
+    }
+}
+
+/// One rate for all times of a long watch, so that those of two recorders can be set against each other. Times are ns
+/// since the counter began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    ticks_per_us: f64,
+}
+
+impl Rate {
+    /// Of the time-stamp counter; takes a fifth of a second.
+    pub fn measure() -> Self {
+        let first = Reading::now();
+        std::thread::sleep(Duration::from_millis(200));
+        Self { ticks_per_us: first.ticks_per_us(&Reading::now()) }
+    }
+
+    /// Ticks in a microsecond. Where the trace's clock is no counter its times have a point, and this is of no effect.
+    pub fn ticks_per_us(self) -> f64 {
+        self.ticks_per_us
     }
 }
 

@@ -42,6 +42,7 @@ pub fn kind(name: &str, text: &str) -> Option<Kind> {
         }
         "softirq_exit" => Kind::SoftirqExit,
         "local_timer_entry" | "hrtimer_expire_entry" => Kind::Timer,
+        "local_timer_exit" => Kind::TimerExit,
         "sys_enter" => Kind::SyscallEnter { number: number(after(text, "NR ")?)? },
         "sys_exit" => Kind::SyscallExit { number: number(after(text, "NR ")?)? },
         "net_dev_queue" | "net_dev_start_xmit" | "net_dev_xmit" | "netif_rx" | "netif_receive_skb" => {

@@ -3,12 +3,17 @@
 
 mod clock;
 mod fields;
+mod flight;
 mod parse;
+mod pipe;
 mod record;
 mod selection;
 
 use std::collections::BTreeMap;
 
+pub use clock::Rate;
+pub use flight::FlightRecorder;
+pub use pipe::{Arrived, Pipe};
 pub use record::{Recorder, Target};
 pub use selection::Selection;
 
@@ -73,6 +78,8 @@ pub enum Kind {
     SoftirqExit,
     /// `local_timer_entry`, `hrtimer_expire_entry`
     Timer,
+    /// `local_timer_exit`
+    TimerExit,
     /// `sys_enter`
     SyscallEnter { number: u64 },
     /// `sys_exit`

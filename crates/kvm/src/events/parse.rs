@@ -1,21 +1,46 @@
 //! The kernel's text: `comm-pid [cpu] flags time: event: fields`, a line each.
 
+use std::borrow::Cow;
+use std::io::{self, BufRead};
+
 use super::{Context, Event, Kind, Pid, Trace, fields};
 
 impl Trace {
     /// Reads text of `trace` or `trace_pipe`. `ticks_per_us` is the rate of a clock that counts ticks, such as
     /// `x86-tsc`; times with a point are seconds.
     pub fn parse(text: &str, ticks_per_us: f64) -> Self {
+        Self::of_lines(text.lines().map(Cow::Borrowed), ticks_per_us)
+    }
+
+    /// The same of a text that is read line by line.
+    pub(super) fn read(mut text: impl BufRead, ticks_per_us: f64) -> io::Result<Self> {
+        let mut failure = None;
+        let lines = std::iter::from_fn(|| {
+            let mut line = Vec::new();
+            match text.read_until(b'\n', &mut line) {
+                Ok(0) => None,
+                Ok(_) => Some(Cow::Owned(String::from_utf8_lossy(&line).trim_end().to_owned())),
+                Err(error) => {
+                    failure = Some(error);
+                    None
+                }
+            }
+        });
+        let trace = Self::of_lines(lines, ticks_per_us);
+        failure.map_or(Ok(trace), Err)
+    }
+
+    fn of_lines<'a>(lines: impl Iterator<Item = Cow<'a, str>>, ticks_per_us: f64) -> Self {
         let mut trace = Self::default();
         // The header's figure holds the events of the gaps too: each counts once.
         let (mut in_gaps, mut in_all) = (0_u64, 0_u64);
-        for line in text.lines() {
-            if let Some(lost) = gap(line) {
+        for line in lines {
+            if let Some(lost) = gap(&line) {
                 in_gaps = in_gaps.saturating_add(lost);
-            } else if let Some(lost) = missing(line) {
+            } else if let Some(lost) = missing(&line) {
                 in_all = in_all.saturating_add(lost);
             } else {
-                trace.add(line, ticks_per_us);
+                trace.add(&line, ticks_per_us);
             }
         }
         trace.lost = in_gaps.max(in_all);
@@ -47,7 +72,7 @@ impl Trace {
 }
 
 /// How many events were lost where a line tells of a gap: `CPU:1 [LOST 23 EVENTS]`.
-fn gap(line: &str) -> Option<u64> {
+pub(super) fn gap(line: &str) -> Option<u64> {
     between(line.strip_prefix("CPU:")?, "[LOST ", " EVENTS]")?.trim().parse().ok()
 }
 
@@ -62,7 +87,8 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(found, _)| found)
 }
 
-fn event(line: &str, ticks_per_us: f64) -> Option<(Event, String)> {
+/// One line's event, and its thread's name.
+pub(super) fn event(line: &str, ticks_per_us: f64) -> Option<(Event, String)> {
     // A name may hold spaces, dashes and brackets, so the CPU is what stands in the last "-pid [" before the colon.
     let mut at = None;
     for (open, _) in line.match_indices(" [") {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::clock::Reading;
-use super::{Selection, Trace};
+use super::{Pid, Selection, Trace};
 
 /// The process that runs a guest.
 #[derive(Clone, Debug)]
@@ -54,27 +54,8 @@ impl Recorder {
     /// Starts in an instance, a folder of tracefs that the caller has made and removes. Events of all threads are
     /// written: a packet passes many.
     pub fn start(instance: &Path, selection: &Selection) -> Result<Self, Failure> {
-        let write = |name: &str, text: &str| {
-            fs::write(instance.join(name), text).map_err(|error| {
-                Failure::new(
-                    format!("writing {text} to {}", instance.join(name).display()),
-                    error,
-                    "run as root",
-                )
-            })
-        };
-        write("buffer_size_kb", &selection.buffer_kib.to_string())?;
-        let is_tsc = cfg!(target_arch = "x86_64") && write("trace_clock", "x86-tsc").is_ok();
-        if !is_tsc {
-            write("trace_clock", "mono")?;
-        }
-        for event in selection.events {
-            let switched = write(&format!("events/{event}/enable"), "1");
-            if selection.required.contains(event) {
-                switched?;
-            }
-        }
-        write("tracing_on", "1")?;
+        let is_tsc = prepare(instance, selection, &[])?;
+        write(instance, "tracing_on", "1")?;
         Ok(Self { instance: instance.to_owned(), first: Reading::now(), is_tsc })
     }
 
@@ -95,4 +76,33 @@ impl Recorder {
         trace.events.iter_mut().for_each(|event| event.time = event.time.saturating_add_signed(shift));
         Ok(trace)
     }
+}
+
+/// Switches a selection's events on in an instance; events that are wanted of some threads only, of these. Whether
+/// its clock is the time-stamp counter.
+pub(super) fn prepare(instance: &Path, selection: &Selection, threads: &[Pid]) -> Result<bool, Failure> {
+    write(instance, "buffer_size_kb", &selection.buffer_kib.to_string())?;
+    let is_tsc = cfg!(target_arch = "x86_64") && write(instance, "trace_clock", "x86-tsc").is_ok();
+    if !is_tsc {
+        write(instance, "trace_clock", "mono")?;
+    }
+    for (event, field) in selection.filtered.iter().filter(|_| !threads.is_empty()) {
+        let named: Vec<String> = threads.iter().map(|thread| format!("{field} == {thread}")).collect();
+        // A line that is too long for the kernel leaves all of them: more than is needed.
+        let _ = write(instance, &format!("events/{event}/filter"), &named.join(" || "));
+    }
+    for event in selection.events {
+        let switched = write(instance, &format!("events/{event}/enable"), "1");
+        if selection.required.contains(event) {
+            switched?;
+        }
+    }
+    Ok(is_tsc)
+}
+
+/// Writes one of an instance's files.
+pub(super) fn write(instance: &Path, name: &str, text: &str) -> Result<(), Failure> {
+    let file = instance.join(name);
+    fs::write(&file, text)
+        .map_err(|error| Failure::new(format!("writing {text} to {}", file.display()), error, "run as root"))
 }

@@ -48,6 +48,33 @@ const INTERRUPTS: &[&str] = &[
 ];
 /// What a kernel does for a device's interrupt.
 const HANDLERS: &[&str] = &["irq/irq_handler_entry"];
+/// Where latencies begin and end.
+const LATENCIES: &[&str] =
+    &["kvm/kvm_entry", "kvm/kvm_apic_accept_irq", "kvm/kvm_inj_virq", "sched/sched_waking"];
+/// Who had the time of one: the guest's threads, and whoever was on their CPUs.
+const BLAME: &[&str] = &[
+    "kvm/kvm_entry",
+    "kvm/kvm_exit",
+    "kvm/kvm_userspace_exit",
+    "kvm/kvm_apic_accept_irq",
+    "kvm/kvm_inj_virq",
+    "kvm/kvm_page_fault",
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+    "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit",
+    "exceptions/page_fault_user",
+    "exceptions/page_fault_kernel",
+];
+/// Of these the kernel writes only what concerns the watched threads, and where it says so.
+const FILTERED: &[(&str, &str)] =
+    &[("exceptions/page_fault_user", "common_pid"), ("exceptions/page_fault_kernel", "common_pid")];
+const FILTERED_LATENCIES: &[(&str, &str)] =
+    &[("kvm/kvm_entry", "common_pid"), ("kvm/kvm_inj_virq", "common_pid"), ("sched/sched_waking", "pid")];
 
 /// Which events, and how much room for them.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +82,8 @@ pub struct Selection {
     pub(super) events: &'static [&'static str],
     /// Without these there is no point.
     pub(super) required: &'static [&'static str],
+    /// Events that are wanted of some threads only, with the field that names the thread.
+    pub(super) filtered: &'static [(&'static str, &'static str)],
     /// For each CPU.
     pub(super) buffer_kib: u32,
 }
@@ -64,7 +93,23 @@ impl Selection {
     pub const PATHS: Self = Self {
         events: PATHS,
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
+        filtered: &[],
         buffer_kib: 16 << 10,
+    };
+    /// Where a guest's latencies begin and end: little enough to be read while it is written.
+    pub const LATENCIES: Self = Self {
+        events: LATENCIES,
+        required: &["kvm/kvm_entry", "sched/sched_waking"],
+        filtered: FILTERED_LATENCIES,
+        buffer_kib: 512,
+    };
+
+    /// Who had the time of a latency.
+    pub const BLAME: Self = Self {
+        events: BLAME,
+        required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
+        filtered: FILTERED,
+        buffer_kib: 512,
     };
 
     /// The events, each with its group.
@@ -72,14 +117,19 @@ impl Selection {
         self.events
     }
 
+    /// With no more room for each CPU than that.
+    pub(super) fn at_most_kib(self, buffer_kib: u32) -> Self {
+        Self { buffer_kib: self.buffer_kib.min(buffer_kib), ..self }
+    }
+
     /// On the host: what an interrupt passes on its way into a guest, and who else had the CPUs.
     pub fn interrupts(buffer_kib: u32) -> Self {
         let required = &["kvm/kvm_entry", "kvm/kvm_msi_set_irq", "sched/sched_switch"];
-        Self { events: INTERRUPTS, required, buffer_kib }
+        Self { events: INTERRUPTS, required, filtered: &[], buffer_kib }
     }
 
     /// In a guest: its handlers of devices' interrupts.
     pub fn handlers(buffer_kib: u32) -> Self {
-        Self { events: HANDLERS, required: HANDLERS, buffer_kib }
+        Self { events: HANDLERS, required: HANDLERS, filtered: &[], buffer_kib }
     }
 }

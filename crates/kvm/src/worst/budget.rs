@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use measure::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::Watched;
+use super::latency::Watched;
 
 /// Limits, one for each `[[stage]]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -53,11 +54,11 @@ impl Checked {
 }
 
 impl Budget {
-    /// The limits of a stage beside its latencies in ns, the shortest first.
-    pub fn check(&self, stage: Watched, sorted: &[u64]) -> Vec<Checked> {
+    /// The limits of a stage beside its latencies.
+    pub fn check(&self, stage: Watched, latencies: &Histogram) -> Vec<Checked> {
         let quantile = |share: f64| {
-            let at = ((sorted.len() as f64 * share).ceil() as usize).max(1) - 1;
-            sorted.get(at).map(|ns| Duration::from_nanos(*ns).as_secs_f64() * 1e6)
+            let ns = if share < 1.0 { latencies.quantile_ns(share) } else { latencies.max_ns() };
+            (latencies.count() > 0).then(|| Duration::from_nanos(ns).as_secs_f64() * 1e6)
         };
         let stages = self.stage.iter().filter(|limits| limits.name == stage);
         let limits = stages.flat_map(|limits| {
@@ -80,8 +81,10 @@ mod tests {
     fn limits_hold_or_are_named() {
         let stage = Stage { name: Watched::WakeUp, p50_us: Some(10.0), p999_us: None, max_us: Some(50.0) };
         let budget = Budget { title: String::new(), stage: vec![stage] };
-        let missed = |sorted: &[u64]| -> Vec<Checked> {
-            budget.check(Watched::WakeUp, sorted).into_iter().filter(|limit| !limit.holds()).collect()
+        let missed = |all: &[u64]| -> Vec<Checked> {
+            let mut latencies = Histogram::new();
+            all.iter().for_each(|ns| latencies.record_ns(*ns));
+            budget.check(Watched::WakeUp, &latencies).into_iter().filter(|limit| !limit.holds()).collect()
         };
         assert!(missed(&[5_000, 9_000, 50_000]).is_empty());
         let found = missed(&[5_000, 9_000, 50_001]);

@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::events::{Kind, Pid, Target, Trace};
+use crate::events::{Event, Kind, Pid, Target, Trace};
 use crate::path::vcpus;
 
 /// Which latency is watched.
@@ -11,6 +13,16 @@ pub enum Watched {
     WakeUp,
     /// From an interrupt that is pending for a virtual CPU to the entry that delivers it.
     Interrupt,
+}
+
+impl Watched {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WakeUp => "wake-up",
+            Self::Interrupt => "interrupt",
+        }
+    }
 }
 
 /// One of them.
@@ -31,29 +43,124 @@ impl Latency {
     pub fn ns(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
+
+    /// Whether it is the same one, as another recorder saw it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.pid == other.pid && self.began < other.ended && other.began < self.ended
+    }
+}
+
+/// Finds latencies in events as they come.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    watched: Watched,
+    /// The threads that may be virtual CPUs.
+    threads: Vec<Pid>,
+    vcpus: BTreeMap<Pid, u32>,
+    began: BTreeMap<Pid, u64>,
+    /// Whether the next entry delivers an interrupt. Virtual CPUs of which no injection was ever seen are not here:
+    /// their interrupts are delivered by the processor itself.
+    injected: BTreeMap<Pid, bool>,
+}
+
+impl Follower {
+    /// Of a process's virtual CPUs. One is known as such from its first entry on.
+    pub fn new(watched: Watched, target: &Target) -> Self {
+        Self {
+            watched,
+            threads: target.threads.clone(),
+            vcpus: BTreeMap::new(),
+            began: BTreeMap::new(),
+            injected: BTreeMap::new(),
+        }
+    }
+
+    /// The latency that ends here.
+    pub fn follow(&mut self, event: &Event) -> Option<Latency> {
+        match (self.watched, &event.kind) {
+            (Watched::WakeUp, Kind::Waking { target }) if self.vcpus.contains_key(target) => {
+                self.began.entry(*target).or_insert(event.time);
+            }
+            (Watched::Interrupt, Kind::Accept { apic, .. }) => {
+                for (pid, _) in self.vcpus.iter().filter(|(_, vcpu)| *vcpu == apic) {
+                    self.began.entry(*pid).or_insert(event.time);
+                }
+            }
+            (_, Kind::Inject { .. }) => {
+                self.injected.insert(event.pid, true);
+            }
+            (_, Kind::Entry { vcpu }) if self.threads.contains(&event.pid) => {
+                self.vcpus.insert(event.pid, *vcpu);
+                let injected = self.injected.get_mut(&event.pid).map(std::mem::take);
+                if self.watched == Watched::Interrupt && injected == Some(false) {
+                    // The guest has interrupts off, or is busy with another.
+                    return None;
+                }
+                let began = self.began.remove(&event.pid)?;
+                return Some(Latency { pid: event.pid, vcpu: *vcpu, began, ended: event.time });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Events are missing here: what had begun has no known end.
+    pub fn gap(&mut self) {
+        self.began.clear();
+    }
 }
 
 /// All of a trace, the shortest first.
 pub fn latencies(trace: &Trace, target: &Target, watched: Watched) -> Vec<Latency> {
-    let mut found = Vec::new();
-    for (pid, vcpu) in vcpus(trace, target) {
-        let mut began = None;
-        for event in &trace.events {
-            let starts = match (watched, &event.kind) {
-                (Watched::WakeUp, Kind::Waking { target }) => *target == pid,
-                (Watched::Interrupt, Kind::Accept { apic, .. }) => *apic == vcpu,
-                _ => false,
-            };
-            if starts {
-                began = began.or(Some(event.time));
-            }
-            let delivers = matches!(event.kind, Kind::Entry { .. }) && event.pid == pid;
-            if let (true, Some(start)) = (delivers, began) {
-                found.push(Latency { pid, vcpu, began: start, ended: event.time });
-                began = None;
-            }
-        }
-    }
+    let mut follower = Follower::new(watched, target);
+    follower.vcpus = vcpus(trace, target);
+    let mut found: Vec<Latency> = trace.events.iter().filter_map(|event| follower.follow(event)).collect();
     found.sort_by_key(Latency::ns);
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Context;
+
+    #[test]
+    fn an_interrupt_is_pending_until_it_is_injected() {
+        let target = Target { pid: 7, threads: vec![7], has_vfio: false };
+        let mut follower = Follower::new(Watched::Interrupt, &target);
+        let mut at =
+            |time, kind| follower.follow(&Event { time, cpu: 0, pid: 7, context: Context::Task, kind });
+        let accept = || Kind::Accept { apic: 2, vector: 236 };
+        let entry = || Kind::Entry { vcpu: 2 };
+        at(10, entry());
+        at(20, accept());
+        assert_eq!(at(25, entry()).unwrap().ns(), 5, "the processor may deliver it");
+        at(30, accept());
+        at(40, Kind::Inject { vector: 236 });
+        assert_eq!(at(45, entry()).unwrap().ns(), 15);
+        // From now on it is known that it does not.
+        at(50, accept());
+        assert_eq!(at(60, entry()), None, "the guest has interrupts off");
+        at(80, Kind::Inject { vector: 236 });
+        assert_eq!(at(90, entry()).unwrap().ns(), 40);
+    }
+
+    #[test]
+    fn nothing_goes_across_a_gap() {
+        let target = Target { pid: 7, threads: vec![7], has_vfio: false };
+        let mut follower = Follower::new(Watched::WakeUp, &target);
+        let mut at =
+            |time, kind| follower.follow(&Event { time, cpu: 0, pid: 7, context: Context::Task, kind });
+        let waking = || Kind::Waking { target: 7 };
+        assert_eq!(at(10, waking()), None, "not yet known as a virtual CPU");
+        assert_eq!(at(20, Kind::Entry { vcpu: 2 }), None);
+        at(30, waking());
+        at(35, waking());
+        let latency = at(40, Kind::Entry { vcpu: 2 }).unwrap();
+        assert_eq!((latency.vcpu, latency.ns()), (2, 10), "the first of two wake-ups counts");
+        at(50, waking());
+        follower.gap();
+        let end = Event { time: 90, cpu: 0, pid: 7, context: Context::Task, kind: Kind::Entry { vcpu: 2 } };
+        assert_eq!(follower.follow(&end), None);
+    }
 }

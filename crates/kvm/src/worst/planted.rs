@@ -1,8 +1,8 @@
 //! Made-up traces with planted causes: each is to be named first. Times and order follow what Linux 6.1 writes.
 
-use super::super::{Watched, latencies};
+use super::super::{Kept, Watched, latencies};
 use super::*;
-use crate::events::{Event, Target};
+use crate::events::{Context, Event, Target};
 
 const VCPU: u32 = 100;
 const STOPPER: u32 = 20;
@@ -47,12 +47,15 @@ impl Story {
         self.waking().switch(2_000 + jitter, 0, VCPU, 120).enter(3_000)
     }
 
-    fn first_blame(&self) -> Cause {
-        let target = Target { pid: VCPU, threads: vec![VCPU], has_vfio: false };
-        let all = latencies(&self.trace, &target, Watched::WakeUp);
+    fn first_blame(&self, watched: Watched) -> Cause {
+        let all = latencies(&self.trace, &target(), watched);
         let median = blame(&self.trace, &all[all.len() / 2]);
         longer(&blame(&self.trace, &all[all.len() - 1]), &median).remove(0).cause
     }
+}
+
+fn target() -> Target {
+    Target { pid: VCPU, threads: vec![VCPU], has_vfio: false }
 }
 
 #[test]
@@ -96,7 +99,163 @@ fn the_planted_cause_is_named_first() {
             story.event(size, VCPU, Context::Task, Kind::SyscallEnter { number: 16 }).enter(1_000);
         });
         for (cause, story) in &plants {
-            assert_eq!(story.first_blame(), *cause, "{size} ns");
+            assert_eq!(story.first_blame(Watched::WakeUp), *cause, "{size} ns");
         }
     }
+}
+
+/// What had begun before the latency did has its time too.
+#[test]
+fn what_was_under_way_already_is_named() {
+    let accept = || Kind::Accept { apic: 0, vector: 236 };
+    let exit = |reason: &str| Kind::Exit { vcpu: 0, reason: reason.into() };
+    let plants: [(Cause, &dyn Fn(&mut Story)); 3] = [
+        (Cause::EmulatedDevice, &|story| {
+            story.event(500, VCPU, Context::Task, exit("io"));
+            story.event(500, VCPU, Context::Task, Kind::UserspaceExit { reason: "io".into() });
+            // It waits for QEMU's lock, asleep while others run.
+            story.event(500, VCPU, Context::Task, Kind::SyscallEnter { number: 202 });
+            story.event(
+                100,
+                VCPU,
+                Context::Task,
+                Kind::Switch { previous: VCPU, runnable: false, next: 7, priority: 120 },
+            );
+            story.event(500, 7, Context::Interrupt, accept());
+            story.event(90_000, 7, Context::Task, Kind::Waking { target: VCPU });
+            story.switch(1_000, 7, VCPU, 120).event(9_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });
+        }),
+        (Cause::PageFault, &|story| {
+            story.event(500, VCPU, Context::Task, exit("npf"));
+            story.event(100, VCPU, Context::Task, Kind::PageFault { guest: true });
+            story.event(500, VCPU, Context::Interrupt, accept());
+            // The page is read from a disk meanwhile.
+            story.event(
+                100,
+                VCPU,
+                Context::Task,
+                Kind::Switch { previous: VCPU, runnable: false, next: 7, priority: 120 },
+            );
+            story.event(90_000, 7, Context::Interrupt, Kind::Waking { target: VCPU });
+            story.switch(1_000, 7, VCPU, 120).event(9_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });
+        }),
+        (Cause::Guest, &|story| {
+            // Nobody tells a running guest for long.
+            story.event(100, 0, Context::Interrupt, accept());
+            story.event(90_000, VCPU, Context::Task, exit("interrupt"));
+            story.event(2_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });
+        }),
+    ];
+    for (cause, plant) in plants {
+        let mut story = Story::new();
+        for number in 0..41 {
+            story.switch(50_000, 0, VCPU, 120).event(1_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });
+            if number == 20 {
+                plant(&mut story);
+            } else {
+                story.event(5_000, VCPU, Context::Interrupt, accept());
+                story.event(1_000 + number, VCPU, Context::Task, exit("interrupt"));
+                story.event(2_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });
+            }
+            story.event(5_000, VCPU, Context::Task, exit("hlt")).switch(1_000, VCPU, 0, 120);
+        }
+        assert_eq!(story.first_blame(Watched::Interrupt), cause);
+    }
+}
+
+/// A few ticks within a long latency are no storm.
+#[test]
+fn a_kernels_own_tick_is_no_storm() {
+    let mut story = Story::new();
+    (0..20).for_each(|number| {
+        story.usual(number);
+    });
+    story.switch(50_000, 0, HOG, 49).waking();
+    for _ in 0..10 {
+        story.event(990_000, HOG, Context::Interrupt, Kind::Timer);
+        story.event(10_000, HOG, Context::Interrupt, Kind::TimerExit);
+    }
+    story.switch(1_000, HOG, VCPU, 120).enter(3_000);
+    let worst = *latencies(&story.trace, &target(), Watched::WakeUp).last().unwrap();
+    let hog = Cause::RealTimeThread(format!("hog ({HOG})"));
+    let [first, second, third] = &blame(&story.trace, &worst)[..] else { panic!("three causes") };
+    assert_eq!((&first.cause, first.ns), (&hog, 9_901_000));
+    assert_eq!((&second.cause, second.ns), (&Cause::Interrupt("timer".into()), 100_000));
+    assert_eq!((&third.cause, third.ns), (&Cause::Kernel, 3_000));
+}
+
+/// Where the thread was moved meanwhile, it waited for the one CPU and then for the other.
+#[test]
+fn a_thread_that_is_moved_waits_for_two_cpus() {
+    let mut story = Story::new();
+    (0..20).for_each(|number| {
+        story.usual(number);
+    });
+    story.switch(50_000, 0, HOG, 49).waking().switch(40_000, HOG, VCPU, 120);
+    story.event(
+        1_000,
+        VCPU,
+        Context::Task,
+        Kind::Switch { previous: VCPU, runnable: true, next: HOG, priority: 49 },
+    );
+    // On the other CPU an ordinary thread is in the way, and goes.
+    let at = story.now;
+    let mut on_other = |after: u64, pid: u32, kind: Kind| {
+        story.trace.events.push(Event { time: at + after, cpu: 1, pid, context: Context::Task, kind });
+    };
+    on_other(10, 7, Kind::SyscallEnter { number: 1 });
+    on_other(20_000, 7, Kind::Switch { previous: 7, runnable: true, next: VCPU, priority: 120 });
+    on_other(22_000, VCPU, Kind::Entry { vcpu: 0 });
+    let worst = *latencies(&story.trace, &target(), Watched::WakeUp).last().unwrap();
+    let found: Vec<(String, u64)> =
+        stretches(&story.trace, &worst).into_iter().map(|one| (one.cause.text(), one.ns)).collect();
+    let expected = [
+        ("real-time thread hog (300) on its CPU", 40_000),
+        ("wake-up and entry in the kernel", 1_000),
+        ("thread make (7) on its CPU", 20_000),
+        ("wake-up and entry in the kernel", 2_000),
+    ];
+    assert_eq!(found, expected.map(|(cause, ns)| (cause.to_owned(), ns)));
+}
+
+/// Hours of latencies leave no more than two paths, and those are the longest one's and the median's.
+#[test]
+fn the_longest_and_the_median_are_kept() {
+    let mut story = Story::new();
+    for number in 0..40 {
+        story.usual(number * 10);
+    }
+    let mut kept = Kept::default();
+    let count = |kept: &mut Kept, story: &Story| {
+        for latency in latencies(&story.trace, &target(), Watched::WakeUp) {
+            kept.count(latency);
+        }
+    };
+    count(&mut kept, &story);
+    assert!(kept.is_new());
+    kept.look(&story.trace, &target(), Watched::WakeUp);
+    assert!(!kept.is_new());
+    let median = kept.median_path().unwrap().latency;
+    assert!(median.ns().abs_diff(kept.histogram().median_ns()) < 20, "{median:?}");
+
+    // Later, when the recorder has forgotten the beginning.
+    let mut later = Story::new();
+    later.now = 1_000_000_000;
+    later.usual(7_000).switch(50_000, 0, HOG, 49).waking().switch(400_000, HOG, VCPU, 120).enter(3_000);
+    count(&mut kept, &later);
+    assert!(kept.is_new());
+    kept.look(&later.trace, &target(), Watched::WakeUp);
+    let worst = kept.worst_path().unwrap();
+    assert_eq!((worst.latency.ns(), kept.histogram().max_ns()), (403_000, 403_000));
+    assert_eq!(
+        longer(&worst.parts, &kept.median_path().unwrap().parts)[0].cause,
+        Cause::RealTimeThread("hog (300)".into())
+    );
+    assert_eq!(kept.median_path().unwrap().latency, median, "one of before is nearer");
+    assert_eq!(kept.histogram().count(), 42);
+
+    // A maximum whose events were lost has no path; the one before is not shown in its place.
+    kept.count(Latency { pid: VCPU, vcpu: 0, began: 5_000_000_000, ended: 5_000_900_000 });
+    kept.look(&later.trace, &target(), Watched::WakeUp);
+    assert!(kept.worst_path().is_none());
 }

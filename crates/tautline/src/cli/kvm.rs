@@ -140,8 +140,8 @@ pub struct KvmWorst {
     #[arg(long, value_enum, value_name = "LATENCY", default_value = "wake-up")]
     pub watch: WatchedLatency,
 
-    /// How long to trace, at most; until SIGINT, if that is earlier.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(60)))]
+    /// How long to watch, at most; until the process ends or SIGINT, if that is earlier.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(7 * 86_400)))]
     pub time: Duration,
 
     /// A latency budget (TOML): limits by stage; exit code 3 where one does not hold.

@@ -1,0 +1,53 @@
+//! Why something took its time.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a virtual CPU did not run its guest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A real-time thread had its CPU.
+    RealTimeThread(String),
+    /// The kernel stopped the CPU (`stop_machine`, a migration).
+    CpuStopper,
+    /// Another thread had its CPU.
+    OtherThread(String),
+    /// Timer interrupts, many.
+    TimerStorm,
+    /// An interrupt or softirq, by name.
+    Interrupt(String),
+    /// Its memory was not there: a page fault, also of the guest.
+    PageFault,
+    /// User space handled an exit: an emulated device.
+    EmulatedDevice,
+    /// The CPU was idle or the thread's own work in the kernel.
+    Kernel,
+    /// The guest's own code ran on, or had interrupts off.
+    Guest,
+}
+
+impl Cause {
+    /// In words.
+    pub fn text(&self) -> String {
+        match self {
+            Self::RealTimeThread(name) => format!("real-time thread {name} on its CPU"),
+            Self::CpuStopper => "the kernel's CPU stopper (stop_machine)".into(),
+            Self::OtherThread(name) => format!("thread {name} on its CPU"),
+            Self::TimerStorm => "a storm of timer interrupts".into(),
+            Self::Interrupt(name) => name.clone(),
+            Self::PageFault => "page faults: memory that was not there or not locked".into(),
+            Self::EmulatedDevice => "an emulated device: exits to user space".into(),
+            Self::Kernel => "wake-up and entry in the kernel".into(),
+            Self::Guest => "the guest's own code: it ran on, or had interrupts off".into(),
+        }
+    }
+}
+
+/// A cause with its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Blame {
+    /// What.
+    pub cause: Cause,
+    /// How long, ns.
+    pub ns: u64,
+}

@@ -1,0 +1,93 @@
+//! What is kept of a long watch, in bounded memory: how long all latencies were, and the paths of two of them.
+
+use measure::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::blame::{in_short, stretches, sum};
+use super::cause::Blame;
+use super::latency::{Latency, Watched, latencies};
+use crate::events::{Target, Trace};
+
+/// One latency, and who had its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Which.
+    pub latency: Latency,
+    /// By cause, the most first.
+    pub parts: Vec<Blame>,
+    /// In the order of time; of many stretches the longest.
+    pub stretches: Vec<Blame>,
+}
+
+impl Path {
+    fn of(trace: &Trace, latency: Latency) -> Option<Self> {
+        let all = stretches(trace, &latency);
+        let path = Self { latency, parts: sum(&all), stretches: in_short(&all) };
+        (!all.is_empty()).then_some(path)
+    }
+}
+
+/// Latencies as they come. Each new maximum is an occasion to freeze a flight recorder.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    histogram: Histogram,
+    worst: Option<Latency>,
+    worst_path: Option<Path>,
+    median_path: Option<Path>,
+    /// Whether the longest is still to be looked for in a frozen trace.
+    is_new: bool,
+}
+
+impl Kept {
+    /// Counts one.
+    pub fn count(&mut self, latency: Latency) {
+        self.histogram.record_ns(latency.ns());
+        if self.worst.is_none_or(|worst| worst.ns() < latency.ns()) {
+            self.worst = Some(latency);
+            self.is_new = true;
+        }
+    }
+
+    /// Whether a longer one has come than any whose path was looked for.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Looks into a frozen trace: for the path of the longest, if it is new, and for that of one as long as the median.
+    pub fn look(&mut self, trace: &Trace, target: &Target, watched: Watched) {
+        let found = latencies(trace, target, watched);
+        if let Some(worst) = self.worst.filter(|_| std::mem::take(&mut self.is_new)) {
+            // An older path is none of this one.
+            let seen = found.iter().rev().find(|latency| latency.is_same(&worst));
+            self.worst_path = seen.and_then(|latency| Path::of(trace, *latency));
+        }
+        let median_ns = self.histogram.median_ns();
+        let off = |latency: &Latency| latency.ns().abs_diff(median_ns);
+        // Others have been seen since the last look, and the median may be another.
+        let nearest = found.iter().min_by_key(|latency| off(latency));
+        let before = self.median_path.as_ref().map(|path| off(&path.latency));
+        if let Some(nearest) = nearest.filter(|nearest| before.is_none_or(|before| off(nearest) < before)) {
+            self.median_path = Path::of(trace, *nearest).or_else(|| self.median_path.take());
+        }
+    }
+
+    /// How long all were.
+    pub fn histogram(&self) -> &Histogram {
+        &self.histogram
+    }
+
+    /// The longest.
+    pub fn worst(&self) -> Option<Latency> {
+        self.worst
+    }
+
+    /// Its path; none where its events were lost.
+    pub fn worst_path(&self) -> Option<&Path> {
+        self.worst_path.as_ref()
+    }
+
+    /// The path of one as long as the median, or nearly.
+    pub fn median_path(&self) -> Option<&Path> {
+        self.median_path.as_ref()
+    }
+}

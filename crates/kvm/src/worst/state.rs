@@ -1,0 +1,123 @@
+//! Who has the time of a thread, at any time of a trace.
+
+use std::collections::HashMap;
+
+use super::cause::Cause;
+use crate::events::{Context, Event, Kind, Pid, Trace};
+
+/// Priorities below this are real-time.
+const REAL_TIME: i32 = 100;
+const ORDINARY: i32 = REAL_TIME + 20;
+
+/// What is known of one CPU.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    /// The thread on it, with its priority.
+    running: Option<(Pid, i32)>,
+    interrupt: Option<String>,
+    softirq: Option<String>,
+}
+
+/// A thread and the CPUs, after the events that were seen.
+pub struct State<'a> {
+    trace: &'a Trace,
+    pid: Pid,
+    cpus: HashMap<u32, Cpu>,
+    /// It sleeps, and nobody has woken it.
+    asleep: bool,
+    /// It waits for memory that is not there.
+    faulting: bool,
+    /// An exit is handled in user space, until the guest is entered again.
+    in_user: bool,
+    /// Its guest's code runs.
+    in_guest: bool,
+    /// Whether the trace says when a guest is left.
+    has_exits: bool,
+}
+
+impl<'a> State<'a> {
+    pub fn new(trace: &'a Trace, pid: Pid) -> Self {
+        let has_exits = trace.events.iter().any(|event| matches!(event.kind, Kind::Exit { .. }));
+        Self {
+            trace,
+            pid,
+            cpus: HashMap::new(),
+            asleep: false,
+            faulting: false,
+            in_user: false,
+            in_guest: false,
+            has_exits,
+        }
+    }
+
+    pub fn see(&mut self, event: &Event) {
+        let cpu = self.cpus.entry(event.cpu).or_default();
+        if event.context == Context::Task {
+            // Whoever does something by itself is there, and no interrupt is.
+            cpu.running = cpu.running.filter(|(pid, _)| *pid == event.pid).or(Some((event.pid, ORDINARY)));
+            (cpu.interrupt, cpu.softirq) = (None, None);
+        }
+        match &event.kind {
+            Kind::Switch { next, priority, .. } => cpu.running = Some((*next, *priority)),
+            Kind::Timer => cpu.interrupt = Some(TIMER.into()),
+            Kind::IrqEntry { name } => cpu.interrupt = Some(format!("interrupt {name}")),
+            Kind::SoftirqEntry { action } => cpu.softirq = Some(format!("softirq {action}")),
+            Kind::IrqExit | Kind::TimerExit => cpu.interrupt = None,
+            Kind::SoftirqExit => (cpu.interrupt, cpu.softirq) = (None, None),
+            _ => {}
+        }
+        match &event.kind {
+            Kind::Switch { previous, runnable, .. } if *previous == self.pid => self.asleep = !runnable,
+            Kind::Switch { next, .. } if *next == self.pid => self.asleep = false,
+            Kind::Waking { target } if *target == self.pid => self.asleep = false,
+            _ if event.pid != self.pid || event.context != Context::Task => {}
+            Kind::PageFault { .. } => self.faulting = true,
+            Kind::Exit { .. } => (self.faulting, self.in_user, self.in_guest) = (false, false, false),
+            Kind::UserspaceExit { .. } => (self.faulting, self.in_user) = (false, true),
+            Kind::SyscallEnter { .. } => self.faulting = false,
+            Kind::Entry { .. } => {
+                (self.faulting, self.in_user, self.in_guest) = (false, false, self.has_exits);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who has the thread's time now, if the CPU on which it runs next is this one.
+    pub fn cause(&self, cpu: u32, first_on: impl FnOnce() -> Pid) -> Cause {
+        let known = self.cpus.get(&cpu);
+        if self.asleep && self.faulting {
+            return Cause::PageFault;
+        }
+        if self.asleep && self.in_user {
+            return Cause::EmulatedDevice;
+        }
+        if let Some(name) = known.and_then(|cpu| cpu.interrupt.as_ref().or(cpu.softirq.as_ref())) {
+            return Cause::Interrupt(name.clone());
+        }
+        let running = known.and_then(|cpu| cpu.running).unwrap_or_else(|| (first_on(), ORDINARY));
+        if running.0 != self.pid {
+            self.other(running)
+        } else if self.faulting {
+            Cause::PageFault
+        } else if self.in_user {
+            Cause::EmulatedDevice
+        } else if self.in_guest {
+            Cause::Guest
+        } else {
+            Cause::Kernel
+        }
+    }
+
+    fn other(&self, (pid, priority): (Pid, i32)) -> Cause {
+        let name = self.trace.name(pid);
+        match pid {
+            0 => Cause::Kernel,
+            _ if name.starts_with("migration/") => Cause::CpuStopper,
+            _ if priority < REAL_TIME => Cause::RealTimeThread(format!("{name} ({pid})")),
+            _ => Cause::OtherThread(format!("{name} ({pid})")),
+        }
+    }
+}
+
+/// The name of the timer's interrupt.
+pub const TIMER: &str = "timer";

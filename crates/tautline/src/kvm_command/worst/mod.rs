@@ -1,0 +1,42 @@
+//! `tautline kvm worst`.
+
+mod follow;
+mod report;
+
+use anyhow::Context;
+use kvm::events::Target;
+use kvm::worst::{Budget, Checked, Watched};
+
+use super::record::Heading;
+use crate::cli::{KvmWorst, WatchedLatency};
+use crate::exit::{Done, Usage};
+use crate::output::{self, Sink};
+use report::Report;
+pub use report::{SCHEMA, show};
+
+/// Runs the command.
+pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
+    let budget = arguments.budget.as_deref().map(read).transpose()?;
+    output::catch_interrupts()?;
+    let heading = Heading::now(SCHEMA, arguments.pid)?;
+    let target = Target::find(arguments.pid)?;
+    let watched = match arguments.watch {
+        WatchedLatency::WakeUp => Watched::WakeUp,
+        WatchedLatency::Interrupt => Watched::Interrupt,
+    };
+    let found = follow::follow(&target, watched, arguments.time)?;
+    let limits: Vec<Checked> = budget.map_or_else(Vec::new, |budget| {
+        let check = |stage: Watched| budget.check(stage, found.of(stage).histogram());
+        follow::STAGES.into_iter().flat_map(check).collect()
+    });
+    let report = Report::new(heading, watched, &found, limits);
+    sink.put(|_, _| report.text(), || Ok(serde_json::to_string(&report)?))?;
+    Ok(if report.holds() { Done::Whole } else { Done::ThresholdExceeded })
+}
+
+fn read(file: &std::path::Path) -> anyhow::Result<Budget> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("reading the budget {}", file.display()))?;
+    toml::from_str(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
+}
