@@ -6,6 +6,7 @@ pub mod cpu_time;
 pub mod cpus;
 pub mod interface;
 pub mod interrupt;
+pub mod ivshmem;
 pub mod namespace;
 pub mod output_file;
 pub mod output_reader;

@@ -36,6 +36,11 @@ pub fn set_of(thread: i32, policy: Policy) -> io::Result<()> {
         .map(drop)
 }
 
+/// SCHED_FIFO at this priority for a thread, and not for threads that it starts.
+pub fn raise(thread: i32, priority: i32) -> io::Result<()> {
+    set_of(thread, Policy::Other(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority))
+}
+
 /// A thread's policy, as the kernel has it.
 pub fn of(thread: i32) -> io::Result<Policy> {
     let mut parameters = libc::sched_param { sched_priority: 0 };

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use clocks::{Exchange, now_ns};
 use linux::cpus;
 use linux::scheduler::{self, Policy};
 use measure::Failure;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
-use rustix::time::clock_gettime;
 use serde::{Deserialize, Serialize};
 
 use crate::vcpu::State;
 use crate::{Hints, Settings};
+
+/// For how long, at each look, the daemon answers a guest that goes on asking.
+const ANSWER_NS: u64 = 5_000;
 
 /// A thread that may be raised, and where its guest says when.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct Vcpu {
     pub hints: Arc<Hints>,
     /// Which of them are this vCPU's.
     pub slot: usize,
+    /// Its CPU; any if none is named.
+    pub cpu: Option<usize>,
 }
 
 /// What was done for one vCPU.
@@ -50,12 +55,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Begins to look.
+    /// Begins to look, and to answer `asked`, by which guests ask for the time.
     ///
     /// # Errors
     /// The limits leave too little to others; a thread is gone; or SCHED_FIFO is refused.
-    pub fn start(settings: Settings, vcpus: Vec<Vcpu>) -> Result<Self, Failure> {
-        settings.check(vcpus.len())?;
+    pub fn start(settings: Settings, vcpus: Vec<Vcpu>, asked: Vec<Exchange>) -> Result<Self, Failure> {
+        settings.check(most_on_one_cpu(&vcpus))?;
         let mut watched = Vec::new();
         for vcpu in vcpus {
             let ordinary = scheduler::of(vcpu.thread).map_err(|error| {
@@ -77,7 +82,7 @@ impl Daemon {
             let is_ready = prepared.is_ok();
             let _ = told.send(prepared);
             if is_ready {
-                look(&settings, &mut watched, &its_end);
+                look(&settings, &mut watched, &asked, &its_end);
             }
             watched.into_iter().map(Watched::put_back).collect()
         });
@@ -130,8 +135,14 @@ enum LeftAlone {
 }
 
 impl Watched {
-    fn set(&mut self, policy: Policy) {
-        self.left_alone = match scheduler::set_of(self.vcpu.thread, policy) {
+    /// Raises it to a priority, or puts it back.
+    fn set(&mut self, priority: Option<i32>) {
+        let set = match priority {
+            // What it starts is not meant.
+            Some(priority) => scheduler::raise(self.vcpu.thread, priority),
+            None => scheduler::set_of(self.vcpu.thread, self.ordinary),
+        };
+        self.left_alone = match set {
             Ok(()) => None,
             Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Some(LeftAlone::Ended),
             Err(error) => Some(LeftAlone::Refused(error)),
@@ -140,7 +151,7 @@ impl Watched {
 
     fn put_back(mut self) -> Raised {
         if self.left_alone.is_none() {
-            self.set(self.ordinary);
+            self.set(None);
         }
         Raised {
             thread: self.vcpu.thread,
@@ -163,28 +174,41 @@ fn prepare(settings: &Settings) -> io::Result<()> {
     scheduler::set(Policy::Fifo(settings.priority + 1))
 }
 
-fn look(settings: &Settings, watched: &mut [Watched], end: &AtomicBool) {
+/// Any of those that are on any CPU may be there too.
+fn most_on_one_cpu(vcpus: &[Vcpu]) -> usize {
+    let on = |cpu: Option<usize>| vcpus.iter().filter(|vcpu| vcpu.cpu == cpu).count();
+    let most = vcpus.iter().filter_map(|vcpu| vcpu.cpu).map(|cpu| on(Some(cpu))).max();
+    on(None) + most.unwrap_or_default()
+}
+
+fn look(settings: &Settings, watched: &mut [Watched], asked: &[Exchange], end: &AtomicBool) {
     while !end.load(Ordering::Relaxed) {
         let mut again_ns = now_ns() + settings.look.as_nanos() as u64;
         for one in watched.iter_mut().filter(|one| one.left_alone.is_none()) {
             let was_raised = one.state.is_raised();
             let decision = one.state.look(one.vcpu.hints.read(one.vcpu.slot), now_ns(), settings);
             if decision.raise != was_raised {
-                one.set(if decision.raise { Policy::Fifo(settings.priority) } else { one.ordinary });
+                one.set(decision.raise.then_some(settings.priority));
             }
             again_ns = again_ns.min(decision.look_again_ns);
         }
+        asked.iter().for_each(answer);
         sleep_until(again_ns);
     }
 }
 
-/// CLOCK_MONOTONIC, ns.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+/// Answers a guest. More questions follow at once, whose way is the shorter for not waiting for the next look; a guest
+/// that does not end gets no more than this.
+fn answer(exchange: &Exchange) {
+    if exchange.answer() {
+        let until_ns = now_ns() + ANSWER_NS;
+        while now_ns() < until_ns {
+            exchange.answer();
+        }
+    }
 }
 
-fn sleep_until(due_ns: u64) {
+pub(crate) fn sleep_until(due_ns: u64) {
     let due = Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };
     // Woken by a signal it looks early, which does no harm.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &due);

@@ -8,13 +8,18 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod claim;
 mod daemon;
 mod hints;
+mod page;
 mod settings;
+pub mod task;
 mod vcpu;
 
+pub use claim::Claim;
 pub use daemon::{Daemon, Raised, Vcpu};
 pub use hints::{BYTES as HINTS_BYTES, Hint, Hints, SLOTS};
+pub use page::{BYTES as PAGE_BYTES, Page};
 pub use settings::Settings;
 
 #[cfg(test)]

@@ -38,10 +38,15 @@ impl Default for Settings {
 }
 
 /// vCPUs that share a CPU are raised for at most so much of its time together: the rest is everybody else's.
-const MAX_PERCENT: u128 = 60;
+pub(crate) const MAX_PERCENT: u128 = 60;
 
 impl Settings {
-    /// For so many vCPUs, all of which may share one CPU.
+    /// The part of a CPU's time for which a vCPU may be raised.
+    pub(crate) fn percent(&self) -> u128 {
+        100 * self.budget.as_nanos() / self.period.as_nanos().max(1)
+    }
+
+    /// For so many vCPUs on one CPU.
     ///
     /// # Errors
     /// They would leave less than four tenths of it to others; or a time is zero.
@@ -55,7 +60,7 @@ impl Settings {
                 "take a period longer than the budget, and no time of zero",
             );
         }
-        let percent = 100 * self.budget.as_nanos() * vcpus as u128 / self.period.as_nanos();
+        let percent = self.percent() * vcpus as u128;
         if percent > MAX_PERCENT {
             return refused(
                 format!("{vcpus} vCPUs together could be raised for {percent} % of a CPU"),

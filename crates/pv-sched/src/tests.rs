@@ -9,8 +9,9 @@ use linux::scheduler::{self, Policy};
 use proptest::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::task::{self, Plan};
 use crate::vcpu::State;
-use crate::{Daemon, HINTS_BYTES, Hint, Hints, Settings, Vcpu};
+use crate::{Claim, Daemon, HINTS_BYTES, Hint, Hints, PAGE_BYTES, Page, Settings, Vcpu};
 
 fn settings() -> Settings {
     Settings { look: Duration::from_micros(200), ..Settings::default() }
@@ -117,9 +118,12 @@ fn limits_that_leave_others_too_little_are_refused() {
     assert!(settings.check(1).is_err());
     settings = Settings { period: Duration::from_millis(1), ..Settings::default() };
     assert!(settings.check(1).is_err());
-    let gone = Vcpu { thread: i32::MAX, hints: hints(), slot: 0 };
+    let gone = Vcpu { thread: i32::MAX, hints: hints(), slot: 0, cpu: None };
     assert!(
-        Daemon::start(Settings::default(), vec![gone]).unwrap_err().to_string().contains("thread 2147483647")
+        Daemon::start(Settings::default(), vec![gone], vec![])
+            .unwrap_err()
+            .to_string()
+            .contains("thread 2147483647")
     );
 }
 
@@ -172,8 +176,8 @@ fn a_guest_that_lies_starves_nobody() {
     for lies in ["a task that never ends", "one task due after the other"] {
         let hints = hints();
         let (liar, other) = (Spinner::start(cpu), Spinner::start(cpu));
-        let vcpu = Vcpu { thread: liar.thread, hints: Arc::clone(&hints), slot: 0 };
-        let daemon = Daemon::start(settings(), vec![vcpu]).unwrap();
+        let vcpu = Vcpu { thread: liar.thread, hints: Arc::clone(&hints), slot: 0, cpu: None };
+        let daemon = Daemon::start(settings(), vec![vcpu], vec![]).unwrap();
         let start = Instant::now();
         let mut was_raised = false;
         while start.elapsed() < Duration::from_millis(600) {
@@ -206,8 +210,8 @@ fn a_thread_that_ends_is_left_alone() {
     let hints = hints();
     let cpu = cpus::usable().unwrap()[0];
     let spinner = Spinner::start(cpu);
-    let vcpu = Vcpu { thread: spinner.thread, hints: Arc::clone(&hints), slot: 1 };
-    let Ok(daemon) = Daemon::start(settings(), vec![vcpu]) else {
+    let vcpu = Vcpu { thread: spinner.thread, hints: Arc::clone(&hints), slot: 1, cpu: None };
+    let Ok(daemon) = Daemon::start(settings(), vec![vcpu], vec![]) else {
         println!("not run: SCHED_FIFO is refused here; start it as root or with CAP_SYS_NICE");
         return;
     };
@@ -217,4 +221,68 @@ fn a_thread_that_ends_is_left_alone() {
     let raised = daemon.end();
     // Guests end when they please: no failure, and not tried again and again.
     assert_eq!((raised[0].raised, &raised[0].failed), (1, &None), "{raised:?}");
+}
+
+/// What several daemons together may take of a CPU; a name that is given back is there again.
+#[test]
+fn a_cpu_has_three_parts_and_no_more() {
+    // No machine has so many CPUs: nobody else's claims are met.
+    let cpu = 1 << 40 | std::process::id() as usize;
+    let claims: Vec<Claim> = (0..3).map(|_| Claim::of(cpu).unwrap()).collect();
+    let refused = Claim::of(cpu).unwrap_err().to_string();
+    assert!(refused.contains("3 vCPUs that may be raised are there already"), "{refused}");
+    assert!(Claim::of(cpu + 1).is_ok(), "another CPU's are its own");
+    drop(claims);
+    assert!(Claim::of(cpu).is_ok());
+}
+
+#[test]
+fn vcpus_with_cpus_of_their_own_do_not_count_together() {
+    let vcpu = |cpu| Vcpu { thread: i32::MAX, hints: hints(), slot: 0, cpu };
+    let said = |cpus: &[Option<usize>]| {
+        let vcpus = cpus.iter().copied().map(vcpu).collect();
+        Daemon::start(Settings::default(), vcpus, vec![]).unwrap_err().to_string()
+    };
+    assert!(said(&[Some(0), Some(1), Some(2), Some(3)]).contains("thread 2147483647"));
+    assert!(said(&[Some(0), Some(0), Some(1), None, None]).contains("80 %"));
+}
+
+/// Both ends of the page in one process: a task says when it is due, and its thread is raised for it.
+#[test]
+fn a_task_that_says_when_it_is_due_is_raised_for_it() {
+    let memory = memory::sealed_memfd(c"page", PAGE_BYTES).unwrap();
+    let (guest, host) = (Page::map(&memory).unwrap(), Page::map(&memory).unwrap());
+    let cpu = cpus::usable().unwrap()[0];
+    let plan = Plan {
+        interval: Duration::from_millis(5),
+        runs: 100,
+        work: Duration::from_micros(100),
+        vcpu: cpu,
+        priority: None,
+        says: true,
+    };
+    let id = Arc::<AtomicI32>::default();
+    let its_id = Arc::clone(&id);
+    let task = thread::spawn(move || {
+        its_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Release);
+        task::run(&guest, &plan)
+    });
+    let thread = loop {
+        match id.load(Ordering::Acquire) {
+            0 => thread::yield_now(),
+            id => break id,
+        }
+    };
+    let vcpu = Vcpu { thread, hints: Arc::clone(&host.hints), slot: cpu, cpu: Some(cpu) };
+    let Ok(daemon) = Daemon::start(settings(), vec![vcpu], vec![host.exchange]) else {
+        println!("not run: SCHED_FIFO is refused here; start it as root or with CAP_SYS_NICE");
+        return;
+    };
+    let done = task.join().unwrap().unwrap();
+    let raised = daemon.end().remove(0);
+    println!("{done:?}\n{raised:?}");
+    assert_eq!(done.runs, 100);
+    // It is one clock, and how well that was found is said.
+    assert!(done.clock_error_ns > 0, "{done:?}");
+    assert!(raised.raised >= 20 && raised.failed.is_none(), "{raised:?}");
 }

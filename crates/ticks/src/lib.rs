@@ -7,7 +7,6 @@
 //! speaks the same protocol.
 #![deny(unsafe_code)]
 
-mod clock;
 pub mod doorbell;
 mod handlers;
 mod page;
@@ -16,7 +15,6 @@ pub mod receiver;
 pub mod source;
 pub mod stages;
 
-pub use clock::{Alignment, Alignments};
 pub use handlers::Handlers;
 pub use page::{BYTES as PAGE_BYTES, HINTS_AT, Page, Record, SLOTS as TICKS_KEPT, Tick};
 

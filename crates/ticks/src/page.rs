@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use clocks::Exchange;
 use measure::Failure;
 use memory::{AtomicSlice, Mapping};
 
@@ -35,12 +36,8 @@ enum Word {
     Ended = 8,
     /// Receiver: a step of [`Step`].
     Step = 16,
-    /// Receiver: how often it has asked for the time.
-    Asked = 24,
-    /// Source: the question that `Time` answers.
-    Answered = 32,
-    /// Source: its clock at the answer, ns.
-    Time = 40,
+    /// Both: questions of the time and answers, three lines of them.
+    Exchange = 24,
     /// Receiver: how many of its kernel's interrupt handlers it has written.
     Handlers = 48,
 }
@@ -98,6 +95,7 @@ pub struct Record {
 #[derive(Debug)]
 pub struct Page {
     words: AtomicSlice<AtomicU64>,
+    exchange: Exchange,
 }
 
 impl Page {
@@ -110,8 +108,11 @@ impl Page {
             Failure::new("mapping the page of the ticks", error, "start both ends from the same binary")
         };
         let mapping = Mapping::shared(memory, 0, BYTES).map_err(|error| failed(error.to_string()))?;
-        let words = AtomicSlice::new(&Arc::new(mapping), 0, BYTES as usize / size_of::<u64>(), 0);
-        Ok(Page { words: words.map_err(|error| failed(error.to_string()))? })
+        let mapping = Arc::new(mapping);
+        let words = AtomicSlice::new(&mapping, 0, BYTES as usize / size_of::<u64>(), 0);
+        let words = words.map_err(|error| failed(error.to_string()))?;
+        let exchange_at = Word::Exchange as u64 * size_of::<u64>() as u64;
+        Ok(Page { words, exchange: Exchange::at(&mapping, exchange_at)? })
     }
 
     fn word(&self, word: Word) -> &AtomicU64 {
@@ -217,28 +218,8 @@ impl Page {
         self.word(Word::Step).load(Ordering::Acquire) >= step as u64
     }
 
-    /// The receiver asks what time it is: the question's number.
-    pub(crate) fn ask(&self) -> u64 {
-        let question = self.word(Word::Asked).load(Ordering::Relaxed) + 1;
-        self.word(Word::Asked).store(question, Ordering::Release);
-        question
-    }
-
-    /// The source's time, once it has answered that question.
-    pub(crate) fn answer(&self, question: u64) -> Option<u64> {
-        // Pairs with the store in `answer_with`: the time belongs to the question.
-        let answered = self.word(Word::Answered).load(Ordering::Acquire) == question;
-        answered.then(|| self.word(Word::Time).load(Ordering::Relaxed))
-    }
-
-    /// The source answers, if there is a question that it has not answered.
-    pub(crate) fn answer_with(&self, now_ns: impl FnOnce() -> u64) -> bool {
-        let question = self.word(Word::Asked).load(Ordering::Acquire);
-        if question == self.word(Word::Answered).load(Ordering::Relaxed) {
-            return false;
-        }
-        self.word(Word::Time).store(now_ns(), Ordering::Relaxed);
-        self.word(Word::Answered).store(question, Ordering::Release);
-        true
+    /// Where the receiver asks the source for its time.
+    pub(crate) fn exchange(&self) -> &Exchange {
+        &self.exchange
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use clocks::{Alignment, now_ns};
 use linux::scheduler::{self, Policy};
 use measure::Failure;
 use pv_sched::Hints;
@@ -14,7 +15,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Alignment, now_ns};
 use crate::page::{Page, Step};
 use crate::realign;
 use counts::Counts;
@@ -70,7 +70,7 @@ pub fn run(
     want("locked memory", mlockall(all).map_err(io::Error::from));
     page.touch();
     let work = Work::of(plan.work_ns);
-    let mut counts = Counts::new(plan.budget_ns, Alignment::find(page)?);
+    let mut counts = Counts::new(plan.budget_ns, Alignment::find(page.exchange())?);
     if let Some(priority) = plan.priority {
         want(&format!("SCHED_FIFO {priority}"), scheduler::set(Policy::Fifo(priority)));
     }
@@ -78,7 +78,7 @@ pub fn run(
     let outcome = receive(page, interrupt, hints, plan, work, &mut counts);
     say(hints, false, 0);
     let _ = scheduler::set(Policy::Normal);
-    let after = outcome.and_then(|()| Alignment::find(page));
+    let after = outcome.and_then(|()| Alignment::find(page.exchange()));
     page.set_step(Step::Done);
     Ok(counts.finish(page, after?, remarks))
 }
@@ -133,7 +133,7 @@ fn receive(
         // A window in which the source answers, behind some of the ticks.
         if realign::is_between(seen, latest) {
             let until_ns = received_ns + realign::window_ns(plan.interval_ns);
-            counts.aligned(Alignment::find_until(page, until_ns), latest);
+            counts.aligned(Alignment::find_until(page.exchange(), until_ns), latest);
         }
         counts.settle(page, SETTLED_AT_ONCE);
         say(hints, false, last_due_ns.map_or(0, |due_ns| due_ns + plan.interval_ns));

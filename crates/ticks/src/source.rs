@@ -4,6 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use clocks::now_ns;
 use linux::cpus;
 use linux::scheduler::{self, Policy};
 use measure::{Failure, Histogram};
@@ -12,7 +13,6 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::now_ns;
 use crate::page::{Page, Step, Tick};
 use crate::realign;
 
@@ -100,7 +100,7 @@ fn prepare(page: &Page, plan: &Plan) -> Vec<String> {
 fn answer_until(page: &Page, step: Step, limit: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
     let start_ns = now_ns();
     while !page.has_reached(step) {
-        if !page.answer_with(now_ns) {
+        if !page.exchange().answer() {
             thread::yield_now();
         }
         if stopped() || now_ns() - start_ns > limit.as_nanos() as u64 {
@@ -148,7 +148,7 @@ fn send(
             // The receiver asks once it has run.
             let until_ns = sent_ns + interval_ns / 2;
             while now_ns() < until_ns {
-                if !page.answer_with(now_ns) {
+                if !page.exchange().answer() {
                     std::hint::spin_loop();
                 }
             }

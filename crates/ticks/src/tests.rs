@@ -114,11 +114,11 @@ fn received_by_hand(plan: receiver::Plan, source: impl FnOnce(&Page, &dyn Fn()))
     let ours = interrupt.try_clone().unwrap();
     let receiver = thread::spawn(move || receiver::run(&theirs, &interrupt, None, &plan));
     while !page.has_reached(Step::Ready) {
-        page.answer_with(crate::clock::now_ns);
+        page.exchange().answer();
     }
     source(&page, &|| _ = rustix::io::write(&ours, &1_u64.to_ne_bytes()).unwrap());
     while !receiver.is_finished() && !page.has_reached(Step::Done) {
-        page.answer_with(crate::clock::now_ns);
+        page.exchange().answer();
     }
     receiver.join().unwrap().unwrap()
 }
@@ -160,7 +160,7 @@ fn a_source_that_is_silent_and_a_receiver_that_does_not_come_are_said() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !page.has_reached(Step::Ready) {
-                page.answer_with(crate::clock::now_ns);
+                page.exchange().answer();
             }
         });
         let silent = receiver::run(&page, &ours.into(), None, &plan).unwrap_err().to_string();

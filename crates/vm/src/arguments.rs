@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::assign::Assignment;
-use crate::{Accelerator, HugePages, Placement, Profile};
+use crate::{Accelerator, HugePages, Placement, Profile, SharedMemory};
 
 /// What the guest boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Hardware {
 }
 
 /// All that QEMU is told of a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct GuestSettings {
     /// Its CPUs and memory.
     pub hardware: Hardware,
@@ -85,6 +85,8 @@ pub struct GuestSettings {
     pub disk: Option<PathBuf>,
     /// Its network cards.
     pub networks: Vec<Network>,
+    /// Memory of this process that it has too.
+    pub shared: Option<SharedMemory>,
     /// Its serial line.
     pub serial: Serial,
     /// Devices that are handed on.
@@ -125,6 +127,9 @@ pub fn arguments(guest: &GuestSettings, placement: &Placement) -> Vec<OsString> 
     }
     for assignment in &guest.assigned {
         line.words(&["-device", &assignment.device()]);
+    }
+    if let Some(shared) = &guest.shared {
+        line.0.extend(shared.arguments().map(OsString::from));
     }
     match &guest.serial {
         Serial::None => {}
@@ -289,6 +294,7 @@ mod tests {
             boot: Boot::Kernel { kernel: "/k".into(), initrd: None, append: Some("quiet a='b'".into()) },
             disk: None,
             networks: Vec::new(),
+            shared: None,
             serial: Serial::None,
             assigned: Vec::new(),
             further: Vec::new(),

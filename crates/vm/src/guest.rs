@@ -61,7 +61,9 @@ impl Guest {
             command.stdout(Stdio::null());
         }
         command.env(RUN, std::process::id().to_string());
-        inherit(&mut command, &[of_qemu.as_fd()]);
+        let shared = settings.shared.iter().map(AsFd::as_fd);
+        let inherited: Vec<_> = std::iter::once(of_qemu.as_fd()).chain(shared).collect();
+        inherit(&mut command, &inherited);
         let tried = format!("starting {}", qemu.display());
         let mut child = Child::spawn_group(&mut command)
             .map_err(|error| Failure::new(&tried, error, "check that QEMU is installed whole"))?;

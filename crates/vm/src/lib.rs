@@ -20,6 +20,7 @@ mod profile;
 pub mod qmp;
 mod rights;
 mod role;
+mod shared_memory;
 mod shortfall;
 mod watch;
 
@@ -33,5 +34,6 @@ pub use plan::Plan;
 pub use profile::Profile;
 pub use qmp::Qmp;
 pub use role::{Role, Roles};
+pub use shared_memory::SharedMemory;
 pub use shortfall::Shortfall;
 pub use watch::{Event, ThreadStatus, Watch};

@@ -21,6 +21,8 @@ pub enum VmCommand {
     Run(VmRun),
     /// Put the threads of a guest that runs already where a profile wants them.
     Attach(VmAttach),
+    /// In a guest of `run --pv-sched`: a task that is due at every interval and says so, and how late it ran.
+    Task(VmTask),
     /// Put back what attach changed, or what a killed run has left.
     Detach(VmDetach),
 }
@@ -81,6 +83,11 @@ pub struct VmRun {
     #[command(flatten)]
     pub place: PlaceThreads,
 
+    /// Let the guest say when a task that matters runs or is due, through a page that it shares with this command, and
+    /// raise its vCPUs for as long: to SCHED_FIFO at 1, each for 2ms of 10ms at most.
+    #[arg(long, conflicts_with = "priority")]
+    pub pv_sched: bool,
+
     /// Take its memory from huge pages.
     #[arg(long)]
     pub hugepages: bool,
@@ -116,6 +123,39 @@ pub struct VmRun {
     /// Further arguments for QEMU.
     #[arg(last = true, value_name = "QEMU'S")]
     pub further: Vec<OsString>,
+}
+
+/// Arguments of `vm task`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct VmTask {
+    /// From one time at which the task is due to the next.
+    #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration::between(Duration::from_micros(100)..=Duration::from_secs(10)))]
+    pub interval: Duration,
+
+    /// How long.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(86_400)))]
+    pub time: Duration,
+
+    /// CPU time of its work.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(1)))]
+    pub work: Duration,
+
+    /// The vCPU that it runs on.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..32))]
+    pub vcpu: u16,
+
+    /// Its SCHED_FIFO priority in the guest.
+    #[arg(long, value_name = "N", default_value = "80", value_parser = clap::value_parser!(u8).range(1..=98))]
+    pub priority: u8,
+
+    /// Say nothing to the host: to compare with.
+    #[arg(long)]
+    pub silent: bool,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 /// A guest that runs.

@@ -164,7 +164,8 @@ impl<'a> Receiver<'a> {
         };
         self.hints.set_due_ns(0, 0);
         self.hints.set_runs(0, false);
-        Daemon::start(settings.clone(), vec![Vcpu { thread, hints: Arc::clone(&self.hints), slot: 0 }])
+        let vcpu = Vcpu { thread, hints: Arc::clone(&self.hints), slot: 0, cpu: None };
+        Daemon::start(settings.clone(), vec![vcpu], Vec::new())
     }
 
     fn ask(&mut self, load: Option<Load>, job: &Job) -> Result<(), Failure> {

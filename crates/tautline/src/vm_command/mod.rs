@@ -2,8 +2,10 @@
 
 mod accelerator;
 mod attach;
+mod pv_sched;
 mod run;
 mod status;
+mod task;
 mod tell;
 
 use anyhow::bail;
@@ -17,6 +19,7 @@ use crate::exit::{Done, Usage};
 pub fn run(command: &VmCommand) -> anyhow::Result<Done> {
     match command {
         VmCommand::Run(arguments) => run::run(arguments),
+        VmCommand::Task(arguments) => task::run(arguments),
         VmCommand::Attach(arguments) => attach::attach(arguments),
         VmCommand::Detach(arguments) => attach::detach(arguments),
     }

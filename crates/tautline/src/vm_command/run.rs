@@ -9,11 +9,13 @@ use environment::Janitor;
 use environment::janitor::Leftover;
 use host::tuning::HostTree;
 use linux::interrupt;
+use pv_sched::Claim;
 use vm::arguments::{self, Boot, GuestSettings, Serial};
 use vm::assign::{self, Assigned, IommuGroup};
 use vm::{Accelerator, Event, Guest, HostCpus, Plan, Profile, Shortfall};
 
 use super::accelerator;
+use super::pv_sched::{PvSched, RaisedStatus, Raising};
 use super::status::{State, Status};
 use super::tell::tell;
 use crate::cli::vm::VmRun;
@@ -43,18 +45,29 @@ pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
     let plan = Plan::make(wishes, &HostCpus::here(&[])?, Some(arguments.memory), arguments.hugepages);
     let tree = HostTree::live();
     let groups = assign::groups(&tree, &arguments.assign)?;
-    let mut show = Show { sink, profile, plan: &plan, groups: &groups, line: String::new(), corrected: 0 };
+    let pv_sched = arguments.pv_sched.then(|| PvSched::plan(profile, &plan.placement)).transpose()?;
+    let mut show = Show {
+        sink,
+        profile,
+        plan: &plan,
+        groups: &groups,
+        line: String::new(),
+        corrected: 0,
+        raised: pv_sched.as_ref().map(|_| PvSched::status(Vec::new())),
+    };
     if arguments.dry_run {
-        let settings = settings(arguments, &plan, accelerator::likely(arguments.accel));
+        let settings = settings(arguments, &plan, pv_sched.as_ref(), accelerator::likely(arguments.accel));
         show.line = arguments::for_a_shell(&qemu, &arguments::arguments(&settings, &plan.placement));
         show.planned(&settings)?;
         return Ok(Done::Whole);
     }
     arguments.place.accept(&plan.missing, "nothing was started")?;
+    let claims = pv_sched.as_ref().map(PvSched::claim).transpose()?.unwrap_or_default();
     output::catch_interrupts()?;
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Arc::new(Janitor::start(&binary)?);
-    let settings = settings(arguments, &plan, accelerator::find(arguments.accel, &janitor)?);
+    let accelerator = accelerator::find(arguments.accel, &janitor)?;
+    let settings = settings(arguments, &plan, pv_sched.as_ref(), accelerator);
     show.line = arguments::for_a_shell(&qemu, &arguments::arguments(&settings, &plan.placement));
 
     assign::recover(&tree, &assign::journals(), |entry, outcome| {
@@ -71,9 +84,10 @@ pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
         assigned = Some(Assigned::bind(&tree, &arguments.assign, &journal)?);
     }
     // Its end comes before its devices are given back.
-    let ended = Guest::start(&qemu, &settings, &plan.placement)
-        .map_err(anyhow::Error::from)
-        .and_then(|guest| look_after(guest, arguments, &settings, &mut show));
+    let ended =
+        Guest::start(&qemu, &settings, &plan.placement).map_err(anyhow::Error::from).and_then(|guest| {
+            look_after(guest, arguments, &settings, pv_sched.map(|it| (it, claims)), &mut show)
+        });
     let mut kept = 0;
     if let Some(assigned) = assigned {
         kept = assigned.give_back(|entry, outcome| {
@@ -91,7 +105,12 @@ pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-fn settings(arguments: &VmRun, plan: &Plan, accelerator: Accelerator) -> GuestSettings {
+fn settings(
+    arguments: &VmRun,
+    plan: &Plan,
+    pv_sched: Option<&PvSched>,
+    accelerator: Accelerator,
+) -> GuestSettings {
     GuestSettings {
         hardware: plan.hardware(accelerator),
         boot: match &arguments.kernel {
@@ -109,6 +128,7 @@ fn settings(arguments: &VmRun, plan: &Plan, accelerator: Accelerator) -> GuestSe
             Some(file) if file == Path::new("-") => Serial::Stdout,
             Some(file) => Serial::File(file.clone()),
         },
+        shared: pv_sched.map(PvSched::memory),
         assigned: arguments.assign.clone(),
         further: arguments.further.clone(),
     }
@@ -118,21 +138,26 @@ fn look_after(
     mut guest: Guest,
     arguments: &VmRun,
     settings: &GuestSettings,
+    pv_sched: Option<(PvSched, Vec<Claim>)>,
     show: &mut Show<'_>,
 ) -> anyhow::Result<()> {
     let missing = guest.shortfalls();
     // Dropped, QEMU ends before its guest has run.
     arguments.place.accept(&missing, "the guest was not let run")?;
+    let mut raising =
+        pv_sched.map(|(pv_sched, claims)| pv_sched.start(claims, &guest.threads())).transpose()?;
     guest.run()?;
     show.put(State::Running, &guest, settings, &missing)?;
     let mut locked = guest.memory_locked_mib();
     loop {
         if interrupt::is_set() {
+            show.raised(raising.take());
             guest.end(arguments.grace);
             show.put(State::Ended, &guest, settings, &missing)?;
             return Err(interrupt::Interrupted.into());
         }
         if let Some(ended) = guest.ended_within(LOOK) {
+            show.raised(raising.take());
             ended?;
             return show.put(State::Ended, &guest, settings, &missing);
         }
@@ -157,9 +182,17 @@ struct Show<'a> {
     groups: &'a [IommuGroup],
     line: String,
     corrected: u64,
+    raised: Option<RaisedStatus>,
 }
 
 impl Show<'_> {
+    /// Ends the raising, and keeps what was done.
+    fn raised(&mut self, raising: Option<Raising>) {
+        if let Some(raising) = raising {
+            self.raised = Some(PvSched::status(raising.end()));
+        }
+    }
+
     fn status<'s>(&'s self, state: State, settings: &GuestSettings, not_done: &'s [Shortfall]) -> Status<'s> {
         Status {
             accelerator: Some(match settings.hardware.accelerator {
@@ -169,6 +202,7 @@ impl Show<'_> {
             memory_mib: Some(settings.hardware.memory_mib),
             huge_page_kib: settings.hardware.huge_pages.map(|pages| pages.kib),
             iommu_groups: self.groups,
+            pv_sched: self.raised.as_ref(),
             command_line: Some(&self.line),
             ..Status::new(state, self.profile, &self.plan.placement, not_done)
         }

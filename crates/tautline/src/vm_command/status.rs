@@ -7,6 +7,7 @@ use serde::Serialize;
 use vm::assign::IommuGroup;
 use vm::{Placement, Role, Shortfall, ThreadStatus};
 
+use super::pv_sched::RaisedStatus;
 use crate::output::Sink;
 
 /// The schema of this version's documents.
@@ -42,6 +43,8 @@ pub struct Status<'a> {
     /// How often a thread was put back where it belongs.
     pub corrected: u64,
     pub iommu_groups: &'a [IommuGroup],
+    /// Whether and how vCPUs are raised as the guest says.
+    pub pv_sched: Option<&'a RaisedStatus>,
     pub not_done: &'a [Shortfall],
     /// QEMU's, as a shell reads it.
     pub command_line: Option<&'a str>,
@@ -69,6 +72,7 @@ impl<'a> Status<'a> {
             threads: Vec::new(),
             corrected: 0,
             iommu_groups: &[],
+            pv_sched: None,
             not_done,
             command_line: None,
         }
@@ -119,6 +123,9 @@ impl<'a> Status<'a> {
                 let provides = device.provides.join(" ");
                 let _ = writeln!(text, "  {} {} {driver} {provides}: {fate}", device.address, device.id);
             }
+        }
+        if let Some(raised) = self.pv_sched {
+            let _ = writeln!(text, "\n{raised}");
         }
         if self.corrected > 0 {
             let _ = writeln!(text, "\n{} changes by others were put back", self.corrected);

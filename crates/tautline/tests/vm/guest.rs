@@ -24,18 +24,25 @@ pub struct Files {
 
 impl Files {
     pub fn make() -> Self {
+        Self::with(INIT, &[])
+    }
+
+    /// With another script as `/init`, and further programs by their names.
+    pub fn with(init: &str, further: &[(&str, PathBuf)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let busybox =
             ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|file| file.exists());
         let busybox =
             std::fs::read(busybox.expect("busybox-static: scripts/setup.sh test installs it")).unwrap();
         let mut archive = Vec::new();
-        let folders = [("dev", 0o040_755, &b""[..])];
-        let programs = [("busybox", 0o100_755, &busybox[..]), ("init", 0o100_755, INIT.as_bytes())];
-        for (inode, (name, mode, content)) in folders.into_iter().chain(programs).enumerate() {
+        let folders = ["dev", "proc", "sys"].map(|name| (name, 0o040_755, Vec::new()));
+        let programs = [("busybox", 0o100_755, busybox), ("init", 0o100_755, init.as_bytes().to_vec())];
+        let further = further.iter().map(|(name, file)| (*name, 0o100_755, std::fs::read(file).unwrap()));
+        let files = folders.into_iter().chain(programs).chain(further);
+        for (inode, (name, mode, content)) in files.enumerate() {
             let entry = NewcBuilder::new(name).ino(inode as u32 + 1).mode(mode).nlink(1);
             let mut entry = entry.write(&mut archive, content.len() as u32);
-            entry.write_all(content).unwrap();
+            entry.write_all(&content).unwrap();
             entry.finish().unwrap();
         }
         std::fs::write(folder.path().join("initramfs"), cpio::newc::trailer(archive).unwrap()).unwrap();

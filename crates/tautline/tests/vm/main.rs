@@ -7,6 +7,7 @@ mod common;
 mod compared;
 mod guest;
 mod libvirt;
+mod pv_sched;
 mod refused;
 mod started;
 mod threads;

@@ -28,6 +28,9 @@ fn without_cpus_nothing_starts_and_the_costs_are_said() {
     for (arguments, told) in [
         (&["--vcpu-cpus", "0", "--cpus", "2"][..], "--cpus"),
         (&["--profile", "plain", "--priority", "5"][..], "plain"),
+        (&["--profile", "plain", "--pv-sched"][..], "latency"),
+        (&["--profile", "realtime-guest", "--pv-sched"][..], "latency"),
+        (&["--priority", "5", "--pv-sched"][..], "cannot be used with"),
         (&["--format", "json", "--serial", "-"][..], "standard output"),
         (&["--network", "carrier-pigeon"][..], "vhost-user:PATH"),
         (&["--assign", "zz:0.0"][..], "PCI address"),

@@ -2,21 +2,17 @@
 //! eventfd that the kernel's handler of the MSI-X vector signals.
 #![allow(unsafe_code)]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use linux::ivshmem;
 use measure::Failure;
 use vfio_ioctls::{VfioContainer, VfioDevice, VfioError};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// Of QEMU's ivshmem (QEMU, docs/specs/ivshmem-spec.rst).
-const VENDOR: &str = "0x1af4";
-const DEVICE: &str = "0x1110";
-/// The file of its BAR 2, which is the shared memory.
-const MEMORY: &str = "resource2";
 /// Linux, include/uapi/linux/vfio.h: `VFIO_PCI_CONFIG_REGION_INDEX`.
 const CONFIGURATION: u32 = 7;
 /// PCI: the command register, and its bits for memory and for messages of the device's own, which MSI-X are.
@@ -40,7 +36,7 @@ impl Device {
             let remedy = "see that the guest has QEMU's ivshmem-doorbell, an IOMMU and the driver vfio-pci";
             Failure::new("taking the doorbell of this guest", answer, remedy)
         };
-        let at = find().map_err(|error| failed(error.to_string()))?;
+        let at = ivshmem::find().map_err(|error| failed(error.to_string()))?;
         bind(&at).map_err(|error| failed(format!("binding {} to vfio-pci: {error}", at.display())))?;
         let open = || -> Result<(VfioDevice, OwnedFd), VfioError> {
             let device = VfioDevice::new(&at, Arc::new(VfioContainer::new(None)?), false)?;
@@ -58,8 +54,7 @@ impl Device {
         if u16::from_le_bytes(command) & MEMORY_AND_MASTER != MEMORY_AND_MASTER {
             return Err(failed(format!("its command register stays {command:02x?}")));
         }
-        let memory = OpenOptions::new().read(true).write(true).open(at.join(MEMORY));
-        let memory = memory.map_err(|error| failed(format!("opening {MEMORY}: {error}")))?;
+        let memory = ivshmem::memory(&at).map_err(|error| failed(error.to_string()))?;
         Ok(Device { memory, interrupt, _device: device })
     }
 
@@ -72,19 +67,6 @@ impl Device {
     pub fn interrupt(&self) -> &OwnedFd {
         &self.interrupt
     }
-}
-
-/// Its folder in sysfs.
-fn find() -> io::Result<PathBuf> {
-    let is = |at: &Path, file: &str, value: &str| {
-        fs::read_to_string(at.join(file)).is_ok_and(|text| text.trim() == value)
-    };
-    let devices = fs::read_dir("/sys/bus/pci/devices")?.flatten().map(|entry| entry.path());
-    let mut found: Vec<_> =
-        devices.filter(|at| is(at, "vendor", VENDOR) && is(at, "device", DEVICE)).collect();
-    found.sort();
-    let none = || io::Error::new(io::ErrorKind::NotFound, "no PCI device is an ivshmem");
-    found.into_iter().next().ok_or_else(none)
 }
 
 /// Gives it to `vfio-pci`.

@@ -1,9 +1,9 @@
 //! What a receiver counts. Latencies are settled some time after their ticks: between two alignments of the clocks.
 
+use clocks::{Alignment, Alignments};
 use measure::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Alignment, Alignments};
 use crate::page::{Page, Record};
 
 /// What the receiver saw.

@@ -1,8 +1,7 @@
 //! The work that a receiver does for each tick: arithmetic of a known length.
 
+use clocks::now_ns;
 use std::hint::black_box;
-
-use crate::clock::now_ns;
 
 /// So many steps of arithmetic.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! One row for each tick, of the source's stamps, the host's trace and the receiver's stamps.
 
+use clocks::Alignments;
 use kvm::events::{Kind, Pid, Trace};
 
 use super::point::{Points, Stage};
-use crate::clock::Alignments;
 use crate::page::Record;
 
 /// What the host's kernel wrote of it.

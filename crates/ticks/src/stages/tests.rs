@@ -1,10 +1,10 @@
 //! Made-up ticks with a planted delay in each stage. Times and order follow what Linux 6.1 writes.
 
+use clocks::{Alignment, Alignments};
 use kvm::events::{Context, Event, Kind, Pid, Trace};
 use kvm::worst::Cause;
 
 use super::*;
-use crate::clock::{Alignment, Alignments};
 use crate::page::{Record, Tick};
 
 const SOURCE: Pid = 10;

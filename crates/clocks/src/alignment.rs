@@ -1,0 +1,101 @@
+//! How far one clock is ahead of another, and how well that is known.
+
+use std::thread;
+use std::time::Duration;
+
+use measure::Failure;
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::Exchange;
+use crate::now::now_ns;
+
+/// Questions of one alignment.
+const QUESTIONS: usize = 500;
+/// Whoever has not answered by then is not there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How far the source's clock is ahead of the receiver's, and how well that is known. The receiver is who asks.
+///
+/// The receiver asks through shared memory and takes its own time before and after; the source's time in the answer
+/// lies between both (Cristian, "Probabilistic clock synchronization", 1989). Of all questions the one with the
+/// shortest way there and back counts: half of that way is the bound of the error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alignment {
+    /// When this was so, ns of the receiver's clock.
+    pub at_ns: u64,
+    /// Source minus receiver, ns.
+    pub offset_ns: i64,
+    /// The offset is no further off than this, ns.
+    pub error_ns: u64,
+}
+
+impl Alignment {
+    /// Asks the source until it has been asked often enough.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn find(exchange: &Exchange) -> Result<Self, Failure> {
+        let until_ns = now_ns() + PATIENCE.as_nanos() as u64;
+        let answers = (0..QUESTIONS).filter_map(|_| ask(exchange, until_ns));
+        answers.min_by_key(|answer| answer.error_ns).ok_or_else(|| {
+            Failure::new(
+                "asking the other end of shared memory for its time",
+                format!("no answer within {} s", PATIENCE.as_secs()),
+                "see whether it still runs",
+            )
+        })
+    }
+
+    /// Asks the source until the receiver's clock shows that; none where it did not answer in time.
+    pub fn find_until(exchange: &Exchange, until_ns: u64) -> Option<Self> {
+        std::iter::from_fn(|| (now_ns() < until_ns).then(|| ask(exchange, until_ns)).flatten())
+            .take(QUESTIONS)
+            .min_by_key(|answer| answer.error_ns)
+    }
+}
+
+/// One question, and the answer if it came in time.
+fn ask(exchange: &Exchange, until_ns: u64) -> Option<Alignment> {
+    let asked_ns = now_ns();
+    let question = exchange.ask();
+    let source_ns = loop {
+        if let Some(time) = exchange.answer_to(question) {
+            break time;
+        }
+        if now_ns() > until_ns {
+            return None;
+        }
+        // Both ends may have one CPU.
+        thread::yield_now();
+    };
+    let way_ns = now_ns() - asked_ns;
+    let at_ns = asked_ns + way_ns / 2;
+    // Of two ends that do not trust each other, one may answer anything.
+    let offset_ns = source_ns.wrapping_sub(at_ns).cast_signed();
+    Some(Alignment { at_ns, offset_ns, error_ns: way_ns.div_ceil(2) })
+}
+
+/// The two alignments around a stretch of time. Between both, clocks run apart evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alignments {
+    /// The earlier one.
+    pub before: Alignment,
+    /// The later one.
+    pub after: Alignment,
+}
+
+impl Alignments {
+    /// A time of the receiver on the source's clock.
+    pub fn of_source(&self, receiver_ns: u64) -> u64 {
+        let length = self.after.at_ns.saturating_sub(self.before.at_ns).max(1) as f64;
+        let at = receiver_ns as f64 - self.before.at_ns as f64;
+        let drift =
+            self.after.offset_ns.saturating_sub(self.before.offset_ns) as f64 * (at / length).clamp(0.0, 1.0);
+        receiver_ns.saturating_add_signed(self.before.offset_ns.saturating_add(drift.round() as i64))
+    }
+
+    /// It is no further off than this, ns.
+    pub fn error_ns(&self) -> u64 {
+        self.before.error_ns.max(self.after.error_ns)
+    }
+}

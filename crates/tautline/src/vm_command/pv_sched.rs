@@ -1,0 +1,128 @@
+//! Raising a guest's vCPUs as it says.
+
+use std::fmt;
+
+use measure::Failure;
+use memory::sealed_memfd;
+use pv_sched::{Claim, Daemon, PAGE_BYTES, Page, Raised, Settings, Vcpu};
+use serde::Serialize;
+use vm::{Placement, Profile, Role, SharedMemory, ThreadStatus};
+
+use crate::exit::Usage;
+
+/// What is to be done, before there is a guest.
+pub struct PvSched {
+    settings: Settings,
+    page: Page,
+    memory: SharedMemory,
+    cpus: Vec<Option<usize>>,
+}
+
+/// The same, being done.
+pub struct Raising {
+    daemon: Daemon,
+    _claims: Vec<Claim>,
+}
+
+/// As it is shown.
+#[derive(Debug, Serialize)]
+pub struct RaisedStatus {
+    /// SCHED_FIFO priority of a raised vCPU.
+    priority: i32,
+    /// For how long in each period, µs.
+    budget_us: u64,
+    period_us: u64,
+    /// What was done for each vCPU; none before the end.
+    vcpus: Vec<RaisedVcpu>,
+}
+
+/// What was done for one vCPU.
+#[derive(Debug, Serialize)]
+struct RaisedVcpu {
+    vcpu: usize,
+    #[serde(flatten)]
+    raised: Raised,
+}
+
+impl PvSched {
+    /// For a guest whose vCPUs go there.
+    pub fn plan(profile: Profile, placement: &Placement) -> anyhow::Result<Self> {
+        if !profile.places_threads() || profile.priority().is_some() {
+            let text = "--pv-sched: it raises vCPUs that have CPUs and the ordinary policy; name the profile throughput or latency";
+            return Err(Usage(text.into()).into());
+        }
+        let made = || -> std::io::Result<_> {
+            let memory = sealed_memfd(c"tautline-pv-sched", PAGE_BYTES)?;
+            Ok((memory.try_clone()?, SharedMemory::new(memory)?))
+        };
+        let (memory, shared) = made().map_err(|error| {
+            Failure::new("making a page that the guest shares", error, "see what the system said")
+        })?;
+        let settings = Settings { cpus: placement.housekeeping.iter().collect(), ..Settings::default() };
+        Ok(PvSched { settings, page: Page::map(&memory)?, memory: shared, cpus: placement.vcpus.clone() })
+    }
+
+    /// For QEMU.
+    pub fn memory(&self) -> SharedMemory {
+        self.memory.clone()
+    }
+
+    /// A part of each vCPU's CPU. One that has none of its own may be anywhere, and has its part nowhere.
+    pub fn claim(&self) -> Result<Vec<Claim>, Failure> {
+        self.cpus.iter().copied().flatten().map(Claim::of).collect()
+    }
+
+    /// Begins, with these threads of QEMU.
+    pub fn start(self, claims: Vec<Claim>, threads: &[ThreadStatus]) -> Result<Raising, Failure> {
+        let vcpu = |thread: &ThreadStatus| match thread.role {
+            Role::Vcpu(slot) if slot < pv_sched::SLOTS => {
+                let cpu = self.cpus.get(slot).copied().flatten();
+                Some(Vcpu { thread: thread.id, hints: self.page.hints.clone(), slot, cpu })
+            }
+            _ => None,
+        };
+        let vcpus = threads.iter().filter_map(vcpu).collect();
+        let daemon = Daemon::start(self.settings, vcpus, vec![self.page.exchange])?;
+        Ok(Raising { daemon, _claims: claims })
+    }
+
+    /// What is shown of it, with what was done.
+    pub fn status(raised: Vec<Raised>) -> RaisedStatus {
+        let Settings { priority, budget, period, .. } = Settings::default();
+        let vcpus = raised.into_iter().enumerate().map(|(vcpu, raised)| RaisedVcpu { vcpu, raised });
+        RaisedStatus {
+            priority,
+            budget_us: budget.as_micros() as u64,
+            period_us: period.as_micros() as u64,
+            vcpus: vcpus.collect(),
+        }
+    }
+}
+
+impl Raising {
+    /// Puts every policy back: what was done for each vCPU, in their order.
+    pub fn end(self) -> Vec<Raised> {
+        self.daemon.end()
+    }
+}
+
+impl fmt::Display for RaisedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { priority, budget_us, period_us, .. } = self;
+        write!(
+            f,
+            "pv-sched: as the guest says, vCPUs are raised to fifo {priority}, each for {budget_us} of {period_us} µs at most"
+        )?;
+        for RaisedVcpu { vcpu, raised } in &self.vcpus {
+            let Raised { raised, raised_ns, exhausted, failed, .. } = raised;
+            write!(f, "\n  vCPU {vcpu}: {raised} times, {:.1} ms in all", *raised_ns as f64 / 1e6)?;
+            if *exhausted > 0 {
+                write!(f, "; {exhausted} times it wanted more")?;
+            }
+            if let Some(failed) = failed {
+                write!(f, "; then left alone: {failed}")?;
+            }
+        }
+        Ok(())
+    }
+}
