@@ -104,12 +104,15 @@ fn the_planted_cause_is_named_first() {
     }
 }
 
+/// Something in the way, told as events.
+type Plant<'a> = &'a dyn Fn(&mut Story);
+
 /// What had begun before the latency did has its time too.
 #[test]
 fn what_was_under_way_already_is_named() {
     let accept = || Kind::Accept { apic: 0, vector: 236 };
     let exit = |reason: &str| Kind::Exit { vcpu: 0, reason: reason.into() };
-    let plants: [(Cause, &dyn Fn(&mut Story)); 3] = [
+    let plants: [(Cause, Plant); 3] = [
         (Cause::EmulatedDevice, &|story| {
             story.event(500, VCPU, Context::Task, exit("io"));
             story.event(500, VCPU, Context::Task, Kind::UserspaceExit { reason: "io".into() });
