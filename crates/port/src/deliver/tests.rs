@@ -9,7 +9,7 @@ use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
 use super::{GsoOutput, Scratch, write_plain};
 use crate::cache_policy::{Stores, Temporal};
-use crate::{DropReason, FrameBatch};
+use crate::{DropReason, FrameBatch, LARGEST_FRAME_BYTES};
 
 const AREA: u64 = 1 << 18;
 
@@ -198,6 +198,27 @@ fn what_cannot_be_finished_is_a_drop_with_its_reason() {
     assert_eq!(reason(split, &frame[..53]), DropReason::OffloadImpossible);
 }
 
+/// Each segment's start is searched among the sender's slices, so a finely split frame becomes few segments.
+#[test]
+fn a_finely_split_frame_is_not_cut_finely() {
+    let (header, frame) = tcp(false, &bytes(32_000));
+    let segments = |slices: usize, gso_size: u16| {
+        let header = NetHeader { gso_type: NetHeader::GSO_TCPV4, gso_size, ..header };
+        let batch = batch_of(header, &frame, &vec![32; slices - 1]).unwrap();
+        GsoOutput::of(batch.frame(0), &Accepts::NOTHING, &mut Scratch::default()).map(|output| output.count())
+    };
+    for (slices, gso_size, expected) in [(131, 64, 500), (1000, 500, 64), (1, 64, 500)] {
+        assert_eq!(segments(slices, gso_size), Ok(expected), "{slices} slices, {gso_size} bytes a segment");
+    }
+    for (slices, gso_size) in [(132, 64), (1000, 64), (1000, 480)] {
+        assert_eq!(
+            segments(slices, gso_size),
+            Err(DropReason::OffloadImpossible),
+            "{slices} slices, {gso_size} bytes a segment"
+        );
+    }
+}
+
 #[test]
 fn headers_that_lie_are_refused_when_lent() {
     let refused = |header, len| batch_of(header, &bytes(len), &[]).unwrap_err();
@@ -206,6 +227,23 @@ fn headers_that_lie_are_refused_when_lent() {
     assert_eq!(refused(NetHeader { csum_offset: u16::MAX, ..header }, 2000), DropReason::MalformedHeader);
     assert_eq!(refused(NetHeader { gso_type: 77, ..header }, 2000), DropReason::MalformedHeader);
     assert_eq!(refused(NetHeader::default(), 13), DropReason::TooShort);
+}
+
+/// Frames without a net header, as AF_XDP gives them.
+#[test]
+fn complete_frames_have_the_same_limits() {
+    let file = sealed_memfd(c"frame", AREA).unwrap();
+    let space = AddressSpace::from_regions([Region::map(&file, RegionRange::at(0, AREA)).unwrap()]).unwrap();
+    let mut translator = Translator::new(Arc::new(space));
+    let mut batch = FrameBatch::of_memory(4);
+    for len in [13, 14, LARGEST_FRAME_BYTES as u32, LARGEST_FRAME_BYTES as u32 + 1] {
+        translator.builder(batch.arena_mut().unwrap()).push(0, len, Access::Read).unwrap();
+    }
+    let mut refused = Vec::new();
+    batch.push_each_complete(0, |reason| refused.push(reason));
+    assert_eq!(refused, [DropReason::TooShort, DropReason::TooLong]);
+    let lengths: Vec<_> = batch.frames().map(|frame| frame.len_bytes()).collect();
+    assert_eq!(lengths, [14, LARGEST_FRAME_BYTES]);
 }
 
 #[test]

@@ -163,32 +163,40 @@ fn to_be_cut(segment_bytes: u16) -> Vec<u8> {
     [header, frame].concat()
 }
 
-/// Frames to be cut into the most segments there may be, and into more than that; from one piece and from many.
+/// Frames to be cut into the most segments there may be, and into more than that; from one piece and from many, of which
+/// each segment would have to be searched for its start.
 #[test]
 fn frames_to_be_cut_into_a_thousand_segments() {
+    const WHOLE: usize = 1 << 20;
     let mut scene = Scene::new();
     for features in with_tables() {
         let features = features.union(Features::NET_CSUM).union(Features::NET_HOST_TSO4);
-        for segment_bytes in [64, 1, 1460] {
+        for (segment_bytes, piece_bytes) in [(64, WHOLE), (1, WHOLE), (1460, WHOLE), (64, 64)] {
             scene.attacked(features, None, |scene, mut guest| {
                 guest.size = 256;
                 guest.share_memory();
                 guest.start_ring(TRANSMIT);
                 let whole = to_be_cut(segment_bytes);
                 guest.write(DATA, &whole);
+                let at = (0..whole.len()).step_by(piece_bytes);
+                let pieces: Vec<_> =
+                    at.map(|at| (DATA + at as u64, piece_bytes.min(whole.len() - at) as u32)).collect();
                 let dropped = scene.drops("offload impossible");
-                let mut frames = Tables::new(&guest, TRANSMIT, TABLE, &[(DATA, whole.len() as u32)]);
+                let refused = |scene: &Scene| {
+                    crate::switch_process::drops(&scene.switch.snapshot(), "friend", "offload impossible")
+                };
+                let before = refused(scene);
+                let mut frames = Tables::new(&guest, TRANSMIT, TABLE, &pieces);
                 frames.laps(&guest, 4, || {
                     for _ in 0..scene.friend.reclaimed(RECEIVE) {
                         scene.friend.add(RECEIVE, DATA, 1600);
                     }
                 });
-                let friends =
-                    |reason| crate::switch_process::drops(&scene.switch.snapshot(), "friend", reason);
                 assert_eq!(scene.drops("offload impossible"), dropped);
-                if segment_bytes == 1 {
-                    assert!(friends("offload impossible") >= 4 * 256);
+                if segment_bytes == 1 || piece_bytes == 64 {
+                    assert_eq!(refused(scene) - before, 4 * 256);
                 } else {
+                    assert_eq!(refused(scene), before);
                     assert!(passed(&scene.switch.snapshot(), "friend", false) > 64);
                 }
                 scene.friend.stop_ring(RECEIVE);
