@@ -133,13 +133,7 @@ impl Source for FromGuest {
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.add_used_all(burst);
         if let Some(call) = &self.call {
-            match self.queue.needs_call() {
-                true => {
-                    call.notify();
-                    self.counters.notified();
-                }
-                false => self.counters.suppressed(),
-            }
+            call.notify_if(self.queue.needs_call(), &self.counters);
         }
         // Demote lines after the barrier in `needs_call`: it would wait for all of them.
         if let Some(demotion) = self.demotion_tuner.frames()

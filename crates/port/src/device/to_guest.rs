@@ -304,13 +304,8 @@ impl Sink for ToGuest {
         if let Some(begun) = compared {
             self.copy_tuner.end(begun, tally.frames, tally.bytes);
         }
-        match call {
-            Some((call, true)) => {
-                call.notify();
-                self.counters.notified();
-            }
-            Some((_, false)) if tally.frames > 0 => self.counters.suppressed(),
-            _ => {}
+        if let Some((call, wanted)) = call.filter(|(_, wanted)| *wanted || tally.frames > 0) {
+            call.notify_if(wanted, &self.counters);
         }
         let Some(error) = self.broken else { return Ok(()) };
         self.stopped_at.set(self.queue.position());

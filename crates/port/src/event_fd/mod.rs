@@ -15,6 +15,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use crate::QueueCounters;
+
 /// Why a descriptor cannot carry notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnEventFd {
@@ -72,6 +74,18 @@ impl EventFd {
     pub fn notify(&self) {
         if !self.0.hostile.load(Ordering::Relaxed) && !signal::signal(self.as_fd()) {
             self.0.hostile.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notifies where the peer wants it, and counts it either way.
+    #[inline(always)]
+    pub fn notify_if(&self, wanted: bool, counters: &QueueCounters) {
+        match wanted {
+            true => {
+                self.notify();
+                counters.notified();
+            }
+            false => counters.suppressed(),
         }
     }
 
