@@ -10,6 +10,7 @@
 mod offloads;
 mod open;
 mod options;
+mod patience;
 mod sink;
 mod source;
 mod sys;

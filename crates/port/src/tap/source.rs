@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::patience::Patience;
 use super::sink::LAYOUT;
 use super::sys;
 use crate::own::{OwnMemory, OwnSgBuilder};
@@ -25,6 +26,7 @@ pub(super) struct TapSource {
     builder: OwnSgBuilder,
     batch: FrameBatch,
     needs_release: bool,
+    patience: Patience,
     counters: Arc<QueueCounters>,
 }
 
@@ -38,6 +40,7 @@ impl TapSource {
             builder,
             batch: FrameBatch::of_memory(SLOTS),
             needs_release: false,
+            patience: Patience::default(),
             counters,
         })
     }
@@ -61,6 +64,9 @@ impl TapSource {
 impl Source for TapSource {
     fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
         debug_assert!(!self.needs_release, "the batch before is released first");
+        if !self.patience.is_over() {
+            return Ok(&self.batch);
+        }
         for slot in 0..max.min(SLOTS) {
             let into = self.slots.slice(slot * SLOT_BYTES, SLOT_BYTES);
             match sys::read(self.fd.as_fd(), into) {
@@ -77,6 +83,10 @@ impl Source for TapSource {
                 break;
             }
         }
+        match self.needs_release {
+            true => self.patience.end(),
+            false => self.patience.in_vain(),
+        }
         Ok(&self.batch)
     }
 
@@ -90,7 +100,8 @@ impl Source for TapSource {
     }
 
     fn sleep(&mut self) -> bool {
-        // The descriptor itself is readable while a frame waits.
+        // The descriptor itself is readable while a frame waits: what wakes the worker is looked for at once.
+        self.patience.end();
         false
     }
 
