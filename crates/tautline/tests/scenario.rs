@@ -65,6 +65,44 @@ fn a_base_station_serves_its_users_on_the_host_and_in_a_container() {
     nothing_left(run.pid);
 }
 
+/// Layer 1 and layer 2 are guests of their own at the switch, on an emulated CPU. All frames of all ticks fit into the
+/// queues: however slow it is, none may be lost.
+#[test]
+fn a_base_station_whose_layers_are_guests() {
+    const TICKS: u64 = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("slow.toml");
+    let list = Run::new(&["scenario", "--list"]).finish();
+    let text = list.stdout.split("# --- control-loop.toml").next().unwrap();
+    let text = text.replace("interval_us = 1000 ", "interval_us = 20000 ");
+    std::fs::write(&file, text.replace("deadline_us = 1000 ", "deadline_us = 10000000 ")).unwrap();
+    let run = Run::new(&["scenario", file.to_str().unwrap(), "--users", "2", "--time", "400ms"])
+        .args(&["--environments", "host,vm:accel=tcg,memory=512", "--repeat", "1"])
+        .args(&["--missed-per-thousand", "1000", "--quiet", "--format", "json"])
+        .finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    let results = results(&run);
+    let environments = results["environments"].as_array().unwrap();
+    assert_eq!(environments.len(), 2);
+    for (environment, is_guest) in environments.iter().zip([false, true]) {
+        let trial = &environment["outcome"]["Ok"][0]["trials"][0];
+        assert!(trial.is_object(), "{environment}");
+        check_trial(trial, TICKS, 2);
+        let members = trial["members"].as_array().unwrap();
+        for member in members {
+            let [received, announced] = ["received", "announced"].map(|name| number(&member[name]));
+            assert_eq!((received, number(&member["ticks"])), (announced, TICKS), "{trial}");
+        }
+        let ended = &members[3]["ended"];
+        assert_eq!((number(&ended["in_time"]), number(&ended["late"])), (TICKS, 0), "{trial}");
+        // Only a guest has a clock of its own.
+        let own_clocks = members.iter().map(|member| number(&member["clock_error_ns"]) > 0);
+        assert_eq!(own_clocks.collect::<Vec<_>>(), [false, is_guest, is_guest, false], "{trial}");
+        assert!(!is_guest || environment["is_emulated"] == true, "{environment}");
+    }
+    nothing_left(run.pid);
+}
+
 #[test]
 fn a_file_of_ones_own_with_workers_and_cells() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +178,8 @@ fn a_missed_deadline_is_exit_code_3_and_a_search_says_that_nobody_fits() {
 #[test]
 fn what_cannot_be_meant_is_said_before_anything_starts() {
     for (arguments, said) in [
-        (vec!["base-station", "--environments", "vm"], "leave it out"),
+        (vec!["base-station", "--environments", "vm:profile=latency"], "leave it out"),
+        (vec!["base-station", "--environments", "remote:far"], "leave it out"),
         (vec!["base-station", "--bytes", "9"], "bytes = 9"),
         (vec!["space-station"], "name a file or one of base-station, control-loop"),
         (vec![], "NAME|FILE"),

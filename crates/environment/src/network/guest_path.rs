@@ -142,9 +142,8 @@ impl GuestPath {
         let mut built = Self::joined(nic, Arc::clone(&near), near, &back_end)?;
         built.nic.shares_memory = true;
         if is_emulated {
-            // QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks a vector of such a card.
             let device = built.nic.arguments.last_mut().expect("the card is the last");
-            device.push_str(",vectors=0");
+            device.push_str(Nic::WITHOUT_VECTORS);
         }
         built.path.switch = Some(switch);
         built.folder = Some(folder);

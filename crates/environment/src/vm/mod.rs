@@ -16,7 +16,7 @@ use std::process::Command;
 
 use measure::{EnvironmentKind, Failure};
 
-pub use ::vm::Accelerator;
+pub use ::vm::{Accelerator, SharedMemory};
 pub use accelerator::{kvm_name, open_kvm};
 pub use kernel_image::find as find_kernel;
 pub use modules::{Module, Modules};
@@ -80,6 +80,7 @@ impl Vm {
                 profile: settings.profile,
                 doorbell: None,
                 nic: None,
+                shared: None,
             },
         };
         if let Some(profile) = settings.profile {
@@ -111,6 +112,12 @@ impl Vm {
         let mut vm = Self::trusted(settings, start)?;
         vm.boot.nic = Some(nic::FittedNic::new(nic, &vm.boot.kernel)?);
         Ok(vm)
+    }
+
+    /// The same with memory of this process's that the guest has too.
+    pub fn sharing(mut self, memory: SharedMemory) -> Self {
+        self.boot.shared = Some(memory);
+        self
     }
 
     /// Proven only where the accelerator is not named.

@@ -27,6 +27,29 @@ pub struct Nic {
     pub address: (Ipv4Addr, u8),
 }
 
+impl Nic {
+    /// QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks a vector of a card whose other end is a vhost-user
+    /// back-end: such a card has none.
+    pub(crate) const WITHOUT_VECTORS: &str = ",vectors=0";
+
+    /// A port of `tautline switch` that listens at `socket`, with this address of the card's and of its interface's.
+    pub fn at_switch(socket: &Path, card: [u8; 6], address: (Ipv4Addr, u8), is_emulated: bool) -> Self {
+        let card = card.map(|byte| format!("{byte:02x}")).join(":");
+        let vectors = if is_emulated { Self::WITHOUT_VECTORS } else { "" };
+        let arguments = vec![
+            "-chardev".into(),
+            format!("socket,id=switch,path={}", socket.display()),
+            "-netdev".into(),
+            "vhost-user,id=net,chardev=switch".into(),
+            "-device".into(),
+            // Without the card's boot ROM, which is in a package of its own.
+            format!("virtio-net-pci,netdev=net,mac={card},romfile={vectors}"),
+        ];
+        let drivers = ["virtio_pci", "virtio_net"].map(str::to_owned).into();
+        Nic { enter: Vec::new(), arguments, inherited: None, shares_memory: true, drivers, address }
+    }
+}
+
 /// One with the modules of a guest's kernel.
 #[derive(Clone, Debug)]
 pub struct FittedNic {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ::vm::{Accelerator, Plan, Profile, arguments};
+use ::vm::{Accelerator, Plan, Profile, SharedMemory, arguments};
 use linux::OutputFile;
 use linux::child::inherit;
 use measure::Failure;
@@ -31,6 +31,8 @@ pub struct Boot {
     pub profile: Option<Profile>,
     pub doorbell: Option<Doorbell>,
     pub nic: Option<FittedNic>,
+    /// Memory of this process's.
+    pub shared: Option<SharedMemory>,
 }
 
 impl Boot {
@@ -75,6 +77,7 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let mut inherited =
         vec![initramfs.as_fd(), console.file().as_fd(), agent_qemu.as_fd(), control_qemu.as_fd()];
     inherited.extend(vm.nic.iter().filter_map(|fitted| Some(fitted.nic.inherited.as_ref()?.as_fd())));
+    inherited.extend(vm.shared.iter().map(AsFd::as_fd));
     inherit(&mut command, &inherited);
     let child = spawn::spawn(&mut command).map_err(|error| {
         Failure::new(format!("starting {}", vm.qemu.display()), error, "check that QEMU is installed whole")
@@ -148,6 +151,9 @@ fn command(
         }
         let (address, bits) = nic.address;
         kernel_line.insert_str(0, &format!("{}={address}/{bits} ", guest::ADDRESS));
+    }
+    if let Some(shared) = &vm.shared {
+        command.args(shared.arguments());
     }
     command.arg("-kernel").arg(&vm.kernel);
     // As `/proc/self/fd`, not `/dev/fd`, which a minimal root file system may lack.

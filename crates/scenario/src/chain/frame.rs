@@ -52,8 +52,8 @@ pub struct TickEnd {
     pub times_ns: [[u32; 2]; MOST_MEMBERS],
 }
 
-/// A member's address.
-fn address(place: usize) -> [u8; 6] {
+/// A member's Ethernet address.
+pub fn address(place: usize) -> [u8; 6] {
     [0x02, 0x54, 0x4c, 0, 0, place as u8]
 }
 

@@ -46,11 +46,14 @@ impl Job {
     }
 }
 
-/// Works until the chain has ended.
+/// A time of this member's CLOCK_MONOTONIC on the first one's, ns.
+pub type Clock<'a> = &'a dyn Fn(u64) -> u64;
+
+/// Works until the chain has ended. `clock` tells the first member's time: on one machine it is the same.
 ///
 /// # Errors
 /// The port stops, or the other members are silent.
-pub fn run(port: Box<dyn Port>, job: &Job) -> Result<Outcome, Failure> {
+pub fn run(port: Box<dyn Port>, job: &Job, clock: Clock<'_>) -> Result<Outcome, Failure> {
     let mut remarks = Vec::new();
     let mut want = |what: String, result: io::Result<()>| {
         if let Err(error) = result {
@@ -65,22 +68,8 @@ pub fn run(port: Box<dyn Port>, job: &Job) -> Result<Outcome, Failure> {
         want(format!("SCHED_FIFO {priority}"), scheduler::set(Policy::Fifo(priority)));
     }
     let place = work::of(job.description.members[job.place].work, &job.description.load)?;
-    let mut member = Member {
-        link: Link::start(port)?,
-        job,
-        frame: Vec::new(),
-        outcome: Outcome {
-            ticks: 0,
-            received: 0,
-            announced: 0,
-            sent: 0,
-            dropped: 0,
-            refused: 0,
-            skipped: 0,
-            remarks: Vec::new(),
-            ended: None,
-        },
-    };
+    let mut member =
+        Member { link: Link::start(port)?, job, clock, frame: Vec::new(), outcome: Outcome::default() };
     let result = match place {
         Place::First(work) => member.lead(work),
         Place::Middle(work) => member.pass_on(work),
@@ -96,6 +85,7 @@ pub fn run(port: Box<dyn Port>, job: &Job) -> Result<Outcome, Failure> {
 struct Member<'a> {
     link: Link,
     job: &'a Job,
+    clock: Clock<'a>,
     frame: Vec<u8>,
     outcome: Outcome,
 }
@@ -124,25 +114,31 @@ impl Member<'_> {
         self.link.put(&self.frame)
     }
 
-    /// What the neighbours sent, within `limit`.
+    /// What the neighbours sent, within `limit`. Others' frames are passed over: a guest's kernel sends some of its own.
     fn hear(&mut self, limit: Duration, came: &mut Vec<Came>) -> Result<(), Failure> {
         let place = self.job.place;
+        let until_ns = now_ns() + limit.as_nanos() as u64;
         came.clear();
-        self.link.receive(limit, &mut |bytes, came_ns| {
-            let Some((from, frame)) = frame::read(place, bytes) else { return };
-            let from_previous = from + 1 == place;
-            came.extend(match frame {
-                Frame::Ready if from == place + 1 => Some(Came::Ready),
-                Frame::EndHeard if from == place + 1 => Some(Came::EndHeard),
-                Frame::Data { tick, user, bytes } if from_previous => {
-                    Some(Came::Data { tick, user, bytes: bytes.to_vec() })
-                }
-                Frame::TickEnd(end) if from_previous => Some(Came::TickEnd(end, came_ns)),
-                Frame::End if from_previous => Some(Came::End),
-                _ => None,
-            });
-        })?;
-        Ok(())
+        loop {
+            let left = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
+            let count = self.link.receive(left, &mut |bytes, came_ns| {
+                let Some((from, frame)) = frame::read(place, bytes) else { return };
+                let from_previous = from + 1 == place;
+                came.extend(match frame {
+                    Frame::Ready if from == place + 1 => Some(Came::Ready),
+                    Frame::EndHeard if from == place + 1 => Some(Came::EndHeard),
+                    Frame::Data { tick, user, bytes } if from_previous => {
+                        Some(Came::Data { tick, user, bytes: bytes.to_vec() })
+                    }
+                    Frame::TickEnd(end) if from_previous => Some(Came::TickEnd(end, came_ns)),
+                    Frame::End if from_previous => Some(Came::End),
+                    _ => None,
+                });
+            })?;
+            if count == 0 || !came.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// Until the next member is ready.
@@ -257,7 +253,8 @@ impl Member<'_> {
                         self.outcome.announced += u64::from(end.frames);
                         self.outcome.sent += u64::from(sent_of_tick);
                         (end.frames, sent_of_tick) = (sent_of_tick, 0);
-                        end.times_ns[self.job.place] = [after(end.due_ns, came_ns), since(end.due_ns)];
+                        end.times_ns[self.job.place] =
+                            [came_ns, now_ns()].map(|near_ns| after(end.due_ns, (self.clock)(near_ns)));
                         self.say(next, &Frame::TickEnd(end))?;
                         self.link.flush()?;
                     }
@@ -301,14 +298,7 @@ impl Member<'_> {
         let description = &self.job.description;
         let deadline_ns = u64::from(description.deadline_us) * 1000;
         let users = description.load.all_users();
-        let mut ended = Ended {
-            in_time: 0,
-            late: 0,
-            incomplete: 0,
-            latency: Histogram::new(),
-            stages: stages(description),
-            worst: (0, Vec::new()),
-        };
+        let mut ended = Ended { stages: stages(description), ..Ended::default() };
         loop {
             for came in came.drain(..) {
                 match came {
@@ -361,11 +351,17 @@ fn stages(description: &Description) -> Vec<Stage> {
 
 impl Ended {
     fn record(&mut self, end: &TickEnd, latency_ns: u64) {
-        let instants = end.times_ns.iter().flatten().skip(1);
+        let instants: Vec<u32> =
+            end.times_ns.iter().flatten().skip(1).take(self.stages.len()).copied().collect();
+        let end_ns = instants.last().copied().unwrap_or_default();
+        // A guest's clock is known within an error. What comes after what caused it, and before what it caused, is said
+        // so; that it was not is counted.
+        self.disordered += u64::from(!instants.is_sorted());
         let mut times_ns = Vec::with_capacity(self.stages.len());
         let mut last_ns = 0;
-        for (stage, &instant_ns) in self.stages.iter_mut().zip(instants) {
-            let time_ns = u64::from(instant_ns.saturating_sub(last_ns));
+        for (stage, instant_ns) in self.stages.iter_mut().zip(instants) {
+            let instant_ns = instant_ns.clamp(last_ns, end_ns.max(last_ns));
+            let time_ns = u64::from(instant_ns - last_ns);
             stage.time.record_ns(time_ns);
             times_ns.push(time_ns);
             last_ns = instant_ns;

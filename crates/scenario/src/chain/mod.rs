@@ -10,7 +10,8 @@ mod link;
 mod member;
 mod outcome;
 
-pub use member::{Job, run};
+pub use frame::address;
+pub use member::{Clock, Job, run};
 pub use outcome::{Ended, Outcome, Stage};
 
 #[cfg(test)]

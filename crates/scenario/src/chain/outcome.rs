@@ -4,7 +4,7 @@ use measure::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// What one member counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Ticks: of the first those that it sent, of others those whose end came.
     pub ticks: u64,
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Of the first: instants that passed while it was late by a whole interval or more; no tick was sent for them.
     pub skipped: u64,
+    /// In a guest: how far the clock that it was given for the first member's was off at most, ns; 0 on one machine.
+    pub clock_error_ns: u64,
     /// What was wanted and refused.
     pub remarks: Vec<String>,
     /// Of the last.
@@ -27,7 +29,7 @@ pub struct Outcome {
 }
 
 /// What the last member saw of the ticks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// Ticks of which all work was done and right, by the deadline.
     pub in_time: u64,
@@ -35,6 +37,8 @@ pub struct Ended {
     pub late: u64,
     /// Ticks of which work was missing.
     pub incomplete: u64,
+    /// Ticks whose times at the members are not in order: a guest's clock was off by more than a stage took.
+    pub disordered: u64,
     /// From due to done.
     pub latency: Histogram,
     /// Where that time went: they add up to it.

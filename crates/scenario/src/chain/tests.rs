@@ -1,12 +1,20 @@
 //! Two members, one on each end of a pair of ports in memory.
 
 use std::thread;
+use std::time::Duration;
 
 use port::in_memory::InMemory;
 
+use super::frame::{self, Frame, TickEnd};
+use super::link::Link;
 use super::{Job, Outcome, run};
 use crate::Description;
 use crate::description::{BUILT_IN, Work};
+
+/// The clock of one machine.
+fn same(ns: u64) -> u64 {
+    ns
+}
 
 fn both(ticks: u64) -> (Outcome, Outcome) {
     let mut description = Description::parse(BUILT_IN[0].1).unwrap();
@@ -21,8 +29,8 @@ fn both(ticks: u64) -> (Outcome, Outcome) {
     };
     let (one, other) = InMemory::pair(1, Default::default()).unwrap();
     let (first, last) = (job(0), job(1));
-    let last = thread::spawn(move || run(Box::new(other), &last).unwrap());
-    let first = run(Box::new(one), &first).unwrap();
+    let last = thread::spawn(move || run(Box::new(other), &last, &same).unwrap());
+    let first = run(Box::new(one), &first, &same).unwrap();
     (first, last.join().unwrap())
 }
 
@@ -46,6 +54,30 @@ fn a_member_whose_neighbour_never_comes_says_so() {
     let description = Description::parse(BUILT_IN[0].1).unwrap();
     let job = Job { description, place: 3, ticks: 1, cpus: Vec::new(), priority: None, silence_ms: 50 };
     let (one, _other) = InMemory::pair(1, Default::default()).unwrap();
-    let error = run(Box::new(one), &job).unwrap_err().to_string();
+    let error = run(Box::new(one), &job, &same).unwrap_err().to_string();
     assert!(error.contains("core: waiting for the first tick"), "{error}");
+}
+
+/// A guest's kernel sends frames of its own, which a switch that does not know their receivers gives to all.
+#[test]
+fn frames_of_others_are_passed_over() {
+    let mut description = Description::parse(BUILT_IN[0].1).unwrap();
+    description.members.retain(|member| matches!(member.work, Work::RadioUnit | Work::Core));
+    let job = Job { description, place: 1, ticks: 1, cpus: Vec::new(), priority: None, silence_ms: 20_000 };
+    let (one, other) = InMemory::pair(1, Default::default()).unwrap();
+    let last = thread::spawn(move || run(Box::new(other), &job, &same));
+    let mut link = Link::start(Box::new(one)).unwrap();
+    let [mut end_of_tick, mut end] = [Vec::new(), Vec::new()];
+    frame::write(0, 1, &Frame::TickEnd(TickEnd { tick: 1, ..TickEnd::default() }), &mut end_of_tick);
+    frame::write(0, 1, &Frame::End, &mut end);
+    // A router solicitation's destination (RFC 2464 §7), and its EtherType.
+    let foreign = [&[0x33, 0x33, 0, 0, 0, 2, 2, 0, 0, 0, 0, 9, 0x86, 0xdd][..], &[0; 50]].concat();
+    // One by one: the member has taken each before the next one comes.
+    for frame in [&foreign, &end_of_tick, &foreign, &end] {
+        link.put(frame).unwrap();
+        link.flush().unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    let outcome = last.join().unwrap().unwrap();
+    assert_eq!((outcome.ticks, outcome.ended.unwrap().incomplete), (1, 1));
 }

@@ -1,34 +1,51 @@
 //! A switch, and a member on each of its ports.
 
+use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use environment::{Agent, Folder, Janitor, Running, Spec, Start};
+use clocks::{Answering, Exchange};
+use environment::vm::{Accelerator, Nic, Settings, SharedMemory, Vm};
+use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
 use linux::{Child, OutputFile};
 use measure::Failure;
 use scenario::chain::{self, Outcome};
-use workload::chain::ChainJob;
+use workload::chain::{ChainJob, MemberPort};
 use workload::protocol::{Reply, Request};
 
 use super::job::Job;
 
 /// How long a start may take until the agent answers.
-const START_LIMIT: Duration = Duration::from_secs(45);
+const START_LIMIT: Duration = Duration::from_secs(90);
 /// How long beyond its ticks a chain may take to end.
 const GRACE: Duration = Duration::from_secs(20);
-/// A member that hears nothing for so long gives up.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A member that hears nothing for so long gives up. Guests on an emulated CPU need some seconds to ask for the time.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// What a guest shares with this process: one small page.
+const SHARED_BYTES: u64 = 4096;
+/// The interface of a guest's only card, as a kernel names it.
+const INTERFACE: &str = "eth0";
 
 /// Agents that wait for trials.
 pub struct Chain {
-    members: Vec<Running>,
-    sockets: Vec<PathBuf>,
-    names: Vec<String>,
+    members: Vec<Member>,
     _switch: Switch,
     _folder: Folder,
+}
+
+/// One of them.
+struct Member {
+    running: Running,
+    /// With where it runs.
+    name: String,
+    port: MemberPort,
+    /// Tells a guest the time.
+    _clock: Option<Answering>,
 }
 
 impl Chain {
@@ -45,23 +62,29 @@ impl Chain {
             .collect();
         let switch = Switch::start(&agent.binary, &sockets)?;
         let mut members = Vec::new();
-        let mut names = Vec::new();
-        for (member, socket) in job.description.members.iter().zip(&sockets) {
-            // The socket is there as well, at the same path, wherever the agent runs.
-            let agent = Agent { files: vec![socket.clone()], ..agent.clone() };
-            let start = Start { agent: &agent, cpus: &job.cpus, limit: START_LIMIT, janitor };
-            let spec = if member.moves { spec } else { &Spec::Host };
-            let mut running = spec.prove(&start)?.start(&start)?;
-            let place = if member.moves { name } else { "host" };
-            let full_name = format!("{} ({place})", member.name);
-            match hear(&mut running, &full_name, START_LIMIT)? {
-                Reply::Ready { .. } => {}
-                _ => return Err(odd(&full_name)),
-            }
-            members.push(running);
-            names.push(full_name);
+        for (place, (member, socket)) in job.description.members.iter().zip(&sockets).enumerate() {
+            let (environment, spec) = if member.moves { (name, spec) } else { ("host", &Spec::Host) };
+            let name = format!("{} ({environment})", member.name);
+            let start = Start { agent, cpus: &job.cpus, limit: START_LIMIT, janitor };
+            members.push(match spec {
+                Spec::Vm(settings) => guest(name, settings, place, socket, &start)?,
+                _ => {
+                    // The socket is there as well, at the same path, wherever the agent runs.
+                    let agent = Agent { files: vec![socket.clone()], ..agent.clone() };
+                    let start = Start { agent: &agent, ..start };
+                    let running = spec.prove(&start)?.start(&start)?;
+                    Member { running, name, port: MemberPort::Socket(socket.clone()), _clock: None }
+                }
+            });
         }
-        Ok(Chain { members, sockets, names, _switch: switch, _folder: folder })
+        // All have begun: guests boot beside one another.
+        for member in &mut members {
+            match member.hear(START_LIMIT)? {
+                Reply::Ready { .. } => {}
+                _ => return Err(odd(&member.name)),
+            }
+        }
+        Ok(Chain { members, _switch: switch, _folder: folder })
     }
 
     /// One trial with so many users in each cell: what each member counted.
@@ -72,50 +95,93 @@ impl Chain {
         let limit = length.saturating_mul(4) + SILENCE + GRACE;
         // The last first: each waits for the one behind it.
         for (place, member) in self.members.iter_mut().enumerate().rev() {
+            // A guest has no other CPUs than these.
+            let is_bound = job.is_bound && matches!(member.port, MemberPort::Socket(_));
             let request = Request::JoinChain(Box::new(ChainJob {
-                socket: self.sockets[place].clone(),
+                port: member.port.clone(),
                 job: chain::Job {
                     description: description.clone(),
                     place,
                     ticks: job.ticks,
-                    cpus: if job.is_bound { job.cpus.clone() } else { Vec::new() },
+                    cpus: if is_bound { job.cpus.clone() } else { Vec::new() },
                     priority: job.priority,
                     silence_ms: SILENCE.as_millis() as u64,
                 },
                 limit_ms: limit.as_millis() as u64,
             }));
-            let sent = member.channel().send(request.to_line().trim_end(), START_LIMIT);
+            let sent = member.running.channel().send(request.to_line().trim_end(), START_LIMIT);
             sent.map_err(|error| {
-                member.explain(&format!("asking {}", self.names[place]), &error, "see its last output")
+                member.running.explain(&format!("asking {}", member.name), &error, "see its last output")
             })?;
         }
         // All are heard, so that each question has its answer; the first that failed says most.
-        let replies: Vec<_> = self
-            .members
-            .iter_mut()
-            .zip(&self.names)
-            .map(|(member, name)| hear(member, name, limit + GRACE))
-            .collect();
-        let outcome = |(reply, name): (Result<Reply, Failure>, &String)| match reply? {
+        let replies: Vec<_> = self.members.iter_mut().map(|member| member.hear(limit + GRACE)).collect();
+        let outcome = |(reply, member): (Result<Reply, Failure>, &Member)| match reply? {
             Reply::Chain(outcome) => Ok(outcome),
-            Reply::Failed(failure) => {
-                Err(Failure::new(format!("{name}: {}", failure.tried), failure.answer, failure.remedy))
-            }
-            _ => Err(odd(name)),
+            Reply::Failed(failure) => Err(Failure::new(
+                format!("{}: {}", member.name, failure.tried),
+                failure.answer,
+                failure.remedy,
+            )),
+            _ => Err(odd(&member.name)),
         };
-        replies.into_iter().zip(&self.names).map(outcome).collect()
+        replies.into_iter().zip(&self.members).map(outcome).collect()
     }
 }
 
-fn hear(running: &mut Running, name: &str, limit: Duration) -> Result<Reply, Failure> {
-    let doing = format!("waiting for {name}");
-    let remedy = "see its last output";
-    let line = running.channel().receive(limit).map_err(|error| running.explain(&doing, &error, remedy))?;
-    Reply::parse(&line).map_err(|error| Failure::new(doing, error, remedy))
+impl Member {
+    fn hear(&mut self, limit: Duration) -> Result<Reply, Failure> {
+        let doing = format!("waiting for {}", self.name);
+        let remedy = "see its last output";
+        let line = self.running.channel().receive(limit);
+        let line = line.map_err(|error| self.running.explain(&doing, &error, remedy))?;
+        Reply::parse(&line).map_err(|error| Failure::new(doing, error, remedy))
+    }
 }
 
 fn odd(name: &str) -> Failure {
     Failure::new(format!("asking {name}"), "it answered another question", "report it")
+}
+
+/// Which accelerator a guest has, for the whole run: found out by booting one where the user leaves it open.
+pub fn settled(
+    spec: &Spec,
+    job: &Job,
+    (agent, janitor): (&Agent, &Arc<Janitor>),
+) -> Result<(Spec, bool), Failure> {
+    let Spec::Vm(settings) = spec else { return Ok((spec.clone(), kvm::is_emulated())) };
+    let mut settings = settings.clone();
+    let accelerator = match settings.accelerator {
+        Some(accelerator) => accelerator,
+        None => {
+            let start = Start { agent, cpus: &job.cpus, limit: START_LIMIT, janitor };
+            Vm::prove(settings.clone(), &start)?.accelerator_kind()
+        }
+    };
+    settings.accelerator = Some(accelerator);
+    Ok((Spec::Vm(settings), accelerator == Accelerator::Tcg || kvm::is_emulated()))
+}
+
+/// A member in a guest, whose card is at the switch's socket.
+fn guest(
+    name: String,
+    settings: &Settings,
+    place: usize,
+    socket: &Path,
+    start: &Start<'_>,
+) -> Result<Member, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new("making memory that a guest shares", error, "see what the system said; free some memory")
+    };
+    let memory = memory::sealed_memfd(c"tautline-clock", SHARED_BYTES).map_err(failed)?;
+    let clock = Answering::start(Exchange::map(&memory, 0)?)?;
+    let memory = SharedMemory::new(memory).map_err(failed)?;
+    // For benchmarks of networks (RFC 2544). Nobody sends anything there: a card needs an address to be taken up.
+    let address = Ipv4Addr::new(198, 18, 0, place as u8 + 1);
+    let is_emulated = settings.accelerator == Some(Accelerator::Tcg);
+    let nic = Nic::at_switch(socket, chain::address(place), (address, 24), is_emulated);
+    let running = Vm::with_nic(settings, nic, start)?.sharing(memory).start(start)?;
+    Ok(Member { running, name, port: MemberPort::Interface(INTERFACE.into()), _clock: Some(clock) })
 }
 
 /// `tautline switch`, as a user starts it.

@@ -2,6 +2,7 @@
 
 use environment::Spec;
 use environment::spec::{SpecError, split_list};
+use environment::vm::Machine;
 use scenario::Description;
 use scenario::description::BUILT_IN;
 
@@ -74,17 +75,20 @@ fn describe(arguments: &Scenario) -> anyhow::Result<Description> {
     Ok(Description::parse(text).map_err(|error| Usage(format!("{}: {error}", path.display())))?)
 }
 
-/// The environments of a list. In a guest a member would need a driver for its port, and a clock that is set against
-/// the host's; this version has neither.
+/// The environments of a list.
 fn environments(list: &str) -> anyhow::Result<Vec<(String, Spec)>> {
     let read = |text: String| {
         let spec: Spec = text.parse().map_err(|error: SpecError| Usage(error.to_string()))?;
-        match spec {
-            Spec::Host | Spec::Container(_) => Ok((text, spec)),
-            _ => {
-                Err(Usage(format!("{text}: members run on the host and in containers only; leave it out"))
-                    .into())
-            }
+        let refused = match &spec {
+            Spec::Host | Spec::Container(_) => None,
+            Spec::Vm(settings) if settings.profile.is_some() => Some("a member's guest has no profile"),
+            Spec::Vm(settings) if settings.machine == Machine::Microvm => Some("a member's guest has PCI"),
+            Spec::Vm(_) => None,
+            Spec::Remote(_) => Some("members are on this machine, at one switch"),
+        };
+        match refused {
+            None => Ok((text, spec)),
+            Some(why) => Err(Usage(format!("{text}: {why}; leave it out")).into()),
         }
     };
     split_list(list).into_iter().map(read).collect()

@@ -2,9 +2,11 @@
 
 mod chain;
 mod job;
+mod layout;
 mod results;
 mod rounds;
 mod table;
+mod users;
 
 use std::io::Write;
 use std::sync::Arc;

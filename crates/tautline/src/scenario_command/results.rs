@@ -26,8 +26,17 @@ pub struct Results {
 pub struct Environment {
     /// Its name.
     pub name: String,
+    /// Whether members ran on an emulated CPU, here or further out.
+    pub is_emulated: bool,
     /// Its searches, or why there is none.
     pub outcome: Result<Vec<Run>, Failure>,
+}
+
+impl Environment {
+    /// Its name, with the mark of an emulated CPU.
+    pub fn marked(&self) -> String {
+        format!("{}{}", self.name, if self.is_emulated { report::EMULATED_MARK } else { "" })
+    }
 }
 
 /// One search, or one trial.

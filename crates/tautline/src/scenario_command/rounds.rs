@@ -7,7 +7,7 @@ use linux::interrupt;
 use measure::Failure;
 use scenario::search::Search;
 
-use super::chain::Chain;
+use super::chain::{self, Chain};
 use super::job::Job;
 use super::results::{Environment, Run, Trial};
 use crate::output;
@@ -22,11 +22,26 @@ pub fn run(job: &Job, agent: &Agent, janitor: &Arc<Janitor>) -> Vec<Environment>
     let mut environments: Vec<_> = job
         .environments
         .iter()
-        .map(|(name, _)| Environment { name: name.clone(), outcome: Ok(Vec::new()) })
+        .map(|(name, _)| Environment { name: name.clone(), is_emulated: false, outcome: Ok(Vec::new()) })
         .collect();
     let progress = output::progress();
+    let mut specs = Vec::new();
+    for ((name, spec), environment) in job.environments.iter().zip(&mut environments) {
+        progress.doing(format!("{name}: how it can be started"));
+        match chain::settled(spec, job, (agent, janitor)) {
+            Ok((settled, is_emulated)) => {
+                specs.push(settled);
+                environment.is_emulated = is_emulated;
+            }
+            Err(failure) => {
+                specs.push(spec.clone());
+                environment.outcome = Err(failure);
+            }
+        }
+    }
     for round in 0..job.repeat {
-        for ((name, spec), environment) in job.environments.iter().zip(&mut environments) {
+        for (spec, environment) in specs.iter().zip(&mut environments) {
+            let name = &environment.name;
             let Ok(runs) = &mut environment.outcome else { continue };
             if interrupt::is_set() {
                 continue;

@@ -3,5 +3,5 @@
 mod job;
 mod join;
 
-pub use job::ChainJob;
+pub use job::{ChainJob, MemberPort};
 pub(crate) use join::run;

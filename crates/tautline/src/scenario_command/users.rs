@@ -1,0 +1,122 @@
+//! Users by environment: how many fit, and what was missed with how many.
+
+use std::collections::BTreeSet;
+
+use comfy_table::Table;
+use measure::median_interval;
+use measure::statistics::median;
+
+use super::layout::{self, right_from};
+use super::results::{Environment, Results, Run, Trial};
+
+/// A row for each number of users that was tried anywhere, a column for each environment.
+pub fn table(results: &Results, ran: &[(&Environment, &[Run])], width: usize) -> Table {
+    let names: Vec<String> = ran.iter().map(|(environment, _)| environment.marked()).collect();
+    let header: Vec<&str> =
+        std::iter::once("users of a cell").chain(names.iter().map(String::as_str)).collect();
+    let mut table = layout::table(width, &header);
+    let mut row = |name: String, cell: &dyn Fn(&[Run]) -> String| {
+        table.add_row(std::iter::once(name).chain(ran.iter().map(|(_, runs)| cell(runs))));
+    };
+    if results.is_search {
+        row("that fit".into(), &fitting);
+    }
+    let tried: BTreeSet<u32> =
+        ran.iter().flat_map(|(_, runs)| trials(runs)).map(|trial| trial.users).collect();
+    for users in tried {
+        row(users.to_string(), &|runs| missed(runs, users));
+    }
+    row("frames lost".into(), &|runs| trials(runs).map(Trial::lost).sum::<u64>().to_string());
+    right_from(&mut table, 1);
+    table
+}
+
+/// What the cells mean.
+pub fn legend(results: &Results) -> String {
+    let missed = format!(
+        "beside a number of users: ticks missed of 1000, least to most of its trials, of {} ticks each",
+        results.ticks
+    );
+    if !results.is_search {
+        return missed;
+    }
+    let runs = results.environments.iter().flat_map(|environment| environment.outcome.iter()).map(Vec::len);
+    let interval = match runs.max().and_then(median_interval::coverage) {
+        Some(coverage) => {
+            format!(
+                "its interval, which holds the middle of such searches in {:.1} % of cases",
+                100.0 * coverage
+            )
+        }
+        None => format!("least to most; {} searches or more give an interval", median_interval::MIN_VALUES),
+    };
+    format!(
+        "that fit, with at most {} of 1000 ticks missed: the middle of the searches [{interval}]\n{missed}",
+        results.missed_per_thousand
+    )
+}
+
+fn trials(runs: &[Run]) -> impl Iterator<Item = &Trial> {
+    runs.iter().flat_map(|run| &run.trials)
+}
+
+/// The middle of what fitted, and its interval; of few searches the ends.
+fn fitting(runs: &[Run]) -> String {
+    let fits: Vec<f64> = runs.iter().map(|run| f64::from(run.fits)).collect();
+    let Some(middle) = median(&fits) else { return String::new() };
+    let least = fits.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = fits.iter().copied().fold(0.0, f64::max);
+    let (low, high) = median_interval::interval(&fits).unwrap_or((least, most));
+    format!("{middle} [{low}, {high}]")
+}
+
+/// Of all trials with so many users.
+fn missed(runs: &[Run], users: u32) -> String {
+    let of_1000 = trials(runs)
+        .filter(|trial| trial.users == users)
+        .map(|trial| trial.missed() as f64 * 1000.0 / trial.instants().max(1) as f64);
+    let mut shares: Vec<f64> = of_1000.collect();
+    shares.sort_by(f64::total_cmp);
+    // One of many thousand is not none.
+    let show = |share: f64| match share {
+        share if share > 0.0 && share < 0.1 => "<0.1".to_owned(),
+        share if share == share.round() => format!("{share}"),
+        share => format!("{share:.1}"),
+    };
+    match shares[..] {
+        [] => String::new(),
+        [least, .., most] if least < most => format!("{} to {}", show(least), show(most)),
+        [only, ..] => show(only),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::chain::Outcome;
+
+    fn run(fits: u32, trials: &[(u32, u64)]) -> Run {
+        let trial = |&(users, skipped): &(u32, u64)| {
+            let ticks = 1000 - skipped;
+            let mut first = Outcome::default();
+            (first.ticks, first.skipped, first.sent) = (ticks, skipped, 5);
+            let mut last = Outcome { received: 3, ..Outcome::default() };
+            last.ended = Some(scenario::chain::Ended { in_time: ticks, ..Default::default() });
+            Trial { users, is_in_time: skipped == 0, members: vec![first, last] }
+        };
+        Run { fits, trials: trials.iter().map(trial).collect() }
+    }
+
+    #[test]
+    fn what_fits_has_its_interval_and_what_was_missed_its_range() {
+        let three = [run(8, &[(8, 0), (16, 30)]), run(16, &[(8, 0), (16, 0), (32, 900)]), run(8, &[(16, 2)])];
+        assert_eq!(fitting(&three), "8 [8, 16]");
+        assert_eq!(missed(&three, 8), "0");
+        assert_eq!(missed(&three, 16), "0 to 30");
+        assert_eq!((missed(&three, 32).as_str(), missed(&three, 64).as_str()), ("900", ""));
+        assert_eq!(trials(&three).map(Trial::lost).sum::<u64>(), 12, "two of each trial");
+        let nine: Vec<Run> = (1..=9).map(|fits| run(fits, &[])).collect();
+        assert_eq!(fitting(&nine), "5 [2, 8]");
+        assert_eq!(fitting(&[]), "");
+    }
+}
