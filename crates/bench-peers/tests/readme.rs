@@ -35,7 +35,14 @@ fn shortened(headings: &[String], row: &[String]) -> Vec<String> {
         first("rate over DPDK").replace("no difference shown", "(no difference shown)"),
         cell("busy over DPDK").into(),
         cell("limited by").into(),
-        first("core-to-core"),
+        // None where all rounds are of one class.
+        cell("core-to-core")
+            .split('(')
+            .next()
+            .map(str::trim)
+            .filter(|class| !class.is_empty())
+            .unwrap_or("–")
+            .into(),
     ]
 }
 
