@@ -18,7 +18,7 @@ setup:
 	@scripts/setup.sh compare
 
 release:
-	$(CARGO) build --release --locked -p tautline
+	+$(CARGO) build --release --locked -p tautline
 
 # The folder of the target that .cargo/config.toml names.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')

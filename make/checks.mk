@@ -3,13 +3,16 @@
 
 .PHONY: checks check-lints check-tests check-oldest check-release check-foreign
 
-## checks: lints, dependencies, the oldest Rust, and every build that the tests need
-checks: check-tests check-foreign check-oldest check-release
+## checks: lints, the oldest Rust, and every build that the tests need
+checks: check-tests check-foreign check-release check-oldest
 
-# The tests that run under emulation, and the release's binaries.
+# The tests that run under emulation, and the release's binary for the other processor.
+FOREIGN = $(if $(filter x86_64,$(shell uname -m)),aarch64,x86_64)
 check-foreign:
 	+scripts/aarch64.sh build
-	+scripts/dist.sh build
+	+ARCHITECTURES=$(FOREIGN) scripts/dist.sh build
+
+check-release: release
 
 check-lints:
 	+@if $(CARGO) clippy --version >/dev/null 2>&1; then \
@@ -23,9 +26,4 @@ check-tests: check-lints
 	+$(CARGO) test --locked --workspace --no-run
 
 check-oldest:
-	scripts/dependencies.sh
 	+scripts/oldest-rust.sh
-
-# After the release's: both write into one folder of cargo's.
-check-release: check-foreign
-	+$(CARGO) build --locked --workspace --release

@@ -4,7 +4,8 @@ set -eu
 layer() { printf '\n=== %s\n' "$1"; shift; "$@"; }
 
 layer 'format' cargo fmt --check
-layer 'lints, dependencies, oldest Rust, builds: two at a time' make -j2 --output-sync=target checks
+layer 'dependencies: licences, sources, unused, advisories' scripts/dependencies.sh
+layer 'lints, oldest Rust, builds: two at a time' make -j2 --output-sync=target checks
 layer 'unit and integration tests' cargo test --locked --workspace
 layer 'virtqueue: instruction limits, aarch64' make test-virtqueue-extra
 layer 'switch: instruction limits' make test-switch-extra

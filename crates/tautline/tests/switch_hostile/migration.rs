@@ -22,6 +22,15 @@ const ROUNDS: u32 = 200;
 /// What has arrived at the destination, by page.
 type Copied = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
+/// Ends the migration when it is dropped, by a test that fails too.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Takes the log without a pause, and copies what it names.
 fn migrate(log: &DirtyLog, memory: &GuestMemory, copied: &Copied, over: &AtomicBool) -> u64 {
     let mut passes = 0;
@@ -58,6 +67,7 @@ fn a_log_that_is_taken_all_the_time() {
             let memory = GuestMemory { space: Arc::clone(&guest.space), regions: vec![] };
             let passes = std::thread::scope(|scope| {
                 let destination = scope.spawn(|| migrate(&log, &memory, &copied, &over));
+                let end = End(&over);
                 for number in 0..ROUNDS {
                     guest.post(1);
                     scene.friend.send(&frame(number, 700));
@@ -73,7 +83,7 @@ fn a_log_that_is_taken_all_the_time() {
                         });
                     }
                 }
-                over.store(true, Ordering::Relaxed);
+                drop(end);
                 destination.join().unwrap()
             });
             println!(
