@@ -12,6 +12,9 @@ const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 const RUN: &str = "tautline --quiet tti --environments vm:accel=kvm,kernel=/guest/generic/kernel,memory=512 \
     --load none --stages --format json";
 
+/// Some tens of milliseconds of a CPU.
+const BURN: &str = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";
+
 /// Runs it, and gives its one row.
 fn row(machine: &Machine, line: &str, limit: Duration) -> Value {
     let output = machine.run_within(line, limit).unwrap();
@@ -57,7 +60,7 @@ fn every_tick() {
     let machine =
         Settings::default().program(Path::new(BINARY)).program(Path::new("/usr/bin/chrt")).start().unwrap();
     // Its virtual CPU is pushed aside for some ticks now and then, from the middle on.
-    let hog = "chrt -f 60 taskset 2 sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'";
+    let hog = format!("chrt -f 60 taskset 2 sh -c '{BURN}'");
     let alone = machine.run_within(&format!("time {hog}"), Duration::from_secs(20)).unwrap();
     println!("the hog alone: {}", alone.stderr);
     assert!(alone.success(), "{}{}", alone.stdout, alone.stderr);
@@ -82,4 +85,69 @@ fn sixty_thousand_ticks() {
     let machine = Settings::default().program(Path::new(BINARY)).start().unwrap();
     let outcome = row(&machine, &format!("{RUN} --time 60s"), Duration::from_secs(600));
     check(&outcome, 60_000);
+}
+
+/// A delay, by what really makes it, and the stage that it is in.
+struct Planted {
+    stage: &'static str,
+    /// Before the command, and behind it.
+    wrapped: &'static str,
+    arguments: &'static str,
+    /// Beside it, again and again: priority, mask of CPUs, script.
+    hog: Option<(u32, u32, &'static str)>,
+    /// Who had the CPU, where the trace tells.
+    blamed: &'static str,
+}
+
+const PLANTED: [Planted; 4] = [
+    // The timer late.
+    Planted { stage: "sent", wrapped: "", arguments: "", hog: Some((90, 1, "BURN")), blamed: "beside" },
+    // The irqfd delayed: the source's 200th write, between its stamp and the doorbell.
+    Planted {
+        stage: "irqfd",
+        wrapped: "strace -f --seccomp-bpf -qq -o /dev/null -e trace=write \
+            -e inject=write:delay_enter=80000:when=200",
+        arguments: "",
+        hog: None,
+        blamed: "",
+    },
+    // The virtual CPU preempted.
+    Planted { stage: "injection", wrapped: "", arguments: "", hog: Some((60, 2, "BURN")), blamed: "beside" },
+    // The receiver's priority low: it has none, and needs most of a CPU on which somebody else computes.
+    Planted {
+        stage: "receiver",
+        wrapped: "",
+        arguments: "--priority 0 --load cpu --work 6ms",
+        hog: None,
+        blamed: "",
+    },
+];
+
+/// One after the other, in one machine. A tick every 10 ms: what delays one is over a few ticks later.
+#[test]
+#[ignore = "some minutes: make test-tti"]
+fn planted_delays_are_blamed_on_their_stages() {
+    let programs = [BINARY, "/usr/bin/chrt", "/usr/bin/strace"].map(Path::new);
+    let machine = programs.into_iter().fold(Settings::default(), Settings::program).start().unwrap();
+    let mut wrong = Vec::new();
+    for Planted { stage, wrapped, arguments, hog, blamed } in PLANTED {
+        let (priority, cpus, script) = hog.unwrap_or((1, 3, "sleep 60"));
+        // Once the guest has most likely booted, until it is killed.
+        let script = script.replace("BURN", BURN);
+        let script = format!("#!/bin/sh\nsleep 6\nwhile :; do\n{script}\nsleep 0.7\ndone\n");
+        machine.push(script.as_bytes(), Path::new("/beside")).unwrap();
+        let run = if arguments.contains("--load") { RUN.replace("--load none", "") } else { RUN.to_owned() };
+        let line = format!(
+            "chrt -f {priority} taskset {cpus} /beside >/dev/null 2>&1 & \
+             {wrapped} {run} {arguments} --interval 10ms --time 4s --output /ticks.json >/ticks.txt 2>&1; \
+             kill $!; cat /ticks.txt >&2; cat /ticks.json"
+        );
+        let outcome = row(&machine, &line, Duration::from_secs(240));
+        let worst = &outcome["worst"];
+        println!("{stage}: {worst}");
+        if worst["stages"][0][0] != stage || !worst["parts"][0]["cause"].to_string().contains(blamed) {
+            wrong.push(format!("{stage}: {worst:#}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -69,8 +69,8 @@ pub struct Tti {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(1)))]
     pub work: Duration,
 
-    /// SCHED_FIFO priority of the receiver; the source's is one more.
-    #[arg(long, value_name = "N", default_value = "80", value_parser = clap::value_parser!(u8).range(1..=98))]
+    /// SCHED_FIFO priority of the receiver, 0 for the ordinary policy; the source's is one more.
+    #[arg(long, value_name = "N", default_value = "80", value_parser = clap::value_parser!(u8).range(0..=98))]
     pub priority: u8,
 
     /// Where results go.

@@ -76,7 +76,7 @@ impl Job {
         job.source.spin = arguments.spin.min(arguments.interval / 2);
         job.source.priority = Some(priority + 1);
         job.receiver.wait = wait;
-        job.receiver.priority = Some(priority);
+        job.receiver.priority = (priority > 0).then_some(priority);
         job.receiver.budget_ns = arguments.budget.unwrap_or(USUAL_BUDGET).as_nanos() as u64;
         job.receiver.work_ns = arguments.work.as_nanos() as u64;
         job.stages = arguments.stages;
