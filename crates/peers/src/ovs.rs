@@ -248,6 +248,16 @@ impl OvsDpdk {
         }
     }
 
+    /// Adds a port of the kind `dpdkvhostuser`, which listens; its socket. Deprecated, and still there.
+    pub fn add_listening_port(&self, name: &str) -> Result<PathBuf, Error> {
+        self.vsctl(&["add-port", BRIDGE, name, "--", "set", "Interface", name, "type=dpdkvhostuser"])?;
+        let error = self.vsctl(&["get", "Interface", name, "error"])?;
+        match error.trim() {
+            "[]" => Ok(self.folder.path().join(name)),
+            error => Err(Error::refused(format!("adding port {name}"), error)),
+        }
+    }
+
     /// Waits until a port has its driver.
     pub fn wait_for_link(&self, port: &str) -> Result<(), Error> {
         let words = ["wait-until", "Interface", port, "link_state=up"];
@@ -325,6 +335,11 @@ impl OvsDpdk {
         let name = program.file_name().unwrap_or_default().display();
         in_folder(command.args(&words), self.folder.path());
         succeed(process::run(&mut command, LIMIT)?, &format!("{name} {}", words.join(" ")))
+    }
+
+    /// Its exit status, if it has ended: 128 and the signal's number where a signal ended it.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.vswitchd.ended()
     }
 
     /// What the switch has logged.
