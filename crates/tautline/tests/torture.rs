@@ -68,7 +68,7 @@ fn summary(results: &Value) -> String {
 
 #[test]
 fn our_switch_serves_on_and_a_neighbour_loses_nothing() {
-    let results = tortured(&["--count", "20000"]);
+    let results = tortured(&["--count", "5000"]);
     assert_eq!(results["schema"], "tautline-torture/1");
     assert_eq!(families(&results).len(), 9);
     for family in families(&results) {
@@ -82,7 +82,7 @@ fn our_switch_serves_on_and_a_neighbour_loses_nothing() {
     }
     let (read, seen) = (total(&results, "messages_read"), total(&results, "ring_states_seen"));
     assert!(
-        read > 1000 && seen > 500 && read + seen >= 20_000,
+        read > 500 && seen > 200 && read + seen >= 5000,
         "{read} messages read, {seen} ring states seen"
     );
     let beside = &results["beside"];
