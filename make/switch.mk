@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle test-switch-extra recovery soak
+.PHONY: bench-switch-idle test-switch-extra recovery soak torture-long torture-peers
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -18,6 +18,15 @@ recovery:
 ## soak: guests, ports, hostile peers, kills and captures at random, for so many SECONDS (an hour): nothing may grow
 soak:
 	TAUTLINE_SOAK_SECONDS=$(or $(SECONDS),3600) $(CARGO) test --locked --release -p tautline --test switch_control soak -- --nocapture
+
+## torture-long: COUNT (ten million) hostile messages and ring states that the switch has seen for certain, beside two neighbours at 100,000 frames a second each way
+torture-long:
+	TAUTLINE_TORTURE_COUNT=$(or $(COUNT),10000000) $(CARGO) test --locked --release -p tautline --test torture millions -- --ignored --nocapture
+
+## torture-peers: the same cases at DPDK's and Open vSwitch's back-ends, SECONDS (20) for each kind; what each did, as a table
+torture-peers:
+	@scripts/setup.sh test
+	$(CARGO) run --locked --release -p tautline --example torture_peers -- $(or $(SECONDS),20)
 
 ## test-switch-extra: limits of instructions for a frame from guest to guest
 test-switch-extra:

@@ -57,7 +57,7 @@ pub struct OvsDpdk {
     _database: Process,
     _namespace: Netns,
     instance: Instance,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// Counters of one port, since it was added.
@@ -162,7 +162,7 @@ impl OvsDpdk {
         };
         run(&mut instance.configure(&cpus::usable()?, memory, &settings.options))?;
         let vswitchd = start("Open vSwitch", instance.switch())?;
-        let peer = Self { vswitchd, _database: database, _namespace: namespace, instance, _folder: folder };
+        let peer = Self { vswitchd, _database: database, _namespace: namespace, instance, folder };
         peer.tell(peer.instance.add_bridge())?;
         if peer.vsctl(&["get", "Open_vSwitch", ".", "dpdk_initialized"])?.trim() != "true" {
             return Err(Error::refused("starting DPDK in Open vSwitch", tail(&peer.said())));
@@ -177,6 +177,16 @@ impl OvsDpdk {
         let error = self.vsctl(&["get", "Interface", name, "error"])?;
         match error.trim() {
             "[]" => Ok(()),
+            error => Err(Error::refused(format!("adding port {name}"), error)),
+        }
+    }
+
+    /// Adds a port of the kind `dpdkvhostuser`, which listens; its socket. Deprecated, and still there.
+    pub fn add_listening_port(&self, name: &str) -> Result<PathBuf, Error> {
+        self.vsctl(&["add-port", BRIDGE, name, "--", "set", "Interface", name, "type=dpdkvhostuser"])?;
+        let error = self.vsctl(&["get", "Interface", name, "error"])?;
+        match error.trim() {
+            "[]" => Ok(self.folder.path().join(name)),
             error => Err(Error::refused(format!("adding port {name}"), error)),
         }
     }
@@ -252,6 +262,11 @@ impl OvsDpdk {
     /// What is wrong with its configuration, the switch has logged.
     fn tell(&self, mut command: Command) -> Result<String, Error> {
         run(&mut command).map_err(|error| Error::refused(error.to_string(), tail(&self.said())))
+    }
+
+    /// Its exit status, if it has ended: 128 and the signal's number where a signal ended it.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.vswitchd.ended()
     }
 
     /// What the switch has logged.

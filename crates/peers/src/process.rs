@@ -177,6 +177,11 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Its exit status, once it has ended: 128 and the signal's number where a signal ended it.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten().map(exit_code)
+    }
+
     /// Lets it end by itself within the limit; its exit status. Killed otherwise, which is an error.
     pub(crate) fn end(&mut self, limit: Duration) -> Result<i32, Error> {
         self.stdin = None;

@@ -45,6 +45,7 @@ const PRINT_RESULTS: &[&str] = &[
     "host interrupts",
     "vm run",
     "vm attach",
+    "vm task",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
 const PRINT_NONE: &[&str] = &[

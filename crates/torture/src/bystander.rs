@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -10,34 +10,53 @@ use measure::Failure;
 use port::FrameBatch;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use serde::{Deserialize, Serialize};
+use traffic::frames::{Access, Checker, Fields, FrameSize, SizeMix, Stream};
 use traffic::rig::TestRig;
+
+use crate::turns::Turns;
 
 /// How long the back-end may take to serve both.
 const READY: Duration = Duration::from_secs(10);
-/// From one frame to the next.
-const INTERVAL: Duration = Duration::from_micros(200);
-/// Stations and type: by them its frames are told from others.
+/// From one broadcast to the next: with them a switch visits what a hostile front-end has posted to receive.
+const BROADCAST: Duration = Duration::from_millis(1);
+/// Stations and type: by them broadcasts are told from others.
 const HEADER_BYTES: usize = 14;
+/// Frames of each direction that are under way at most: there is a buffer for each, so a right switch drops none.
+const WINDOW: u64 = 128;
+/// Of a burst.
+const BURST: usize = 32;
+/// What was not sent for so long is not made up for: a longer burst would measure something else.
+const BEHIND: Duration = Duration::from_millis(10);
+/// Where nothing is to do.
+const PAUSE: Duration = Duration::from_micros(50);
 /// How long a last frame may be under way.
 const LATE: Duration = Duration::from_secs(2);
 
 /// What became of the bystanders' frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Undisturbed {
     /// Frames sent.
     pub sent: u64,
-    /// Frames that arrived.
+    /// Frames that arrived, each counted once.
     pub received: u64,
-    /// The longest time without an arrival while frames were sent, ns.
+    /// Frames that arrived altered, doubled, or behind one that was sent later.
+    pub spoiled: u64,
+    /// The longest time without an arrival while frames were sent, ns; without what this end was away from its CPU.
     pub longest_gap_ns: u64,
     /// How long it went, ns.
     pub elapsed_ns: u64,
+    /// Rates beside the hostile front-ends, and while these rested; empty where they never did.
+    pub turns: Turns,
 }
 
 /// Runs until it is ended.
 pub struct Bystander {
     over: Arc<AtomicBool>,
+    received: Arc<AtomicU64>,
     thread: JoinHandle<Result<Undisturbed, Failure>>,
+    turns: Turns,
+    /// When the turn began, and what had arrived then.
+    turn: (Instant, u64),
 }
 
 fn failed(error: impl ToString) -> Failure {
@@ -45,21 +64,43 @@ fn failed(error: impl ToString) -> Failure {
 }
 
 impl Bystander {
-    /// From the port at `from` to the one at `to`.
+    /// Between the ports at these paths, so many frames a second each way.
     ///
     /// # Errors
-    /// The ports do not come up, or no frame arrives.
-    pub fn start(from: &Path, to: &Path) -> Result<Self, Failure> {
+    /// The ports do not come up.
+    pub fn start(paths: [&Path; 2], rate: u32) -> Result<Self, Failure> {
         let mut rig = TestRig::new();
-        for path in [from, to] {
+        for path in paths {
             let port = VirtioUser::new(VirtioUserOptions::new(path)).map_err(failed)?;
             rig.attach("bystander", Box::new(port)).map_err(failed)?;
         }
         rig.wait_until_up(READY).map_err(failed)?;
-        let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let thread = thread::spawn(move || send(rig, &told));
-        Ok(Bystander { over, thread })
+        let (over, received) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let thread = {
+            let (over, received) = (Arc::clone(&over), Arc::clone(&received));
+            thread::spawn(move || Traffic::new(rate)?.run(rig, &over, &received))
+        };
+        Ok(Bystander { over, received, thread, turns: Turns::default(), turn: (Instant::now(), 0) })
+    }
+
+    /// How long this turn beside the hostile front-ends has gone on.
+    pub fn turn(&self) -> Duration {
+        self.turn.0.elapsed()
+    }
+
+    /// The hostile front-ends rest for that long; then the next turn begins.
+    pub fn rest(&mut self, time: Duration) {
+        let beside = self.rate();
+        thread::sleep(time);
+        let alone = self.rate();
+        self.turns.push(beside, alone);
+    }
+
+    /// Frames a second since the last call.
+    fn rate(&mut self) -> f64 {
+        let (since, before) = self.turn;
+        self.turn = (Instant::now(), self.received.load(Ordering::Relaxed));
+        (self.turn.1 - before) as f64 / (self.turn.0 - since).as_secs_f64()
     }
 
     /// Ends it.
@@ -68,60 +109,161 @@ impl Bystander {
     /// A port stopped meanwhile.
     pub fn end(self) -> Result<Undisturbed, Failure> {
         self.over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|_| Err(failed("its thread panicked")))
+        let ended = self.thread.join().unwrap_or_else(|_| Err(failed("its thread panicked")))?;
+        Ok(Undisturbed { turns: self.turns, ..ended })
     }
 }
 
-/// From one station to the other.
-fn frame() -> [u8; 60] {
-    let mut frame = [0; 60];
-    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0xb5, 2, 2, 0, 0, 0, 0xb5, 1, 0x88, 0xb5]);
-    frame
+/// One way from station to station.
+struct Lane {
+    stream: Stream,
+    checker: Checker,
 }
 
-fn send(mut rig: TestRig, over: &AtomicBool) -> Result<Undisturbed, Failure> {
-    let own = FrameBatch::of_frame(&frame()).map_err(failed)?;
-    let mut counts = Undisturbed::default();
-    let start = Instant::now();
-    let mut next = start;
-    let mut last_arrival = start;
-    let mut until = None;
-    loop {
-        let now = Instant::now();
-        let Some((one, other)) = rig.two_ends(0, 1) else { return Err(failed("its ports are not there")) };
-        let (Some((_, sink)), Some((source, _))) = (one.pair(0), other.pair(0)) else {
-            return Err(failed("a queue has stopped"));
+impl Lane {
+    fn new(fields: Fields) -> Result<Self, Failure> {
+        let mix = SizeMix::fixed(FrameSize::MIN);
+        let stream = Stream::new(fields, &mix, 0..1).map_err(failed)?;
+        Ok(Lane { stream, checker: Checker::new(&fields, &mix, 1, Access::Payload) })
+    }
+
+    fn under_way(&self) -> u64 {
+        self.stream.sent() - self.checker.tally().distinct
+    }
+}
+
+struct Traffic {
+    lanes: [Lane; 2],
+    broadcast: FrameBatch,
+    broadcasts: Counts,
+    /// Frames a second, each way.
+    rate: u32,
+}
+
+#[derive(Default)]
+struct Counts {
+    sent: u64,
+    received: u64,
+}
+
+impl Traffic {
+    fn new(rate: u32) -> Result<Self, Failure> {
+        let there = Fields::default();
+        let back = Fields {
+            source: there.destination,
+            destination: there.source,
+            source_ip: there.destination_ip,
+            destination_ip: there.source_ip,
+            ..there
         };
-        if until.is_none() && now >= next {
-            sink.accept(&own, &[0]).map_err(failed)?;
-            counts.sent += 1;
-            // What this thread itself missed is not made up for: a burst would measure something else.
-            next = now.max(next + INTERVAL);
-        }
-        // A hostile neighbour may send frames, too, and a switch floods those whose station it does not know.
-        let batch = source.rx_burst(32).map_err(failed)?;
-        let arrived =
-            batch.frames().filter(|arrived| arrived.snapshot().starts_with(&frame()[..HEADER_BYTES])).count();
-        let arrived = arrived as u64;
-        let is_busy = source.needs_release();
-        if is_busy {
-            source.release();
-        }
-        if arrived > 0 {
-            counts.received += arrived;
+        let broadcast = FrameBatch::of_frame(&broadcast()).map_err(failed)?;
+        Ok(Traffic {
+            lanes: [Lane::new(there)?, Lane::new(back)?],
+            broadcast,
+            broadcasts: Counts::default(),
+            rate,
+        })
+    }
+
+    fn run(
+        mut self,
+        mut rig: TestRig,
+        over: &AtomicBool,
+        arrived: &AtomicU64,
+    ) -> Result<Undisturbed, Failure> {
+        let start = Instant::now();
+        let (mut offered, mut next_broadcast) = (0u64, start);
+        let (mut last_look, mut gap, mut longest_gap) = (start, Duration::ZERO, Duration::ZERO);
+        let (mut elapsed, mut until) = (Duration::ZERO, None);
+        let behind = (BEHIND.as_secs_f64() * f64::from(self.rate)).max(1.0) as u64;
+        loop {
+            let now = Instant::now();
+            // What this thread was away for is not the back-end's.
+            gap += (now - last_look).min(4 * PAUSE);
+            last_look = now;
+            let due = ((now - start).as_secs_f64() * f64::from(self.rate)) as u64 - offered;
+            offered += due.saturating_sub(behind);
+            let due = due.min(behind).min(BURST as u64);
+            let Some((one, other)) = rig.two_ends(0, 1) else {
+                return Err(failed("its ports are not there"));
+            };
+            let (Some(one), Some(other)) = (one.pair(0), other.pair(0)) else {
+                return Err(failed("a queue has stopped"));
+            };
+            let ((one_source, one_sink), (other_source, other_sink)) = (one, other);
+            let mut is_busy = false;
             if until.is_none() {
-                counts.longest_gap_ns = counts.longest_gap_ns.max((now - last_arrival).as_nanos() as u64);
+                let room = self.lanes.iter().map(|lane| WINDOW.saturating_sub(lane.under_way())).min();
+                let count = due.min(room.unwrap_or(0));
+                offered += count;
+                is_busy = count > 0;
+                for (lane, sink) in self.lanes.iter_mut().zip([&mut *one_sink, other_sink]) {
+                    let (batch, which) = lane.stream.burst(count as usize, |_| 0);
+                    sink.accept(batch, which).map_err(failed)?;
+                }
+                if now >= next_broadcast {
+                    one_sink.accept(&self.broadcast, &[0]).map_err(failed)?;
+                    self.broadcasts.sent += 1;
+                    next_broadcast = now + BROADCAST;
+                }
             }
-            last_arrival = now;
-        } else if !is_busy {
-            thread::sleep(INTERVAL / 4);
-        }
-        if until.is_none() && over.load(Ordering::Relaxed) {
-            counts.elapsed_ns = start.elapsed().as_nanos() as u64;
-            until = Some(now + LATE);
-        }
-        if until.is_some_and(|until| counts.received >= counts.sent || now >= until) {
-            return Ok(counts);
+            let before = self.received();
+            for (lane, source) in self.lanes.iter_mut().zip([other_source, one_source]) {
+                for frame in source.rx_burst(BURST).map_err(failed)?.frames() {
+                    // A hostile neighbour may send frames, too, and a switch floods those whose station it does not know.
+                    if frame.snapshot().starts_with(&broadcast()[..HEADER_BYTES]) {
+                        self.broadcasts.received += 1;
+                    } else {
+                        lane.checker.check(frame);
+                    }
+                }
+                if source.needs_release() {
+                    source.release();
+                    is_busy = true;
+                }
+            }
+            let received = self.received();
+            if received > before {
+                arrived.store(received, Ordering::Relaxed);
+                if until.is_none() {
+                    longest_gap = longest_gap.max(gap);
+                }
+                gap = Duration::ZERO;
+            }
+            if until.is_none() && over.load(Ordering::Relaxed) {
+                elapsed = now - start;
+                until = Some(now + LATE);
+            }
+            let sent = self.broadcasts.sent + self.lanes.iter().map(|lane| lane.stream.sent()).sum::<u64>();
+            if until.is_some_and(|until| received >= sent || now >= until) {
+                let tallies = self.lanes.each_ref().map(|lane| lane.checker.tally());
+                let spoiled =
+                    tallies.map(|tally| tally.altered + tally.doubled + tally.reordered + tally.stale);
+                return Ok(Undisturbed {
+                    sent,
+                    received,
+                    spoiled: spoiled.iter().sum(),
+                    longest_gap_ns: longest_gap.as_nanos() as u64,
+                    elapsed_ns: elapsed.as_nanos() as u64,
+                    turns: Turns::default(),
+                });
+            }
+            if !is_busy {
+                thread::sleep(PAUSE);
+            }
         }
     }
+
+    fn received(&self) -> u64 {
+        self.broadcasts.received + self.lanes.iter().map(|lane| lane.checker.tally().distinct).sum::<u64>()
+    }
+}
+
+/// From the first station to all.
+fn broadcast() -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..6].fill(0xff);
+    frame[6..12].copy_from_slice(&Fields::default().source.0);
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame
 }

@@ -13,6 +13,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use vhost_user::bits::ProtocolFeatures;
 use virtio::Features;
 
+use crate::answers::Answers;
 use crate::memory::{BYTES, GUEST, Memory, Ring, SIZE, USER};
 use crate::message::{self, HEADER_BYTES, VERSION, id, state, words};
 
@@ -20,14 +21,11 @@ use crate::message::{self, HEADER_BYTES, VERSION, id, state, words};
 const ANSWER: Duration = Duration::from_secs(2);
 /// Descriptors of a message at most (SCM_MAX_FD is 253).
 const MOST_DESCRIPTORS: usize = 64;
-/// Bit 8 of a kick, call or error message: no descriptor comes along.
-const NO_DESCRIPTOR: u64 = 1 << 8;
 
 /// A connection.
 pub struct FrontEnd {
     stream: UnixStream,
-    /// Messages sent.
-    pub messages: u64,
+    answers: Answers,
 }
 
 impl FrontEnd {
@@ -38,18 +36,17 @@ impl FrontEnd {
     pub fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_nonblocking(true)?;
-        Ok(FrontEnd { stream, messages: 0 })
+        Ok(FrontEnd { stream, answers: Answers::default() })
     }
 
     /// Sends bytes with descriptors; `false` if the other end has closed, or takes no more.
     pub fn send(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
         let descriptors = &descriptors[..descriptors.len().min(MOST_DESCRIPTORS)];
-        let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(descriptors));
         }
-        self.messages += 1;
         let until = Instant::now() + Duration::from_millis(200);
         loop {
             match sendmsg(&self.stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
@@ -75,16 +72,21 @@ impl FrontEnd {
         }
     }
 
-    /// Reads and forgets what is there; `false` at the end of the connection.
+    /// Reads what is there, and counts the answers; `false` at the end of the connection.
     pub fn drain(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return false,
-                Ok(_) => {}
+                Ok(read) => self.answers.take(&bytes[..read]),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }
+    }
+
+    /// Answers that have come so far.
+    pub fn answered(&self) -> u64 {
+        self.answers.whole
     }
 
     fn wait(&self, flags: PollFlags, limit: Duration) {
@@ -94,14 +96,19 @@ impl FrontEnd {
 
     /// Whether the other end closes the connection by then.
     pub fn is_closed_within(&mut self, limit: Duration) -> bool {
+        !self.hears(u64::MAX, limit)
+    }
+
+    /// Waits until so many answers have come in all, or that long; `false` at the end of the connection.
+    pub fn hears(&mut self, answers: u64, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
             if !self.drain() {
-                return true;
+                return false;
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
+            if left.is_zero() || self.answered() >= answers {
+                return true;
             }
             self.wait(PollFlags::IN, left);
         }
@@ -112,7 +119,7 @@ impl FrontEnd {
     /// # Errors
     /// No answer, or another one.
     pub fn ask(&mut self, request: u32) -> io::Result<u64> {
-        if !self.send(&message::message(request, VERSION, &[]), &[]) {
+        if !self.say(request, &[]) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let mut answer = [0; HEADER_BYTES + 8];
@@ -142,13 +149,40 @@ impl FrontEnd {
     }
 }
 
+/// A ring that was started, and the notifications of both ends.
+struct Started {
+    index: u32,
+    kick: OwnedFd,
+    call: OwnedFd,
+    err: OwnedFd,
+}
+
+/// What the back-end makes of a ring's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It has called: buffers were used.
+    Used,
+    /// It has stopped the ring, and says so.
+    Stopped,
+    /// No sign of it.
+    No,
+    /// It has closed the connection.
+    Closed,
+}
+
 /// A front-end whose session was right so far.
 pub struct Session {
     pub front_end: FrontEnd,
     pub memory: Memory,
     /// What was agreed on.
     pub features: Features,
-    kicks: Vec<OwnedFd>,
+    /// Whether a message may ask for an answer.
+    pub answers: bool,
+    started: Vec<Started>,
+}
+
+fn event() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
 }
 
 impl Session {
@@ -160,17 +194,45 @@ impl Session {
         let mut front_end = FrontEnd::connect(path)?;
         let offered = Features::from_bits_retain(front_end.ask(id::GET_FEATURES)?);
         let features = offered & (wanted | Features::VERSION_1 | Features::VHOST_PROTOCOL_FEATURES);
+        let mut answers = false;
         if offered.contains(Features::VHOST_PROTOCOL_FEATURES) {
-            let offered = front_end.ask(id::GET_PROTOCOL_FEATURES)?;
-            let agreed = offered & (ProtocolFeatures::REPLY_ACK | ProtocolFeatures::INFLIGHT_SHMFD).bits();
-            front_end.say(id::SET_PROTOCOL_FEATURES, &words(&[agreed]));
+            let offered = ProtocolFeatures::from_bits_retain(front_end.ask(id::GET_PROTOCOL_FEATURES)?);
+            let agreed = offered & (ProtocolFeatures::REPLY_ACK | ProtocolFeatures::INFLIGHT_SHMFD);
+            front_end.say(id::SET_PROTOCOL_FEATURES, &words(&[agreed.bits()]));
+            answers = agreed.contains(ProtocolFeatures::REPLY_ACK);
         }
-        front_end.say(id::SET_FEATURES, &words(&[features.bits()]));
-        front_end.say(id::SET_OWNER, &[]);
         let memory = Memory::new()?;
-        let table = words(&[1, GUEST, BYTES, USER, 0]);
-        front_end.send(&message::message(id::SET_MEM_TABLE, VERSION, &table), &[memory.file().as_fd()]);
-        Ok(Session { front_end, memory, features, kicks: Vec::new() })
+        let mut session = Session { front_end, memory, features, answers, started: Vec::new() };
+        session.say_right(id::SET_FEATURES, 0);
+        session.front_end.say(id::SET_OWNER, &[]);
+        let table = message::message(id::SET_MEM_TABLE, VERSION, &session.right(id::SET_MEM_TABLE, 0));
+        session.front_end.send(&table, &[session.memory.file().as_fd()]);
+        Ok(session)
+    }
+
+    /// The payload with which this session sends a message while it is right; none of other messages.
+    pub fn right(&self, request: u32, index: u32) -> Vec<u8> {
+        let ring = Ring::of(index);
+        match request {
+            id::SET_FEATURES => words(&[self.features.bits()]),
+            id::SET_MEM_TABLE => words(&[1, GUEST, BYTES, USER, 0]),
+            id::ADD_MEM_REG => words(&[0, GUEST + BYTES, BYTES, USER + BYTES, 0]),
+            id::SET_VRING_NUM => state(index, SIZE.into()),
+            id::SET_VRING_BASE if self.features.contains(Features::RING_PACKED) => state(index, 0x8000_8000),
+            id::SET_VRING_BASE | id::GET_VRING_BASE => state(index, 0),
+            id::SET_VRING_ADDR => {
+                let places = [ring.descriptors, ring.device, ring.driver].map(|offset| USER + offset);
+                [state(index, 0), words(&places), words(&[0])].concat()
+            }
+            id::SET_VRING_KICK..=id::SET_VRING_ERR => words(&[u64::from(index)]),
+            id::SET_VRING_ENABLE => state(index, 1),
+            _ => Vec::new(),
+        }
+    }
+
+    fn say_right(&mut self, request: u32, index: u32) -> bool {
+        let payload = self.right(request, index);
+        self.front_end.say(request, &payload)
     }
 
     /// Starts a queue where [`Ring::of`] says, with a call of its own or the given one.
@@ -178,32 +240,91 @@ impl Session {
     /// # Errors
     /// The system has no descriptors.
     pub fn start_queue(&mut self, index: u32, call: Option<&OwnedFd>) -> io::Result<()> {
-        let own = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let kick = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let ring = Ring::of(index);
-        let front_end = &mut self.front_end;
-        front_end.say(id::SET_VRING_NUM, &state(index, SIZE.into()));
-        front_end.say(
-            id::SET_VRING_BASE,
-            &state(index, if self.features.contains(Features::RING_PACKED) { 0x8000_8000 } else { 0 }),
-        );
-        let mut address = state(index, 0);
-        address.extend(words(&[USER + ring.descriptors, USER + ring.device, USER + ring.driver, 0]));
-        front_end.say(id::SET_VRING_ADDR, &address);
-        let number = words(&[u64::from(index)]);
-        let call = call.unwrap_or(&own);
-        front_end.send(&message::message(id::SET_VRING_CALL, VERSION, &number), &[call.as_fd()]);
-        front_end.send(&message::message(id::SET_VRING_KICK, VERSION, &number), &[kick.as_fd()]);
-        front_end.say(id::SET_VRING_ERR, &words(&[u64::from(index) | NO_DESCRIPTOR]));
-        front_end.say(id::SET_VRING_ENABLE, &state(index, 1));
-        self.kicks.push(kick);
+        let call = call.map_or_else(event, OwnedFd::try_clone)?;
+        self.started.push(Started { index, kick: event()?, call, err: event()? });
+        self.set_up(self.started.len() - 1);
         Ok(())
+    }
+
+    /// The messages that start a queue.
+    fn set_up(&mut self, at: usize) {
+        let index = self.started[at].index;
+        for request in [id::SET_VRING_NUM, id::SET_VRING_BASE, id::SET_VRING_ADDR] {
+            self.say_right(request, index);
+        }
+        let number = self.right(id::SET_VRING_KICK, index);
+        let Started { kick, call, err, .. } = &self.started[at];
+        for (request, descriptor) in
+            [(id::SET_VRING_CALL, call), (id::SET_VRING_ERR, err), (id::SET_VRING_KICK, kick)]
+        {
+            self.front_end.send(&message::message(request, VERSION, &number), &[descriptor.as_fd()]);
+        }
+        self.say_right(id::SET_VRING_ENABLE, index);
+    }
+
+    /// Stops the queue that was started as the how manieth, and starts it anew from its beginning; `false` if the
+    /// back-end does not answer.
+    pub fn start_again(&mut self, at: usize) -> bool {
+        let index = self.started[at].index;
+        if !self.hears_after(id::GET_VRING_BASE, index) {
+            return false;
+        }
+        self.set_up(at);
+        self.settles()
+    }
+
+    /// Whether the back-end has read all messages so far. What it has called until then is forgotten: a queue may call
+    /// when it starts.
+    pub fn settles(&mut self) -> bool {
+        let answered = self.hears_after(id::GET_FEATURES, 0);
+        (0..self.started.len()).for_each(|at| self.forget(at));
+        answered
+    }
+
+    /// Whether a right message is answered.
+    fn hears_after(&mut self, request: u32, index: u32) -> bool {
+        self.front_end.drain();
+        let wanted = self.front_end.answered() + 1;
+        self.say_right(request, index)
+            && self.front_end.hears(wanted, ANSWER)
+            && self.front_end.answered() >= wanted
     }
 
     /// Kicks all queues that were started.
     pub fn kick(&self) {
-        for kick in &self.kicks {
-            let _ = rustix::io::write(kick, &1u64.to_ne_bytes());
+        (0..self.started.len()).for_each(|at| self.kick_one(at));
+    }
+
+    /// Kicks the one that was started as the how manieth.
+    pub fn kick_one(&self, at: usize) {
+        let _ = rustix::io::write(&self.started[at].kick, &1u64.to_ne_bytes());
+    }
+
+    /// Waits that long for a sign of what the back-end made of a queue.
+    pub fn look(&mut self, at: usize, limit: Duration) -> Seen {
+        let Started { call, err, .. } = &self.started[at];
+        let limit = Timespec::try_from(limit).ok();
+        let mut fds = [
+            PollFd::new(&self.front_end.stream, PollFlags::IN),
+            PollFd::new(err, PollFlags::IN),
+            PollFd::new(call, PollFlags::IN),
+        ];
+        let _ = poll(&mut fds, limit.as_ref());
+        let [socket, stopped, used] = fds.map(|fd| !fd.revents().is_empty());
+        if socket && !self.front_end.drain() {
+            return Seen::Closed;
+        }
+        match (stopped, used) {
+            (true, _) => Seen::Stopped,
+            (false, true) => Seen::Used,
+            (false, false) => Seen::No,
+        }
+    }
+
+    /// Takes notifications off that have come.
+    pub fn forget(&self, at: usize) {
+        for event in [&self.started[at].call, &self.started[at].err] {
+            let _ = rustix::io::read(event, &mut [0; 8]);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! files alone: no part of the back-end under test is used to make them, and none can crash this program.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod bystander;
 mod cases;
 mod family;
@@ -14,8 +15,10 @@ mod health;
 mod memory;
 mod message;
 mod run;
+mod turns;
 
 pub use bystander::{Bystander, Undisturbed};
 pub use family::{Family, UnknownFamily};
 pub use health::Health;
-pub use run::{Counts, Finding, Plan, Target, run};
+pub use run::{Amount, Counts, Finding, Plan, Target, run};
+pub use turns::Turns;

@@ -63,6 +63,16 @@ impl Memory {
         self.0.write_all_at(&bytes[..bytes.len().min(room)], offset)
     }
 
+    /// Two bytes at an offset, as the device sees them.
+    ///
+    /// # Errors
+    /// They are not there.
+    pub fn read_u16(&self, offset: u64) -> io::Result<u16> {
+        let mut bytes = [0; 2];
+        self.0.read_exact_at(&mut bytes, offset)?;
+        Ok(u16::from_le_bytes(bytes))
+    }
+
     /// Cuts it off, or makes it as long as before.
     ///
     /// # Errors

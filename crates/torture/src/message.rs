@@ -12,6 +12,7 @@ pub mod id {
     pub const SET_VRING_NUM: u32 = 8;
     pub const SET_VRING_ADDR: u32 = 9;
     pub const SET_VRING_BASE: u32 = 10;
+    pub const GET_VRING_BASE: u32 = 11;
     pub const SET_VRING_KICK: u32 = 12;
     pub const SET_VRING_CALL: u32 = 13;
     pub const SET_VRING_ERR: u32 = 14;
@@ -27,7 +28,7 @@ pub mod id {
 /// Version 1, which all speak.
 pub const VERSION: u32 = 1;
 /// The sender waits for an acknowledgement.
-const NEED_REPLY: u32 = 1 << 3;
+pub const NEED_REPLY: u32 = 1 << 3;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 12;
 

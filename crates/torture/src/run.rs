@@ -18,18 +18,30 @@ use crate::health::{self, Health};
 pub struct Plan {
     /// Which families, in this order.
     pub families: Vec<Family>,
-    /// Cases of each, unless `time` is over first.
-    pub cases: u64,
+    /// How much.
+    pub amount: Amount,
     /// The number of the first case.
     pub first: u64,
-    /// Time for each family.
-    pub time: Option<Duration>,
     /// What cases follow from.
     pub seed: u64,
     /// After so many cases the back-end must serve a right front-end.
     pub check_every: u64,
     /// How long it may take for that.
     pub patience: Duration,
+}
+
+/// How much is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// One family after the other.
+    Cases {
+        /// Of each, unless `time` is over first.
+        of_each: u64,
+        /// Time for each family.
+        time: Option<Duration>,
+    },
+    /// All families in turns, until the back-end has seen so many messages and states of rings.
+    Seen(u64),
 }
 
 /// A back-end under test.
@@ -51,10 +63,14 @@ pub struct Counts {
     pub family: Family,
     /// Cases made.
     pub cases: u64,
-    /// Messages sent.
+    /// Hostile messages sent; those of sessions that are right so far do not count.
     pub messages: u64,
+    /// Of these the back-end has answered, or has closed the connection at them.
+    pub messages_read: u64,
     /// States of rings, each kicked.
     pub ring_states: u64,
+    /// Of these the back-end has used buffers of, or has stopped the ring at.
+    pub ring_states_seen: u64,
     /// Cases at whose end the back-end had closed the connection.
     pub closed: u64,
     /// How long it took, ns.
@@ -90,86 +106,91 @@ pub fn run(
     plan: &Plan,
     each: &mut dyn FnMut(&Counts) -> bool,
 ) -> Result<Vec<Counts>, Failure> {
-    let path = target.path().to_owned();
-    if health::of(&path, plan.patience) != Health::Serves {
+    if health::of(target.path(), plan.patience) != Health::Serves {
         return Err(Failure::new(
-            format!("asking the back-end at {} before anything is done to it", path.display()),
+            format!("asking the back-end at {} before anything is done to it", target.path().display()),
             "no right answer",
             "start it, and let it listen at this socket (server mode)",
         ));
     }
-    let mut all = Vec::new();
-    for &family in &plan.families {
-        let (counts, goes_on) = run_family(target, &path, plan, family, each)?;
-        all.push(counts);
-        if !goes_on {
-            break;
+    let mut run = Run { target, plan, each };
+    let mut all: Vec<Counts> = plan.families.iter().copied().map(Counts::new).collect();
+    match plan.amount {
+        Amount::Cases { of_each, time } => {
+            for at in 0..all.len() {
+                let start = Instant::now();
+                let is_over = |counts: &Counts| {
+                    counts.cases >= of_each || time.is_some_and(|time| start.elapsed() >= time)
+                };
+                while !is_over(&all[at]) {
+                    let left = of_each - all[at].cases;
+                    if !run
+                        .some(&mut all[at], left, &mut || time.is_some_and(|time| start.elapsed() >= time))?
+                    {
+                        all.truncate(at + 1);
+                        return Ok(all);
+                    }
+                }
+            }
+        }
+        Amount::Seen(wanted) => {
+            let seen = |all: &[Counts]| all.iter().map(Counts::seen).sum::<u64>();
+            let mut turns = (0..all.len()).cycle();
+            while seen(&all) < wanted
+                && let Some(at) = turns.next()
+                && run.some(&mut all[at], u64::MAX, &mut || false)?
+            {}
         }
     }
     Ok(all)
 }
 
-fn run_family(
-    target: &mut dyn Target,
-    path: &Path,
-    plan: &Plan,
-    family: Family,
-    each: &mut dyn FnMut(&Counts) -> bool,
-) -> Result<(Counts, bool), Failure> {
-    let mut counts = Counts {
-        family,
-        cases: 0,
-        messages: 0,
-        ring_states: 0,
-        closed: 0,
-        elapsed_ns: 0,
-        findings: Vec::new(),
-    };
-    let start = Instant::now();
-    let mut checked = plan.first;
-    for case in plan.first..plan.first + plan.cases {
-        let over = plan.time.is_some_and(|time| start.elapsed() >= time);
-        let broken = match over {
-            true => false,
-            false => match cases::make(family, path, &mut random_of(plan.seed, family, case)) {
-                Ok(done) => {
-                    counts.add(done);
-                    false
-                }
+struct Run<'a> {
+    target: &'a mut dyn Target,
+    plan: &'a Plan,
+    each: &'a mut dyn FnMut(&Counts) -> bool,
+}
+
+impl Run<'_> {
+    /// The next cases of a family, at most so many, until the back-end is to be checked; whether to go on.
+    fn some(
+        &mut self,
+        counts: &mut Counts,
+        at_most: u64,
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, Failure> {
+        let start = Instant::now();
+        let first = self.plan.first + counts.cases;
+        let mut next = first;
+        while next < first + at_most.min(self.plan.check_every) && !is_over() {
+            let mut random = random_of(self.plan.seed, counts.family, next);
+            let made = cases::make(counts.family, self.target.path(), &mut random);
+            counts.cases += 1;
+            next += 1;
+            match made {
+                Ok(done) => counts.add(done),
                 Err(error) if is_ours(&error) => {
                     return Err(Failure::new(
-                        format!("making case {case} of {}", family.name()),
+                        format!("making case {} of {}", next - 1, counts.family.name()),
                         error,
                         "raise the limit of open files (ulimit -n), or free memory",
                     ));
                 }
                 // What it does not answer in the course of a case it is asked again.
-                Err(_) => {
-                    counts.cases += 1;
-                    true
-                }
-            },
-        };
-        let last = over || case + 1 == plan.first + plan.cases;
-        if broken || last || (case + 1 - plan.first).is_multiple_of(plan.check_every) {
-            let health = health::of(path, plan.patience);
-            counts.elapsed_ns = start.elapsed().as_nanos() as u64;
-            if health != Health::Serves {
-                counts.findings.push(Finding { cases: (checked, case), health });
-                if !target.restart()? || health::of(path, plan.patience) != Health::Serves {
-                    return Ok((counts, false));
-                }
-            }
-            checked = case + 1;
-            if !each(&counts) {
-                return Ok((counts, false));
+                Err(_) => break,
             }
         }
-        if over {
-            break;
+        let health = health::of(self.target.path(), self.plan.patience);
+        counts.elapsed_ns += start.elapsed().as_nanos() as u64;
+        if health != Health::Serves {
+            counts.findings.push(Finding { cases: (first, next.max(first + 1) - 1), health });
+            if !self.target.restart()? || health::of(self.target.path(), self.plan.patience) != Health::Serves
+            {
+                return Ok(false);
+            }
         }
+        Ok((self.each)(counts))
     }
-    Ok((counts, true))
 }
 
 /// Whether it is this process that cannot go on.
@@ -180,10 +201,30 @@ fn is_ours(error: &io::Error) -> bool {
 }
 
 impl Counts {
+    fn new(family: Family) -> Self {
+        Counts {
+            family,
+            cases: 0,
+            messages: 0,
+            messages_read: 0,
+            ring_states: 0,
+            ring_states_seen: 0,
+            closed: 0,
+            elapsed_ns: 0,
+            findings: Vec::new(),
+        }
+    }
+
+    /// What the back-end has seen for certain.
+    pub fn seen(&self) -> u64 {
+        self.messages_read + self.ring_states_seen
+    }
+
     fn add(&mut self, done: Done) {
-        self.cases += 1;
         self.messages += done.messages;
+        self.messages_read += done.messages_read;
         self.ring_states += done.ring_states;
+        self.ring_states_seen += done.ring_states_seen;
         self.closed += u64::from(done.closed);
     }
 }

@@ -137,6 +137,21 @@ fn a_stale_socket_is_replaced() {
     listener.accept(soon()).unwrap();
 }
 
+/// Only a socket that was just made may belong to a server that does not listen yet. With all of them waited for, it
+/// would take 20 ms each.
+#[test]
+fn sockets_that_have_been_stale_for_long_are_replaced_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..20).map(|number| folder.path().join(format!("{number}.sock"))).collect();
+    paths.iter().for_each(|path| drop(UnixListener::bind(path).unwrap()));
+    thread::sleep(Duration::from_millis(50));
+    let since = Instant::now();
+    let listeners: Vec<_> = paths.iter().map(|path| Listener::bind(path).unwrap()).collect();
+    let elapsed = since.elapsed();
+    println!("{} stale sockets replaced in {elapsed:.1?}", listeners.len());
+    assert!(elapsed < Duration::from_millis(200), "{elapsed:?}");
+}
+
 /// Anybody who may open the folder can lock it, and keep the lock.
 #[test]
 fn a_lock_that_somebody_keeps_stops_nobody() {

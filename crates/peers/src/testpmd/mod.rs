@@ -308,6 +308,11 @@ impl Testpmd {
         Ok(u64::from_str_radix(digits, 16).ok())
     }
 
+    /// Its exit status, if it has ended: 128 and the signal's number where a signal ended it.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.process.ended()
+    }
+
     /// All that it has said.
     pub fn said(&self) -> String {
         self.process.said()

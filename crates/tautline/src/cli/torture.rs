@@ -24,6 +24,10 @@ pub struct Torture {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..))]
     pub cases: u64,
 
+    /// All kinds in turns instead, until the back-end has seen so many hostile messages and states of rings.
+    #[arg(long, value_name = "N", conflicts_with_all = ["cases", "time"], value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
     /// The number of the first case: with --cases 1 one of an earlier run is made again.
     #[arg(long, value_name = "N", default_value = "0")]
     pub first: u64,
@@ -48,10 +52,17 @@ pub struct Torture {
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
 
-    /// Two more sockets of the same switch: frames go from the first to the second all along, and what becomes of them
-    /// is counted.
+    /// Two more sockets of the same switch: frames go between them all along, and what becomes of them is counted.
     #[arg(long, value_name = "PATH,PATH", value_delimiter = ',')]
     pub beside: Vec<PathBuf>,
+
+    /// Of those frames so many a second each way.
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000), requires = "beside")]
+    pub beside_rate: u32,
+
+    /// Rest after each such time for a quarter of it, so that their rate is compared with and without hostility.
+    #[arg(long, value_name = "DURATION", requires = "beside", value_parser = duration::between(Duration::from_millis(100)..=Duration::from_secs(3600)))]
+    pub turn: Option<Duration>,
 
     /// Where results go.
     #[command(flatten)]

@@ -5,7 +5,7 @@ mod table;
 mod target;
 
 use linux::interrupt::{self, Interrupted};
-use torture::{Bystander, Family, Plan, Target as _};
+use torture::{Amount, Bystander, Family, Plan, Target as _, Undisturbed};
 
 use crate::cli::Torture;
 use crate::exit::{Done, Usage};
@@ -16,6 +16,9 @@ use target::Target;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-torture/1";
+
+/// What a neighbour keeps of its rate at least.
+const LEAST_RATIO: f64 = 0.9;
 
 /// Runs the command.
 pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
@@ -34,9 +37,10 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
     };
     let plan = Plan {
         families,
-        cases: arguments.cases,
+        amount: arguments
+            .count
+            .map_or(Amount::Cases { of_each: arguments.cases, time: arguments.time }, Amount::Seen),
         first: arguments.first,
-        time: arguments.time,
         seed: arguments.seed,
         check_every: arguments.check_every,
         patience: arguments.timeout,
@@ -44,8 +48,8 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
     output::catch_interrupts()?;
     let origin = Origin::now(SCHEMA)?;
     let mut target = Target::new(path.into(), arguments.command.clone(), arguments.timeout)?;
-    let bystander = match arguments.beside.as_slice() {
-        [from, to] => Some(Bystander::start(from, to)?),
+    let mut bystander = match arguments.beside.as_slice() {
+        [one, other] => Some(Bystander::start([one, other], arguments.beside_rate)?),
         [] => None,
         _ => return Err(Usage("--beside: name two sockets".into()).into()),
     };
@@ -57,6 +61,11 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
             counts.cases,
             counts.findings.len()
         ));
+        if let (Some(bystander), Some(turn)) = (&mut bystander, arguments.turn)
+            && bystander.turn() >= turn
+        {
+            bystander.rest(turn / 4);
+        }
         !interrupt::is_set()
     });
     progress.finish();
@@ -75,6 +84,13 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         return Err(anyhow::Error::new(Interrupted).context("what was done until then is shown above"));
     }
     let found = results.families.iter().any(|family| !family.findings.is_empty());
-    let lost = results.beside.is_some_and(|beside| beside.received < beside.sent);
-    Ok(if found || lost { Done::ThresholdExceeded } else { Done::Whole })
+    let disturbed = results.beside.as_ref().is_some_and(is_disturbed);
+    Ok(if found || disturbed { Done::ThresholdExceeded } else { Done::Whole })
+}
+
+/// Whether a hostile front-end has cost its neighbour frames, or more of its rate than it may.
+fn is_disturbed(beside: &Undisturbed) -> bool {
+    beside.received < beside.sent
+        || beside.spoiled > 0
+        || beside.turns.ratio().is_some_and(|ratio| ratio < LEAST_RATIO)
 }

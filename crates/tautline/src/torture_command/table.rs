@@ -7,8 +7,8 @@ use torture::Health;
 
 use super::results::Results;
 
-const HEADER: [&str; 7] =
-    ["cases of", "cases", "messages", "ring states", "closed by it", "a second", "findings"];
+const HEADER: [&str; 9] =
+    ["cases of", "cases", "messages", "read", "ring states", "seen", "closed by it", "a second", "findings"];
 
 pub fn text(results: &Results, width: usize) -> String {
     let mut table = Table::new();
@@ -21,9 +21,11 @@ pub fn text(results: &Results, width: usize) -> String {
             family.family.name().to_owned(),
             family.cases.to_string(),
             family.messages.to_string(),
+            family.messages_read.to_string(),
             family.ring_states.to_string(),
+            family.ring_states_seen.to_string(),
             family.closed.to_string(),
-            format!("{:.0}", family.cases as f64 / seconds.max(1e-9)),
+            format!("{:.0}", family.seen() as f64 / seconds.max(1e-9)),
             family.findings.len().to_string(),
         ]);
         for finding in &family.findings {
@@ -51,20 +53,30 @@ pub fn text(results: &Results, width: usize) -> String {
     let total = |count: fn(&torture::Counts) -> u64| results.families.iter().map(count).sum::<u64>();
     let _ = writeln!(
         text,
-        "{} messages and {} ring states, seed {}",
+        "{} hostile messages and {} ring states, of which the back-end has read {} and seen {} for certain; seed {}",
         total(|family| family.messages),
         total(|family| family.ring_states),
+        total(|family| family.messages_read),
+        total(|family| family.ring_states_seen),
         results.seed
     );
     if let Some(beside) = &results.beside {
         let _ = writeln!(
             text,
-            "beside: {} frames sent, {} lost, {:.0} a second, the longest gap {:.1} ms",
+            "beside: {} frames sent, {} lost, {} spoiled, {:.0} a second, the longest gap {:.1} ms",
             beside.sent,
             beside.sent.saturating_sub(beside.received),
+            beside.spoiled,
             beside.received as f64 / (beside.elapsed_ns as f64 / 1e9).max(1e-9),
             beside.longest_gap_ns as f64 / 1e6
         );
+        if let Some(ratio) = beside.turns.ratio() {
+            let _ = writeln!(
+                text,
+                "their rate beside hostile front-ends over that without: {ratio:.3}, the median of {} turns",
+                beside.turns.beside_per_s.len()
+            );
+        }
     }
     text
 }

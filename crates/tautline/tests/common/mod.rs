@@ -80,8 +80,12 @@ impl Started {
     }
 
     pub fn finish(&mut self) -> Ended {
+        self.finish_within(END_LIMIT)
+    }
+
+    pub fn finish_within(&mut self, limit: Duration) -> Ended {
         let pid = self.child.id();
-        let code = self.child.wait_within(END_LIMIT).unwrap().expect("it ends").code();
+        let code = self.child.wait_within(limit).unwrap().expect("it ends").code();
         let all = |reader: &OutputReader| reader.until_closed(END_LIMIT).unwrap();
         Ended { pid, code, stdout: all(&self.stdout), stderr: all(&self.stderr) }
     }

@@ -24,6 +24,7 @@ mod ring_positions;
 mod rings;
 mod scene;
 mod shared_memory;
+mod storm;
 mod stuck;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;

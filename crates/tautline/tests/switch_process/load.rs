@@ -41,8 +41,10 @@ impl Load {
         }
     }
 
-    /// The longest time without a frame since this was last asked, as far as the receiver looked.
+    /// The longest time without a frame since this was last asked. It begins anew with the next frame: what the caller
+    /// does in between is nobody's blackout.
     pub fn longest_gap(&mut self) -> Duration {
+        self.last = None;
         std::mem::take(&mut self.longest_gap)
     }
 

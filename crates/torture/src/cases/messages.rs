@@ -15,12 +15,14 @@ use virtio::Features;
 use super::done::Done;
 use crate::front_end::{FrontEnd, Session};
 use crate::memory::{BYTES, GUEST, Memory, USER};
-use crate::message::{self, HEADER_BYTES, VERSION, flags, id, odd_number, payload, words};
+use crate::message::{self, HEADER_BYTES, NEED_REPLY, VERSION, flags, id, odd_number, payload, words};
 
 /// How long the back-end has to close a connection; what it keeps open is closed from this side.
 const CLOSES: Duration = Duration::from_millis(1);
-/// Messages of a case at most.
-const MOST: u32 = 40;
+/// How long answers may take. A back-end that was told to give none gives none.
+const ANSWERS: Duration = Duration::from_millis(20);
+/// Messages that are under way at once where each is answered.
+const AT_ONCE: u64 = 16;
 
 /// A descriptor of a kind, by number.
 fn descriptor(random: &mut StdRng) -> io::Result<OwnedFd> {
@@ -35,43 +37,125 @@ fn descriptor(random: &mut StdRng) -> io::Result<OwnedFd> {
     })
 }
 
-fn end(mut front_end: FrontEnd) -> Done {
-    let closed = front_end.is_closed_within(CLOSES);
-    Done { messages: front_end.messages, ring_states: 0, closed }
+/// Hostile messages on a connection. Where the back-end answers each, a refusal does not end the session, and all
+/// that it has read is known.
+struct Sender<'a> {
+    front_end: &'a mut FrontEnd,
+    answers: bool,
+    /// Answers to what was right before.
+    answered_before: u64,
+    sent: u64,
+}
+
+impl<'a> Sender<'a> {
+    /// On a connection that has only just been made.
+    fn on(front_end: &'a mut FrontEnd) -> Self {
+        Sender { front_end, answers: false, answered_before: 0, sent: 0 }
+    }
+
+    /// Half of the sessions ask for answers, if the back-end gives any.
+    fn of(session: &'a mut Session, random: &mut StdRng) -> Self {
+        let answered_before = session.front_end.answered();
+        let answers = session.answers && random.random_bool(0.5);
+        Sender { front_end: &mut session.front_end, answers, answered_before, sent: 0 }
+    }
+
+    /// How many messages of a case: more where a refusal does not end it.
+    fn count(&self, random: &mut StdRng, without_answers: u32) -> u32 {
+        random.random_range(1..=if self.answers { 32 * without_answers } else { without_answers })
+    }
+
+    /// A message with these flags or, where it is answered, with those of a right one; `false` at the connection's end.
+    fn send(&mut self, request: u32, flags: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+        let flags = if self.answers { VERSION | NEED_REPLY } else { flags };
+        self.send_bytes(&message::message(request, flags, payload), descriptors)
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+        self.sent += 1;
+        if !self.front_end.send(bytes, descriptors) {
+            return false;
+        }
+        let wanted = self.answered_before + self.sent;
+        // Silence is no answer: what comes behind it cannot be told apart any more.
+        let is_over =
+            |front_end: &mut FrontEnd| !front_end.hears(wanted, ANSWERS) || front_end.answered() < wanted;
+        !(self.answers && self.sent.is_multiple_of(AT_ONCE) && is_over(self.front_end))
+    }
+
+    fn end(self) -> Done {
+        let closed = match self.answers {
+            true => !self.front_end.hears(self.answered_before + self.sent, ANSWERS),
+            false => self.front_end.is_closed_within(CLOSES),
+        };
+        let answered = (self.front_end.answered() - self.answered_before).min(self.sent);
+        let messages_read = (answered + u64::from(closed)).min(self.sent);
+        Done { messages: self.sent, messages_read, closed, ..Done::default() }
+    }
+}
+
+/// What has an answer of its own and no way to say no in it: refused, it ends the connection.
+fn ends_when_refused(request: u32) -> bool {
+    matches!(request, 6 | 11 | 24 | 28 | 31 | 41 | 42 | 43)
 }
 
 /// Messages of the right form, with the descriptors that some of them have.
 pub fn order(path: &Path, random: &mut StdRng) -> io::Result<Done> {
-    let mut front_end = match random.random_bool(0.5) {
-        true => FrontEnd::connect(path)?,
-        false => Session::begin(path, Features::RING_PACKED)?.front_end,
-    };
+    if random.random_bool(0.2) {
+        let mut front_end = FrontEnd::connect(path)?;
+        return any_order(Sender::on(&mut front_end), random, |_, _| Vec::new());
+    }
+    let layout = if random.random_bool(0.5) { Features::RING_PACKED } else { Features::empty() };
+    let mut session = begin(path, layout, random)?;
+    let all = (0..id::BEYOND).map(|request| [0, 1, 2].map(|index| session.right(request, index)));
+    let all: Vec<[Vec<u8>; 3]> = all.collect();
+    any_order(Sender::of(&mut session, random), random, move |request, random| {
+        all[request as usize][random.random_range(0..3)].clone()
+    })
+}
+
+fn any_order(
+    mut sender: Sender<'_>,
+    random: &mut StdRng,
+    mut right: impl FnMut(u32, &mut StdRng) -> Vec<u8>,
+) -> io::Result<Done> {
     let memory = Memory::new()?;
     let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-    for _ in 0..random.random_range(1..=MOST) {
+    for _ in 0..sender.count(random, 40) {
         let request = random.random_range(1..id::BEYOND);
-        let bytes = message::message(request, flags(random), &payload(request, random));
+        // Without answers from here on, or without a connection: mostly another message, so that sessions last.
+        let is_last = request == id::SET_PROTOCOL_FEATURES || ends_when_refused(request);
+        if sender.answers && is_last && random.random_bool(0.95) {
+            continue;
+        }
+        // What would be right at another time, or has odd numbers.
+        let body = if random.random_bool(0.3) { right(request, random) } else { Vec::new() };
+        let body = if body.is_empty() { payload(request, random) } else { body };
         let descriptors: &[BorrowedFd<'_>] = match request {
             id::SET_MEM_TABLE | id::ADD_MEM_REG | 6 | 32 => &[memory.file().as_fd()],
             7 | 21 | id::SET_VRING_KICK..=id::SET_VRING_ERR => &[event.as_fd()],
             _ => &[],
         };
         let descriptors = if random.random_bool(0.9) { descriptors } else { &[] };
+        let flags = flags(random);
         // Doubled, now and then.
         let again = random.random_bool(0.1);
-        if !front_end.send(&bytes, descriptors) || again && !front_end.send(&bytes, descriptors) {
+        let goes_on = sender.send(request, flags, &body, descriptors);
+        if !goes_on || again && !sender.send(request, flags, &body, descriptors) {
             break;
         }
     }
-    Ok(end(front_end))
+    Ok(sender.end())
 }
 
 /// Bytes of which only the beginning is right.
 pub fn bytes(path: &Path, random: &mut StdRng) -> io::Result<Done> {
-    let mut front_end = match random.random_bool(0.3) {
+    let mut front_end = match random.random_bool(0.15) {
         true => FrontEnd::connect(path)?,
-        false => Session::begin(path, Features::empty())?.front_end,
+        false => running(path, random)?.front_end,
     };
+    let answered_before = front_end.answered();
+    let mut sender = Sender { answered_before, ..Sender::on(&mut front_end) };
     for _ in 0..random.random_range(1..=4) {
         let request = random.random_range(0..id::BEYOND);
         let body = payload(request, random);
@@ -89,17 +173,34 @@ pub fn bytes(path: &Path, random: &mut StdRng) -> io::Result<Done> {
         if random.random_bool(0.3) {
             bytes.truncate(random.random_range(0..bytes.len()));
         }
-        if bytes.is_empty() || !front_end.send(&bytes, &[]) {
+        if bytes.is_empty() || !sender.send_bytes(&bytes, &[]) {
             break;
         }
     }
-    Ok(end(front_end))
+    Ok(sender.end())
+}
+
+/// A session whose queues run, mostly: a back-end may be slow to take the next of those that never come so far.
+pub fn running(path: &Path, random: &mut StdRng) -> io::Result<Session> {
+    begin(path, Features::empty(), random)
+}
+
+fn begin(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<Session> {
+    let mut session = Session::begin(path, layout)?;
+    if random.random_bool(0.75) {
+        session.start_queue(0, None)?;
+        session.start_queue(1, None)?;
+        // They run before anything else comes.
+        session.settles();
+    }
+    Ok(session)
 }
 
 /// Descriptors of any kind and number beside messages that are right.
 pub fn descriptors(path: &Path, random: &mut StdRng) -> io::Result<Done> {
-    let mut session = Session::begin(path, Features::empty())?;
-    for _ in 0..random.random_range(1..=8) {
+    let mut session = running(path, random)?;
+    let mut sender = Sender::of(&mut session, random);
+    for _ in 0..sender.count(random, 8) {
         let request = match random.random_range(0..4) {
             0 => random.random_range(1..id::BEYOND),
             _ => random.random_range(id::SET_VRING_KICK..=id::SET_VRING_ERR),
@@ -115,17 +216,18 @@ pub fn descriptors(path: &Path, random: &mut StdRng) -> io::Result<Done> {
             id::SET_VRING_KICK..=id::SET_VRING_ERR => words(&[random.random_range(0..4)]),
             _ => payload(request, random),
         };
-        if !session.front_end.send(&message::message(request, VERSION, &body), &borrowed) {
+        if !sender.send(request, VERSION, &body, &borrowed) {
             break;
         }
     }
-    Ok(end(session.front_end))
+    Ok(sender.end())
 }
 
 /// Tables of regions that cannot be.
 pub fn memory(path: &Path, random: &mut StdRng) -> io::Result<Done> {
-    let mut session = Session::begin(path, Features::empty())?;
-    for _ in 0..random.random_range(1..=4) {
+    let mut session = running(path, random)?;
+    let mut sender = Sender::of(&mut session, random);
+    for _ in 0..sender.count(random, 4) {
         let regions = random.random_range(0..10usize);
         let announced = if random.random_bool(0.8) { regions as u64 } else { odd_number(random) };
         let mut table = words(&[announced]);
@@ -142,13 +244,15 @@ pub fn memory(path: &Path, random: &mut StdRng) -> io::Result<Done> {
             memory.set_len(random.random_range(0..BYTES))?;
         }
         let borrowed: Vec<BorrowedFd<'_>> = held.iter().map(|memory| memory.file().as_fd()).collect();
-        if !session.front_end.send(&message::message(id::SET_MEM_TABLE, VERSION, &table), &borrowed) {
+        if !sender.send(id::SET_MEM_TABLE, VERSION, &table, &borrowed) {
             break;
         }
     }
+    let done = sender.end();
     // Rings in memory that may no longer be there.
     let _ = session.start_queue(random.random_range(0..3), None);
-    Ok(end(session.front_end))
+    let closed = done.closed || session.front_end.is_closed_within(CLOSES);
+    Ok(Done { closed, ..done })
 }
 
 /// A header whose payload never comes whole.

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use rand::rngs::StdRng;
+use virtio::Features;
 
 use crate::family::Family;
 pub use done::Done;
@@ -23,8 +24,8 @@ pub fn make(family: Family, path: &Path, random: &mut StdRng) -> io::Result<Done
         Family::Bytes => messages::bytes(path, random),
         Family::Descriptors => messages::descriptors(path, random),
         Family::Memory => messages::memory(path, random),
-        Family::SplitRing => rings::split(path, random),
-        Family::PackedRing => rings::packed(path, random),
+        Family::SplitRing => rings::rings(path, Features::empty(), random),
+        Family::PackedRing => rings::rings(path, Features::RING_PACKED, random),
         Family::Shrink => sharing::shrink(path, random),
         Family::Eventfd => sharing::full_eventfd(path, random),
         Family::Slow => sharing::slow(path, random),

@@ -9,16 +9,22 @@ use rand::{Rng, RngExt};
 use virtio::Features;
 
 use super::done::Done;
-use crate::front_end::Session;
-use crate::memory::{BYTES, DATA, GUEST, Ring, SIZE};
+use crate::front_end::{Seen, Session};
+use crate::memory::{BYTES, DATA, GUEST, Memory, Ring, SIZE};
 use crate::message::odd_number;
 
-/// States of one case, in one session: a back-end that stops a ring at the first leaves the others unread.
-const STATES: u64 = 8;
-/// How long a state is left to the back-end.
-const LOOK: Duration = Duration::from_micros(100);
-/// The queue that a guest transmits by.
-const TRANSMIT: u32 = 1;
+/// States of one case, in one session: a ring that the back-end stops is started again.
+const STATES: u64 = 128;
+/// States without a sign of the back-end after which a ring is started again: it may have stopped without a word.
+const UNSEEN: u32 = 4;
+/// How long a state is left to the back-end, if it gives no sign.
+const LOOK: Duration = Duration::from_micros(500);
+/// A guest receives by the first and transmits by the second.
+const QUEUES: [u32; 2] = [0, 1];
+/// How many of the states are of what a guest transmits. Where it receives a back-end looks when frames come.
+const TRANSMITTED: f64 = 0.95;
+/// Descriptors that are written for a state, at most.
+const MOST: u16 = 40;
 
 /// Descriptor flags (VIRTIO 1.3 §2.7.5, §2.8.6): NEXT, WRITE, INDIRECT.
 const FLAGS: u16 = 0b111;
@@ -70,86 +76,139 @@ fn descriptor(random: &mut StdRng, packed: Option<u16>) -> [u8; 16] {
 }
 
 /// Indirect tables, and frames.
-fn fill_data(session: &Session, random: &mut StdRng, packed: bool) -> io::Result<()> {
+fn fill_data(session: &Session, random: &mut StdRng) -> io::Result<()> {
     let page = random.random_range(0..16);
-    let table: Vec<u8> = (0..32).flat_map(|_| descriptor(random, packed.then_some(0))).collect();
+    let wrap = session.features.contains(Features::RING_PACKED).then_some(0);
+    let table: Vec<u8> = (0..32).flat_map(|_| descriptor(random, wrap)).collect();
     session.memory.write(DATA + 4096 * page, &table)
 }
 
-fn run(
-    path: &Path,
-    wanted: Features,
-    random: &mut StdRng,
-    mut state: impl FnMut(&Session, &mut StdRng) -> io::Result<()>,
-) -> io::Result<Done> {
+/// Cases of either layout: the back-end is shown one state after the other.
+pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<Done> {
     let optional =
         [Features::RING_INDIRECT_DESC, Features::RING_EVENT_IDX, Features::IN_ORDER, Features::NET_MRG_RXBUF];
     let wanted =
-        optional.into_iter().fold(wanted, |all, one| if random.random_bool(0.5) { all | one } else { all });
+        optional.into_iter().fold(layout, |all, one| if random.random_bool(0.5) { all | one } else { all });
     let mut session = Session::begin(path, wanted)?;
-    fill_data(&session, random, wanted.contains(Features::RING_PACKED))?;
-    state(&session, random)?;
-    session.start_queue(0, None)?;
-    session.start_queue(TRANSMIT, None)?;
-    let mut closed = false;
-    for _ in 0..STATES {
-        session.kick();
-        closed = session.front_end.is_closed_within(LOOK);
-        if closed {
+    fill_data(&session, random)?;
+    let mut rings = QUEUES.map(|index| HostileRing::new(index, session.features));
+    for index in QUEUES {
+        session.start_queue(index, None)?;
+    }
+    if !session.settles() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let mut done = Done::default();
+    for _ in 0..random.random_range(1..=STATES) {
+        let at = usize::from(random.random_bool(TRANSMITTED));
+        session.forget(at);
+        rings[at].write(&session.memory, random)?;
+        session.kick_one(at);
+        done.ring_states += 1;
+        let seen = session.look(at, LOOK);
+        if seen == Seen::Closed {
+            done.closed = true;
             break;
         }
-        state(&session, random)?;
+        done.ring_states_seen += u64::from(seen != Seen::No);
+        rings[at].unseen = if seen == Seen::No { rings[at].unseen + 1 } else { 0 };
+        if seen == Seen::Stopped || rings[at].unseen >= UNSEEN {
+            rings[at].begin_again(&session.memory)?;
+            if !session.start_again(at) {
+                done.closed = session.front_end.is_closed_within(Duration::ZERO);
+                break;
+            }
+        }
     }
-    Ok(Done { messages: session.front_end.messages, ring_states: STATES + 1, closed })
+    Ok(done)
 }
 
-/// The available index goes on by anything; entries and descriptors are anything.
-pub fn split(path: &Path, random: &mut StdRng) -> io::Result<Done> {
-    let mut index = 0u16;
-    run(path, Features::empty(), random, move |session, random| {
-        for queue in [0, TRANSMIT] {
-            let ring = Ring::of(queue);
-            for _ in 0..random.random_range(1..40) {
-                let at = u64::from(random.random_range(0..SIZE));
-                session.memory.write(ring.descriptors + 16 * at, &descriptor(random, None))?;
-            }
-            let step = match random.random_range(0..8) {
-                0 => random.next_u32() as u16,
-                1 => SIZE + random.random_range(0..2),
-                _ => random.random_range(0..9),
+/// A ring that a hostile driver writes.
+struct HostileRing {
+    ring: Ring,
+    features: Features,
+    /// Descriptors (packed) or chains (split) that were made available: where the device is to look next.
+    position: u32,
+    /// States since the back-end last gave a sign.
+    unseen: u32,
+}
+
+/// What a driver says of calls: mostly that it wants them.
+fn suppression(random: &mut StdRng, limit: u16) -> u16 {
+    if random.random_bool(0.95) { 0 } else { mostly(random, limit) }
+}
+
+impl HostileRing {
+    fn new(index: u32, features: Features) -> Self {
+        HostileRing { ring: Ring::of(index), features, position: 0, unseen: 0 }
+    }
+
+    /// The queue starts anew, with nothing in it.
+    fn begin_again(&mut self, memory: &Memory) -> io::Result<()> {
+        (self.position, self.unseen) = (0, 0);
+        memory.write(self.ring.descriptors, &[0; 16 * SIZE as usize])?;
+        memory.write(self.ring.driver, &[0; 4])
+    }
+
+    fn write(&mut self, memory: &Memory, random: &mut StdRng) -> io::Result<()> {
+        match self.features.contains(Features::RING_PACKED) {
+            true => self.write_packed(memory, random),
+            false => self.write_split(memory, random),
+        }
+    }
+
+    /// The available index goes on by anything; entries and descriptors are anything.
+    fn write_split(&mut self, memory: &Memory, random: &mut StdRng) -> io::Result<()> {
+        let first = random.random_range(0..SIZE - MOST);
+        let count = random.random_range(1..MOST);
+        let table: Vec<u8> = (0..count).flat_map(|_| descriptor(random, None)).collect();
+        memory.write(self.ring.descriptors + 16 * u64::from(first), &table)?;
+        let step = match random.random_range(0..16) {
+            0 => random.next_u32() as u16,
+            1 => SIZE + random.random_range(0..2),
+            _ => random.random_range(1..9),
+        };
+        let before = self.position as u16;
+        for entry in 0..step.min(SIZE) {
+            let at = u64::from(before.wrapping_add(entry) % SIZE);
+            memory.write(self.ring.driver + 4 + 2 * at, &mostly(random, SIZE).to_le_bytes())?;
+        }
+        let index = before.wrapping_add(step);
+        self.position = index.into();
+        if self.features.contains(Features::RING_EVENT_IDX) {
+            // Mostly a call for what is used next.
+            let wanted = match random.random_bool(0.9) {
+                true => memory.read_u16(self.ring.device + 2)?,
+                false => random.next_u32() as u16,
             };
-            for entry in 0..step.min(SIZE) {
-                let at = u64::from(index.wrapping_add(entry) % SIZE);
-                session.memory.write(ring.driver + 4 + 2 * at, &mostly(random, SIZE).to_le_bytes())?;
-            }
-            index = index.wrapping_add(step);
-            let flags = mostly(random, 2);
-            session.memory.write(ring.driver, &[flags.to_le_bytes(), index.to_le_bytes()].concat())?;
+            memory.write(self.ring.driver + 4 + 2 * u64::from(SIZE), &wanted.to_le_bytes())?;
         }
-        Ok(())
-    })
-}
+        memory.write(self.ring.driver, &[suppression(random, 2).to_le_bytes(), index.to_le_bytes()].concat())
+    }
 
-/// Slots are available, used, or neither, in any order.
-pub fn packed(path: &Path, random: &mut StdRng) -> io::Result<Done> {
-    run(path, Features::RING_PACKED, random, |session, random| {
-        for queue in [0, TRANSMIT] {
-            let ring = Ring::of(queue);
-            let start = mostly(random, 8) % SIZE;
-            for slot in 0..random.random_range(1..40) {
-                let wrap = match random.random_range(0..12) {
-                    0 => 0,
-                    1 => PACKED_USED,
-                    2 => PACKED_AVAILABLE | PACKED_USED,
-                    _ => PACKED_AVAILABLE,
-                };
-                let at = u64::from((start + slot) % SIZE);
-                session.memory.write(ring.descriptors + 16 * at, &descriptor(random, Some(wrap)))?;
-            }
-            // The driver's event suppression: a position, and flags of which one is reserved.
-            let event = [random.next_u32() as u16, mostly(random, 4)];
-            session.memory.write(ring.driver, &event.map(u16::to_le_bytes).concat())?;
+    /// Slots are available, used, or neither; mostly from where the device is to look next.
+    fn write_packed(&mut self, memory: &Memory, random: &mut StdRng) -> io::Result<()> {
+        let goes_on = random.random_bool(0.9);
+        let size = u32::from(SIZE);
+        let start = if goes_on { self.position } else { random.random_range(0..2 * size) };
+        let count = random.random_range(1..9);
+        for position in start..start + count {
+            let is_odd_lap = position / size % 2 == 1;
+            let available = if is_odd_lap { PACKED_USED } else { PACKED_AVAILABLE };
+            let wrap = match random.random_range(0..48) {
+                0 => 0,
+                1 => PACKED_AVAILABLE | PACKED_USED,
+                2 => available ^ PACKED_AVAILABLE ^ PACKED_USED,
+                _ => available,
+            };
+            let at = u64::from(position % size);
+            memory.write(self.ring.descriptors + 16 * at, &descriptor(random, Some(wrap)))?;
         }
-        Ok(())
-    })
+        if goes_on {
+            self.position = (start + count) % (2 * size);
+        }
+        // The driver's event suppression: a position, and flags of which one is reserved.
+        let event = [random.next_u32() as u16, suppression(random, 4)];
+        memory.write(self.ring.driver, &event.map(u16::to_le_bytes).concat())
+    }
 }

@@ -11,8 +11,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use virtio::Features;
 
 use super::done::Done;
-use super::messages::half_a_message;
-use crate::front_end::{FrontEnd, Session};
+use super::messages::{half_a_message, running};
+use crate::front_end::{FrontEnd, Seen, Session};
 use crate::memory::{BYTES, DATA, GUEST, Ring};
 use crate::message::{self, VERSION, id, state};
 
@@ -64,7 +64,8 @@ pub fn shrink(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let closed = session.front_end.is_closed_within(PAUSE);
     session.memory.set_len(BYTES)?;
     session.kick();
-    Ok(Done { messages: session.front_end.messages, ring_states: 3, closed })
+    let ring_states_seen = u64::from(session.look(1, Duration::ZERO) != Seen::No);
+    Ok(Done { ring_states: 3, ring_states_seen, closed, ..Done::default() })
 }
 
 /// A call that is full and blocks whoever writes it.
@@ -87,21 +88,22 @@ pub fn full_eventfd(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     if !closed {
         closed = !session.front_end.say(id::SET_VRING_ENABLE, &state(1, 0));
     }
-    Ok(Done { messages: session.front_end.messages, ring_states: 1, closed })
+    Ok(Done { ring_states: 1, closed, ..Done::default() })
 }
 
 /// Half a message, then nothing; or questions, and nobody who reads the answers.
 pub fn slow(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let mut done = Done::default();
+    let mut front_end = match random.random_bool(0.1) {
+        true => FrontEnd::connect(path)?,
+        false => running(path, random)?.front_end,
+    };
     if random.random_bool(0.5) {
-        let mut front_end = FrontEnd::connect(path)?;
         front_end.send(&half_a_message(random), &[]);
         done.closed = front_end.is_closed_within(PAUSE);
-        done.messages = front_end.messages;
+        done.messages = 1;
         return Ok(done);
     }
-    let session = Session::begin(path, Features::empty())?;
-    let mut front_end = session.front_end;
     let question = match random.random_bool(0.5) {
         true => message::message(id::GET_FEATURES, VERSION, &[]),
         false => message::message(
@@ -113,7 +115,8 @@ pub fn slow(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let all = question.repeat(UNREAD);
     front_end.send_unread(&all);
     std::thread::sleep(PAUSE);
-    done.messages = front_end.messages + UNREAD as u64;
+    let before = front_end.answered();
     done.closed = front_end.is_closed_within(Duration::from_millis(1));
+    (done.messages, done.messages_read) = (UNREAD as u64, front_end.answered() - before);
     Ok(done)
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
@@ -156,8 +156,9 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     if !is_refused(path)? {
         return Ok(());
     }
-    // A server that is just starting has bound its socket and does not listen yet, for microseconds.
-    std::thread::sleep(STARTING);
+    // A server that is just starting has bound its socket and does not listen yet, for microseconds. One that has had
+    // its time is not waited for: a switch that was killed and starts again goes on at once, at all of its ports.
+    std::thread::sleep(STARTING.saturating_sub(age(path)));
     if !is_refused(path)? || identity(path)? != Some(found) {
         return Ok(());
     }
@@ -176,6 +177,16 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
         path.display(),
         aside.display()
     )))
+}
+
+/// How long a path has been as it is; nothing where that cannot be told.
+fn age(path: &Path) -> Duration {
+    let changed = fs::symlink_metadata(path).ok().and_then(|metadata| {
+        let since_epoch =
+            Duration::new(metadata.ctime().try_into().ok()?, metadata.ctime_nsec().try_into().ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(since_epoch)
+    });
+    changed.and_then(|changed| changed.elapsed().ok()).unwrap_or_default()
 }
 
 /// Whether nobody listens there. False if the path is free; an error if somebody does.
