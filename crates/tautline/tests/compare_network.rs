@@ -74,7 +74,7 @@ fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
                 let guest_sends = roles.contains(&"vCPU, sending") && roles.contains(&"receiver");
                 let guest_receives = roles.contains(&"vCPU, receiving") && roles.contains(&"sender");
                 assert!(guest_sends || guest_receives, "{trial:?}");
-                are_counted(trial, guest_sends, flow.path.ends_with("switch"));
+                are_counted(trial, guest_sends, flow.path.ends_with("switch"), flow.datagrams);
             } else {
                 assert!(roles.contains(&"sender") && roles.contains(&"receiver"), "{trial:?}");
             }
@@ -94,12 +94,14 @@ fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
 
 /// Between guest and host: interrupts everywhere; at our switch a kick, or none, for each frame that the guest sent, and
 /// a call, or none, for what it was sent.
-fn are_counted(trial: &measure::network::NetworkTrial, guest_sends: bool, is_ours: bool) {
+fn are_counted(trial: &measure::network::NetworkTrial, guest_sends: bool, is_ours: bool, datagrams: bool) {
     let guest = trial.cost.guest.unwrap();
     assert!(guest.interrupts > Some(0), "{trial:?}");
     assert_eq!((guest.kicks.is_some(), guest.calls.is_some()), (is_ours, is_ours), "{trial:?}");
     if is_ours && guest_sends {
-        assert!(guest.kicks.unwrap() + guest.kicks_suppressed.unwrap() >= trial.received, "{trial:?}");
+        // A frame of a stream holds many of its messages (segmentation offload).
+        let least = if datagrams { trial.received } else { 1 };
+        assert!(guest.kicks.unwrap() + guest.kicks_suppressed.unwrap() >= least, "{trial:?}");
     } else if is_ours {
         assert!(guest.calls.unwrap() + guest.calls_suppressed.unwrap() > 0, "{trial:?}");
     }
