@@ -131,7 +131,7 @@ fn tautline(arguments: &[&str]) -> (bool, String) {
 }
 
 /// Whether the command line is one that the program takes: clap reads it up to `--help`, values included.
-/// Of make: whether it would know what to do.
+/// Of make: whether it would know what to do. Without a shell, as `make -n` runs what begins with `+`: a whole build.
 fn parse(words: &[String]) -> Result<(), String> {
     if words[0] == "tautline" {
         let mut arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
@@ -139,7 +139,12 @@ fn parse(words: &[String]) -> Result<(), String> {
         let (parsed, said) = tautline(&arguments);
         return if parsed { Ok(()) } else { Err(said) };
     }
-    let make = Command::new("make").arg("-n").args(&words[1..]).current_dir(root()).output().unwrap();
+    let make = Command::new("make")
+        .args(["-n", "SHELL=true"])
+        .args(&words[1..])
+        .current_dir(root())
+        .output()
+        .unwrap();
     make.status.success().then_some(()).ok_or_else(|| String::from_utf8(make.stderr).unwrap())
 }
 
