@@ -4,7 +4,8 @@
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
 //! says so. [`trace`] counts and times the exits of a running guest; [`events`] is a trace of all that a packet
 //! passes, [`path`] its steps, and [`worst`] who had the time of the longest latency. [`interrupts`] tells which
-//! of its interrupts the host's software delivered.
+//! of its interrupts the host's software delivered. [`runs_unmodified_guests`] finds out in seconds what booting a guest
+//! would find out in a minute.
 
 pub mod costs;
 pub mod events;
@@ -15,10 +16,12 @@ pub mod path;
 #[cfg(target_arch = "x86_64")]
 mod port_writes;
 pub mod trace;
+mod trial;
 pub mod worst;
 
 #[cfg(target_arch = "x86_64")]
 pub use port_writes::PortWrites;
+pub use trial::runs_unmodified_guests;
 
 /// Whether the CPU is QEMU's emulation: its figures show that a path works, never how fast it is.
 pub fn is_emulated() -> bool {

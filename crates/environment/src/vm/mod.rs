@@ -13,6 +13,7 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use measure::{EnvironmentKind, Failure};
 
@@ -25,6 +26,9 @@ pub use settings::{Machine, Settings};
 
 use crate::command::find_command;
 use crate::{Environment, Running, Start};
+
+/// How long a guest of a few instructions may take, with the making of its machine: milliseconds where KVM works.
+const KVM_TRIAL_LIMIT: Duration = Duration::from_secs(4);
 
 /// A virtual machine that was booted once already.
 #[derive(Clone, Debug)]
@@ -143,7 +147,9 @@ impl Vm {
             })
         };
         if vm.wanted != Some(Accelerator::Tcg) {
-            match accelerator::open_kvm().and_then(|()| boots(&vm)) {
+            // A kernel that never boots takes the whole limit to say so.
+            let runs = || kvm::runs_unmodified_guests(KVM_TRIAL_LIMIT);
+            match accelerator::open_kvm().and_then(|()| runs()).and_then(|()| boots(&vm)) {
                 Ok(()) => return Ok(vm),
                 Err(failure) if vm.wanted == Some(Accelerator::Kvm) => return Err(failure),
                 Err(failure) => vm.kvm_refused = Some(failure.answer),

@@ -10,6 +10,7 @@ mod tsc_offset;
 mod vcpu;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kvm_bindings::{
     CpuId, KVM_CAP_HALT_POLL, KVM_IRQ_ROUTING_MSI, KVM_MAX_CPUID_ENTRIES, KvmIrqRouting, kvm_enable_cap,
@@ -43,6 +44,14 @@ pub struct MicroVm {
 impl MicroVm {
     /// Makes the machine with its two CPUs. Halt polling lasts so long at most, ns; otherwise as the system is set.
     pub fn new(halt_poll_ns: Option<u64>) -> Result<(Self, [Vcpu; 2]), Failure> {
+        Self::stopped_by(Arc::default(), halt_poll_ns)
+    }
+
+    /// The same, whose programs end by any signal once `stop` is set.
+    pub fn stopped_by(
+        stop: Arc<AtomicBool>,
+        halt_poll_ns: Option<u64>,
+    ) -> Result<(Self, [Vcpu; 2]), Failure> {
         let kvm = Kvm::new().map_err(|error| {
             let remedy = "enable virtualization in the firmware or the outer hypervisor, load kvm_intel or kvm_amd, \
                           and join the group that owns /dev/kvm";
@@ -81,7 +90,8 @@ impl MicroVm {
         let cpuid =
             kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("KVM_GET_SUPPORTED_CPUID"))?;
         let vcpu = |number: usize| {
-            Vcpu::new(&vm, memory.clone(), number, &cpuid_of(&cpuid, number, has_tsc_deadline))
+            let cpuid = cpuid_of(&cpuid, number, has_tsc_deadline);
+            Vcpu::new(&vm, memory.clone(), number, &cpuid, stop.clone())
         };
         let vcpus = [vcpu(0)?, vcpu(1)?];
         Ok((Self { vm, memory, irqfd, ioeventfd, has_tsc_deadline }, vcpus))

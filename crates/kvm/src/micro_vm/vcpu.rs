@@ -1,6 +1,7 @@
 //! One virtual CPU.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_mp_state, kvm_regs, kvm_segment, kvm_sregs};
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
@@ -26,12 +27,20 @@ pub struct Arguments {
 pub struct Vcpu {
     number: usize,
     vcpu: VcpuFd,
+    /// Whether a signal ends the program instead of interrupting it.
+    stop: Arc<AtomicBool>,
     /// What the guest runs in is there for as long as it can run.
     _memory: Arc<Memory>,
 }
 
 impl Vcpu {
-    pub(super) fn new(vm: &VmFd, memory: Arc<Memory>, number: usize, cpuid: &CpuId) -> Result<Self, Failure> {
+    pub(super) fn new(
+        vm: &VmFd,
+        memory: Arc<Memory>,
+        number: usize,
+        cpuid: &CpuId,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, Failure> {
         let vcpu = vm.create_vcpu(number as u64).map_err(failed("KVM_CREATE_VCPU"))?;
         vcpu.set_cpuid2(cpuid).map_err(failed("KVM_SET_CPUID2"))?;
         let mut registers = vcpu.get_sregs().map_err(failed("KVM_GET_SREGS"))?;
@@ -42,7 +51,7 @@ impl Vcpu {
         vcpu.set_mp_state(state).map_err(failed("KVM_SET_MP_STATE"))?;
         // Where the kernel is too old for it, the exchanges of stamps find the offset.
         let _ = tsc_offset::remove(&vcpu);
-        let mut vcpu = Self { number, vcpu, _memory: memory };
+        let mut vcpu = Self { number, vcpu, stop, _memory: memory };
         vcpu.run(Program::Initialize, Arguments::default())?;
         Ok(vcpu)
     }
@@ -81,7 +90,9 @@ impl Vcpu {
                     let exit = format!("{exit:?}");
                     return Err(refused(format!("it ended with the exit {exit}{}", self.place())));
                 }
-                Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) => {}
+                Err(error)
+                    if [libc::EINTR, libc::EAGAIN].contains(&error.errno())
+                        && !self.stop.load(Ordering::Relaxed) => {}
                 Err(error) => return Err(refused(error.to_string())),
             }
         }

@@ -1,0 +1,95 @@
+//! Whether `/dev/kvm` runs an unmodified guest: one of a few instructions tells before a kernel is booted in vain.
+
+use std::time::Duration;
+
+use measure::Failure;
+
+/// Lets a guest make a hypercall that does nothing and write to a port, within `limit`.
+///
+/// A `/dev/kvm` for para-virtualized guests opens, makes the machine, and hangs there. Fails where the guest does not
+/// come to its end. Where there are no such programs (other processors than x86-64), nothing is tried.
+pub fn runs_unmodified_guests(limit: Duration) -> Result<(), Failure> {
+    #[cfg(target_arch = "x86_64")]
+    return x86::trial(limit);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = limit;
+        Ok(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use measure::Failure;
+    use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+    use crate::micro_vm::{Arguments, MicroVm, Program, tsc};
+
+    /// How long a thread that was told to stop may take. KVM_RUN returns at a signal.
+    const STOP: Duration = Duration::from_secs(1);
+    const REMEDY: &str = "run it on a machine whose KVM runs such guests (VMX or SVM)";
+
+    /// Only its coming counts: it ends KVM_RUN.
+    extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+    pub fn trial(limit: Duration) -> Result<(), Failure> {
+        register_signal_handler(SIGRTMIN(), nothing)
+            .map_err(|error| Failure::new("handling a signal that stops a guest", error, "report this"))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (done, outcome) = channel();
+        let thread = {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                // Nobody listens any more: the guest was given up.
+                let _ = done.send(run(stop));
+            })
+        };
+        match outcome.recv_timeout(limit) {
+            Ok(outcome) => outcome,
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Failure::new("running an unmodified guest", "its thread panicked", "report this"))
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                stop.store(true, Ordering::Relaxed);
+                let _ = thread.kill(SIGRTMIN());
+                let _ = outcome.recv_timeout(STOP);
+                let answer = format!("a guest of a few instructions came to no end within {limit:?}");
+                Err(Failure::new("running an unmodified guest", answer, REMEDY))
+            }
+        }
+    }
+
+    fn run(stop: Arc<AtomicBool>) -> Result<(), Failure> {
+        let (_vm, mut vcpus) = MicroVm::stopped_by(stop, None)?;
+        let hypercall = if tsc::is_amd() { Program::Vmmcall } else { Program::Vmcall };
+        for program in [hypercall, Program::OutUser] {
+            vcpus[0].run(program, Arguments { samples: 1, ..Arguments::default() })?;
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use std::time::Instant;
+
+        #[test]
+        fn ends_within_its_limit_whatever_kvm_does_and_leaves_no_thread() {
+            let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+            let (before, begin) = (threads(), Instant::now());
+            let outcome = trial(Duration::from_secs(2));
+            println!("{outcome:?} after {:?}", begin.elapsed());
+            assert!(begin.elapsed() < Duration::from_secs(30));
+            // Its thread ends a moment after it has sent the outcome; the harness has others, which end too.
+            while threads() > before {
+                assert!(begin.elapsed() < Duration::from_secs(30), "the guest's thread stays");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
