@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use peers::nested::{HANDED_ON, InnerSettings, Machine, NetworkPath, Settings};
+use peers::nested::{HANDED_ON, Inner, InnerSettings, Machine, NetworkPath, Settings};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
@@ -52,6 +52,45 @@ fn a_guest_under_kvm_has_its_threads_placed_and_a_device_of_its_own() {
     peers::standstill::once_more(guest_under_kvm);
 }
 
+const ICMP_COUNTERS: &str = "grep ^Icmp: /proc/net/snmp";
+
+/// A counter by its name: one line of names, one of values.
+fn icmp(counters: &str, name: &str) -> u64 {
+    let mut lines = counters.lines().map(str::split_whitespace);
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let (_, value) = names.zip(values).find(|(of, _)| *of == name).unwrap();
+    value.parse().unwrap()
+}
+
+/// Packets out and in, none lost, and interrupts for them.
+///
+/// QEMU 7.2's e1000e now and then raises no interrupt for a packet; its driver looks by itself every two seconds. So it
+/// is counted what the card has received, and waited for it: `ping` itself waits no longer than its usual round trip.
+fn uses_the_card(machine: &Machine, inner: &Inner) {
+    const PINGS: u64 = 100;
+    inner.bring_up(NetworkPath::Direct).unwrap();
+    let address = NetworkPath::Direct.machine_address();
+    // The guest's card has its carrier; the machine's, at the other end, may still wait for its own.
+    inner.must(&format!("for i in $(seq 50); do ping -q -c 1 -W 1 {address} && exit; done; exit 1"));
+    let taken = || -> u64 {
+        let counts = inner.must("grep -- '-[rt]x-' /proc/interrupts");
+        counts.lines().map(|line| line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let echoes =
+        || (icmp(&machine.must(ICMP_COUNTERS), "InEchos"), icmp(&inner.must(ICMP_COUNTERS), "InEchoReps"));
+    let (interrupts, (asked, answered)) = (taken(), echoes());
+    let begin = Instant::now();
+    inner.must(&format!("ping -q -c {PINGS} -i 0.01 {address} || true"));
+    let whole = (asked + PINGS, answered + PINGS);
+    while echoes() != whole {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?} instead of {whole:?}", echoes());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!("{PINGS} pings answered in {:?}, {} interrupts", begin.elapsed(), taken() - interrupts);
+    // At 100 a second and more each packet has its own, but for those that the card forgot.
+    assert!(taken() >= interrupts + PINGS / 2, "{interrupts}: {}", inner.must("cat /proc/interrupts"));
+}
+
 fn guest_under_kvm() {
     assert!(OPTIONS.contains(HANDED_ON));
     let machine = Settings::default().program(Path::new(BINARY)).card_to_hand_on().start().unwrap();
@@ -79,19 +118,7 @@ fn guest_under_kvm() {
     let locked = machine.must(&format!("grep VmLck /proc/{qemu}/status"));
     let locked: u64 = locked.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(locked >= 256 << 10, "{locked}");
-    // The guest uses the card: packets out and in, and interrupts for them.
-    inner.bring_up(NetworkPath::Direct).unwrap();
-    let taken = || -> u64 {
-        let counts = inner.must("grep -- '-[rt]x-' /proc/interrupts");
-        counts.lines().map(|line| line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()).sum()
-    };
-    let address = NetworkPath::Direct.machine_address();
-    // The guest's card has its carrier; the machine's, at the other end, may still wait for its own.
-    inner.must(&format!("for i in $(seq 50); do ping -q -c 1 -W 1 {address} && exit; done; exit 1"));
-    let before = taken();
-    let ping = inner.must(&format!("ping -c 100 -i 0.01 -W 10 {address}"));
-    assert!(ping.contains("100 packets transmitted, 100 received"), "{ping}");
-    assert!(taken() >= before + 100, "{before}: {}", inner.must("cat /proc/interrupts"));
+    uses_the_card(&machine, &inner);
 
     machine.must(&format!("kill -INT {}", inner.id().unwrap()));
     let ended = inner.wait().unwrap();
