@@ -68,6 +68,7 @@ fn icmp(counters: &str, name: &str) -> u64 {
 /// is counted what the card has received, and waited for it: `ping` itself waits no longer than its usual round trip.
 fn uses_the_card(machine: &Machine, inner: &Inner) {
     const PINGS: u64 = 100;
+    const ROUNDS: usize = 3;
     inner.bring_up(NetworkPath::Direct).unwrap();
     let address = NetworkPath::Direct.machine_address();
     // The guest's card has its carrier; the machine's, at the other end, may still wait for its own.
@@ -78,17 +79,22 @@ fn uses_the_card(machine: &Machine, inner: &Inner) {
     };
     let echoes =
         || (icmp(&machine.must(ICMP_COUNTERS), "InEchos"), icmp(&inner.must(ICMP_COUNTERS), "InEchoReps"));
-    let (interrupts, (asked, answered)) = (taken(), echoes());
-    let begin = Instant::now();
-    inner.must(&format!("ping -q -c {PINGS} -i 0.01 {address} || true"));
-    let whole = (asked + PINGS, answered + PINGS);
-    while echoes() != whole {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{:?} instead of {whole:?}", echoes());
-        std::thread::sleep(Duration::from_millis(100));
+    let interrupts = taken();
+    // A card that forgets one soon in a round takes few for it: then another round.
+    for _ in 0..ROUNDS {
+        let ((asked, answered), begin) = (echoes(), Instant::now());
+        inner.must(&format!("ping -q -c {PINGS} -i 0.01 {address}"));
+        let whole = (asked + PINGS, answered + PINGS);
+        while echoes() != whole {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?} instead of {whole:?}", echoes());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        println!("{PINGS} pings answered in {:?}, {} interrupts", begin.elapsed(), taken() - interrupts);
+        if taken() >= interrupts + PINGS {
+            return;
+        }
     }
-    println!("{PINGS} pings answered in {:?}, {} interrupts", begin.elapsed(), taken() - interrupts);
-    // At 100 a second and more each packet has its own, but for those that the card forgot.
-    assert!(taken() >= interrupts + PINGS / 2, "{interrupts}: {}", inner.must("cat /proc/interrupts"));
+    panic!("{interrupts}: {}", inner.must("cat /proc/interrupts"));
 }
 
 fn guest_under_kvm() {
