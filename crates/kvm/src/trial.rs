@@ -28,7 +28,7 @@ mod x86 {
     use measure::Failure;
     use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
-    use crate::micro_vm::{Arguments, MicroVm, Program, tsc};
+    use crate::micro_vm::{Arguments, MicroVm, Program};
 
     /// How long a thread that was told to stop may take. KVM_RUN returns at a signal.
     const STOP: Duration = Duration::from_secs(1);
@@ -66,8 +66,7 @@ mod x86 {
 
     fn run(stop: Arc<AtomicBool>) -> Result<(), Failure> {
         let (_vm, mut vcpus) = MicroVm::stopped_by(stop, None)?;
-        let hypercall = if tsc::is_amd() { Program::Vmmcall } else { Program::Vmcall };
-        for program in [hypercall, Program::OutUser] {
+        for program in [Program::hypercall(), Program::OutUser] {
             vcpus[0].run(program, Arguments { samples: 1, ..Arguments::default() })?;
         }
         Ok(())

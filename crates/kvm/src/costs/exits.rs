@@ -4,15 +4,14 @@ use measure::Failure;
 
 use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{IO_APIC, MMIO_EVENT, MMIO_USER, SAMPLES};
-use crate::micro_vm::{Arguments, Program, tsc};
+use crate::micro_vm::{Arguments, Program};
 
 /// The program of a row and its first parameter; none where it is no row of exits.
 pub fn program(row: &str) -> Option<(Program, u64)> {
     Some(match row {
         "stamps" => (Program::Stamps, 0),
         "cpuid" => (Program::Cpuid, 0),
-        "hypercall" if tsc::is_amd() => (Program::Vmmcall, 0),
-        "hypercall" => (Program::Vmcall, 0),
+        "hypercall" => (Program::hypercall(), 0),
         "interrupt-controller" => (Program::Read, IO_APIC),
         "port-read-user" => (Program::InUser, 0),
         "port-write-user" => (Program::OutUser, 0),

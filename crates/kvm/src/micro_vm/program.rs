@@ -3,6 +3,7 @@
 use super::layout::{
     ANSWER, CODE, PORT_DONE, PORT_EVENT, PORT_FAULT, PORT_USER, READY, READY_STAMP, SECOND, VECTOR,
 };
+use super::tsc;
 
 std::arch::global_asm!(
     include_str!("guest.s"),
@@ -49,6 +50,13 @@ pub enum Program {
     Exchange,
     Interrupt,
     Fault,
+}
+
+impl Program {
+    /// The hypercall that this CPU has.
+    pub fn hypercall() -> Self {
+        if tsc::is_amd() { Self::Vmmcall } else { Self::Vmcall }
+    }
 }
 
 /// All programs, with the table of their places first.
