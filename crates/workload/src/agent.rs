@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
 
+use kvm::worst::GuestRecorder;
 use measure::{Failure, MetricId, Outcome};
 
 use crate::batch::Pace;
@@ -12,7 +13,7 @@ use crate::external;
 use crate::facts;
 use crate::network::{FarEnd, near_end};
 use crate::pin::{pin_to, pin_to_all};
-use crate::protocol::{Reply, Request, VERSION};
+use crate::protocol::{Recording, Reply, Request, VERSION};
 use crate::ticks;
 use crate::trial::Trial;
 use crate::work::Kept;
@@ -66,6 +67,7 @@ struct Agent {
     kept: Kept,
     /// The first is the one that is asked about.
     far_ends: Vec<FarEnd>,
+    recorder: Option<GuestRecorder>,
 }
 
 impl Agent {
@@ -96,10 +98,32 @@ impl Agent {
                 None => Err(Failure::new("closing the far end of a flow", "none is open", "open one first")),
             },
             Request::ReceiveTicks(job) => ticks::run(&job).map(|received| Reply::Ticks(Box::new(received))),
+            Request::Record(recording) => self.record(recording),
             Request::JoinChain(job) => chain::run(&job).map(Reply::Chain),
             Request::Quit => unreachable!("the loop ends on it"),
         };
         result.unwrap_or_else(Reply::Failed)
+    }
+
+    fn record(&mut self, recording: Recording) -> Result<Reply, Failure> {
+        let none = || Failure::new("telling what was recorded", "nothing is", "start a recorder first");
+        match recording {
+            Recording::Start => {
+                // Its instances go before others of the same names come.
+                self.recorder = None;
+                self.recorder = Some(GuestRecorder::start()?);
+                Ok(Reply::Recorder { runs: true })
+            }
+            Recording::News => self.recorder.as_mut().ok_or_else(none)?.news().map(Reply::News),
+            Recording::Freeze => {
+                let trace = self.recorder.as_mut().ok_or_else(none)?.freeze()?;
+                Ok(Reply::Frozen(Box::new(trace)))
+            }
+            Recording::Stop => {
+                self.recorder = None;
+                Ok(Reply::Recorder { runs: false })
+            }
+        }
     }
 
     fn run(&mut self, metric: &MetricId, budget_ms: u64, cpus: Vec<usize>) -> Result<Outcome, Failure> {

@@ -4,6 +4,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use kvm::events::Trace;
+use kvm::worst::News;
 use measure::{Failure, MetricId, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,7 @@ use crate::network::{Counts, Flow, NearOutcome};
 use crate::ticks::TicksJob;
 
 /// The version of this protocol. Both ends are one binary, so that only equality is asked for.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,8 +63,24 @@ pub enum Request {
     ReceiveTicks(TicksJob),
     /// Be a member of a chain until it ends.
     JoinChain(Box<ChainJob>),
+    /// Record what this guest does, or tell of it.
+    Record(Recording),
     /// End.
     Quit,
+}
+
+/// What a recorder in a guest is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recording {
+    /// Begin. One that runs already begins afresh.
+    Start,
+    /// Tell what came since.
+    News,
+    /// Tell all that the buffers hold.
+    Freeze,
+    /// End.
+    Stop,
 }
 
 /// A program that the user brought, and where to find the figure in what it prints.
@@ -104,6 +122,15 @@ pub enum Reply {
     Ticks(Box<Received>),
     /// What a member of a chain counted.
     Chain(scenario::chain::Outcome),
+    /// The recorder has started, or has ended.
+    Recorder {
+        /// Whether it runs.
+        runs: bool,
+    },
+    /// What came since.
+    News(News),
+    /// What the recorder's buffers held.
+    Frozen(Box<Trace>),
     /// A request could not be met.
     Failed(Failure),
 }
@@ -213,7 +240,10 @@ impl Reply {
             | Reply::NearEnd(_)
             | Reply::FarEndClosed(_)
             | Reply::Ticks(_)
-            | Reply::Chain(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
+            | Reply::Chain(_)
+            | Reply::Recorder { .. }
+            | Reply::News(_)
+            | Reply::Frozen(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
             Reply::Failed(failure) => Err(ProtocolError::NoGreeting { found: failure.to_string() }),
         }
     }
@@ -265,6 +295,7 @@ mod tests {
                     beside: (budget_ms % 2 == 0).then(|| (flow(budget_ms), ([127, 0, 0, 1], 81).into())),
                 },
                 Request::CloseFarEnd,
+                Request::Record(Recording::News),
                 Request::Quit,
             ] {
                 let line = request.to_line();
@@ -281,6 +312,8 @@ mod tests {
                 Reply::FarEnd { port: missed as u16 },
                 Reply::NearEnd(NearOutcome { unanswered: missed, ..NearOutcome::default() }),
                 Reply::FarEndClosed(Counts { sent: missed, ..Counts::default() }),
+                Reply::News(News { lost: missed, ..News::default() }),
+                Reply::Frozen(Box::new(Trace { names: [(7, text.clone())].into(), ..Trace::default() })),
                 Reply::Ready { version: VERSION, facts: AgentFacts { kernel: text, ..AgentFacts::default() } },
             ] {
                 let line = reply.to_line();

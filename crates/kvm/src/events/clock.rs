@@ -48,6 +48,11 @@ impl Rate {
         Self { ticks_per_us: first.ticks_per_us(&Reading::now()) }
     }
 
+    /// Of times that stay ticks: one counts as a nanosecond.
+    pub fn of_ns() -> Self {
+        Self { ticks_per_us: 1e3 }
+    }
+
     /// Ticks in a microsecond. Where the trace's clock is no counter its times have a point, and this is of no effect.
     pub fn ticks_per_us(self) -> f64 {
         self.ticks_per_us

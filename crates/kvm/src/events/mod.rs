@@ -11,6 +11,8 @@ mod selection;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 pub use clock::Rate;
 pub use flight::FlightRecorder;
 pub use pipe::{Arrived, Pipe};
@@ -21,7 +23,7 @@ pub use selection::Selection;
 pub type Pid = u32;
 
 /// Whose time it is in a thread's context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Context {
     /// The thread's own.
     Task,
@@ -32,7 +34,7 @@ pub enum Context {
 }
 
 /// One event.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// ns; of CLOCK_MONOTONIC where a [`Recorder`] wrote it.
     pub time: u64,
@@ -48,7 +50,7 @@ pub struct Event {
 
 /// What happened. Fields are those of the kernel's tracepoints.
 #[allow(missing_docs, reason = "fields carry the tracepoints' own names")]
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Kind {
     /// `kvm_entry`
     Entry { vcpu: u32 },
@@ -95,7 +97,7 @@ pub enum Kind {
 }
 
 /// Events in the order of their time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// The events that are known.
     pub events: Vec<Event>,

@@ -70,6 +70,25 @@ const BLAME: &[&str] = &[
     "exceptions/page_fault_user",
     "exceptions/page_fault_kernel",
 ];
+/// In a guest: from an interrupt to the thread that it wakes, in user space.
+const ARRIVALS: &[&str] = &[
+    "irq/irq_handler_entry",
+    "irq_vectors/local_timer_entry",
+    "sched/sched_waking",
+    "raw_syscalls/sys_exit",
+];
+/// In a guest: who had the time meanwhile.
+const INSIDE: &[&str] = &[
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+    "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit",
+    "raw_syscalls/sys_exit",
+];
 /// Of these the kernel writes only what concerns the watched threads, and where it says so.
 const FILTERED: &[(&str, &str)] =
     &[("exceptions/page_fault_user", "common_pid"), ("exceptions/page_fault_kernel", "common_pid")];
@@ -110,6 +129,21 @@ impl Selection {
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
         filtered: FILTERED,
         buffer_kib: 512,
+    };
+
+    /// In a guest: where interrupts end in user space.
+    pub const ARRIVALS: Self = Self {
+        events: ARRIVALS,
+        required: &["sched/sched_waking", "raw_syscalls/sys_exit"],
+        filtered: &[],
+        buffer_kib: 512,
+    };
+    /// In a guest: who had the time on the way there.
+    pub const INSIDE: Self = Self {
+        events: INSIDE,
+        required: &["sched/sched_switch", "sched/sched_waking", "raw_syscalls/sys_exit"],
+        filtered: &[],
+        buffer_kib: 256,
     };
 
     /// The events, each with its group.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cause::{Blame, Cause};
 use super::latency::Latency;
-use super::state::{State, TIMER};
+use super::state::{GuestState, State, TIMER};
 use crate::events::{Event, Kind, Pid, Trace};
 
 /// So many timer interrupts within one latency are a storm,
@@ -14,21 +14,28 @@ const STORM_INTERVAL: u64 = 400_000;
 /// A path is told by no more stretches than that: the longest.
 const MOST_STRETCHES: usize = 32;
 
-/// What a latency was made of, in the order of time. Each stretch between two events has one cause.
-pub fn stretches(trace: &Trace, latency: &Latency) -> Vec<Blame> {
-    let first = trace.events.partition_point(|event| event.time < latency.began);
-    let last = trace.events.partition_point(|event| event.time <= latency.ended);
-    let window = &trace.events[first..last.max(first)];
+/// What a latency was made of, in the order of time. Each stretch between two events has one cause. While the guest
+/// runs, its own trace tells more, where there is one on the host's clock.
+pub fn stretches(trace: &Trace, guest: Option<&Trace>, latency: &Latency) -> Vec<Blame> {
+    let (before, window) = split(trace, latency);
     // At any time, the CPU on which it does something next is the one that it waits for.
     let own: Vec<(u64, u32)> = window.iter().filter_map(|event| own(event, latency.pid)).collect();
     let Some((_, last_cpu)) = own.last().copied() else { return Vec::new() };
     let mut state = State::new(trace, latency.pid);
-    trace.events[..first].iter().for_each(|event| state.see(event));
+    before.iter().for_each(|event| state.see(event));
+    let mut inside = guest.map(|guest| (split(guest, latency), GuestState::new(guest, latency.vcpu)));
+    if let Some(((before, _), state)) = &mut inside {
+        before.iter().for_each(|event| state.see(event));
+    }
+    let mut merged: Vec<(&Event, bool)> = window.iter().map(|event| (event, false)).collect();
+    merged.extend(inside.iter().flat_map(|((_, window), _)| window.iter().map(|event| (event, true))));
+    merged.sort_by_key(|(event, _)| event.time);
+
     let timers = window.iter().filter(|event| event.cpu == last_cpu && event.kind == Kind::Timer).count();
     let is_storm = timers >= STORM && latency.ns() / timers as u64 <= STORM_INTERVAL;
     let mut found: Vec<Blame> = Vec::new();
     let (mut since, mut next) = (latency.began, 0);
-    for event in window {
+    for (event, is_inside) in merged {
         while own.get(next).is_some_and(|(time, _)| *time < event.time) {
             next += 1;
         }
@@ -42,11 +49,12 @@ pub fn stretches(trace: &Trace, latency: &Latency) -> Vec<Blame> {
         };
         let ns = event.time.saturating_sub(since);
         if ns > 0 {
-            let cause = match state.cause(cpu, first_on) {
-                Cause::Interrupt(name) if is_storm && name == TIMER => Cause::TimerStorm,
+            let cause = match (state.cause(cpu, first_on), &inside) {
+                (Cause::Interrupt(name), _) if is_storm && name == TIMER => Cause::TimerStorm,
                 // Between the interrupts of a storm nothing gets far.
-                Cause::Kernel if is_storm => Cause::TimerStorm,
-                cause => cause,
+                (Cause::Kernel, _) if is_storm => Cause::TimerStorm,
+                (Cause::Guest, Some((_, inside))) => inside.cause(),
+                (cause, _) => cause,
             };
             match found.last_mut().filter(|before| before.cause == cause) {
                 Some(before) => before.ns += ns,
@@ -54,9 +62,19 @@ pub fn stretches(trace: &Trace, latency: &Latency) -> Vec<Blame> {
             }
             since = event.time;
         }
-        state.see(event);
+        match (is_inside, &mut inside) {
+            (true, Some((_, inside))) => inside.see(event),
+            _ => state.see(event),
+        }
     }
     found
+}
+
+/// The events before a latency, and those during it.
+fn split<'a>(trace: &'a Trace, latency: &Latency) -> (&'a [Event], &'a [Event]) {
+    let first = trace.events.partition_point(|event| event.time < latency.began);
+    let last = trace.events.partition_point(|event| event.time <= latency.ended);
+    (&trace.events[..first], &trace.events[first..last.max(first)])
 }
 
 /// When and where a thread does something itself, or begins to.
@@ -70,7 +88,7 @@ fn own(event: &Event, pid: Pid) -> Option<(u64, u32)> {
 
 /// The causes of one latency, the longest first.
 pub fn blame(trace: &Trace, latency: &Latency) -> Vec<Blame> {
-    sum(&stretches(trace, latency))
+    sum(&stretches(trace, None, latency))
 }
 
 /// The same for stretches that are known already.

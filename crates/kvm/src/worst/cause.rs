@@ -24,6 +24,10 @@ pub enum Cause {
     Kernel,
     /// The guest's own code ran on, or had interrupts off.
     Guest,
+    /// An interrupt or softirq of the guest, by name.
+    GuestInterrupt(String),
+    /// A thread of the guest.
+    GuestThread(String),
 }
 
 impl Cause {
@@ -38,6 +42,8 @@ impl Cause {
             Self::PageFault => "page faults: memory that was not there or not locked".into(),
             Self::EmulatedDevice => "an emulated device: exits to user space".into(),
             Self::Kernel => "wake-up and entry in the kernel".into(),
+            Self::GuestInterrupt(name) => format!("in the guest: {name}"),
+            Self::GuestThread(name) => format!("in the guest: thread {name}"),
             Self::Guest => "the guest's own code: it ran on, or had interrupts off".into(),
         }
     }

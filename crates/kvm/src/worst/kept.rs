@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blame::{in_short, stretches, sum};
 use super::cause::Blame;
+use super::guest::{GuestFollower, joined};
 use super::latency::{Latency, Watched, latencies};
 use crate::events::{Target, Trace};
 
@@ -19,9 +20,33 @@ pub struct Path {
     pub stretches: Vec<Blame>,
 }
 
+/// What was frozen, both sides on one clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Frozen<'a> {
+    /// The host's trace.
+    pub host: &'a Trace,
+    /// The guest's, and how far off its clock may be, ns.
+    pub guest: Option<(&'a Trace, u64)>,
+}
+
+impl Frozen<'_> {
+    /// Its latencies, in whatever order.
+    fn latencies(&self, target: &Target, watched: Watched) -> Vec<Latency> {
+        let mut found = latencies(self.host, target, watched);
+        if watched != Watched::UserSpace {
+            return found;
+        }
+        let Some((guest, error_ns)) = self.guest else { return Vec::new() };
+        found.sort_by_key(|latency| latency.ended);
+        let mut follower = GuestFollower::default();
+        let arrivals: Vec<_> = guest.events.iter().filter_map(|event| follower.follow(event)).collect();
+        joined(&found, &arrivals, error_ns)
+    }
+}
+
 impl Path {
-    fn of(trace: &Trace, latency: Latency) -> Option<Self> {
-        let all = stretches(trace, &latency);
+    fn of(frozen: &Frozen<'_>, latency: Latency) -> Option<Self> {
+        let all = stretches(frozen.host, frozen.guest.map(|(guest, _)| guest), &latency);
         let path = Self { latency, parts: sum(&all), stretches: in_short(&all) };
         (!all.is_empty()).then_some(path)
     }
@@ -53,13 +78,14 @@ impl Kept {
         self.is_new
     }
 
-    /// Looks into a frozen trace: for the path of the longest, if it is new, and for that of one as long as the median.
-    pub fn look(&mut self, trace: &Trace, target: &Target, watched: Watched) {
-        let found = latencies(trace, target, watched);
+    /// Looks into what was frozen: for the path of the longest, if it is new, and for that of one as long as the median.
+    pub fn look(&mut self, frozen: &Frozen<'_>, target: &Target, watched: Watched) {
+        let found = frozen.latencies(target, watched);
         if let Some(worst) = self.worst.filter(|_| std::mem::take(&mut self.is_new)) {
             // An older path is none of this one.
-            let seen = found.iter().rev().find(|latency| latency.is_same(&worst));
-            self.worst_path = seen.and_then(|latency| Path::of(trace, *latency));
+            let seen =
+                found.iter().filter(|latency| latency.is_same(&worst)).max_by_key(|latency| latency.ns());
+            self.worst_path = seen.and_then(|latency| Path::of(frozen, *latency));
         }
         let median_ns = self.histogram.median_ns();
         let off = |latency: &Latency| latency.ns().abs_diff(median_ns);
@@ -67,7 +93,7 @@ impl Kept {
         let nearest = found.iter().min_by_key(|latency| off(latency));
         let before = self.median_path.as_ref().map(|path| off(&path.latency));
         if let Some(nearest) = nearest.filter(|nearest| before.is_none_or(|before| off(nearest) < before)) {
-            self.median_path = Path::of(trace, *nearest).or_else(|| self.median_path.take());
+            self.median_path = Path::of(frozen, *nearest).or_else(|| self.median_path.take());
         }
     }
 
@@ -81,9 +107,9 @@ impl Kept {
         self.worst
     }
 
-    /// Its path; none where its events were lost.
+    /// Its path; none where its events were lost, or nobody has looked.
     pub fn worst_path(&self) -> Option<&Path> {
-        self.worst_path.as_ref()
+        self.worst_path.as_ref().filter(|_| !self.is_new)
     }
 
     /// The path of one as long as the median, or nearly.

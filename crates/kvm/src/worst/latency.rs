@@ -13,14 +13,21 @@ pub enum Watched {
     WakeUp,
     /// From an interrupt that is pending for a virtual CPU to the entry that delivers it.
     Interrupt,
+    /// From an interrupt that is pending for a virtual CPU to the guest's thread that it wakes, in user space. The host
+    /// sees the first part of it.
+    UserSpace,
 }
 
 impl Watched {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::WakeUp, Self::Interrupt, Self::UserSpace];
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Self::WakeUp => "wake-up",
             Self::Interrupt => "interrupt",
+            Self::UserSpace => "user-space",
         }
     }
 }
@@ -81,7 +88,7 @@ impl Follower {
             (Watched::WakeUp, Kind::Waking { target }) if self.vcpus.contains_key(target) => {
                 self.began.entry(*target).or_insert(event.time);
             }
-            (Watched::Interrupt, Kind::Accept { apic, .. }) => {
+            (Watched::Interrupt | Watched::UserSpace, Kind::Accept { apic, .. }) => {
                 for (pid, _) in self.vcpus.iter().filter(|(_, vcpu)| *vcpu == apic) {
                     self.began.entry(*pid).or_insert(event.time);
                 }
@@ -92,7 +99,7 @@ impl Follower {
             (_, Kind::Entry { vcpu }) if self.threads.contains(&event.pid) => {
                 self.vcpus.insert(event.pid, *vcpu);
                 let injected = self.injected.get_mut(&event.pid).map(std::mem::take);
-                if self.watched == Watched::Interrupt && injected == Some(false) {
+                if self.watched != Watched::WakeUp && injected == Some(false) {
                     // The guest has interrupts off, or is busy with another.
                     return None;
                 }

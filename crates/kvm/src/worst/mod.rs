@@ -1,14 +1,23 @@
 //! Latencies of a guest's threads as they come, and what made the worst of them longer than the median.
 
+mod alignment;
 mod blame;
 mod budget;
 mod cause;
+mod guest;
 mod kept;
 mod latency;
+mod recorder;
 mod state;
 
+pub use alignment::{Fit, Offsets};
 pub use blame::{blame, longer, stretches};
 pub use budget::{Budget, Checked};
 pub use cause::{Blame, Cause};
-pub use kept::{Kept, Path};
+pub use guest::{Arrival, joined};
+pub use kept::{Frozen, Kept, Path};
 pub use latency::{Follower, Latency, Watched, latencies};
+pub use recorder::{GuestRecorder, News};
+
+#[cfg(test)]
+mod both_sides;

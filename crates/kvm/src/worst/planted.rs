@@ -1,6 +1,6 @@
 //! Made-up traces with planted causes: each is to be named first. Times and order follow what Linux 6.1 writes.
 
-use super::super::{Kept, Watched, latencies};
+use super::super::{Frozen, Kept, Watched, latencies};
 use super::*;
 use crate::events::{Context, Event, Target};
 
@@ -45,6 +45,10 @@ impl Story {
     /// As most are.
     fn usual(&mut self, jitter: u64) -> &mut Self {
         self.waking().switch(2_000 + jitter, 0, VCPU, 120).enter(3_000)
+    }
+
+    fn frozen(&self) -> Frozen<'_> {
+        Frozen { host: &self.trace, guest: None }
     }
 
     fn first_blame(&self, watched: Watched) -> Cause {
@@ -211,7 +215,7 @@ fn a_thread_that_is_moved_waits_for_two_cpus() {
     on_other(22_000, VCPU, Kind::Entry { vcpu: 0 });
     let worst = *latencies(&story.trace, &target(), Watched::WakeUp).last().unwrap();
     let found: Vec<(String, u64)> =
-        stretches(&story.trace, &worst).into_iter().map(|one| (one.cause.text(), one.ns)).collect();
+        stretches(&story.trace, None, &worst).into_iter().map(|one| (one.cause.text(), one.ns)).collect();
     let expected = [
         ("real-time thread hog (300) on its CPU", 40_000),
         ("wake-up and entry in the kernel", 1_000),
@@ -236,7 +240,7 @@ fn the_longest_and_the_median_are_kept() {
     };
     count(&mut kept, &story);
     assert!(kept.is_new());
-    kept.look(&story.trace, &target(), Watched::WakeUp);
+    kept.look(&story.frozen(), &target(), Watched::WakeUp);
     assert!(!kept.is_new());
     let median = kept.median_path().unwrap().latency;
     assert!(median.ns().abs_diff(kept.histogram().median_ns()) < 20, "{median:?}");
@@ -247,7 +251,7 @@ fn the_longest_and_the_median_are_kept() {
     later.usual(7_000).switch(50_000, 0, HOG, 49).waking().switch(400_000, HOG, VCPU, 120).enter(3_000);
     count(&mut kept, &later);
     assert!(kept.is_new());
-    kept.look(&later.trace, &target(), Watched::WakeUp);
+    kept.look(&later.frozen(), &target(), Watched::WakeUp);
     let worst = kept.worst_path().unwrap();
     assert_eq!((worst.latency.ns(), kept.histogram().max_ns()), (403_000, 403_000));
     assert_eq!(
@@ -259,6 +263,6 @@ fn the_longest_and_the_median_are_kept() {
 
     // A maximum whose events were lost has no path; the one before is not shown in its place.
     kept.count(Latency { pid: VCPU, vcpu: 0, began: 5_000_000_000, ended: 5_000_900_000 });
-    kept.look(&later.trace, &target(), Watched::WakeUp);
+    kept.look(&later.frozen(), &target(), Watched::WakeUp);
     assert!(kept.worst_path().is_none());
 }

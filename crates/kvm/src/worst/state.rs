@@ -8,6 +8,8 @@ use crate::events::{Context, Event, Kind, Pid, Trace};
 /// Priorities below this are real-time.
 const REAL_TIME: i32 = 100;
 const ORDINARY: i32 = REAL_TIME + 20;
+/// The name of the timer's interrupt.
+pub const TIMER: &str = "timer";
 
 /// What is known of one CPU.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +20,30 @@ struct Cpu {
     softirq: Option<String>,
 }
 
-/// A thread and the CPUs, after the events that were seen.
+impl Cpu {
+    fn see(&mut self, event: &Event) {
+        if event.context == Context::Task {
+            // Whoever does something by itself is there, and no interrupt is.
+            self.running = self.running.filter(|(pid, _)| *pid == event.pid).or(Some((event.pid, ORDINARY)));
+            (self.interrupt, self.softirq) = (None, None);
+        }
+        match &event.kind {
+            Kind::Switch { next, priority, .. } => self.running = Some((*next, *priority)),
+            Kind::Timer => self.interrupt = Some(TIMER.into()),
+            Kind::IrqEntry { name } => self.interrupt = Some(format!("interrupt {name}")),
+            Kind::SoftirqEntry { action } => self.softirq = Some(format!("softirq {action}")),
+            Kind::IrqExit | Kind::TimerExit => self.interrupt = None,
+            Kind::SoftirqExit => (self.interrupt, self.softirq) = (None, None),
+            _ => {}
+        }
+    }
+
+    fn interrupt(&self) -> Option<&String> {
+        self.interrupt.as_ref().or(self.softirq.as_ref())
+    }
+}
+
+/// A thread of the host and the host's CPUs, after the events that were seen.
 pub struct State<'a> {
     trace: &'a Trace,
     pid: Pid,
@@ -51,21 +76,7 @@ impl<'a> State<'a> {
     }
 
     pub fn see(&mut self, event: &Event) {
-        let cpu = self.cpus.entry(event.cpu).or_default();
-        if event.context == Context::Task {
-            // Whoever does something by itself is there, and no interrupt is.
-            cpu.running = cpu.running.filter(|(pid, _)| *pid == event.pid).or(Some((event.pid, ORDINARY)));
-            (cpu.interrupt, cpu.softirq) = (None, None);
-        }
-        match &event.kind {
-            Kind::Switch { next, priority, .. } => cpu.running = Some((*next, *priority)),
-            Kind::Timer => cpu.interrupt = Some(TIMER.into()),
-            Kind::IrqEntry { name } => cpu.interrupt = Some(format!("interrupt {name}")),
-            Kind::SoftirqEntry { action } => cpu.softirq = Some(format!("softirq {action}")),
-            Kind::IrqExit | Kind::TimerExit => cpu.interrupt = None,
-            Kind::SoftirqExit => (cpu.interrupt, cpu.softirq) = (None, None),
-            _ => {}
-        }
+        self.cpus.entry(event.cpu).or_default().see(event);
         match &event.kind {
             Kind::Switch { previous, runnable, .. } if *previous == self.pid => self.asleep = !runnable,
             Kind::Switch { next, .. } if *next == self.pid => self.asleep = false,
@@ -91,7 +102,7 @@ impl<'a> State<'a> {
         if self.asleep && self.in_user {
             return Cause::EmulatedDevice;
         }
-        if let Some(name) = known.and_then(|cpu| cpu.interrupt.as_ref().or(cpu.softirq.as_ref())) {
+        if let Some(name) = known.and_then(Cpu::interrupt) {
             return Cause::Interrupt(name.clone());
         }
         let running = known.and_then(|cpu| cpu.running).unwrap_or_else(|| (first_on(), ORDINARY));
@@ -119,5 +130,32 @@ impl<'a> State<'a> {
     }
 }
 
-/// The name of the timer's interrupt.
-pub const TIMER: &str = "timer";
+/// A CPU of a guest, after those of the guest's events that were seen.
+pub struct GuestState<'a> {
+    trace: &'a Trace,
+    vcpu: u32,
+    cpu: Cpu,
+}
+
+impl<'a> GuestState<'a> {
+    pub fn new(trace: &'a Trace, vcpu: u32) -> Self {
+        Self { trace, vcpu, cpu: Cpu::default() }
+    }
+
+    pub fn see(&mut self, event: &Event) {
+        if event.cpu == self.vcpu {
+            self.cpu.see(event);
+        }
+    }
+
+    /// Who has the time of the guest while it runs.
+    pub fn cause(&self) -> Cause {
+        match (self.cpu.interrupt(), self.cpu.running) {
+            (Some(name), _) => Cause::GuestInterrupt(name.clone()),
+            (None, Some((pid, _))) if pid != 0 => {
+                Cause::GuestThread(format!("{} ({pid})", self.trace.name(pid)))
+            }
+            _ => Cause::Guest,
+        }
+    }
+}

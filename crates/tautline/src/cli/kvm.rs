@@ -126,6 +126,8 @@ pub enum WatchedLatency {
     WakeUp,
     /// From a pending interrupt to the guest's entry that delivers it.
     Interrupt,
+    /// From a pending interrupt to the guest's thread that it wakes, in user space; needs --guest.
+    UserSpace,
 }
 
 /// Arguments of `kvm worst`.
@@ -143,6 +145,11 @@ pub struct KvmWorst {
     /// How long to watch, at most; until the process ends or SIGINT, if that is earlier.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(7 * 86_400)))]
     pub time: Duration,
+
+    /// Record in the guest too: the socket of QEMU's -chardev behind the serial port at which the guest runs
+    /// `tautline agent`.
+    #[arg(long, value_name = "SOCKET")]
+    pub guest: Option<std::path::PathBuf>,
 
     /// A latency budget (TOML): limits by stage; exit code 3 where one does not hold.
     #[arg(long, value_name = "FILE")]

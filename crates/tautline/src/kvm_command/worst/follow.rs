@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use environment::Janitor;
 use kvm::events::{Arrived, FlightRecorder, Pipe, Rate, Selection, Target};
-use kvm::worst::{Follower, Kept, Watched};
+use kvm::worst::{Fit, Follower, Frozen, Kept, Latency, Watched, joined};
 use linux::interrupt;
 
+use super::inside::Inside;
 use crate::output;
 use crate::tracing::Made;
 
@@ -18,42 +19,72 @@ const LOOK: Duration = Duration::from_millis(20);
 /// At first nearly each latency is the longest so far, and none of them is worth a look.
 const WARMUP: Duration = Duration::from_secs(1);
 
+/// Between two questions to the guest's agent.
+const NEWS: Duration = Duration::from_millis(250);
+/// What the host delivered is kept for the guest's answer: so many interrupts.
+const MOST_DELIVERED: usize = 1 << 16;
+
+/// The stages that the host sees by itself.
+const HOST_STAGES: [Watched; 2] = [Watched::WakeUp, Watched::Interrupt];
+
+/// What is to be watched.
+pub struct Watch<'a> {
+    pub target: &'a Target,
+    /// The latency whose longest is looked into.
+    pub watched: Watched,
+    pub time: Duration,
+    /// Where the guest's agent is.
+    pub guest: Option<&'a Path>,
+}
+
 /// All stages, whichever is watched: a budget may have limits for each.
+#[derive(Default)]
 pub struct Found {
-    stages: [Kept; 2],
-    /// Events that were lost on the way; no latency goes across.
+    wake_up: Kept,
+    interrupt: Kept,
+    user_space: Kept,
+    /// Events that were lost on the way, in the host and in the guest; no latency goes across.
     pub lost: u64,
     /// For how long.
     pub elapsed: Duration,
+    /// How well the guest's clock fits the host's, if both were looked at.
+    pub fit: Option<Fit>,
 }
-
-/// The stages.
-pub const STAGES: [Watched; 2] = [Watched::WakeUp, Watched::Interrupt];
 
 impl Found {
     /// What is known of one stage.
     pub fn of(&self, stage: Watched) -> &Kept {
-        &self.stages[place(stage)]
+        match stage {
+            Watched::WakeUp => &self.wake_up,
+            Watched::Interrupt => &self.interrupt,
+            Watched::UserSpace => &self.user_space,
+        }
+    }
+
+    fn of_mut(&mut self, stage: Watched) -> &mut Kept {
+        match stage {
+            Watched::WakeUp => &mut self.wake_up,
+            Watched::Interrupt => &mut self.interrupt,
+            Watched::UserSpace => &mut self.user_space,
+        }
     }
 }
 
-fn place(stage: Watched) -> usize {
-    STAGES.iter().position(|one| *one == stage).expect("all of them are listed")
-}
-
 /// Until the time is over, the process has ended, or SIGINT.
-pub fn follow(target: &Target, watched: Watched, time: Duration) -> anyhow::Result<Found> {
+pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
     let tracefs = kvm::trace::tracefs()?;
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Janitor::start(&binary)?;
     let mut made = Made::by(&janitor);
     let (first, second, third) =
         (made.instance(&tracefs)?, made.instance(&tracefs)?, made.instance(&tracefs)?);
-    let (rate, threads) = (Rate::measure(), &target.threads);
-    let mut flight = FlightRecorder::start([&first, &second], &Selection::BLAME, threads, rate)?;
-    let mut pipe = Pipe::start(&third, &Selection::LATENCIES, threads, rate)?;
-    let mut followers = STAGES.map(|stage| Follower::new(stage, target));
-    let mut found = Found { stages: Default::default(), lost: 0, elapsed: Duration::ZERO };
+    let (rate, target) = (Rate::measure(), watch.target);
+    let inside = watch.guest.map(|socket| Inside::start(socket, target.pid, rate)).transpose()?;
+    let flight = FlightRecorder::start([&first, &second], &Selection::BLAME, &target.threads, rate)?;
+    let mut pipe = Pipe::start(&third, &Selection::LATENCIES, &target.threads, rate)?;
+    let mut followers = HOST_STAGES.map(|stage| Follower::new(stage, target));
+    let mut found = Found::default();
+    let mut both = Both { flight, inside, delivered: Vec::new(), asked: Instant::now(), lost: 0, fit: None };
     let process = Path::new("/proc").join(target.pid.to_string());
     let mut arrived = Vec::new();
     let start = Instant::now();
@@ -61,13 +92,20 @@ pub fn follow(target: &Target, watched: Watched, time: Duration) -> anyhow::Resu
     progress.doing(format!("watching process {}; Ctrl-C ends it", target.pid));
     loop {
         found.elapsed = start.elapsed();
-        let is_over = found.elapsed >= time || interrupt::is_set() || !process.exists();
+        let is_over = found.elapsed >= watch.time
+            || interrupt::is_set()
+            || !process.exists()
+            || watch.watched == Watched::UserSpace && both.inside.is_none();
         let has_more = pipe.read(&mut arrived)?;
         for one in arrived.drain(..) {
             match one {
                 Arrived::Event(event) => {
-                    for (follower, kept) in followers.iter_mut().zip(&mut found.stages) {
-                        follower.follow(&event).into_iter().for_each(|latency| kept.count(latency));
+                    for (follower, stage) in followers.iter_mut().zip(HOST_STAGES) {
+                        let Some(latency) = follower.follow(&event) else { continue };
+                        found.of_mut(stage).count(latency);
+                        if stage == Watched::Interrupt {
+                            both.deliver(latency);
+                        }
                     }
                 }
                 Arrived::Gap(lost) => {
@@ -76,23 +114,97 @@ pub fn follow(target: &Target, watched: Watched, time: Duration) -> anyhow::Resu
                 }
             }
         }
-        let kept = &mut found.stages[place(watched)];
-        if is_over || kept.is_new() && found.elapsed >= WARMUP {
-            kept.look(&flight.freeze()?, target, watched);
+        both.ask(&mut found.user_space, is_over);
+        let is_new = found.of(watch.watched).is_new() && found.elapsed >= WARMUP;
+        if is_over || is_new {
+            both.look(found.of_mut(watch.watched), watch)?;
+            let all = found.of(watch.watched).histogram();
             progress.doing(format!(
                 "watching process {}: the longest of {} so far took {:.1} µs; Ctrl-C ends it",
                 target.pid,
-                kept.histogram().count(),
-                kept.histogram().max_ns() as f64 / 1e3
+                all.count(),
+                all.max_ns() as f64 / 1e3
             ));
         }
         if is_over {
             break;
         }
         if !has_more {
-            sleep(LOOK.min(time.saturating_sub(found.elapsed)));
+            sleep(LOOK.min(watch.time.saturating_sub(found.elapsed)));
         }
     }
     progress.finish();
+    found.lost = found.lost.saturating_add(both.lost);
+    found.fit = both.fit;
     Ok(found)
+}
+
+/// The recorders of both sides.
+struct Both {
+    flight: FlightRecorder,
+    /// None from when the guest does not answer any more.
+    inside: Option<Inside>,
+    /// Interrupts that the host has delivered, for those that come to the guest's user space.
+    delivered: Vec<Latency>,
+    asked: Instant,
+    /// Events that were lost in the guest.
+    lost: u64,
+    fit: Option<Fit>,
+}
+
+impl Both {
+    fn deliver(&mut self, latency: Latency) {
+        if self.inside.is_some() {
+            self.delivered.push(latency);
+        }
+    }
+
+    /// An answer of the guest, if it has one. One that fails ends its side, and what was found so far stays.
+    fn hear<T>(&mut self, question: impl FnOnce(&mut Inside) -> anyhow::Result<T>) -> Option<T> {
+        match question(self.inside.as_mut()?) {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                if !interrupt::is_set() {
+                    output::remark(&format!("the guest's side ends here: {error:#}"));
+                }
+                self.inside = None;
+                None
+            }
+        }
+    }
+
+    /// By how much the guest's clock puts events before their causes in the host, ns.
+    fn early_ns(&self) -> u64 {
+        self.fit.map_or(0, |fit| fit.early_ns())
+    }
+
+    /// Hears of the guest now and then, and counts what came to its user space.
+    fn ask(&mut self, kept: &mut Kept, is_over: bool) {
+        if !is_over && self.asked.elapsed() < NEWS {
+            return;
+        }
+        self.asked = Instant::now();
+        let Some((arrivals, lost)) = self.hear(Inside::news) else { return };
+        self.lost = self.lost.saturating_add(lost);
+        // The kernel merges its CPUs' events as they come.
+        self.delivered.sort_by_key(|latency| latency.ended);
+        joined(&self.delivered, &arrivals, self.early_ns()).into_iter().for_each(|one| kept.count(one));
+        let older = self.delivered.len().saturating_sub(MOST_DELIVERED);
+        self.delivered.drain(..older);
+    }
+
+    /// Freezes both, and looks into what they hold.
+    fn look(&mut self, kept: &mut Kept, watch: &Watch<'_>) -> anyhow::Result<()> {
+        let guest = self.hear(Inside::freeze);
+        if guest.is_none() && watch.watched == Watched::UserSpace {
+            return Ok(());
+        }
+        let host = self.flight.freeze()?;
+        if let Some(guest) = &guest {
+            self.fit = Fit::of(&host, guest, &kvm::path::vcpus(&host, watch.target)).or(self.fit);
+        }
+        let frozen = Frozen { host: &host, guest: guest.as_ref().map(|guest| (guest, self.early_ns())) };
+        kept.look(&frozen, watch.target, watch.watched);
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! `tautline kvm worst`.
 
 mod follow;
+mod inside;
 mod report;
 
 use anyhow::Context;
@@ -11,6 +12,7 @@ use super::record::Heading;
 use crate::cli::{KvmWorst, WatchedLatency};
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
+use follow::Watch;
 use report::Report;
 pub use report::{SCHEMA, show};
 
@@ -24,11 +26,19 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
     let watched = match arguments.watch {
         WatchedLatency::WakeUp => Watched::WakeUp,
         WatchedLatency::Interrupt => Watched::Interrupt,
+        WatchedLatency::UserSpace => Watched::UserSpace,
     };
-    let found = follow::follow(&target, watched, arguments.time)?;
+    let guest = arguments.guest.as_deref();
+    if watched == Watched::UserSpace && guest.is_none() {
+        let remedy = "name its agent's socket by --guest";
+        return Err(
+            Usage(format!("--watch user-space: the guest alone knows its user space; {remedy}")).into()
+        );
+    }
+    let found = follow::follow(&Watch { target: &target, watched, time: arguments.time, guest })?;
     let limits: Vec<Checked> = budget.map_or_else(Vec::new, |budget| {
-        let check = |stage: Watched| budget.check(stage, found.of(stage).histogram());
-        follow::STAGES.into_iter().flat_map(check).collect()
+        let check = |stage: &Watched| budget.check(*stage, found.of(*stage).histogram());
+        Watched::ALL.iter().flat_map(check).collect()
     });
     let report = Report::new(heading, watched, &found, limits);
     sink.put(|_, _| report.text(), || Ok(serde_json::to_string(&report)?))?;

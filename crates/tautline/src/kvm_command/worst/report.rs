@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kvm::worst::{Blame, Checked, Kept, Latency, Path, Watched, longer};
+use kvm::worst::{Blame, Checked, Fit, Kept, Latency, Path, Watched, longer};
 use report::html::budget::{Bar, Bars};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ pub struct Report {
     /// Events that the kernel's buffers had no room for.
     lost: u64,
     worst: Option<Latency>,
+    /// How well the guest's clock fits the host's, where the guest was recorded too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fit: Option<Fit>,
     /// Who had the time of the worst, and of the median.
     worst_parts: Vec<Blame>,
     median_parts: Vec<Blame>,
@@ -68,6 +71,7 @@ impl Report {
             max_ns: all.max_ns(),
             lost: found.lost,
             worst: kept.worst(),
+            fit: found.fit,
             longer: longer(&worst_parts, &median_parts),
             worst_parts,
             median_parts,
@@ -92,6 +96,17 @@ impl Report {
         }
     }
 
+    /// How far off the guest's clock may be, where there is a guest's.
+    fn alignment(&self) -> Option<String> {
+        let fit = self.fit?;
+        Some(format!(
+            "Guest's clock: KVM's offset of its counter, off by at most {:.1} µs: {} of its events are at most \
+             that far within the entry and the exit around them",
+            micros(fit.error_ns()),
+            fit.events
+        ))
+    }
+
     pub fn text(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(
@@ -109,6 +124,9 @@ impl Report {
         );
         if self.heading.emulated {
             let _ = writeln!(text, "{EMULATED}");
+        }
+        if let Some(alignment) = self.alignment() {
+            let _ = writeln!(text, "{alignment}");
         }
         if let Some(first) = self.first_cause() {
             let _ = writeln!(text, "{first}");
@@ -156,7 +174,8 @@ impl Report {
             "{}: {} latencies of {watched}; {} events lost",
             self.heading.accelerator, self.count, self.lost
         );
-        let mut facts: Vec<String> = [Some(whole), self.first_cause()].into_iter().flatten().collect();
+        let mut facts: Vec<String> =
+            [Some(whole), self.first_cause(), self.alignment()].into_iter().flatten().collect();
         if self.heading.emulated {
             facts.push(EMULATED.into());
         }

@@ -1,0 +1,215 @@
+//! A guest's clock beside the host's: KVM's offset of the guest's time-stamp counter, and how far off it may be.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use measure::Failure;
+use serde::{Deserialize, Serialize};
+
+use crate::events::{Event, Kind, Pid, Rate, Trace};
+
+/// Where KVM tells it (Documentation/virt/kvm: debugfs, `vcpuN/tsc-offset`).
+const DEBUGFS: &str = "/sys/kernel/debug/kvm";
+
+/// What a guest's virtual CPUs add to the host's time-stamp counter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offsets(BTreeMap<u32, i64>);
+
+impl Offsets {
+    /// Of the guest that a process runs.
+    ///
+    /// # Errors
+    /// KVM does not tell it, or the guest's counter runs at another rate than the host's.
+    pub fn of(pid: Pid) -> Result<Self, Failure> {
+        Self::below(Path::new(DEBUGFS), pid)
+    }
+
+    fn below(debugfs: &Path, pid: Pid) -> Result<Self, Failure> {
+        let tried = "reading the offset of the guest's time-stamp counter";
+        let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+        let own = format!("{pid}-");
+        let guests = entries(debugfs).filter(|entry| entry.file_name().to_string_lossy().starts_with(&own));
+        let mut found = BTreeMap::new();
+        for vcpu in guests.flat_map(|guest| entries(&guest.path()).collect::<Vec<_>>()) {
+            let name = vcpu.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.strip_prefix("vcpu")?.parse().ok()) else {
+                continue;
+            };
+            let number_in = |file: &str| -> Option<i64> {
+                fs::read_to_string(vcpu.path().join(file)).ok()?.trim().parse().ok()
+            };
+            let Some(offset) = number_in("tsc-offset") else { continue };
+            if let (Some(ratio), Some(bits)) =
+                (number_in("tsc-scaling-ratio"), number_in("tsc-scaling-ratio-frac-bits"))
+                && (0..63).contains(&bits)
+                && ratio != 1 << bits
+            {
+                let remedy = "run it on a host with the guest's rate";
+                return Err(Failure::new(tried, "it runs at another rate than the host's", remedy));
+            }
+            found.insert(number, offset);
+        }
+        match found.is_empty() {
+            true => Err(Failure::new(
+                tried,
+                format!("{} has none of process {pid}", debugfs.display()),
+                "run as root; mount -t debugfs debugfs /sys/kernel/debug",
+            )),
+            false => Ok(Self(found)),
+        }
+    }
+
+    /// A tick of the guest's counter on a virtual CPU as a time of the host; none where that CPU is not known.
+    pub fn of_host(&self, vcpu: u32, tick: u64, rate: Rate) -> Option<u64> {
+        let host = (tick as i64).wrapping_sub(*self.0.get(&vcpu)?) as u64;
+        Some((host as f64 * 1e3 / rate.ticks_per_us().max(1e-3)) as u64)
+    }
+
+    /// A guest's events on the host's clock.
+    pub fn move_to_host(&self, events: &mut Vec<Event>, rate: Rate) {
+        events.retain_mut(|event| match self.of_host(event.cpu, event.time, rate) {
+            Some(time) => {
+                event.time = time;
+                true
+            }
+            None => false,
+        });
+        events.sort_by_key(|event| event.time);
+    }
+}
+
+/// How well the clocks of two traces fit: a guest does something only between an entry and the exit after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fit {
+    /// The guest's events that were looked at.
+    pub events: u64,
+    /// The guest's clock may be ahead by no more than that, ns: else an event would come after its exit. Below zero:
+    /// one does.
+    pub ahead_ns: i64,
+    /// It may be behind by no more than that, ns: else an event would come before its entry.
+    pub behind_ns: i64,
+}
+
+impl Fit {
+    /// Of a host's trace and its guest's, which is on the host's clock already. `vcpus` are the threads with their
+    /// numbers. None where no event can be judged.
+    pub fn of(host: &Trace, guest: &Trace, vcpus: &BTreeMap<Pid, u32>) -> Option<Self> {
+        let mut fit = Self { events: 0, ahead_ns: i64::MAX, behind_ns: i64::MAX };
+        for (pid, vcpu) in vcpus {
+            let windows = windows(host, *pid);
+            let events = guest.events.iter().filter(|event| event.cpu == *vcpu);
+            for time in events.map(|event| event.time) {
+                let next = windows.partition_point(|(entry, _)| *entry <= time);
+                let near = [next.checked_sub(1), Some(next)].into_iter().flatten();
+                // Outside of all windows it belongs to the nearer one.
+                let outside =
+                    |(entry, exit): (u64, u64)| entry.saturating_sub(time) + time.saturating_sub(exit);
+                let Some((entry, exit)) =
+                    near.filter_map(|at| windows.get(at).copied()).min_by_key(|window| outside(*window))
+                else {
+                    continue;
+                };
+                // Far outside is what the host's trace does not reach.
+                if outside((entry, exit)) > FAR {
+                    continue;
+                }
+                fit.events += 1;
+                fit.ahead_ns = fit.ahead_ns.min(exit as i64 - time as i64);
+                fit.behind_ns = fit.behind_ns.min(time as i64 - entry as i64);
+            }
+        }
+        (fit.events > 0).then_some(fit)
+    }
+
+    /// An event comes before its entry by no more than that, ns: 0 where causes come before effects.
+    pub fn early_ns(&self) -> u64 {
+        self.behind_ns.min(0).unsigned_abs()
+    }
+
+    /// The guest's times are no further off than this, ns, whatever was assumed of its clock: a shift by more would put
+    /// an event where the guest does not run.
+    pub fn error_ns(&self) -> u64 {
+        self.ahead_ns.unsigned_abs().max(self.behind_ns.unsigned_abs())
+    }
+}
+
+/// An event so far from all entries and exits is none of theirs, ns.
+const FAR: u64 = 1_000_000;
+
+/// Each entry with the exit after it.
+fn windows(host: &Trace, pid: Pid) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let mut entered = None;
+    for event in host.events.iter().filter(|event| event.pid == pid) {
+        match event.kind {
+            Kind::Entry { .. } => entered = Some(event.time),
+            Kind::Exit { .. } => found.extend(entered.take().map(|entry| (entry, event.time))),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Context;
+
+    fn trace(events: &[(u64, Pid, Kind)]) -> Trace {
+        let event = |(time, pid, kind): &(u64, Pid, Kind)| Event {
+            time: *time,
+            cpu: 0,
+            pid: *pid,
+            context: Context::Task,
+            kind: kind.clone(),
+        };
+        Trace { events: events.iter().map(event).collect(), ..Trace::default() }
+    }
+
+    #[test]
+    fn a_guest_does_nothing_where_it_does_not_run() {
+        let exit = || Kind::Exit { vcpu: 0, reason: "hlt".into() };
+        let mut host = Vec::new();
+        for number in 0..20 {
+            host.push((number * 1_000, 7, Kind::Entry { vcpu: 0 }));
+            host.push((number * 1_000 + 200, 7, exit()));
+        }
+        let host = trace(&host);
+        let guest = |shift: i64| {
+            let at = |time: u64| time.saturating_add_signed(shift);
+            trace(&[(at(5_030), 1, Kind::Timer), (at(6_100), 1, Kind::Timer), (at(9_150), 1, Kind::IrqExit)])
+        };
+        let vcpus = BTreeMap::from([(7, 0)]);
+        let fit = Fit::of(&host, &guest(0), &vcpus).unwrap();
+        assert_eq!((fit.events, fit.ahead_ns, fit.behind_ns, fit.error_ns()), (3, 50, 30, 50));
+        // A clock that is 90 ns ahead puts an event 40 ns after its exit, and the bound holds.
+        let fit = Fit::of(&host, &guest(90), &vcpus).unwrap();
+        assert_eq!((fit.ahead_ns, fit.behind_ns), (-40, 120));
+        assert!(fit.error_ns() >= 90);
+        assert_eq!(Fit::of(&Trace::default(), &guest(0), &vcpus), None);
+    }
+
+    #[test]
+    fn offsets_are_read_where_kvm_tells_them() {
+        let debugfs = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = debugfs.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        assert!(Offsets::below(debugfs.path(), 7).is_err());
+        write("7-11/vcpu0/tsc-offset", "-1000\n");
+        write("7-11/vcpu1/tsc-offset", "18446744073709551616\n");
+        write("77-11/vcpu1/tsc-offset", "-3\n");
+        write("7-11/exits", "9\n");
+        let offsets = Offsets::below(debugfs.path(), 7).unwrap();
+        assert_eq!(offsets, Offsets([(0, -1000)].into()));
+        let mut events = trace(&[(500, 1, Kind::Timer)]).events;
+        offsets.move_to_host(&mut events, Rate::of_ns());
+        assert_eq!(events[0].time, 1_500, "host's is the guest's without the offset");
+        write("7-11/vcpu0/tsc-scaling-ratio", "5\n");
+        write("7-11/vcpu0/tsc-scaling-ratio-frac-bits", "32\n");
+        assert!(Offsets::below(debugfs.path(), 7).unwrap_err().to_string().contains("another rate"));
+    }
+}

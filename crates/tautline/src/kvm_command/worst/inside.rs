@@ -1,0 +1,119 @@
+//! The guest's side: its agent records too, behind a serial port of the guest.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use environment::Channel;
+use kvm::events::{Kind, Rate, Trace};
+use kvm::worst::{Arrival, Offsets};
+use workload::protocol::{Recording, Reply, Request};
+
+/// An agent that has not answered by then is not there; what it has recorded is some MiB through a serial port.
+const LIMIT: Duration = Duration::from_secs(20);
+/// For the recorder to end.
+const GRACE: Duration = Duration::from_secs(1);
+/// Answers to somebody who went away before, and a greeting.
+const MOST_STRAY: usize = 4;
+
+/// The guest's recorder, and its clock.
+pub struct Inside {
+    channel: Channel,
+    offsets: Offsets,
+    rate: Rate,
+}
+
+impl Inside {
+    /// Starts the recorder of the agent behind a socket.
+    pub fn start(socket: &Path, pid: u32, rate: Rate) -> anyhow::Result<Self> {
+        let offsets = Offsets::of(pid)?;
+        let doing = || {
+            format!("connecting to the guest's agent at {}; is it QEMU's -chardev socket?", socket.display())
+        };
+        let stream = UnixStream::connect(socket).with_context(doing)?;
+        let other = stream.try_clone().with_context(doing)?;
+        let channel = Channel::new(stream.into(), other.into()).with_context(doing)?;
+        let mut inside = Inside { channel, offsets, rate };
+        let has_started = |reply| matches!(reply, Reply::Recorder { runs: true }).then_some(());
+        inside.ask(Recording::Start, LIMIT, has_started)?;
+        Ok(inside)
+    }
+
+    /// Asks, and waits for what is an answer to it. Others are answers to somebody who went away before.
+    fn ask<T>(
+        &mut self,
+        recording: Recording,
+        limit: Duration,
+        answer: impl Fn(Reply) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let doing = "asking the guest's agent; run `tautline agent` at its serial port, as root";
+        self.channel.send(Request::Record(recording).to_line().trim_end(), limit).context(doing)?;
+        for _ in 0..MOST_STRAY {
+            match Reply::parse(&self.channel.receive(limit).context(doing)?).context(doing)? {
+                greeting @ Reply::Ready { .. } => drop(greeting.greeting()?),
+                Reply::Failed(failure) => return Err(failure.into()),
+                reply => {
+                    if let Some(answer) = answer(reply) {
+                        return Ok(answer);
+                    }
+                }
+            }
+        }
+        bail!("the guest's agent does not answer what it was asked")
+    }
+
+    /// The guest's threads that came to user space since, on the host's clock; and how many events were lost.
+    pub fn news(&mut self) -> anyhow::Result<(Vec<Arrival>, u64)> {
+        let news = self.ask(Recording::News, LIMIT, |reply| match reply {
+            Reply::News(news) => Some(news),
+            _ => None,
+        })?;
+        let on_host = |arrival: Arrival| {
+            let time = |tick| self.offsets.of_host(arrival.cpu, tick, self.rate);
+            Some(Arrival { handled: time(arrival.handled)?, arrived: time(arrival.arrived)?, ..arrival })
+        };
+        Ok((news.arrivals.into_iter().filter_map(on_host).collect(), news.lost))
+    }
+
+    /// What the guest's recorder holds, on the host's clock.
+    pub fn freeze(&mut self) -> anyhow::Result<Trace> {
+        let mut trace = self.ask(Recording::Freeze, LIMIT, |reply| match reply {
+            Reply::Frozen(trace) => Some(*trace),
+            _ => None,
+        })?;
+        self.offsets.move_to_host(&mut trace.events, self.rate);
+        trace.names.values_mut().for_each(make_printable);
+        for event in &mut trace.events {
+            if let Kind::IrqEntry { name } | Kind::SoftirqEntry { action: name } = &mut event.kind {
+                make_printable(name);
+            }
+        }
+        Ok(trace)
+    }
+}
+
+/// A guest's names come to a terminal: no control characters, and no more than a kernel's names have.
+fn make_printable(name: &mut String) {
+    *name = name.chars().filter(|one| !one.is_control()).take(64).collect();
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // The agent may be gone, or its guest; then its recorder is as well.
+        let has_ended = |reply| matches!(reply, Reply::Recorder { runs: false }).then_some(());
+        let _ = self.ask(Recording::Stop, GRACE, has_ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guests_names_do_not_reach_the_terminal_as_commands() {
+        let mut name = format!("\u{1b}[2Jrm\r\n{}", "x".repeat(100));
+        make_printable(&mut name);
+        assert!(name.starts_with("[2Jrmx") && name.len() == 64, "{name}");
+    }
+}
