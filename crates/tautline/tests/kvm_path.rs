@@ -1,6 +1,8 @@
 //! Network paths into a guest under real KVM, and what `tautline kvm path` says of them. One machine for all.
 #![cfg(target_arch = "x86_64")] // as the nested machine's CPU
 
+mod nested_events;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,18 +24,6 @@ fn exchange(machine: &Machine, inner: &Inner, path: NetworkPath) {
 
 /// Until the last of the trace's events is switched on.
 const STARTED: &str = "until grep -qs 1 /sys/kernel/tracing/instances/tautline-*/events/exceptions/page_fault_kernel/enable; do sleep 0.05; done";
-
-/// Keeps all events switched on, in two instances that record nothing. The kernel patches its own code where an event
-/// is switched on, or has its second user; QEMU's emulated CPUs stand still over that now and then, and each trace here
-/// would do it dozens of times.
-fn hold_events(machine: &Machine) {
-    let events = Selection::PATHS.events().join(" ");
-    machine.must(&format!(
-        "for held in held-1 held-2; do cd /sys/kernel/tracing/instances; mkdir $held; cd $held; echo 0 >tracing_on; \
-         echo 4 >buffer_size_kb; for event in {events}; do [ ! -e events/$event ] || echo 1 >events/$event/enable; done; \
-         done"
-    ));
-}
 
 /// What `kvm path` says of what is done meanwhile, with the costs that the machine has measured.
 fn follow(machine: &Machine, qemu: u32, followed: &str, what: &str, work: &dyn Fn()) -> serde_json::Value {
@@ -106,7 +96,7 @@ fn every_path() {
     let settings = InnerSettings::default().size(1, 384).arguments(disk);
     let inner = machine.guest_on(&NetworkPath::ALL, settings).unwrap();
     println!("guest up after {:?}", start.elapsed());
-    hold_events(&machine);
+    nested_events::hold(&machine, &Selection::PATHS);
     let costs = "tautline kvm costs --samples 20 --format json --output /costs.json";
     machine.run_within(costs, Duration::from_secs(120)).unwrap().expect_success();
     println!("costs after {:?}", start.elapsed());
