@@ -102,11 +102,29 @@ pub struct Trace {
     /// The events that are known.
     pub events: Vec<Event>,
     /// The threads' names, as they were last seen.
+    #[serde(with = "as_pairs")]
     pub names: BTreeMap<Pid, String>,
     /// Events that the kernel's buffers had no room for.
     pub lost: u64,
     /// Lines that are no event of these: other events, other kernels' fields.
     pub unknown: u64,
+}
+
+/// JSON's keys are text, and serde takes no number out of one in a message whose kind is told by a field.
+mod as_pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Pid;
+
+    pub fn serialize<S: Serializer>(names: &BTreeMap<Pid, String>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(names)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<BTreeMap<Pid, String>, D::Error> {
+        Vec::deserialize(from).map(|pairs: Vec<(Pid, String)>| pairs.into_iter().collect())
+    }
 }
 
 impl Trace {

@@ -91,9 +91,9 @@ pub(super) fn prepare(instance: &Path, selection: &Selection, threads: &[Pid]) -
         // A line that is too long for the kernel leaves all of them: more than is needed.
         let _ = write(instance, &format!("events/{event}/filter"), &named.join(" || "));
     }
-    for event in selection.events {
+    for event in selection.events() {
         let switched = write(instance, &format!("events/{event}/enable"), "1");
-        if selection.required.contains(event) {
+        if selection.required.contains(&event) {
             switched?;
         }
     }

@@ -1,94 +1,90 @@
 //! Which events a trace is to hold.
 
+/// Events by group; those that several selections want are one group.
+type Groups = &'static [&'static [&'static str]];
+
+/// Threads that take turns.
+const THREADS: &[&str] = &["sched/sched_switch", "sched/sched_waking"];
+/// Interrupts of devices, and what comes behind them.
+const INTERRUPTS: &[&str] =
+    &["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"];
+/// The timer's interrupt.
+const TIMER: &[&str] = &["irq_vectors/local_timer_entry", "irq_vectors/local_timer_exit"];
+
 /// Events that are switched on where the kernel has them.
-const PATHS: &[&str] = &[
-    "kvm/kvm_entry",
-    "kvm/kvm_exit",
-    "kvm/kvm_userspace_exit",
-    "kvm/kvm_inj_virq",
-    "kvm/kvm_apic_accept_irq",
-    "kvm/kvm_eoi",
-    "kvm/kvm_pv_eoi",
-    "kvm/kvm_msi_set_irq",
-    "kvm/kvm_set_irq",
-    "kvm/kvm_pio",
-    "kvm/kvm_mmio",
-    "kvm/kvm_fast_mmio",
-    "kvm/kvm_page_fault",
-    "sched/sched_switch",
-    "sched/sched_waking",
-    "irq/irq_handler_entry",
-    "irq/irq_handler_exit",
-    "irq/softirq_entry",
-    "irq/softirq_exit",
-    "irq_vectors/local_timer_entry",
-    "raw_syscalls/sys_enter",
-    "raw_syscalls/sys_exit",
-    "net/net_dev_queue",
-    "net/net_dev_start_xmit",
-    "net/net_dev_xmit",
-    "net/netif_rx",
-    "net/netif_receive_skb",
-    "block/block_rq_issue",
-    "block/block_rq_complete",
-    "exceptions/page_fault_user",
-    "exceptions/page_fault_kernel",
+const PATHS: Groups = &[
+    &[
+        "kvm/kvm_entry",
+        "kvm/kvm_exit",
+        "kvm/kvm_userspace_exit",
+        "kvm/kvm_inj_virq",
+        "kvm/kvm_apic_accept_irq",
+        "kvm/kvm_eoi",
+        "kvm/kvm_pv_eoi",
+        "kvm/kvm_msi_set_irq",
+        "kvm/kvm_set_irq",
+        "kvm/kvm_pio",
+        "kvm/kvm_mmio",
+        "kvm/kvm_fast_mmio",
+        "kvm/kvm_page_fault",
+    ],
+    THREADS,
+    INTERRUPTS,
+    &[
+        "irq_vectors/local_timer_entry",
+        "raw_syscalls/sys_enter",
+        "raw_syscalls/sys_exit",
+        "net/net_dev_queue",
+        "net/net_dev_start_xmit",
+        "net/net_dev_xmit",
+        "net/netif_rx",
+        "net/netif_receive_skb",
+        "block/block_rq_issue",
+        "block/block_rq_complete",
+        "exceptions/page_fault_user",
+        "exceptions/page_fault_kernel",
+    ],
 ];
 /// What an interrupt passes on its way into a guest, and who else had the CPUs.
-const INTERRUPTS: &[&str] = &[
-    "kvm/kvm_entry",
-    "kvm/kvm_inj_virq",
-    "kvm/kvm_apic_accept_irq",
-    "kvm/kvm_msi_set_irq",
-    "sched/sched_switch",
-    "irq/irq_handler_entry",
-    "irq/irq_handler_exit",
-    "irq/softirq_entry",
-    "irq/softirq_exit",
+const DELIVERIES: Groups = &[
+    &[
+        "kvm/kvm_entry",
+        "kvm/kvm_inj_virq",
+        "kvm/kvm_apic_accept_irq",
+        "kvm/kvm_msi_set_irq",
+        "sched/sched_switch",
+    ],
+    INTERRUPTS,
 ];
 /// What a kernel does for a device's interrupt.
 const HANDLERS: &[&str] = &["irq/irq_handler_entry"];
 /// Where latencies begin and end.
-const LATENCIES: &[&str] =
-    &["kvm/kvm_entry", "kvm/kvm_apic_accept_irq", "kvm/kvm_inj_virq", "sched/sched_waking"];
+const LATENCIES: Groups =
+    &[&["kvm/kvm_entry", "kvm/kvm_apic_accept_irq", "kvm/kvm_inj_virq", "sched/sched_waking"]];
 /// Who had the time of one: the guest's threads, and whoever was on their CPUs.
-const BLAME: &[&str] = &[
-    "kvm/kvm_entry",
-    "kvm/kvm_exit",
-    "kvm/kvm_userspace_exit",
-    "kvm/kvm_apic_accept_irq",
-    "kvm/kvm_inj_virq",
-    "kvm/kvm_page_fault",
-    "sched/sched_switch",
-    "sched/sched_waking",
-    "irq/irq_handler_entry",
-    "irq/irq_handler_exit",
-    "irq/softirq_entry",
-    "irq/softirq_exit",
-    "irq_vectors/local_timer_entry",
-    "irq_vectors/local_timer_exit",
-    "exceptions/page_fault_user",
-    "exceptions/page_fault_kernel",
+const BLAME: Groups = &[
+    &[
+        "kvm/kvm_entry",
+        "kvm/kvm_exit",
+        "kvm/kvm_userspace_exit",
+        "kvm/kvm_apic_accept_irq",
+        "kvm/kvm_inj_virq",
+        "kvm/kvm_page_fault",
+    ],
+    THREADS,
+    INTERRUPTS,
+    TIMER,
+    &["exceptions/page_fault_user", "exceptions/page_fault_kernel"],
 ];
 /// In a guest: from an interrupt to the thread that it wakes, in user space.
-const ARRIVALS: &[&str] = &[
+const ARRIVALS: Groups = &[&[
     "irq/irq_handler_entry",
     "irq_vectors/local_timer_entry",
     "sched/sched_waking",
     "raw_syscalls/sys_exit",
-];
+]];
 /// In a guest: who had the time meanwhile.
-const INSIDE: &[&str] = &[
-    "sched/sched_switch",
-    "sched/sched_waking",
-    "irq/irq_handler_entry",
-    "irq/irq_handler_exit",
-    "irq/softirq_entry",
-    "irq/softirq_exit",
-    "irq_vectors/local_timer_entry",
-    "irq_vectors/local_timer_exit",
-    "raw_syscalls/sys_exit",
-];
+const INSIDE: Groups = &[THREADS, INTERRUPTS, TIMER, &["raw_syscalls/sys_exit"]];
 /// Of these the kernel writes only what concerns the watched threads, and where it says so.
 const FILTERED: &[(&str, &str)] =
     &[("exceptions/page_fault_user", "common_pid"), ("exceptions/page_fault_kernel", "common_pid")];
@@ -98,7 +94,7 @@ const FILTERED_LATENCIES: &[(&str, &str)] =
 /// Which events, and how much room for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
-    pub(super) events: &'static [&'static str],
+    groups: Groups,
     /// Without these there is no point.
     pub(super) required: &'static [&'static str],
     /// Events that are wanted of some threads only, with the field that names the thread.
@@ -110,14 +106,14 @@ pub struct Selection {
 impl Selection {
     /// All that a packet or an interrupt passes.
     pub const PATHS: Self = Self {
-        events: PATHS,
+        groups: PATHS,
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
         filtered: &[],
         buffer_kib: 16 << 10,
     };
     /// Where a guest's latencies begin and end: little enough to be read while it is written.
     pub const LATENCIES: Self = Self {
-        events: LATENCIES,
+        groups: LATENCIES,
         required: &["kvm/kvm_entry", "sched/sched_waking"],
         filtered: FILTERED_LATENCIES,
         buffer_kib: 512,
@@ -125,7 +121,7 @@ impl Selection {
 
     /// Who had the time of a latency.
     pub const BLAME: Self = Self {
-        events: BLAME,
+        groups: BLAME,
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
         filtered: FILTERED,
         buffer_kib: 512,
@@ -133,22 +129,22 @@ impl Selection {
 
     /// In a guest: where interrupts end in user space.
     pub const ARRIVALS: Self = Self {
-        events: ARRIVALS,
+        groups: ARRIVALS,
         required: &["sched/sched_waking", "raw_syscalls/sys_exit"],
         filtered: &[],
         buffer_kib: 512,
     };
     /// In a guest: who had the time on the way there.
     pub const INSIDE: Self = Self {
-        events: INSIDE,
+        groups: INSIDE,
         required: &["sched/sched_switch", "sched/sched_waking", "raw_syscalls/sys_exit"],
         filtered: &[],
         buffer_kib: 256,
     };
 
-    /// The events, each with its group.
-    pub fn events(&self) -> &'static [&'static str] {
-        self.events
+    /// The events, each after the folder that tracefs has it in.
+    pub fn events(&self) -> impl Iterator<Item = &'static str> {
+        self.groups.iter().copied().flatten().copied()
     }
 
     /// With no more room for each CPU than that.
@@ -159,11 +155,11 @@ impl Selection {
     /// On the host: what an interrupt passes on its way into a guest, and who else had the CPUs.
     pub fn interrupts(buffer_kib: u32) -> Self {
         let required = &["kvm/kvm_entry", "kvm/kvm_msi_set_irq", "sched/sched_switch"];
-        Self { events: INTERRUPTS, required, filtered: &[], buffer_kib }
+        Self { groups: DELIVERIES, required, filtered: &[], buffer_kib }
     }
 
     /// In a guest: its handlers of devices' interrupts.
     pub fn handlers(buffer_kib: u32) -> Self {
-        Self { events: HANDLERS, required: HANDLERS, filtered: &[], buffer_kib }
+        Self { groups: &[HANDLERS], required: HANDLERS, filtered: &[], buffer_kib }
     }
 }

@@ -7,7 +7,7 @@ use peers::nested::Machine;
 /// where an event is switched on, or has its second user; QEMU's emulated CPUs stand still over that now and then, and
 /// each trace would do it dozens of times.
 pub fn hold(machine: &Machine, selection: &Selection) {
-    let events = selection.events().join(" ");
+    let events = selection.events().collect::<Vec<_>>().join(" ");
     machine.must(&format!(
         "for held in held-1 held-2; do cd /sys/kernel/tracing/instances; mkdir -p $held; cd $held; echo 0 >tracing_on; \
          echo 4 >buffer_size_kb; for event in {events}; do [ ! -e events/$event ] || echo 1 >events/$event/enable; done; \
