@@ -33,21 +33,19 @@ const PLANTS: [Plant; 5] = [
         guest: ":",
         is_named: |cause| is_shell(&cause["real-time-thread"]),
     },
-    // Setting a memory type range is done by stop_machine.
-    Plant { watch: "wake-up", machine: "sh /stop", guest: ":", is_named: |cause| cause == "cpu-stopper" },
+    // Setting a memory type range is done by stop_machine, which waits for the other CPU's kernel to list all threads.
+    Plant {
+        watch: "wake-up",
+        machine: ">/stopping; taskset 2 sh /stop & for i in $(seq 12); do echo t >/proc/sysrq-trigger; done; rm /stopping; wait $!",
+        guest: ":",
+        is_named: |cause| cause == "cpu-stopper",
+    },
     // A timer of perf's, on the virtual CPU's CPU; perf itself is elsewhere.
     Plant {
         watch: "wake-up",
-        machine: "perf record -q -e cpu-clock -c 100000 -C 1 -o /storm sleep 0.2",
+        machine: "perf record -q -e cpu-clock -c 25000 -C 1 -o /storm sleep 0.5",
         guest: ":",
         is_named: |cause| cause == "timer-storm",
-    },
-    // The guest's memory is not locked, and goes to a disk that takes 3 ms for each page.
-    Plant {
-        watch: "wake-up",
-        machine: "echo 256M >/cgroup/guest/memory.reclaim || true",
-        guest: ":",
-        is_named: |cause| cause == "page-fault",
     },
     // The console is an emulated serial port, written to with interrupts off.
     Plant {
@@ -55,6 +53,13 @@ const PLANTS: [Plant; 5] = [
         machine: "sleep 0.2",
         guest: "echo '<0>a line for the console of an emulated serial port' >/dev/kmsg",
         is_named: |cause| cause == "emulated-device",
+    },
+    // The guest's memory is not locked, and goes to a disk that takes 3 ms for each page. Last: it comes back slowly.
+    Plant {
+        watch: "interrupt",
+        machine: "echo 256M >/cgroup/guest/memory.reclaim || true",
+        guest: ":",
+        is_named: |cause| cause == "page-fault",
     },
 ];
 
@@ -74,7 +79,18 @@ fn machine() -> Machine {
     let machine = settings.start().unwrap();
     machine.must("echo 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done' >/hog && sh /hog");
     machine.push(STOP.as_bytes(), Path::new("/stop")).unwrap();
-    machine.must("modprobe null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=2 completion_nsec=3000000");
+    // It says which register it was.
+    machine.must(&format!(
+        "{SET}; grep 0x8000000000 /proc/mtrr | sed 's/reg0*\\([0-9]*\\):.*/\\1/' >/register; [ -s /register ]"
+    ));
+    // A sampler of perf's is not to be slowed down, and nobody else is to need the CPUs.
+    machine.must(
+        "echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent; echo never >/sys/kernel/mm/transparent_hugepage/enabled",
+    );
+    // Each CPU has a queue of its own, so that what one writes is no work of the other.
+    machine.must(
+        "modprobe null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=2 completion_nsec=3000000 submit_queues=2",
+    );
     machine.must("mkswap /dev/nullb0 && swapon /dev/nullb0");
     machine.must(
         "mkdir /cgroup && mount -t cgroup2 none /cgroup && echo +memory >/cgroup/cgroup.subtree_control",
@@ -91,11 +107,15 @@ fn machine() -> Machine {
     machine
 }
 
-/// Sets a memory type range where nothing is, and takes it back, some times.
+/// Sets a memory type range where nothing is.
+const SET: &str = "echo 'base=0x8000000000 size=0x1000 type=uncachable' >/proc/mtrr";
+
+/// Takes it back and sets it, as long as a file is there. The shell does it by itself: other programs would take the CPU.
 const STOP: &str = "\
-for n in $(seq 20); do
+read register </register
+while [ -e /stopping ]; do
+    echo \"disable=$register\" >/proc/mtrr
     echo 'base=0x8000000000 size=0x1000 type=uncachable' >/proc/mtrr
-    echo \"disable=$(grep 0x8000000000 /proc/mtrr | sed 's/reg0*\\([0-9]*\\):.*/\\1/')\" >/proc/mtrr
 done
 ";
 
@@ -114,20 +134,21 @@ fn guest(machine: &Machine) -> Inner<'_> {
     inner.must(
         "mount -t tracefs tracefs /sys/kernel/tracing; cd /sys/class/virtio-ports; \
          port=/dev/$(basename $(dirname $(grep -lx tautline */name))); \
-         (while :; do /tautline agent <$port >$port; sleep 0.2; done) >/dev/null 2>&1 &",
+         (while :; do /tautline agent <>$port >&0; sleep 0.2; done) 2>/dev/null >/dev/null &",
     );
     inner
 }
 
 /// Until the last of a watch's events is switched on: it counts from then on.
-const STARTED: &str = "until grep -qs 1 /sys/kernel/tracing/instances/tautline-*-2/events/sched/sched_waking/enable; do sleep 0.05; done";
+const STARTED: &str = "until grep -qs 1 /sys/kernel/tracing/instances/tautline-*-2/events/sched/sched_waking/enable || ! [ -e /proc/$worst ]; do sleep 0.05; done";
 
 /// What a watch says, while something is planted three times.
 fn watch(machine: &Machine, inner: &Inner<'_>, options: &str, plant: &Plant) -> Value {
-    // The shell that plants stays off that CPU: else it is a cause itself.
+    // The shell that plants stays off that CPU: else it is a cause itself. The watch comes before what is planted beside
+    // it: else it loses events.
     let line = format!(
         "taskset -p 1 $$ >/dev/null; \
-         tautline kvm worst --pid {} --watch {} {options} --time 4s --format json --output /worst.json >/worst.txt 2>&1 & \
+         chrt -f 10 tautline kvm worst --pid {} --watch {} {options} --time 6s --format json --output /worst.json >/worst.txt 2>&1 & \
          worst=$!; {STARTED}; sleep 1.5; for n in 1 2 3; do {}; sleep 0.3; done; wait $worst",
         inner.id().unwrap(),
         plant.watch,
@@ -136,11 +157,12 @@ fn watch(machine: &Machine, inner: &Inner<'_>, options: &str, plant: &Plant) -> 
     let worst = machine.begin(&line, LIMIT).unwrap();
     // Something to wake up for.
     inner.must(&format!(
-        "for i in $(seq 10); do for j in $(seq 12); do sleep 0.02; done; [ $i -lt 5 ] || {}; done",
+        "for i in $(seq 16); do for j in $(seq 12); do sleep 0.02; done; [ $i -lt 5 ] || {}; done",
         plant.guest
     ));
-    worst.wait().unwrap().expect_success();
+    let ended = worst.wait().unwrap();
     println!("{}", machine.must("cat /worst.txt"));
+    ended.expect_success();
     serde_json::from_slice(&machine.pull(Path::new("/worst.json")).unwrap()).unwrap()
 }
 
@@ -149,8 +171,9 @@ fn is_named_first(machine: &Machine, inner: &Inner<'_>, plant: &Plant) -> bool {
     let start = Instant::now();
     let found = watch(machine, inner, "", plant);
     let first = &found["longer"][0]["cause"];
-    println!("{:?}: {first} after {:?}", plant.machine, start.elapsed());
-    (plant.is_named)(first)
+    let is_named = (plant.is_named)(first);
+    println!("named {is_named}: {first} after {:?}: {:?} {:?}", start.elapsed(), plant.machine, plant.guest);
+    is_named
 }
 
 /// The guest records too, and both traces are on one clock.
@@ -171,9 +194,10 @@ fn both_sides(machine: &Machine, inner: &Inner<'_>) {
     }
     let fit = &found["fit"];
     println!("{fit}");
-    assert!(fit["events"].as_u64() > Some(100), "{fit}");
-    // No event of the guest comes before the entry or after the exit around it.
-    assert!(fit["ahead_ns"].as_i64() >= Some(0) && fit["behind_ns"].as_i64() >= Some(0), "{fit}");
+    assert!(fit["events"].as_u64() > Some(20), "{fit}");
+    // No event of the guest comes before the entry or after the exit around it, and the bound is worth something.
+    let bounds = ["ahead_ns", "behind_ns"].map(|side| fit[side].as_i64().unwrap());
+    assert!(bounds.iter().all(|bound| (0..1_000_000).contains(bound)), "{fit}");
 }
 
 #[test]

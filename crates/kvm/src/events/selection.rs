@@ -77,12 +77,7 @@ const BLAME: Groups = &[
     &["exceptions/page_fault_user", "exceptions/page_fault_kernel"],
 ];
 /// In a guest: from an interrupt to the thread that it wakes, in user space.
-const ARRIVALS: Groups = &[&[
-    "irq/irq_handler_entry",
-    "irq_vectors/local_timer_entry",
-    "sched/sched_waking",
-    "raw_syscalls/sys_exit",
-]];
+const ARRIVALS: Groups = &[INTERRUPTS, TIMER, &["sched/sched_waking", "raw_syscalls/sys_exit"]];
 /// In a guest: who had the time meanwhile.
 const INSIDE: Groups = &[THREADS, INTERRUPTS, TIMER, &["raw_syscalls/sys_exit"]];
 /// Of these the kernel writes only what concerns the watched threads, and where it says so.

@@ -9,7 +9,7 @@ use crate::events::{Event, Kind, Pid, Trace};
 
 /// So many timer interrupts within one latency are a storm,
 const STORM: usize = 4;
-/// if one comes at least so often, ns. A kernel's own tick comes each millisecond at most.
+/// if most come so soon after the one before, ns. A kernel's own tick comes each millisecond at most.
 const STORM_INTERVAL: u64 = 400_000;
 /// A path is told by no more stretches than that: the longest.
 const MOST_STRETCHES: usize = 32;
@@ -31,8 +31,7 @@ pub fn stretches(trace: &Trace, guest: Option<&Trace>, latency: &Latency) -> Vec
     merged.extend(inside.iter().flat_map(|((_, window), _)| window.iter().map(|event| (event, true))));
     merged.sort_by_key(|(event, _)| event.time);
 
-    let timers = window.iter().filter(|event| event.cpu == last_cpu && event.kind == Kind::Timer).count();
-    let is_storm = timers >= STORM && latency.ns() / timers as u64 <= STORM_INTERVAL;
+    let is_storm = is_storm(window, last_cpu);
     let mut found: Vec<Blame> = Vec::new();
     let (mut since, mut next) = (latency.began, 0);
     for (event, is_inside) in merged {
@@ -68,6 +67,15 @@ pub fn stretches(trace: &Trace, guest: Option<&Trace>, latency: &Latency) -> Vec
         }
     }
     found
+}
+
+/// Whether a CPU is in a storm of timer interrupts. One long stop amid it makes it none the less one.
+fn is_storm(window: &[Event], cpu: u32) -> bool {
+    let is_timer = |event: &&Event| event.cpu == cpu && event.kind == Kind::Timer;
+    let times: Vec<u64> = window.iter().filter(is_timer).map(|event| event.time).collect();
+    let mut intervals: Vec<u64> = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    intervals.sort_unstable();
+    times.len() >= STORM && intervals[intervals.len() / 2] <= STORM_INTERVAL
 }
 
 /// The events before a latency, and those during it.

@@ -23,11 +23,19 @@ pub struct Arrival {
     pub arrived: u64,
 }
 
+/// A CPU handles an interrupt, with what comes behind it.
+#[derive(Clone, Copy, Debug)]
+struct Handling {
+    began: u64,
+    /// Its handler has ended: unless a softirq follows, the next interrupt is another.
+    is_over: bool,
+}
+
 /// Finds them in a guest's events as they come.
 #[derive(Clone, Debug, Default)]
 pub struct GuestFollower {
-    /// Of each CPU, since when it handles an interrupt, with what comes behind it.
-    handling: BTreeMap<u32, u64>,
+    /// Of each CPU.
+    handling: BTreeMap<u32, Handling>,
     woken: BTreeMap<Pid, (u32, u64)>,
 }
 
@@ -39,12 +47,20 @@ impl GuestFollower {
         }
         match event.kind {
             Kind::IrqEntry { .. } | Kind::Timer => {
-                self.handling.entry(event.cpu).or_insert(event.time);
+                let other = Handling { began: event.time, is_over: false };
+                let handling = self.handling.entry(event.cpu).or_insert(other);
+                if handling.is_over {
+                    *handling = other;
+                }
             }
+            Kind::SoftirqEntry { .. } => self.set_over(event.cpu, false),
+            Kind::IrqExit | Kind::TimerExit | Kind::SoftirqExit => self.set_over(event.cpu, true),
             Kind::Waking { target } => {
-                let handled = *self.handling.get(&event.cpu)?;
+                // Whoever is woken again has slept meanwhile: in the kernel, or for somebody else.
+                self.woken.remove(&target);
+                let handled = self.handling.get(&event.cpu)?.began;
                 if self.woken.len() < MOST_WOKEN {
-                    self.woken.entry(target).or_insert((event.cpu, handled));
+                    self.woken.insert(target, (event.cpu, handled));
                 }
             }
             Kind::SyscallExit { .. } => {
@@ -54,6 +70,12 @@ impl GuestFollower {
             _ => {}
         }
         None
+    }
+
+    fn set_over(&mut self, cpu: u32, is_over: bool) {
+        if let Some(handling) = self.handling.get_mut(&cpu) {
+            handling.is_over = is_over;
+        }
     }
 
     /// Events are missing here.
@@ -112,8 +134,33 @@ mod tests {
         // A thread that another thread wakes waited for no interrupt.
         at(150, 42, Context::Task, Kind::Waking { target: 43 });
         assert_eq!(at(160, 43, Context::Task, Kind::SyscallExit { number: 1 }), None);
+        // One that slept again in the kernel has waited for the second interrupt.
+        for began in [162, 166] {
+            at(began, 0, Context::Interrupt, Kind::Timer);
+            at(began + 1, 0, Context::Interrupt, Kind::Waking { target: 42 });
+            at(
+                began + 2,
+                42,
+                Context::Task,
+                Kind::Switch { previous: 42, runnable: false, next: 0, priority: 120 },
+            );
+        }
+        assert_eq!(at(169, 42, Context::Task, Kind::SyscallExit { number: 61 }).unwrap().handled, 166);
         at(170, 0, Context::Interrupt, Kind::Timer);
         at(175, 0, Context::Interrupt, Kind::Waking { target: 42 });
+        // Nobody is woken by the first of two interrupts of an idle CPU; a softirq belongs to the one before it.
+        at(180, 42, Context::Task, Kind::SyscallExit { number: 1 });
+        let softirq = || Kind::SoftirqEntry { action: "TIMER".into() };
+        for (time, kind) in
+            [(181, Kind::Timer), (182, Kind::TimerExit), (184, Kind::Timer), (185, Kind::TimerExit)]
+        {
+            at(time, 0, Context::Interrupt, kind);
+        }
+        at(186, 0, Context::Softirq, softirq());
+        at(187, 0, Context::Softirq, Kind::Waking { target: 42 });
+        assert_eq!(at(189, 42, Context::Task, Kind::SyscallExit { number: 1 }).unwrap().handled, 184);
+        at(189, 0, Context::Interrupt, Kind::Timer);
+        at(189, 0, Context::Interrupt, Kind::Waking { target: 42 });
         follower.gap();
         assert_eq!(follower.follow(&event(190, 42, Context::Task, Kind::SyscallExit { number: 1 })), None);
     }

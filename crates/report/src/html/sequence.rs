@@ -87,7 +87,7 @@ fn diagram(sequence: &Sequence) -> Markup {
 fn table(sequence: &Sequence) -> Markup {
     let name = |lane: usize| sequence.lanes.get(lane).map(|lane| format!("{} ({})", lane[0], lane[1]));
     html! {
-        table {
+        table class="steps" {
             thead { tr { th {} th { "from" } th { "to" } th { "by" } th { "median, worst" } } }
             tbody {
                 @for (number, arrow) in sequence.arrows.iter().enumerate() {
