@@ -44,6 +44,7 @@ pub fn run(arguments: &KvmTrace) -> anyhow::Result<Done> {
         started,
         host: measure::host_facts::HostFacts::gather(),
         accelerator: environment::vm::kvm_name(),
+        emulated: kvm::is_emulated(),
         pid,
         method: String::new(),
         seconds: 0.0,

@@ -35,7 +35,7 @@ fn exits(trace: &Trace) -> Exits {
     });
     Exits {
         title: format!("Exits of process {}", trace.pid),
-        facts: vec![table::headline(trace)],
+        facts: table::heading(trace),
         reasons: reasons.collect(),
         vcpus: vcpus.collect(),
         counts: trace.statistics.iter().map(|count| (count.name.clone(), rate(count.count))).collect(),

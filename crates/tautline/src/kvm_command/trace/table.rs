@@ -10,7 +10,7 @@ use super::written::Trace;
 
 /// All of it.
 pub fn text(trace: &Trace) -> String {
-    let mut text = format!("{}\n\n", headline(trace));
+    let mut text = format!("{}\n\n", heading(trace).join("\n"));
     if trace.statistics.is_empty() {
         text += &times(&trace.times, trace.seconds);
     } else {
@@ -29,12 +29,14 @@ pub fn text(trace: &Trace) -> String {
     text
 }
 
-/// Of whom, for how long, by what.
-pub fn headline(trace: &Trace) -> String {
-    format!(
+/// Of whom, for how long, by what; and what to know of its figures.
+pub fn heading(trace: &Trace) -> Vec<String> {
+    let headline = format!(
         "Process {}, {}: exits in {:.2} s, counted by {}",
         trace.pid, trace.accelerator, trace.seconds, trace.method
-    )
+    );
+    let emulated = "Emulated CPU: counts are real; times show that each path works, never how fast it is.";
+    [Some(headline), trace.emulated.then(|| emulated.into())].into_iter().flatten().collect()
 }
 
 /// Lines below the tables: what tracing cost, what is missing.

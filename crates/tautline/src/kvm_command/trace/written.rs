@@ -13,6 +13,9 @@ pub struct Trace {
     pub started: String,
     pub host: measure::host_facts::HostFacts,
     pub accelerator: String,
+    /// Whether the CPU is an emulated one.
+    #[serde(default)]
+    pub emulated: bool,
     pub pid: u32,
     /// How it was counted.
     pub method: String,

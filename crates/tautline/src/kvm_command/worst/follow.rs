@@ -195,11 +195,12 @@ impl Both {
 
     /// Freezes both, and looks into what they hold.
     fn look(&mut self, kept: &mut Kept, watch: &Watch<'_>) -> anyhow::Result<()> {
+        // The host first: the guest's answer takes long, and makes it busy.
+        let host = self.flight.freeze()?;
         let guest = self.hear(Inside::freeze);
         if guest.is_none() && watch.watched == Watched::UserSpace {
             return Ok(());
         }
-        let host = self.flight.freeze()?;
         if let Some(guest) = &guest {
             self.fit = Fit::of(&host, guest, &kvm::path::vcpus(&host, watch.target)).or(self.fit);
         }
