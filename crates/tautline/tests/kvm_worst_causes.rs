@@ -193,12 +193,10 @@ fn both_sides(machine: &Machine, inner: &Inner<'_>) {
     };
     let found = watch(machine, inner, "--guest /run/tautline.sock", &hog);
     assert!(found["count"].as_u64() > Some(20), "{found:#}");
-    // Both sides have had some of its time.
-    for path in ["worst_parts", "median_parts"] {
-        let parts = found[path].as_array().unwrap();
-        let is_inside = |one: &Value| one["cause"]["guest-thread"].is_string();
-        assert!(parts.iter().any(is_inside) && !parts.iter().all(is_inside), "{path}: {found:#}");
-    }
+    // Both sides have had some of its time. The longest has a path only where the guest told of it in time.
+    let parts = found["median_parts"].as_array().unwrap();
+    let is_inside = |one: &Value| one["cause"]["guest-thread"].is_string();
+    assert!(parts.iter().any(is_inside) && !parts.iter().all(is_inside), "{found:#}");
     let fit = &found["fit"];
     println!("{fit}");
     assert!(fit["events"].as_u64() > Some(20), "{fit}");

@@ -122,6 +122,9 @@ impl Selection {
         buffer_kib: 512,
     };
 
+    /// The same where a guest is asked meanwhile: its answers take long, and are many exits.
+    pub const BLAME_BESIDE_GUEST: Self = Self { buffer_kib: 2048, ..Self::BLAME };
+
     /// In a guest: where interrupts end in user space.
     pub const ARRIVALS: Self = Self {
         groups: ARRIVALS,

@@ -80,7 +80,8 @@ pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
         (made.instance(&tracefs)?, made.instance(&tracefs)?, made.instance(&tracefs)?);
     let (rate, target) = (Rate::measure(), watch.target);
     let inside = watch.guest.map(|socket| Inside::start(socket, target.pid, rate)).transpose()?;
-    let flight = FlightRecorder::start([&first, &second], &Selection::BLAME, &target.threads, rate)?;
+    let blame = if inside.is_some() { Selection::BLAME_BESIDE_GUEST } else { Selection::BLAME };
+    let flight = FlightRecorder::start([&first, &second], &blame, &target.threads, rate)?;
     let mut pipe = Pipe::start(&third, &Selection::LATENCIES, &target.threads, rate)?;
     let mut followers = HOST_STAGES.map(|stage| Follower::new(stage, target));
     let mut found = Found::default();
