@@ -19,6 +19,8 @@ pub struct FlightRecorder {
     recording: PathBuf,
     resting: PathBuf,
     rate: Rate,
+    /// What was frozen last. Whoever follows events reads them late: one that they hear of now may be in there.
+    before: Trace,
 }
 
 impl FlightRecorder {
@@ -40,10 +42,11 @@ impl FlightRecorder {
             prepare(instance, selection, threads)?;
         }
         write(recording, "tracing_on", "1")?;
-        Ok(Self { recording: recording.into(), resting: resting.into(), rate })
+        Ok(Self { recording: recording.into(), resting: resting.into(), rate, before: Trace::default() })
     }
 
-    /// What was recorded last. Recording goes on meanwhile.
+    /// What was recorded last: since the freeze before the last one, if nothing is overwritten. Recording goes on
+    /// meanwhile.
     ///
     /// # Errors
     /// The trace cannot be read.
@@ -59,6 +62,10 @@ impl FlightRecorder {
         // Opening it to be written empties it.
         fs::write(&path, "").map_err(failed)?;
         keep_whole(&mut trace, &overwritten);
+        let before = std::mem::replace(&mut self.before, trace.clone());
+        if overwritten.is_empty() {
+            put_before(&mut trace, before);
+        }
         Ok(trace)
     }
 }
@@ -91,9 +98,53 @@ fn keep_whole(trace: &mut Trace, overwritten: &[u32]) {
     trace.lost = 0;
 }
 
+/// Puts an earlier trace before this one. Both instances recorded for a moment: what both have stays once.
+fn put_before(trace: &mut Trace, mut earlier: Trace) {
+    let Some(until) = earlier.events.last().map(|event| event.time) else { return };
+    earlier.events.extend(trace.events.drain(..).filter(|event| event.time > until));
+    trace.events = earlier.events;
+    earlier.names.append(&mut trace.names);
+    trace.names = earlier.names;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::Kind;
+
+    /// A file as tracefs has it, with as many interrupts.
+    fn fill(instance: &Path, times: &[u64]) {
+        let line = |time: &u64| format!("  make-7  [000] d..1.  {time}: irq_handler_exit: irq=1\n");
+        fs::write(instance.join("trace"), times.iter().map(line).collect::<String>()).unwrap();
+    }
+
+    #[test]
+    fn what_was_frozen_last_is_there_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        for instance in [&first, &second] {
+            fs::create_dir_all(instance.join("per_cpu/cpu0")).unwrap();
+            fs::write(instance.join("per_cpu/cpu0/stats"), "overrun: 0\n").unwrap();
+        }
+        let (recording, resting) = (first.clone(), second.clone());
+        let mut flight = FlightRecorder { recording, resting, rate: Rate::of_ns(), before: Trace::default() };
+        let mut frozen = || {
+            let trace = flight.freeze().unwrap();
+            assert!(trace.events.iter().all(|event| event.kind == Kind::IrqExit));
+            trace.events.iter().map(|event| event.time).collect::<Vec<_>>()
+        };
+        fill(&first, &[1, 2, 3]);
+        assert_eq!(frozen(), [1, 2, 3]);
+        // The last of the first instance is the first of the second.
+        fill(&second, &[3, 4, 5]);
+        assert_eq!(frozen(), [1, 2, 3, 4, 5]);
+        fill(&first, &[6]);
+        assert_eq!(frozen(), [3, 4, 5, 6]);
+        // Between what was overwritten and what came before it there is a gap.
+        fill(&second, &[9]);
+        fs::write(second.join("per_cpu/cpu0/stats"), "overrun: 1\n").unwrap();
+        assert_eq!(frozen(), [9]);
+    }
 
     #[test]
     fn what_a_cpu_has_overwritten_is_in_no_trace() {

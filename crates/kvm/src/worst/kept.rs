@@ -107,7 +107,7 @@ impl Kept {
         self.worst
     }
 
-    /// Its path; none where its events were lost, or nobody has looked.
+    /// Its path; none where newer events took its place, or nobody has looked.
     pub fn worst_path(&self) -> Option<&Path> {
         self.worst_path.as_ref().filter(|_| !self.is_new)
     }

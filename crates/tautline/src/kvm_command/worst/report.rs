@@ -91,7 +91,9 @@ impl Report {
     fn first_cause(&self) -> Option<String> {
         match self.longer.first() {
             Some(first) => Some(format!("First cause: {}", first.cause.text())),
-            None if self.count > 0 => Some("The worst has no path: its events were lost".into()),
+            None if self.count > 0 => {
+                Some("The worst has no path: newer events took its place before they were read".into())
+            }
             None => None,
         }
     }
