@@ -99,7 +99,11 @@ struct Planted {
     blamed: &'static str,
 }
 
-const PLANTED: [Planted; 4] = [
+/// A QEMU of its own with a second monitor, in the other one's place: first in the PATH.
+const MONITORED: &str = "/monitored/qemu-system-x86_64";
+const WITH_MONITOR: &str = "#!/bin/sh\nexec /usr/bin/qemu-system-x86_64 \"$@\" -monitor pipe:/monitor\n";
+
+const PLANTED: [Planted; 5] = [
     // The timer late.
     Planted { stage: "sent", wrapped: "", arguments: "", hog: Some((90, 1, "BURN")), blamed: "beside" },
     // The irqfd delayed: the source's 200th write, between its stamp and the doorbell.
@@ -113,6 +117,15 @@ const PLANTED: [Planted; 4] = [
     },
     // The virtual CPU preempted.
     Planted { stage: "injection", wrapped: "", arguments: "", hog: Some((60, 2, "BURN")), blamed: "beside" },
+    // Another handler of the guest slow: an NMI that nobody knows, which its kernel writes to the serial console with its
+    // interrupts off.
+    Planted {
+        stage: "handler",
+        wrapped: "env PATH=/monitored:$PATH",
+        arguments: "",
+        hog: Some((90, 1, "echo nmi >/monitor.in")),
+        blamed: "",
+    },
     // The receiver's priority low: it has none, and needs most of a CPU on which somebody else computes.
     Planted {
         stage: "receiver",
@@ -129,12 +142,15 @@ const PLANTED: [Planted; 4] = [
 fn planted_delays_are_blamed_on_their_stages() {
     let programs = [BINARY, "/usr/bin/chrt", "/usr/bin/strace"].map(Path::new);
     let machine = programs.into_iter().fold(Settings::default(), Settings::program).start().unwrap();
+    machine.push(WITH_MONITOR.as_bytes(), Path::new(MONITORED)).unwrap();
+    machine.must("chmod +x /monitored/*; mkfifo /monitor.in /monitor.out");
     let mut wrong = Vec::new();
     for Planted { stage, wrapped, arguments, hog, blamed } in PLANTED {
         let (priority, cpus, script) = hog.unwrap_or((1, 3, "sleep 60"));
-        // Once the guest has most likely booted, until it is killed.
+        // Once ticks are traced, so that the guest has booted, until it is killed.
         let script = script.replace("BURN", BURN);
-        let script = format!("#!/bin/sh\nsleep 6\nwhile :; do\n{script}\nsleep 0.7\ndone\n");
+        let wait = "until ls -d /sys/kernel/tracing/instances/*; do sleep 0.2; done";
+        let script = format!("#!/bin/sh\n{wait}\nwhile :; do\nsleep 0.7\n{script}\ndone\n");
         machine.push(script.as_bytes(), Path::new("/beside")).unwrap();
         let run = if arguments.contains("--load") { RUN.replace("--load none", "") } else { RUN.to_owned() };
         let line = format!(

@@ -96,6 +96,15 @@ pub enum Kind {
     PageFault { guest: bool },
 }
 
+impl Kind {
+    /// Whether the guest left because it takes interrupts again. KVM asks for that exit where it has one for a guest that
+    /// has them switched off: AMD's VINTR intercept, Intel's interrupt-window exiting.
+    pub fn is_interrupt_window(&self) -> bool {
+        let Kind::Exit { reason, .. } = self else { return false };
+        matches!(reason.as_str(), "vintr" | "interrupt_window" | "pending_interrupt")
+    }
+}
+
 /// Events in the order of their time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {

@@ -49,6 +49,7 @@ const PATHS: Groups = &[
 const DELIVERIES: Groups = &[
     &[
         "kvm/kvm_entry",
+        "kvm/kvm_exit",
         "kvm/kvm_inj_virq",
         "kvm/kvm_apic_accept_irq",
         "kvm/kvm_msi_set_irq",

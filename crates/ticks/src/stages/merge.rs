@@ -51,12 +51,20 @@ pub fn merge(
     records.iter().enumerate().map(row).collect()
 }
 
+/// A virtual CPU was entered with a vector.
+struct Injected {
+    time: u64,
+    vector: u32,
+    /// The guest had its interrupts off, and KVM waited for it.
+    guest_waited: bool,
+}
+
 /// Times out of a trace, in order.
 struct Interrupts {
     /// KVM was given an interrupt, with its vector where the trace has it.
     given: Vec<(u64, Option<u32>)>,
     /// A vector was put into a virtual CPU, and that was entered.
-    injected: Vec<(u64, u32)>,
+    injected: Vec<Injected>,
     /// A virtual CPU was entered.
     entered: Vec<u64>,
 }
@@ -67,6 +75,8 @@ impl Interrupts {
         // Whose vector is still to come, and which virtual CPU has which vectors until its entry.
         let mut giving: Option<Pid> = None;
         let mut pending: Vec<(Pid, u32)> = Vec::new();
+        // Virtual CPUs whose guest takes interrupts again, until their entry.
+        let mut opened: Vec<Pid> = Vec::new();
         for event in &host.trace.events {
             match &event.kind {
                 Kind::Kvm { name } if name == "kvm_msi_set_irq" => {
@@ -84,12 +94,18 @@ impl Interrupts {
                 }
                 Kind::Entry { .. } if host.threads.contains(&event.pid) => {
                     found.entered.push(event.time);
+                    let guest_waited = opened.contains(&event.pid);
+                    opened.retain(|pid| *pid != event.pid);
                     pending.retain(|(pid, vector)| {
                         if *pid == event.pid {
-                            found.injected.push((event.time, *vector));
+                            let (time, vector) = (event.time, *vector);
+                            found.injected.push(Injected { time, vector, guest_waited });
                         }
                         *pid != event.pid
                     });
+                }
+                left if left.is_interrupt_window() && host.threads.contains(&event.pid) => {
+                    opened.push(event.pid);
                 }
                 _ => {}
             }
@@ -102,12 +118,14 @@ impl Interrupts {
     fn of_tick(&self, sent_ns: u64, next_ns: u64, received_ns: u64) -> Option<(u64, u64)> {
         let first = self.given.partition_point(|(time, _)| *time < sent_ns);
         let (irqfd_ns, vector) = *self.given.get(first).filter(|(time, _)| *time < next_ns)?;
-        let from = self.injected.partition_point(|(time, _)| *time < irqfd_ns);
-        let injected = self.injected[from..].iter().find(|(_, injected)| Some(*injected) == vector);
+        let from = self.injected.partition_point(|injected| injected.time < irqfd_ns);
+        let injected = self.injected[from..].iter().find(|injected| Some(injected.vector) == vector);
         let entered = self.entered.get(self.entered.partition_point(|time| *time < irqfd_ns));
-        // A CPU that delivers interrupts by itself needs no injection, and no entry where the guest runs already.
+        // A CPU that delivers interrupts by itself needs no injection, and no entry where the guest runs already. A guest
+        // that had its interrupts off kept one waiting from the entry on that would have brought it.
         let entered = entered.copied().filter(|time| *time <= received_ns);
-        let injection_ns = injected.map(|(time, _)| *time).or(entered).unwrap_or(irqfd_ns);
+        let injected_ns = injected.filter(|injected| !injected.guest_waited).map(|injected| injected.time);
+        let injection_ns = injected_ns.or(entered).unwrap_or(irqfd_ns);
         Some((irqfd_ns, injection_ns))
     }
 }

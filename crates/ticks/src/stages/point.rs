@@ -10,7 +10,7 @@ pub enum Stage {
     Sent,
     /// KVM has the interrupt: through the eventfd and its irqfd.
     Irqfd,
-    /// The virtual CPU enters the guest with it.
+    /// The virtual CPU enters the guest with it, or with its interrupts off, which is for the guest to end.
     Injection,
     /// The guest's kernel handles it.
     Handler,

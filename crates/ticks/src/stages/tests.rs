@@ -22,6 +22,7 @@ struct Lengths {
     hog: bool,
     hog_before_source: bool,
     posted: bool,
+    interrupts_off: bool,
 }
 
 const USUAL: Lengths = Lengths {
@@ -29,6 +30,7 @@ const USUAL: Lengths = Lengths {
     hog: false,
     hog_before_source: false,
     posted: false,
+    interrupts_off: false,
 };
 
 #[derive(Default)]
@@ -80,10 +82,19 @@ impl Story {
         } else {
             self.switch(irqfd + 200, 1, 0, VCPU);
         }
-        // Another interrupt of the guest comes first.
-        self.event(injection - 700, 1, VCPU, Kind::Inject { vector: 236 });
-        self.event(injection - 600, 1, VCPU, Kind::Entry { vcpu: 0 });
-        if !lengths.posted {
+        if !lengths.interrupts_off {
+            // Another interrupt of the guest comes first.
+            self.event(injection - 700, 1, VCPU, Kind::Inject { vector: 236 });
+            self.event(injection - 600, 1, VCPU, Kind::Entry { vcpu: 0 });
+        }
+        if lengths.interrupts_off {
+            // Entered, and left again as soon as the guest takes interrupts.
+            let exit = |reason: &str| Kind::Exit { vcpu: 0, reason: reason.into() };
+            self.event(injection, 1, VCPU, Kind::Entry { vcpu: 0 });
+            self.event(handler - 900, 1, VCPU, exit("vintr"));
+            self.event(handler - 800, 1, VCPU, Kind::Inject { vector: VECTOR });
+            self.event(handler - 700, 1, VCPU, Kind::Entry { vcpu: 0 });
+        } else if !lengths.posted {
             self.event(injection - 200, 1, VCPU, Kind::Inject { vector: VECTOR });
             self.event(injection, 1, VCPU, Kind::Entry { vcpu: 0 });
         }
@@ -129,13 +140,14 @@ fn each_stage_has_its_own_time() {
 fn a_planted_delay_is_blamed_on_its_stage() {
     let hog = Cause::RealTimeThread(format!("hog ({HOG})"));
     for size in [20_000, 400_000] {
-        // The timer late, the irqfd delayed, the virtual CPU preempted, the guest's handler slow, the receiver's
-        // priority low.
+        // The timer late, the irqfd delayed, the virtual CPU preempted, another of the guest's handlers slow (with
+        // interrupts off), the receiver's priority low.
         for (at, stage) in Stage::ALL[..5].iter().enumerate() {
             let mut planted = USUAL;
             planted.stages[at] += size;
             planted.hog = *stage == Stage::Injection;
             planted.hog_before_source = *stage == Stage::Sent;
+            planted.interrupts_off = *stage == Stage::Handler;
             let ticks = [[USUAL; 20].as_slice(), &[planted], &[USUAL; 20]].concat();
             let blamed = Story::of(ticks).blamed();
             assert_eq!((blamed.number, blamed.stages.first()), (21, Some(&(*stage, size))), "{blamed:?}");
