@@ -52,6 +52,11 @@ impl Alignment {
             .take(QUESTIONS)
             .min_by_key(|answer| answer.error_ns)
     }
+
+    /// An instant of the source's clock on the receiver's, ns, as long as both run alike.
+    pub fn of_receiver(&self, source_ns: u64) -> u64 {
+        source_ns.saturating_add_signed(self.offset_ns.saturating_neg())
+    }
 }
 
 /// One question, and the answer if it came in time.

@@ -15,7 +15,7 @@ pub use alignment::{Alignment, Alignments};
 pub use answering::Answering;
 pub use exchange::{BYTES as EXCHANGE_BYTES, Exchange};
 pub use far_clock::FarClock;
-pub use now::now_ns;
+pub use now::{now_ns, sleep_until_ns};
 
 #[cfg(test)]
 mod tests;

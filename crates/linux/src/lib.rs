@@ -4,6 +4,7 @@
 pub mod child;
 pub mod cpu_time;
 pub mod cpus;
+pub mod idle_states;
 pub mod interface;
 pub mod interrupt;
 pub mod ivshmem;

@@ -82,6 +82,7 @@ fn what_cannot_be_meant_is_said_before_anything_starts() {
         (vec!["--cpus", "0"], "name two"),
         (vec!["--interval", "1us"], "--interval"),
         (vec!["--priority", "99"], "--priority"),
+        (vec!["--wait", "timer", "--stages"], "leave --wait out"),
     ] {
         let run = Run::new(&["tti"]).args(&arguments).finish();
         assert_eq!(run.code, Some(2), "{run}");

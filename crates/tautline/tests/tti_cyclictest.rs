@@ -1,5 +1,6 @@
 //! `tautline tti` beside cyclictest, in alternation and under the same loads: a thread of SCHED_FIFO 80 on one CPU,
-//! 1 ms, natively and in a container. cyclictest's timer is on the CPU itself; a tick comes from another CPU.
+//! 1 ms, natively and in a container. cyclictest's timer is on the CPU itself, so the receiver waits by its own timer
+//! (`--wait timer`). A tick that another CPU sends is printed beside them: that is another way to be woken.
 
 use std::fs;
 use std::path::Path;
@@ -120,8 +121,16 @@ fn load() {
     std::thread::sleep(LIMIT);
 }
 
-/// The median of cyclictest's histogram, µs.
-fn cyclictest(place: &Place, cpu: usize, time: Duration) -> f64 {
+/// From due to user space, µs.
+#[derive(Clone, Copy)]
+struct Quantiles {
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+/// Of cyclictest's histogram.
+fn cyclictest(place: &Place, cpu: usize, time: Duration) -> Quantiles {
     let loops = time.as_millis().to_string();
     let words =
         ["cyclictest", "-q", "-m", "-p80", "-i1000", "-t1", "-a", &cpu.to_string(), "-h2000", "-l", &loops]
@@ -135,19 +144,25 @@ fn cyclictest(place: &Place, cpu: usize, time: Duration) -> f64 {
         .filter_map(|(us, count)| Some((us.parse().ok()?, count.trim().parse().ok()?)))
         .collect();
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
-    let mut seen = 0;
-    let half = counts.iter().find(|(_, count)| {
-        seen += count;
-        seen * 2 >= all
-    });
-    // Whole microseconds, rounded down.
-    half.unwrap_or_else(|| panic!("no histogram in {text}")).0 + 0.5
+    assert!(all > 0, "no histogram in {text}");
+    let quantile = |per_cent: u64| {
+        let mut seen = 0;
+        let found = counts.iter().find(|(_, count)| {
+            seen += count;
+            seen * 100 >= all * per_cent
+        });
+        // Whole microseconds, rounded down.
+        found.expect("all are at most all").0 + 0.5
+    };
+    let used = counts.iter().filter(|(_, count)| *count > 0).map(|(us, _)| *us);
+    Quantiles { p50: quantile(50), p99: quantile(99), max: used.fold(0.0, f64::max) }
 }
 
-/// The median of `tautline tti`, from due to user space, µs.
-fn tti(place: &Place, load: Option<Load>, cpus: &str, time: Duration) -> f64 {
+/// Of `tautline tti`, whose receiver waits in that way.
+fn tti(place: &Place, load: Option<Load>, cpus: &str, time: Duration, wait: &str) -> Quantiles {
     let time = format!("{}ms", time.as_millis());
     let words = ["--quiet", "tti", "--environments", place.name(), "--load", name(load), "--cpus", cpus];
+    let words = words.into_iter().chain(["--wait", wait]);
     let output =
         Command::new(BINARY).args(words).args(["--time", &time, "--format", "json"]).output().unwrap();
     let results: Value = serde_json::from_slice(&output.stdout)
@@ -155,35 +170,46 @@ fn tti(place: &Place, load: Option<Load>, cpus: &str, time: Duration) -> f64 {
     let outcome = &results["rows"][0]["outcome"]["Ok"];
     let histogram: measure::Histogram = serde_json::from_value(outcome["received"]["from_due"].clone())
         .unwrap_or_else(|error| panic!("{error}: {results}"));
-    histogram.median_ns() as f64 / 1e3
+    let us = |ns: u64| ns as f64 / 1e3;
+    let p99 = us(histogram.quantile_ns(0.99));
+    Quantiles { p50: us(histogram.median_ns()), p99, max: us(histogram.max_ns()) }
 }
 
-/// Both medians of all turns, and the median of each.
+/// The median of both's medians, µs.
 fn alternate(place: &Place, load: Option<Load>, turns: usize, time: Duration) -> (f64, f64) {
     let cpus = linux::cpus::usable().unwrap();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-    let ours = || tti(place, load, &format!("{first},{last}"), time);
+    let ours = |wait| tti(place, load, &format!("{first},{last}"), time, wait);
     let theirs = || {
         let _load = Beside::start(load, last);
         cyclictest(place, last, time)
     };
-    let turn = |number: usize| {
-        if number.is_multiple_of(2) {
-            let one = ours();
-            (one, theirs())
-        } else {
-            let other = theirs();
-            (ours(), other)
+    let turn = |number: usize| match number.is_multiple_of(2) {
+        true => [ours("timer"), theirs(), ours("interrupt")],
+        false => {
+            let (interrupt, theirs) = (ours("interrupt"), theirs());
+            [ours("timer"), theirs, interrupt]
         }
     };
-    let (ours, theirs): (Vec<f64>, Vec<f64>) = (0..turns).map(turn).unzip();
-    let list =
-        |values: &[f64]| values.iter().map(|value| format!("{value:.1}")).collect::<Vec<_>>().join(" ");
-    let both = (median(&ours).unwrap(), median(&theirs).unwrap());
-    println!("{}, load {}, medians in µs", place.name(), name(load));
-    println!("  tautline tti {:>6.1}  ({})", both.0, list(&ours));
-    println!("  cyclictest   {:>6.1}  ({})", both.1, list(&theirs));
-    both
+    let turns: Vec<[Quantiles; 3]> = (0..turns).map(turn).collect();
+    println!("{}, load {}, µs: median of {} turns", place.name(), name(load), turns.len());
+    let medians =
+        ["tti --wait timer", "cyclictest", "tti, another CPU's"].iter().enumerate().map(|(index, who)| {
+            let of = |which: fn(&Quantiles) -> f64| {
+                turns.iter().map(|turn| which(&turn[index])).collect::<Vec<_>>()
+            };
+            let p50 = of(|one| one.p50);
+            let list: Vec<String> = p50.iter().map(|value| format!("{value:.1}")).collect();
+            let [median_p50, p99, max] =
+                [p50.clone(), of(|one| one.p99), of(|one| one.max)].map(|all| median(&all).unwrap());
+            println!(
+                "  {who:18} p50 {median_p50:>6.1} p99 {p99:>7.1} max {max:>8.1}  (p50: {})",
+                list.join(" ")
+            );
+            median_p50
+        });
+    let medians: Vec<f64> = medians.collect();
+    (medians[0], medians[1])
 }
 
 fn last_cpu() -> usize {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use clocks::{Alignment, now_ns};
+use clocks::{Alignment, now_ns, sleep_until_ns};
 use linux::scheduler::{self, Policy};
 use measure::Failure;
 use pv_sched::Hints;
@@ -29,6 +29,8 @@ pub enum Wait {
     Interrupt,
     /// It reads the shared page again and again.
     Poll,
+    /// It sleeps until the next tick is due, by its own CPU's timer; the interrupt says where the first one is.
+    Timer,
 }
 
 /// What is received, and how.
@@ -95,6 +97,7 @@ fn receive(
     let interrupt = rustix::fd::AsFd::as_fd(interrupt);
     let mut seen = 0;
     let mut is_pending = false;
+    let mut next_due_ns = None;
     loop {
         let ended = match plan.wait {
             Wait::Interrupt if is_pending => false,
@@ -103,6 +106,14 @@ fn receive(
                 false
             }
             Wait::Poll => spin(page, seen, silence).map_err(silent)?,
+            Wait::Timer => {
+                match next_due_ns {
+                    None => wait(interrupt, silence),
+                    Some(due_ns) => sleep_until_ns(counts.alignment().of_receiver(due_ns)),
+                }
+                .map_err(silent)?;
+                spin(page, seen, silence).map_err(silent)?
+            }
         };
         // In user space, by whichever way. The end is read before the last number: what was sent before it is seen; and
         // that before the clock: no tick of these was sent after it was received.
@@ -136,7 +147,8 @@ fn receive(
             counts.aligned(Alignment::find_until(page.exchange(), until_ns), latest);
         }
         counts.settle(page, SETTLED_AT_ONCE);
-        say(hints, false, last_due_ns.map_or(0, |due_ns| due_ns + plan.interval_ns));
+        next_due_ns = last_due_ns.map(|due_ns| due_ns + plan.interval_ns);
+        say(hints, false, next_due_ns.unwrap_or(0));
         seen = seen.max(latest);
     }
 }

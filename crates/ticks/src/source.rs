@@ -4,13 +4,12 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use clocks::now_ns;
+use clocks::{now_ns, sleep_until_ns};
 use linux::cpus;
+use linux::idle_states::{self, HeldOff};
 use linux::scheduler::{self, Policy};
 use measure::{Failure, Histogram};
-use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use serde::{Deserialize, Serialize};
 
 use crate::page::{Page, Step, Tick};
@@ -60,7 +59,8 @@ pub fn run(
     ring: &dyn Fn() -> io::Result<()>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Sent, Failure> {
-    let mut sent = Sent { ticks: 0, skipped: 0, lateness: Histogram::new(), remarks: prepare(page, plan) };
+    let (_held_off, remarks) = prepare(page, plan);
+    let mut sent = Sent { ticks: 0, skipped: 0, lateness: Histogram::new(), remarks };
     let outcome = answer_until(page, Step::Ready, READY_WITHIN, stopped).and_then(|()| {
         // Not before: a real-time thread that answers all the time would be throttled (sched(7)) when ticks begin.
         if let Some(priority) = plan.priority
@@ -80,8 +80,8 @@ pub fn run(
     Ok(sent)
 }
 
-/// What it asks of the system; what is refused is a remark.
-fn prepare(page: &Page, plan: &Plan) -> Vec<String> {
+/// What it asks of the system, for as long as ticks are sent; what is refused is a remark.
+fn prepare(page: &Page, plan: &Plan) -> (Option<HeldOff>, Vec<String>) {
     page.touch();
     let mut remarks = Vec::new();
     let mut want = |what: String, result: io::Result<()>| {
@@ -94,7 +94,12 @@ fn prepare(page: &Page, plan: &Plan) -> Vec<String> {
     }
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
     want("locked memory".into(), mlockall(all).map_err(io::Error::from));
-    remarks
+    let (held_off, held) = match idle_states::hold_off() {
+        Ok(held_off) => (Some(held_off), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    want(format!("hold on deep idle states ({})", idle_states::PATH), held);
+    (held_off, remarks)
 }
 
 fn answer_until(page: &Page, step: Step, limit: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
@@ -128,7 +133,7 @@ fn send(
     let (interval_ns, spin_ns) = (plan.interval.as_nanos() as u64, plan.spin.as_nanos() as u64);
     let mut due_ns = now_ns() + interval_ns;
     while sent.ticks < plan.ticks && !stopped() {
-        sleep_until(due_ns.saturating_sub(spin_ns)).map_err(failed)?;
+        sleep_until_ns(due_ns.saturating_sub(spin_ns)).map_err(failed)?;
         let sent_ns = loop {
             let now = now_ns();
             if now >= due_ns {
@@ -155,15 +160,4 @@ fn send(
         }
     }
     Ok(())
-}
-
-fn sleep_until(due_ns: u64) -> io::Result<()> {
-    let due = Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };
-    loop {
-        match clock_nanosleep_absolute(ClockId::Monotonic, &due) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
 }

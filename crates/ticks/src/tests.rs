@@ -46,8 +46,8 @@ fn both(ticks: u64, wait: Wait) -> (Result<Sent, Failure>, Result<Received, Fail
 }
 
 #[test]
-fn every_number_is_seen_once_by_either_way() {
-    for wait in [Wait::Interrupt, Wait::Poll] {
+fn every_number_is_seen_once_by_each_way() {
+    for wait in [Wait::Interrupt, Wait::Poll, Wait::Timer] {
         let (sent, received) = both(200, wait);
         let (sent, received) = (sent.unwrap(), received.unwrap());
         assert_eq!((sent.ticks, received.ticks, received.lost), (200, 200, 0), "{wait:?}");

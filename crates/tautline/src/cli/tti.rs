@@ -39,7 +39,8 @@ pub struct Tti {
     )]
     pub load: Vec<Beside>,
 
-    /// How the receiver learns of a tick: interrupt (an eventfd), or poll (the shared memory, all the time).
+    /// How the receiver learns of a tick: interrupt (an eventfd), poll (the shared memory, all the time), or timer (that of
+    /// its own CPU, as cyclictest).
     #[arg(long, value_name = "WAY", value_enum, hide_possible_values = true, default_value = "interrupt")]
     pub wait: Way,
 
@@ -100,4 +101,6 @@ pub enum Way {
     Interrupt,
     /// It reads the shared memory again and again.
     Poll,
+    /// It sleeps until the instant at which the tick is due.
+    Timer,
 }

@@ -70,7 +70,12 @@ impl Job {
                 .into());
             }
             Way::Poll => receiver::Wait::Poll,
+            Way::Timer => receiver::Wait::Timer,
         };
+        if arguments.stages && wait != receiver::Wait::Interrupt {
+            let remedy = "--stages: they are the interrupt's; leave --wait out";
+            return Err(Usage(remedy.into()).into());
+        }
         let mut job = Job::usual(arguments.interval, arguments.time, [source_cpu, receiver_cpu]);
         let priority = i32::from(arguments.priority);
         job.source.spin = arguments.spin.min(arguments.interval / 2);

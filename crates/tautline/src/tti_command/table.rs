@@ -33,6 +33,7 @@ pub fn text(results: &Results, width: usize) -> String {
     let way = match results.wait {
         Wait::Interrupt => "woken by an eventfd, a guest through vfio-pci",
         Wait::Poll => "polling shared memory",
+        Wait::Timer => "by that CPU's own timer",
     };
     let mut text = format!(
         "A tick every {}, from CPU {} to user space on CPU {}, {way}: from due to running there\n\n",

@@ -75,6 +75,11 @@ impl Counts {
         Counts { budget_ns, between, aligned_to: 0, settled: 0, seen: 0, received }
     }
 
+    /// The clocks, as they were aligned last.
+    pub fn alignment(&self) -> Alignment {
+        self.between.after
+    }
+
     /// It ran, and found so many ticks.
     pub fn woken(&mut self, ticks: u64) {
         self.received.wake_ups += 1;

@@ -5,11 +5,11 @@
 
 mod timer;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use linux::idle_states;
 use linux::scheduler::{self, Policy};
 use measure::{Failure, NoiseProbe, Outcome, Preemption};
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -83,14 +83,14 @@ fn in_child(load: Option<(Load, usize)>, idle_states: IdleStates, trial: &Trial)
     // Only matters where SCHED_FIFO is refused: its timers have no slack anyway.
     want("timer slack of 1 ns", set_current_timer_slack(NonZeroU64::new(1)).map_err(io::Error::from));
     let awake = match idle_states {
-        IdleStates::HeldOff => stay_awake().map(Some),
+        IdleStates::HeldOff => idle_states::hold_off().map(Some),
         IdleStates::AsConfigured => Ok(None),
     };
     let (awake, held) = match awake {
-        Ok(file) => (file, Ok(())),
+        Ok(held_off) => (held_off, Ok(())),
         Err(error) => (None, Err(error)),
     };
-    want("hold on deep idle states (/dev/cpu_dma_latency)", held);
+    want(&format!("hold on deep idle states ({})", idle_states::PATH), held);
     want("SCHED_FIFO", scheduler::set(Policy::Fifo(PRIORITY)));
     let probe = NoiseProbe::start(Preemption::OfThread);
     let result = run.go();
@@ -99,12 +99,4 @@ fn in_child(load: Option<(Load, usize)>, idle_states: IdleStates, trial: &Trial)
     result.map_err(|error| Failure::new("sleeping until an instant", error, "allow clock_nanosleep"))?;
     drop(awake);
     run.into_outcome(remarks, probe.finish())
-}
-
-/// Asks the kernel for no wake-up latency from idle states while the file is open (Linux, PM QoS), as
-/// cyclictest does.
-fn stay_awake() -> io::Result<File> {
-    let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
-    file.write_all(&0i32.to_ne_bytes())?;
-    Ok(file)
 }
