@@ -29,7 +29,8 @@ pub struct FromGuest {
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
     state: State,
-    stopped_at: Arc<StoppedAt>,
+    /// Where to read later where the queue has stopped by itself.
+    pub(crate) stopped_at: Arc<StoppedAt>,
     /// A kick was asked for since polling last went on.
     armed: bool,
     kick: Option<EventFd>,

@@ -44,7 +44,8 @@ pub struct ToGuest {
     /// Why there are no more chains to be had in this call.
     dry: Option<DropReason>,
     broken: Option<RingError>,
-    stopped_at: Arc<StoppedAt>,
+    /// Where to read later where the queue has stopped by itself.
+    pub(crate) stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
     cache_policy: CachePolicy,
@@ -94,23 +95,34 @@ impl ToGuest {
         if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
-        let chosen = Chosen { batch, which };
         match self.copy_tuner.policy() {
-            CopyPolicy::Temporal => self.fill_plain(Temporal, chosen, tally),
-            CopyPolicy::NonTemporal(stores) => self.fill_non_temporal(stores, chosen, tally),
+            CopyPolicy::Temporal => self.fill_plain(Temporal, batch, which, tally),
+            CopyPolicy::NonTemporal(stores) => self.fill_non_temporal(stores, batch, which, tally),
         }
     }
 
     #[inline(never)] // the code for nearly all frames is not to be longer for it
-    fn fill_non_temporal(&mut self, stores: impl Stores, chosen: Chosen<'_>, tally: &mut Tally) -> usize {
-        self.fill_plain(stores, chosen, tally)
+    fn fill_non_temporal(
+        &mut self,
+        stores: impl Stores,
+        batch: &FrameBatch,
+        which: &[u16],
+        tally: &mut Tally,
+    ) -> usize {
+        self.fill_plain(stores, batch, which, tally)
     }
 
     #[inline(always)]
-    fn fill_plain(&mut self, stores: impl Stores, chosen: Chosen<'_>, tally: &mut Tally) -> usize {
+    fn fill_plain(
+        &mut self,
+        stores: impl Stores,
+        batch: &FrameBatch,
+        which: &[u16],
+        tally: &mut Tally,
+    ) -> usize {
         let max = self.options.max_frame_bytes.unwrap_or(u32::MAX) as usize;
         let layout = self.options.layout;
-        let mut frames = chosen.which.iter().map(|index| chosen.batch.frame(usize::from(*index)));
+        let mut frames = which.iter().map(|index| batch.frame(usize::from(*index)));
         let mut bytes = 0;
         let delivered = self.burst.fill_singles(self.next, |to| {
             let frame = frames.next().filter(|frame| frame.len_bytes() <= max)?;
@@ -259,13 +271,6 @@ impl ToGuest {
         self.burst.clear();
         self.next = 0;
     }
-}
-
-/// Frames of a batch that are to go here, by their indices.
-#[derive(Clone, Copy)]
-struct Chosen<'a> {
-    batch: &'a FrameBatch,
-    which: &'a [u16],
 }
 
 /// What one call has delivered.

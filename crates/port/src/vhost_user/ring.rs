@@ -166,8 +166,8 @@ impl RingQueue {
     /// Where to read later where it has stopped by itself. (Of a control queue whoever serves it writes it down.)
     pub fn stopped_at(&self) -> Arc<StoppedAt> {
         match self {
-            RingQueue::Source(source) => Arc::clone(source.stopped_at()),
-            RingQueue::Sink(sink) => Arc::clone(sink.stopped_at()),
+            RingQueue::Source(source) => Arc::clone(&source.stopped_at),
+            RingQueue::Sink(sink) => Arc::clone(&sink.stopped_at),
             RingQueue::Control(_) => Arc::default(),
         }
     }

@@ -1,12 +1,10 @@
 //! What is changed while a transmitq runs.
-use std::sync::Arc;
-
 use virtqueue::{Burst, DeviceQueue};
 
 use super::FromGuest;
 use super::state::State;
 use crate::CachePolicy;
-use crate::device::{EventFd, StoppedAt};
+use crate::device::EventFd;
 
 impl FromGuest {
     /// Changes what is done to caches.
@@ -36,11 +34,6 @@ impl FromGuest {
     /// The queue, to ask where it stands and to set its log.
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
         &mut *self.queue
-    }
-
-    /// Where to read later where the queue has stopped by itself.
-    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
-        &self.stopped_at
     }
 
     /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What

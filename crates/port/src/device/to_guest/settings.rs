@@ -1,6 +1,4 @@
 //! What is changed while a receiveq runs.
-use std::sync::Arc;
-
 use virtio::net::Accepts;
 use virtio::net::control::ReceiveFilter;
 use virtqueue::DeviceQueue;
@@ -9,7 +7,7 @@ use super::ToGuest;
 use crate::CachePolicy;
 #[cfg(test)]
 use crate::cache_policy::CopyTuner;
-use crate::device::{EventFd, StoppedAt};
+use crate::device::EventFd;
 
 impl ToGuest {
     /// Changes what is done to caches.
@@ -48,11 +46,6 @@ impl ToGuest {
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
         self.give_back();
         &mut *self.queue
-    }
-
-    /// Where to read later where the queue has stopped by itself.
-    pub fn stopped_at(&self) -> &Arc<StoppedAt> {
-        &self.stopped_at
     }
 
     /// Goes on with another device half of the same ring, and lets go of the memory of the old one.
