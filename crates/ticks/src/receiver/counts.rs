@@ -109,7 +109,7 @@ impl Counts {
 
     /// Counts the latencies of some ticks before the last alignment.
     pub fn settle(&mut self, page: &Page, most: usize) {
-        let until = self.aligned_to.min(self.settled + most as u64);
+        let until = self.aligned_to.min(self.settled.saturating_add(most as u64));
         for number in self.settled + 1..=until {
             if let Some(record) = page.record(number) {
                 self.count(&record);
@@ -143,5 +143,33 @@ impl Counts {
         self.received.alignments.after = after;
         self.received.remarks = remarks;
         self.received
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::page::{BYTES, Tick};
+
+    #[test]
+    fn all_ticks_count_where_some_were_settled_before() {
+        let memory = rustix::fs::memfd_create("ticks", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&memory, BYTES).unwrap();
+        let page = Page::map(memory.as_fd()).unwrap();
+        for number in 1..=100 {
+            let due_ns = number * 1_000;
+            page.put(Tick { number, due_ns, sent_ns: due_ns });
+            page.set_received(number, due_ns + 7, due_ns + 7);
+        }
+        let alignment = |at_ns| Alignment { at_ns, offset_ns: 0, error_ns: 1 };
+        let mut counts = Counts::new(50, alignment(0));
+        counts.aligned(Some(alignment(60_500)), 60);
+        counts.settle(&page, 4);
+        counts.settle(&page, 100);
+        counts.seen(100);
+        let received = counts.finish(&page, alignment(110_000), Vec::new());
+        assert_eq!((received.ticks, received.from_due.count(), received.late), (100, 100, 0));
     }
 }
