@@ -55,6 +55,7 @@ const PLANTS: [Plant; 5] = [
         is_named: |cause| cause == "emulated-device",
     },
     // The guest's memory is not locked, and goes to a disk that takes 3 ms for each page. Last: it comes back slowly.
+    // The kernel says EAGAIN where it has taken less than that: the cause that is named tells whether it took any.
     Plant {
         watch: "interrupt",
         machine: "echo 256M >/cgroup/guest/memory.reclaim || true",

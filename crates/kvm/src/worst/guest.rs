@@ -101,17 +101,13 @@ pub fn joined(delivered: &[Latency], arrivals: &[Arrival], error: u64) -> Vec<La
             arrival.handled.saturating_sub(latency.ended) < LONGEST_ENTRY
         });
         let latency = before.find(|latency| latency.vcpu == arrival.cpu)?;
-        Some(Latency { ended: arrived_after(arrival, latency), ..*latency })
+        Some(Latency { ended: arrival.arrived.max(latency.ended), ..*latency })
     };
     arrivals.iter().filter_map(whole).collect()
 }
 
 /// From the host's event of the entry to the guest's first of the handler, ns: amply, an emulated CPU is slow.
 const LONGEST_ENTRY: u64 = 2_000_000;
-
-fn arrived_after(arrival: &Arrival, latency: &Latency) -> u64 {
-    arrival.arrived.max(latency.ended)
-}
 
 #[cfg(test)]
 mod tests {
