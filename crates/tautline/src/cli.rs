@@ -462,7 +462,7 @@ Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted."
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Report {
-    /// Files that `compare` or `rfc2544` wrote with --output FILE.json; the second is compared to the first.
+    /// Files that a command wrote with --output FILE.json; of `compare` and `rfc2544` a second is compared to the first.
     #[arg(required = true, num_args = 1..=2, value_name = "FILE.json")]
     pub files: Vec<PathBuf>,
 

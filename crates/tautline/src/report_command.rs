@@ -12,7 +12,19 @@ use traffic::results::{Run, SCHEMA};
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{gate, kvm_command, rfc2544, show, tti_command};
+use crate::{gate, kvm_command, rfc2544, scenario_command, show, tti_command};
+
+type Redraw = fn(&Path, &Sink, Option<&Path>) -> anyhow::Result<Done>;
+
+/// Files that a page is drawn of, one at a time, by the schema of each.
+const REDRAWN: [(&str, Redraw); 6] = [
+    (kvm::costs::SCHEMA, kvm_command::costs::show),
+    (kvm_command::path::SCHEMA, kvm_command::path::show),
+    (kvm_command::trace::SCHEMA, kvm_command::trace::show),
+    (kvm_command::worst::SCHEMA, kvm_command::worst::show),
+    (scenario_command::SCHEMA, scenario_command::show),
+    (tti_command::SCHEMA, tti_command::show),
+];
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
@@ -20,25 +32,12 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.reported.results_to)?;
     let html = arguments.reported.html.as_deref();
     output::require_writable(html)?;
-    if let [file] = &arguments.files[..]
-        && is_of(file, kvm_command::path::SCHEMA)?
-    {
-        return kvm_command::path::show(file, &sink, html);
-    }
-    if let [file] = &arguments.files[..]
-        && is_of(file, kvm_command::trace::SCHEMA)?
-    {
-        return kvm_command::trace::show(file, &sink, html);
-    }
-    if let [file] = &arguments.files[..]
-        && is_of(file, kvm_command::worst::SCHEMA)?
-    {
-        return kvm_command::worst::show(file, &sink, html);
-    }
-    if let [file] = &arguments.files[..]
-        && is_of(file, tti_command::SCHEMA)?
-    {
-        return tti_command::show(file, &sink, html);
+    if let [file] = &arguments.files[..] {
+        for (schema, show) in REDRAWN {
+            if is_of(file, schema)? {
+                return show(file, &sink, html);
+            }
+        }
     }
     let kinds = arguments.files.iter().map(|file| is_of(file, SCHEMA)).collect::<Result<Vec<_>, _>>()?;
     match kinds[..] {

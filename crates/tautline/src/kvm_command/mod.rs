@@ -1,6 +1,6 @@
 //! `tautline kvm`: what a virtual machine costs, exit by exit.
 
-mod costs;
+pub mod costs;
 pub mod path;
 mod record;
 pub mod trace;

@@ -3,10 +3,12 @@
 mod chain;
 mod job;
 mod layout;
+mod page;
 mod results;
 mod rounds;
 mod table;
 mod users;
+mod view;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -22,10 +24,11 @@ use crate::exit::Done;
 use crate::origin::Origin;
 use crate::output::{self, Sink};
 use job::Job;
+pub use page::show;
 use results::Results;
 
 /// The schema of this version's files.
-const SCHEMA: &str = "tautline-scenario/1";
+pub const SCHEMA: &str = "tautline-scenario/1";
 
 /// Runs the command.
 pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {

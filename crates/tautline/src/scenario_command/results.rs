@@ -21,6 +21,17 @@ pub struct Results {
     pub environments: Vec<Environment>,
 }
 
+impl Results {
+    /// Environments with a search or a trial that came to its end.
+    pub fn ran(&self) -> Vec<(&Environment, &[Run])> {
+        let with_runs = self.environments.iter().filter_map(|environment| {
+            let runs = environment.outcome.as_ref().ok()?;
+            Some((environment, runs.as_slice()))
+        });
+        with_runs.filter(|(_, runs)| !runs.is_empty()).collect()
+    }
+}
+
 /// One environment.
 #[derive(Serialize, Deserialize)]
 pub struct Environment {

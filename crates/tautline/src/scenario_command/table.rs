@@ -1,102 +1,24 @@
-//! What a person sees.
+//! What a person sees at a terminal.
 
 use std::fmt::Write;
-use std::time::Duration;
-
-use scenario::chain::Stage;
 
 use super::layout::{right_from, table};
-use super::results::{Environment, Results, Run};
-use super::users;
-use crate::duration;
+use super::results::Results;
+use super::view::{Table, View};
 
 pub fn text(results: &Results, width: usize) -> String {
-    let description = &results.description;
-    let show = |us: u32| duration::show(Duration::from_micros(us.into())).to_string();
-    let load = &description.load;
-    let mut text = format!(
-        "{}: a tick every {}, done within {} of it; {} cell{} with {} B a user{}\n\n",
-        description.title,
-        show(description.interval_us),
-        show(description.deadline_us),
-        load.cells,
-        if load.cells == 1 { "" } else { "s" },
-        load.bytes,
-        if load.workers == 1 { String::new() } else { format!(", {} workers", load.workers) },
-    );
-    let mut remarks = Vec::new();
-    let mut stages =
-        table(width, &["environment", "users", "stage", "p50", "p99", "p99.9", "max, µs", "budget"]);
-    let mut ran = Vec::new();
-    for environment in &results.environments {
-        match &environment.outcome {
-            Err(failure) => remarks.push(format!("{}: {failure}", environment.name)),
-            Ok(runs) if runs.is_empty() => {}
-            Ok(runs) => {
-                ran.push((environment, runs.as_slice()));
-                for row in stage_rows(environment, runs, &mut remarks) {
-                    stages.add_row(row);
-                }
-            }
-        }
-    }
-    let _ = writeln!(text, "{}\n", users::table(results, &ran, width));
-    let _ = writeln!(text, "{}\n", users::legend(results));
-    right_from(&mut stages, 3);
-    let _ = writeln!(text, "{stages}\n");
-    if results.is_search {
-        let _ = writeln!(text, "stages: of the search in the middle, its largest trial that fitted");
-    }
-    if ran.iter().any(|(environment, _)| environment.is_emulated) {
-        remarks.push(format!("{} {}", report::EMULATED_MARK, report::EMULATED_MEANING));
-    }
-    remarks.dedup();
-    remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
-    text
-}
-
-/// The stages of the run in the middle, and what is to be said of it.
-fn stage_rows(environment: &Environment, runs: &[Run], remarks: &mut Vec<String>) -> Vec<Vec<String>> {
-    let mut order: Vec<&Run> = runs.iter().collect();
-    order.sort_by_key(|run| run.fits);
-    let Some(trial) = order[order.len() / 2].best() else { return Vec::new() };
-    let Some(ended) = trial.ended() else { return Vec::new() };
-    let mut say = |remark: String| remarks.push(format!("{}: {remark}", environment.marked()));
-    if trial.missed() > 0 {
-        say(format!(
-            "{} users: {} of {} ticks missed: {} late, {} with work missing, {} lost, {} skipped by the first member",
-            trial.users,
-            trial.missed(),
-            trial.instants(),
-            ended.late,
-            ended.incomplete,
-            trial.vanished(),
-            trial.instants() - trial.members[0].ticks,
-        ));
-    }
-    if trial.lost() > 0 {
-        say(format!("{} users: {} frames lost between members", trial.users, trial.lost()));
-    }
-    let clock_error_ns = trial.members.iter().map(|member| member.clock_error_ns).max().unwrap_or_default();
-    if clock_error_ns > 0 {
-        say(format!(
-            "guests' clocks are known within {:.1} µs; the times to and from them of {} of {} ticks were not in order",
-            clock_error_ns as f64 / 1e3,
-            ended.disordered,
-            ended.latency.count(),
-        ));
-    }
-    trial.members.iter().flat_map(|member| &member.remarks).for_each(|remark| say(remark.clone()));
-    let row = |name: &str, stage: &Stage| {
-        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-        let mut cells = vec![environment.marked(), trial.users.to_string(), name.to_owned()];
-        cells.extend([0.5, 0.99, 0.999].map(|quantile| us(stage.time.quantile_ns(quantile))));
-        cells.push(us(stage.time.max_ns()));
-        cells.push(stage.budget_ns.map_or_else(String::new, us));
-        cells
+    let view = View::of(results);
+    let drawn = |of: &Table, figures_from| {
+        let header: Vec<&str> = of.header.iter().map(String::as_str).collect();
+        let mut table = table(width, &header);
+        table.add_rows(&of.rows);
+        right_from(&mut table, figures_from);
+        table
     };
-    let mut rows: Vec<_> = ended.stages.iter().map(|stage| row(&stage.name, stage)).collect();
-    let whole = Stage { name: "all".into(), budget_ns: None, time: ended.latency.clone() };
-    rows.push(row("all", &whole));
-    rows
+    let mut text = format!("{}: {}\n\n", results.description.title, view.load);
+    let _ = writeln!(text, "{}\n", drawn(&view.users, 1));
+    let _ = writeln!(text, "{}\n", view.legend.join("\n"));
+    let _ = writeln!(text, "{}\n", drawn(&view.stages, 3));
+    view.remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
+    text
 }

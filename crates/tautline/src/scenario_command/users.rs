@@ -2,21 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use comfy_table::Table;
 use measure::median_interval;
 use measure::statistics::median;
 
-use super::layout::{self, right_from};
 use super::results::{Environment, Results, Run, Trial};
+use super::view::Table;
 
 /// A row for each number of users that was tried anywhere, a column for each environment.
-pub fn table(results: &Results, ran: &[(&Environment, &[Run])], width: usize) -> Table {
-    let names: Vec<String> = ran.iter().map(|(environment, _)| environment.marked()).collect();
-    let header: Vec<&str> =
-        std::iter::once("users of a cell").chain(names.iter().map(String::as_str)).collect();
-    let mut table = layout::table(width, &header);
+pub fn table(results: &Results, ran: &[(&Environment, &[Run])]) -> Table {
+    let names = ran.iter().map(|(environment, _)| environment.marked());
+    let mut table =
+        Table { header: std::iter::once("users of a cell".into()).chain(names).collect(), rows: Vec::new() };
     let mut row = |name: String, cell: &dyn Fn(&[Run]) -> String| {
-        table.add_row(std::iter::once(name).chain(ran.iter().map(|(_, runs)| cell(runs))));
+        table.rows.push(std::iter::once(name).chain(ran.iter().map(|(_, runs)| cell(runs))).collect());
     };
     if results.is_search {
         row("that fit".into(), &fitting);
@@ -27,18 +25,17 @@ pub fn table(results: &Results, ran: &[(&Environment, &[Run])], width: usize) ->
         row(users.to_string(), &|runs| missed(runs, users));
     }
     row("frames lost".into(), &|runs| trials(runs).map(Trial::lost).sum::<u64>().to_string());
-    right_from(&mut table, 1);
     table
 }
 
-/// What the cells mean.
-pub fn legend(results: &Results) -> String {
+/// What the cells mean, in lines.
+pub fn legend(results: &Results) -> Vec<String> {
     let missed = format!(
         "beside a number of users: ticks missed of 1000, least to most of its trials, of {} ticks each",
         results.ticks
     );
     if !results.is_search {
-        return missed;
+        return vec![missed];
     }
     let runs = results.environments.iter().flat_map(|environment| environment.outcome.iter()).map(Vec::len);
     let interval = match runs.max().and_then(median_interval::coverage) {
@@ -50,10 +47,22 @@ pub fn legend(results: &Results) -> String {
         }
         None => format!("least to most; {} searches or more give an interval", median_interval::MIN_VALUES),
     };
-    format!(
-        "that fit, with at most {} of 1000 ticks missed: the middle of the searches [{interval}]\n{missed}",
+    let fit = format!(
+        "that fit, with at most {} of 1000 ticks missed: the middle of the searches [{interval}]",
         results.missed_per_thousand
-    )
+    );
+    vec![fit, missed]
+}
+
+/// What was missed of 1000 ticks with each number of users, of all trials of one environment.
+pub fn curve(runs: &[Run]) -> Vec<(f64, f64)> {
+    let tried: BTreeSet<u32> = trials(runs).map(|trial| trial.users).collect();
+    let share = |users| {
+        let with = || trials(runs).filter(move |trial| trial.users == users);
+        let of = |count: fn(&Trial) -> u64| with().map(count).sum::<u64>() as f64;
+        of(Trial::missed) * 1000.0 / of(Trial::instants).max(1.0)
+    };
+    tried.into_iter().map(|users| (f64::from(users), share(users))).collect()
 }
 
 fn trials(runs: &[Run]) -> impl Iterator<Item = &Trial> {
@@ -115,6 +124,7 @@ mod tests {
         assert_eq!(missed(&three, 16), "0 to 30");
         assert_eq!((missed(&three, 32).as_str(), missed(&three, 64).as_str()), ("900", ""));
         assert_eq!(trials(&three).map(Trial::lost).sum::<u64>(), 12, "two of each trial");
+        assert_eq!(curve(&three), [(8.0, 0.0), (16.0, 32.0 / 3.0), (32.0, 900.0)]);
         let nine: Vec<Run> = (1..=9).map(|fits| run(fits, &[])).collect();
         assert_eq!(fitting(&nine), "5 [2, 8]");
         assert_eq!(fitting(&[]), "");
