@@ -42,8 +42,10 @@ impl Nic {
             "-netdev".into(),
             "vhost-user,id=net,chardev=switch".into(),
             "-device".into(),
-            // Without the card's boot ROM, which is in a package of its own.
-            format!("virtio-net-pci,netdev=net,mac={card},romfile={vectors}"),
+            // With the longest queues that there are. Without the card's boot ROM, which is in a package of its own.
+            format!(
+                "virtio-net-pci,netdev=net,mac={card},rx_queue_size=1024,tx_queue_size=1024,romfile={vectors}"
+            ),
         ];
         let drivers = ["virtio_pci", "virtio_net"].map(str::to_owned).into();
         Nic { enter: Vec::new(), arguments, inherited: None, shares_memory: true, drivers, address }

@@ -13,6 +13,9 @@ use super::job::{ChainJob, MemberPort};
 use crate::child_process;
 use crate::protocol::Reply;
 
+/// The frames of a tick come all at once. The most that QEMU's virtio-net has too.
+const QUEUE_SIZE: u16 = 1024;
+
 pub(crate) fn run(job: &ChainJob) -> Result<Outcome, Failure> {
     let body = || member(job).map_or_else(Reply::Failed, Reply::Chain);
     match child_process::run("a member of a chain", Duration::from_millis(job.limit_ms), body)? {
@@ -25,7 +28,9 @@ pub(crate) fn run(job: &ChainJob) -> Result<Outcome, Failure> {
 fn member(job: &ChainJob) -> Result<Outcome, Failure> {
     match &job.port {
         MemberPort::Socket(socket) => {
-            let port = VirtioUser::new(VirtioUserOptions::new(socket))
+            let (queue_size, buffers) = (QUEUE_SIZE, QUEUE_SIZE);
+            let options = VirtioUserOptions { queue_size, buffers, ..VirtioUserOptions::new(socket) };
+            let port = VirtioUser::new(options)
                 .map_err(|error| Failure::new(error.what, error.why, error.remedy))?;
             chain::run(Box::new(port), &job.job, &|ns| ns)
         }
