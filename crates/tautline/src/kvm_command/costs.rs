@@ -94,23 +94,22 @@ fn text(costs: &Costs, width: usize) -> String {
 /// The page.
 fn drawn(costs: &Costs) -> Figures {
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut notes = remarks(costs);
-    notes.extend(failures(costs));
-    notes.push(LEGEND.into());
+    let mut facts = vec![
+        fact("accelerator", &costs.accelerator),
+        fact("CPU", &costs.host.cpu_model),
+        fact("kernel", &costs.host.kernel),
+        fact("settings", &settings(costs)),
+        fact("begun", &costs.started),
+    ];
+    facts.extend(remarks(costs).into_iter().map(|remark| ("note".into(), remark)));
     Figures {
         title: "What virtualization costs here: exits, interrupts, faults".into(),
-        facts: vec![
-            fact("accelerator", &costs.accelerator),
-            fact("CPU", &costs.host.cpu_model),
-            fact("kernel", &costs.host.kernel),
-            fact("settings", &settings(costs)),
-            fact("begun", &costs.started),
-        ],
+        facts,
         tables: vec![figures::Table {
             title: "Unit costs".into(),
             headings: HEADER.map(str::to_owned).to_vec(),
             rows: costs.rows.iter().filter_map(row).map(Vec::from).collect(),
-            notes,
+            notes: failures(costs).chain([LEGEND.into()]).collect(),
         }],
         plots: Vec::new(),
     }

@@ -41,9 +41,9 @@ fn drawn(results: &Results) -> Figures {
             table("Stage by stage", view.stages, view.remarks),
         ],
         plots: vec![Plot {
-            title: "Ticks missed of 1000, by users of a cell".into(),
+            title: "Ticks missed, by users of a cell".into(),
             x_title: "users of a cell".into(),
-            unit: Unit::Other("of 1000".into()),
+            unit: Unit::Other("‰".into()),
             lines: results.ran().into_iter().map(line).collect(),
         }],
     }
