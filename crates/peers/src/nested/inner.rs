@@ -13,8 +13,9 @@ use crate::process::tail;
 use crate::{Error, Output};
 
 const BOOT: Duration = Duration::from_secs(120);
-/// The same where the machine's clock counts instructions: one thread for all CPUs, slower by far.
-const COUNTED_BOOT: Duration = Duration::from_secs(300);
+/// The same where the machine's clock counts instructions, in boots of the machine: a third of them, unless it stands
+/// still.
+const COUNTED_BOOT: u32 = 10;
 /// How often it is asked whether QEMU runs still, while it boots.
 const LOOK: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(20);
@@ -146,7 +147,7 @@ impl Machine {
         let doing = "booting a guest in the nested machine";
         let limit = match self.clock() {
             Clock::Host => BOOT,
-            Clock::Instructions => COUNTED_BOOT,
+            Clock::Instructions => COUNTED_BOOT * self.boot(),
         };
         let deadline = Instant::now() + limit;
         loop {

@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use super::{image, kernel, places};
 use crate::Error;
@@ -91,6 +92,8 @@ pub struct Machine {
     pub(super) data: Mutex<UnixStream>,
     machine: Guest,
     clock: Clock,
+    /// How long its own boot took.
+    boot: Duration,
 }
 
 impl Deref for Machine {
@@ -105,6 +108,11 @@ impl Machine {
     /// What drives its clock.
     pub(super) fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// How long its own boot took: how fast this machine is.
+    pub(super) fn boot(&self) -> Duration {
+        self.boot
     }
 
     fn start(settings: &Settings) -> Result<Self, Error> {
@@ -153,10 +161,12 @@ impl Machine {
             command.args(["-chardev", &chardev, "-device", &device]);
         }
         command.args(&settings.arguments);
+        let start = Instant::now();
         let machine = Guest::launch(command, folder)?;
         // QEMU connected before the machine could boot.
         let (data, _) = listener.accept().map_err(Error::system("making the channel for files"))?;
-        let machine = Self { data: Mutex::new(data), machine, clock: settings.clock };
+        let boot = start.elapsed();
+        let machine = Self { data: Mutex::new(data), machine, clock: settings.clock, boot };
         for program in &settings.programs {
             machine.bring(program)?;
         }
