@@ -26,6 +26,9 @@ const PID: &str = "/run/guest.pid";
 const CHANNEL: &str = "-device virtio-serial-pci -chardev pipe,id=guest,path=/dev/virtio-ports/guest \
      -device virtserialport,chardev=guest,name=control";
 
+/// It ends each interrupt by an exit. Without one QEMU may deliver an interrupt twice (docs/nested.md).
+const CPU: &str = "host,kvm-pv-eoi=off";
+
 /// What the guest within is to be.
 #[derive(Clone, Debug)]
 pub struct InnerSettings {
@@ -118,7 +121,7 @@ impl InnerSettings {
         };
         format!(
             "qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
-             -machine {machine} {memory} -cpu host -smp {cpus} -m {memory_mib}M \
+             -machine {machine} {memory} -cpu {CPU} -smp {cpus} -m {memory_mib}M \
              -kernel {kernel} -initrd {initramfs} -append '{line}' -serial file:{CONSOLE} {CHANNEL} {arguments}"
         )
     }
