@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use kvm::trace::{Extension, Reasons};
@@ -24,7 +24,6 @@ const COUNTS: &str = "/run/bench.counts";
 
 /// Boots a machine and a guest in it, and counts.
 pub fn count(program: &Path, paths: &[NetworkPath], packets: u32) -> anyhow::Result<Run> {
-    let start = Instant::now();
     let machine = Settings::default()
         .size(1, 2048)
         .clock(Clock::Instructions)
@@ -54,8 +53,8 @@ pub fn count(program: &Path, paths: &[NetworkPath], packets: u32) -> anyhow::Res
     }
     machine.push(script(&windows, packets).as_bytes(), Path::new(SCRIPT))?;
     let before = cards(&inner)?;
-    // The machine's own clock runs ahead while it waits: about as long as the boots, unless it stands still.
-    let limit = 3 * start.elapsed();
+    // By the machine's own clock too, which runs ahead while it waits, and hardly at all where it stands still.
+    let limit = Duration::from_secs(60) + Duration::from_secs_f64(2.0 * seconds(&windows, packets));
     let output = machine.begin(&format!("sh -eu {SCRIPT} >{COUNTS}"), limit)?.wait()?;
     ensure!(output.success() && output.stderr.is_empty(), "counting failed: {}", output.stderr);
     let after = cards(&inner)?;
@@ -150,6 +149,12 @@ fn windows(paths: &[NetworkPath]) -> Vec<(Window, Pings)> {
 
 fn sending_seconds(packets: u32) -> f64 {
     MARGIN + 0.02 * f64::from(packets)
+}
+
+/// How long the script takes, about.
+fn seconds(windows: &[(Window, Pings)], packets: u32) -> f64 {
+    let wait = 2.0;
+    (Kind::BOTH.len() * windows.len()) as f64 * (sending_seconds(packets) + wait)
 }
 
 /// All of it in one script, so that the host is not asked for anything in between. Events and instructions are
