@@ -26,13 +26,11 @@ const PID: &str = "/run/guest.pid";
 const CHANNEL: &str = "-device virtio-serial-pci -chardev pipe,id=guest,path=/dev/virtio-ports/guest \
      -device virtserialport,chardev=guest,name=control";
 
-/// It ends each interrupt by an exit. Without one QEMU may deliver an interrupt twice (docs/nested.md).
-const CPU: &str = "host,kvm-pv-eoi=off";
-
 /// What the guest within is to be.
 #[derive(Clone, Debug)]
 pub struct InnerSettings {
     machine: String,
+    cpu: &'static str,
     cpus: u16,
     memory_mib: u32,
     parameters: String,
@@ -46,6 +44,7 @@ impl Default for InnerSettings {
     fn default() -> Self {
         Self {
             machine: "q35,accel=kvm".into(),
+            cpu: "host",
             cpus: 1,
             memory_mib: 256,
             parameters: String::new(),
@@ -62,6 +61,11 @@ impl InnerSettings {
     pub fn machine(mut self, value: &str) -> Self {
         value.clone_into(&mut self.machine);
         self
+    }
+
+    /// A guest that ends each interrupt by an exit: QEMU delivers fewer of them twice then (docs/nested.md).
+    pub fn exit_at_end_of_interrupt(self) -> Self {
+        InnerSettings { cpu: "host,kvm-pv-eoi=off", ..self }
     }
 
     /// The machine's own kernel, which has drivers for more than virtio; the cloud kernel otherwise.
@@ -103,7 +107,7 @@ impl InnerSettings {
 
     /// What starts it.
     fn command(&self) -> String {
-        let InnerSettings { machine, cpus, memory_mib, parameters, arguments, .. } = self;
+        let InnerSettings { machine, cpu, cpus, memory_mib, parameters, arguments, .. } = self;
         let (kernel, initramfs) =
             if self.generic { (GENERIC_KERNEL, GENERIC_INITRAMFS) } else { (KERNEL, INITRAMFS) };
         let line = format!("console=ttyS0 quiet panic=-1 {parameters}");
@@ -121,7 +125,7 @@ impl InnerSettings {
         };
         format!(
             "qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
-             -machine {machine} {memory} -cpu {CPU} -smp {cpus} -m {memory_mib}M \
+             -machine {machine} {memory} -cpu {cpu} -smp {cpus} -m {memory_mib}M \
              -kernel {kernel} -initrd {initramfs} -append '{line}' -serial file:{CONSOLE} {CHANNEL} {arguments}"
         )
     }

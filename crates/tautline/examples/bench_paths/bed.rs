@@ -40,6 +40,7 @@ pub fn count(program: &Path, paths: &[NetworkPath], packets: u32) -> anyhow::Res
     // The guest sends when a line comes through a serial port of its own: nothing of the host's is in the way.
     let settings = InnerSettings::default()
         .size(1, 384)
+        .exit_at_end_of_interrupt()
         .arguments("-chardev pipe,id=sender,path=/run/sender -serial chardev:sender");
     let inner = machine.guest_on(paths, settings)?;
     succeeded(inner.run(&format!(
