@@ -1,16 +1,24 @@
 //! What tables of scenarios look like.
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 
-pub fn table(width: usize, header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_content_arrangement(ContentArrangement::Disabled).set_width(width as u16).set_header(header);
-    table
+/// Cells by row.
+pub struct Table {
+    pub header: Vec<String>,
+    /// Each as wide as the header.
+    pub rows: Vec<Vec<String>>,
 }
 
-pub fn right_from(table: &mut Table, column: usize) {
-    for column in table.column_iter_mut().skip(column) {
-        column.set_cell_alignment(CellAlignment::Right);
+impl Table {
+    /// At a terminal; from this column on cells are figures.
+    pub fn drawn(&self, width: usize, figures_from: usize) -> comfy_table::Table {
+        let mut table = comfy_table::Table::new();
+        table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+        table.set_content_arrangement(ContentArrangement::Disabled).set_width(width as u16);
+        table.set_header(&self.header).add_rows(&self.rows);
+        for column in table.column_iter_mut().skip(figures_from) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
     }
 }

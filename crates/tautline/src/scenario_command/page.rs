@@ -5,8 +5,9 @@ use std::path::Path;
 use measure::Unit;
 use report::html::figures::{self, Figures, Plot};
 
+use super::layout::Table;
 use super::results::Results;
-use super::view::{Table, View};
+use super::view::View;
 use super::{table, users};
 use crate::exit::Done;
 use crate::output::Sink;

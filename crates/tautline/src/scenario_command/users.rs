@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use measure::median_interval;
 use measure::statistics::median;
 
+use super::layout::Table;
 use super::results::{Environment, Results, Run, Trial};
-use super::view::Table;
 
 /// A row for each number of users that was tried anywhere, a column for each environment.
 pub fn table(results: &Results, ran: &[(&Environment, &[Run])]) -> Table {

@@ -4,16 +4,10 @@ use std::time::Duration;
 
 use scenario::chain::Stage;
 
+use super::layout::Table;
 use super::results::{Environment, Results, Run};
 use super::users;
 use crate::duration;
-
-/// Cells by row.
-pub struct Table {
-    pub header: Vec<String>,
-    /// Each as wide as the header.
-    pub rows: Vec<Vec<String>>,
-}
 
 /// All of it, in this order.
 pub struct View {
