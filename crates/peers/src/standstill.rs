@@ -2,10 +2,11 @@
 //!
 //! QEMU 7.2's emulated CPUs do that now and then, with and without a guest in them: both threads run, 25 000 times a
 //! second through `x86_cpu_exec_interrupt` and the lock around it, while the kernel in the machine reports RCU stalls
-//! and soft lockups in its idle tasks. What starts it is not known. That is no answer to what a test asks.
+//! and soft lockups in its idle tasks. What starts it is not known; what makes a guest within
+//! stand still is, in part (docs/nested.md). That is no answer to what a test asks.
 //!
 //! Nor is its kernel's end in the thread of a guest's CPU: rarely, the first fault after a #VMEXIT faults again, and so
-//! on down the whole stack, until it meets the stack's guard page. No program in the machine can bring that about.
+//! on down the whole stack, until it meets the stack's guard page. No program of ours has a part in that.
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

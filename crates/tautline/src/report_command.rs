@@ -32,15 +32,14 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.reported.results_to)?;
     let html = arguments.reported.html.as_deref();
     output::require_writable(html)?;
-    if let [file] = &arguments.files[..] {
-        for (schema, show) in REDRAWN {
-            if is_of(file, schema)? {
-                return show(file, &sink, html);
-            }
-        }
+    let kinds = arguments.files.iter().map(|file| kind_of(file)).collect::<Result<Vec<_>, _>>()?;
+    if let ([file], [kind]) = (&arguments.files[..], &kinds[..])
+        && let Some((_, show)) = REDRAWN.iter().find(|(schema, _)| is_of(kind, schema))
+    {
+        return show(file, &sink, html);
     }
-    let kinds = arguments.files.iter().map(|file| is_of(file, SCHEMA)).collect::<Result<Vec<_>, _>>()?;
-    match kinds[..] {
+    let are_rfc2544: Vec<bool> = kinds.iter().map(|kind| is_of(kind, SCHEMA)).collect();
+    match are_rfc2544[..] {
         [true] | [true, true] => of_rfc2544(&arguments.files, &sink, html, gate.as_ref()),
         [false] | [false, false] => of_compare(&arguments.files, &sink, html, gate.as_ref()),
         _ => {
@@ -50,15 +49,18 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     }
 }
 
-/// Whether the file names this schema, of any version. Whatever else it holds, `compare` says what is wrong with it.
-fn is_of(file: &Path, known: &str) -> anyhow::Result<bool> {
+/// The schema that a file names, if it names one. Whatever else it holds, `compare` says what is wrong with it.
+fn kind_of(file: &Path) -> anyhow::Result<Option<String>> {
     let text = std::fs::read(file).with_context(|| {
         format!("reading results from {}; give a file that --output FILE.json wrote", file.display())
     })?;
     let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
-    let schema = value.as_ref().and_then(|value| value.get("schema")?.as_str());
-    let kind = known.split('/').next();
-    Ok(schema.is_some_and(|schema| schema.split('/').next() == kind))
+    Ok(value.and_then(|value| Some(value.get("schema")?.as_str()?.to_owned())))
+}
+
+/// Whether it is this schema, of any version.
+fn is_of(kind: &Option<String>, known: &str) -> bool {
+    kind.as_deref().is_some_and(|kind| kind.split('/').next() == known.split('/').next())
 }
 
 fn of_rfc2544(

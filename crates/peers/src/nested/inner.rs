@@ -13,8 +13,8 @@ use crate::process::tail;
 use crate::{Error, Output};
 
 const BOOT: Duration = Duration::from_secs(120);
-/// The same where the machine's clock counts instructions, in boots of the machine: a third of them, unless it stands
-/// still.
+/// The same where the machine's clock counts instructions, in boots of the machine: a guest with little takes about
+/// one, unless it stands still.
 const COUNTED_BOOT: u32 = 10;
 /// How often it is asked whether QEMU runs still, while it boots.
 const LOOK: Duration = Duration::from_secs(3);

@@ -16,7 +16,7 @@ use peers::nested::NetworkPath;
 use results::{Results, Row, Run, SCHEMA};
 
 /// Of a run, where the emulated machine stands still.
-const TRIES: usize = 6;
+const TRIES: usize = 4;
 
 #[derive(Parser)]
 #[command(about = "Counts exits, transitions and instructions per packet of each path into a guest")]

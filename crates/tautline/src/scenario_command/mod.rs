@@ -2,7 +2,6 @@
 
 mod chain;
 mod job;
-mod layout;
 mod page;
 mod results;
 mod rounds;

@@ -2,15 +2,30 @@
 
 use std::fmt::Write;
 
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use report::html::figures;
+
 use super::results::Results;
 use super::view::View;
 
 pub fn text(results: &Results, width: usize) -> String {
-    let view = View::of(results);
-    let mut text = format!("{}: {}\n\n", results.description.title, view.load);
-    let _ = writeln!(text, "{}\n", view.users.drawn(width, 1));
-    let _ = writeln!(text, "{}\n", view.legend.join("\n"));
-    let _ = writeln!(text, "{}\n", view.stages.drawn(width, 3));
-    view.remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
+    let View { load, users, stages } = View::of(results);
+    let mut text = format!("{}: {load}\n\n", results.description.title);
+    let _ = writeln!(text, "{}\n", drawn(&users, width, 1));
+    let _ = writeln!(text, "{}\n", users.notes.join("\n"));
+    let _ = writeln!(text, "{}\n", drawn(&stages, width, 3));
+    stages.notes.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
     text
+}
+
+/// From this column on cells are figures.
+fn drawn(of: &figures::Table, width: usize, figures_from: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_content_arrangement(ContentArrangement::Disabled).set_width(width as u16);
+    table.set_header(&of.headings).add_rows(&of.rows);
+    for column in table.column_iter_mut().skip(figures_from) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }

@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 
 use measure::median_interval;
 use measure::statistics::median;
+use report::html::figures::Table;
 
-use super::layout::Table;
 use super::results::{Environment, Results, Run, Trial};
 
 /// A row for each number of users that was tried anywhere, a column for each environment.
 pub fn table(results: &Results, ran: &[(&Environment, &[Run])]) -> Table {
     let names = ran.iter().map(|(environment, _)| environment.marked());
-    let mut table =
-        Table { header: std::iter::once("users of a cell".into()).chain(names).collect(), rows: Vec::new() };
+    let mut table = Table {
+        title: "Users by environment".into(),
+        headings: std::iter::once("users of a cell".into()).chain(names).collect(),
+        rows: Vec::new(),
+        notes: legend(results),
+    };
     let mut row = |name: String, cell: &dyn Fn(&[Run]) -> String| {
         table.rows.push(std::iter::once(name).chain(ran.iter().map(|(_, runs)| cell(runs))).collect());
     };
@@ -29,7 +33,7 @@ pub fn table(results: &Results, ran: &[(&Environment, &[Run])]) -> Table {
 }
 
 /// What the cells mean, in lines.
-pub fn legend(results: &Results) -> Vec<String> {
+fn legend(results: &Results) -> Vec<String> {
     let missed = format!(
         "beside a number of users: ticks missed of 1000, least to most of its trials, of {} ticks each",
         results.ticks

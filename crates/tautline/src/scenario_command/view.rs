@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use report::html::figures::Table;
 use scenario::chain::Stage;
 
-use super::layout::Table;
 use super::results::{Environment, Results, Run};
 use super::users;
 use crate::duration;
@@ -12,38 +12,33 @@ use crate::duration;
 /// All of it, in this order.
 pub struct View {
     pub load: String,
+    /// Its notes say what the cells mean.
     pub users: Table,
-    pub legend: Vec<String>,
+    /// Its notes are what there is to be said of the runs.
     pub stages: Table,
-    pub remarks: Vec<String>,
 }
 
 impl View {
     pub fn of(results: &Results) -> Self {
-        let mut remarks = Vec::new();
-        let header = ["environment", "users", "stage", "p50", "p99", "p99.9", "max, µs", "budget"];
-        let mut stages = Table { header: header.map(str::to_owned).to_vec(), rows: Vec::new() };
+        let (mut rows, mut notes) = (Vec::new(), Vec::new());
         for environment in &results.environments {
             match &environment.outcome {
-                Err(failure) => remarks.push(format!("{}: {failure}", environment.name)),
-                Ok(runs) => stages.rows.extend(stage_rows(environment, runs, &mut remarks)),
+                Err(failure) => notes.push(format!("{}: {failure}", environment.name)),
+                Ok(runs) => rows.extend(stage_rows(environment, runs, &mut notes)),
             }
         }
         let ran = results.ran();
         if ran.iter().any(|(environment, _)| environment.is_emulated) {
-            remarks.push(format!("{} {}", report::EMULATED_MARK, report::EMULATED_MEANING));
+            notes.push(format!("{} {}", report::EMULATED_MARK, report::EMULATED_MEANING));
         }
-        remarks.dedup();
+        notes.dedup();
         if results.is_search {
-            remarks.insert(0, "stages: of the search in the middle, its largest trial that fitted".into());
+            notes.insert(0, "stages: of the search in the middle, its largest trial that fitted".into());
         }
-        View {
-            load: load(results),
-            users: users::table(results, &ran),
-            legend: users::legend(results),
-            stages,
-            remarks,
-        }
+        let headings = ["environment", "users", "stage", "p50", "p99", "p99.9", "max, µs", "budget"];
+        let headings = headings.map(str::to_owned).to_vec();
+        let stages = Table { title: "Stage by stage".into(), headings, rows, notes };
+        View { load: load(results), users: users::table(results, &ran), stages }
     }
 }
 
