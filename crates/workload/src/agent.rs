@@ -115,9 +115,9 @@ impl Agent {
                 Ok(Reply::Recorder { runs: true })
             }
             Recording::News => self.recorder.as_mut().ok_or_else(none)?.news().map(Reply::News),
-            Recording::Freeze => {
-                let trace = self.recorder.as_mut().ok_or_else(none)?.freeze()?;
-                Ok(Reply::Frozen(Box::new(trace)))
+            Recording::Tell(spans) => {
+                let trace = self.recorder.as_mut().ok_or_else(none)?.told(&spans)?;
+                Ok(Reply::Recorded(Box::new(trace)))
             }
             Recording::Stop => {
                 self.recorder = None;

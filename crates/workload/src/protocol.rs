@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use kvm::events::Trace;
-use kvm::worst::News;
+use kvm::worst::{News, Span};
 use measure::{Failure, MetricId, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::network::{Counts, Flow, NearOutcome};
 use crate::ticks::TicksJob;
 
 /// The version of this protocol. Both ends are one binary, so that only equality is asked for.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,15 +70,15 @@ pub enum Request {
 }
 
 /// What a recorder in a guest is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recording {
     /// Begin. One that runs already begins afresh.
     Start,
     /// Tell what came since.
     News,
-    /// Tell all that the buffers hold.
-    Freeze,
+    /// Tell all that was recorded in some stretches of time.
+    Tell(Vec<Span>),
     /// End.
     Stop,
 }
@@ -129,8 +129,8 @@ pub enum Reply {
     },
     /// What came since.
     News(News),
-    /// What the recorder's buffers held.
-    Frozen(Box<Trace>),
+    /// What was recorded.
+    Recorded(Box<Trace>),
     /// A request could not be met.
     Failed(Failure),
 }
@@ -243,7 +243,7 @@ impl Reply {
             | Reply::Chain(_)
             | Reply::Recorder { .. }
             | Reply::News(_)
-            | Reply::Frozen(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
+            | Reply::Recorded(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
             Reply::Failed(failure) => Err(ProtocolError::NoGreeting { found: failure.to_string() }),
         }
     }
@@ -296,6 +296,7 @@ mod tests {
                 },
                 Request::CloseFarEnd,
                 Request::Record(Recording::News),
+                Request::Record(Recording::Tell(vec![Span { from: budget_ms, until: u64::MAX }])),
                 Request::Quit,
             ] {
                 let line = request.to_line();
@@ -313,7 +314,7 @@ mod tests {
                 Reply::NearEnd(NearOutcome { unanswered: missed, ..NearOutcome::default() }),
                 Reply::FarEndClosed(Counts { sent: missed, ..Counts::default() }),
                 Reply::News(News { lost: missed, ..News::default() }),
-                Reply::Frozen(Box::new(Trace { names: [(7, text.clone())].into(), ..Trace::default() })),
+                Reply::Recorded(Box::new(Trace { names: [(7, text.clone())].into(), ..Trace::default() })),
                 Reply::Ready { version: VERSION, facts: AgentFacts { kernel: text, ..AgentFacts::default() } },
             ] {
                 let line = reply.to_line();

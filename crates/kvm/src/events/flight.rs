@@ -1,5 +1,6 @@
 //! A flight recorder: buffers that keep the latest events, and are read where something has happened.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use measure::Failure;
 
 use super::record::{prepare, write};
-use super::{Pid, Rate, Selection, Trace};
+use super::{Event, Pid, Rate, Selection, Trace};
 
 /// The buffers of all CPUs, in each of the two instances.
 const ALL_KIB: u32 = 32 << 10;
@@ -98,10 +99,13 @@ fn keep_whole(trace: &mut Trace, overwritten: &[u32]) {
     trace.lost = 0;
 }
 
-/// Puts an earlier trace before this one. Both instances recorded for a moment: what both have stays once.
+/// Puts an earlier trace before this one. Both instances recorded for a moment: what both have stays once. Each CPU
+/// has its own last event in the earlier one: a CPU that was late to see it frozen says nothing of the others.
 fn put_before(trace: &mut Trace, mut earlier: Trace) {
-    let Some(until) = earlier.events.last().map(|event| event.time) else { return };
-    earlier.events.extend(trace.events.drain(..).filter(|event| event.time > until));
+    let until: BTreeMap<u32, u64> = earlier.events.iter().map(|event| (event.cpu, event.time)).collect();
+    let is_later = |event: &Event| until.get(&event.cpu).is_none_or(|until| event.time > *until);
+    earlier.events.extend(trace.events.drain(..).filter(is_later));
+    earlier.events.sort_by_key(|event| event.time);
     trace.events = earlier.events;
     earlier.names.append(&mut trace.names);
     trace.names = earlier.names;
@@ -146,14 +150,27 @@ mod tests {
         assert_eq!(frozen(), [9]);
     }
 
+    /// Events of some CPUs.
+    fn of_cpus(events: &[(u32, u64)]) -> Trace {
+        let line = |(cpu, time): &(u32, u64)| {
+            format!("  make-7  [00{cpu}] d..1.  {time}: irq_handler_exit: irq=1\n")
+        };
+        Trace::parse(&events.iter().map(line).collect::<String>(), 1000.0)
+    }
+
+    #[test]
+    fn a_cpu_that_was_late_to_freeze_takes_no_event_of_another() {
+        let earlier = of_cpus(&[(0, 10), (1, 11), (1, 50)]);
+        let mut trace = of_cpus(&[(0, 20), (0, 30), (1, 50), (0, 60), (2, 70)]);
+        put_before(&mut trace, earlier);
+        let found: Vec<(u32, u64)> = trace.events.iter().map(|event| (event.cpu, event.time)).collect();
+        assert_eq!(found, [(0, 10), (1, 11), (0, 20), (0, 30), (1, 50), (0, 60), (2, 70)]);
+    }
+
     #[test]
     fn what_a_cpu_has_overwritten_is_in_no_trace() {
-        let line =
-            |cpu: u32, time: u32| format!("  make-7  [00{cpu}] d..1.  {time}: irq_handler_exit: irq=1\n");
-        let text: String =
-            [(0, 10), (1, 20), (1, 30), (0, 40), (2, 50)].map(|(cpu, time)| line(cpu, time)).concat();
         let times = |overwritten: &[u32]| {
-            let mut trace = Trace::parse(&text, 1000.0);
+            let mut trace = of_cpus(&[(0, 10), (1, 20), (1, 30), (0, 40), (2, 50)]);
             keep_whole(&mut trace, overwritten);
             trace.events.iter().map(|event| event.time).collect::<Vec<_>>()
         };

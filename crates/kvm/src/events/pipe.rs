@@ -16,8 +16,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// What came.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrived {
-    /// An event.
-    Event(Event),
+    /// An event, and its thread's name.
+    Event(Event, String),
     /// So many were lost here: nothing goes across.
     Gap(u64),
 }
@@ -85,8 +85,8 @@ fn lines(text: &mut Vec<u8>, ticks_per_us: f64, arrived: &mut Vec<Arrived>) {
     for line in String::from_utf8_lossy(&whole).lines() {
         if let Some(lost) = parse::gap(line) {
             arrived.push(Arrived::Gap(lost));
-        } else if let Some((event, _)) = parse::event(line, ticks_per_us) {
-            arrived.push(Arrived::Event(event));
+        } else if let Some((event, name)) = parse::event(line, ticks_per_us) {
+            arrived.push(Arrived::Event(event, name));
         }
     }
 }
@@ -105,10 +105,11 @@ mod tests {
                 rest.extend_from_slice(part.as_bytes());
                 lines(&mut rest, 1000.0, &mut arrived);
             }
-            let [Arrived::Event(event), Arrived::Gap(23)] = &arrived[..] else {
+            let [Arrived::Event(event, name), Arrived::Gap(23)] = &arrived[..] else {
                 panic!("cut at {cut}: {arrived:?}")
             };
             assert_eq!((event.time, &event.kind), (1_234_567, &Kind::Entry { vcpu: 3 }));
+            assert_eq!(name, "CPU 0/KVM");
             assert!(rest.is_empty());
         }
     }

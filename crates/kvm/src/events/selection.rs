@@ -77,9 +77,7 @@ const BLAME: Groups = &[
     TIMER,
     &["exceptions/page_fault_user", "exceptions/page_fault_kernel"],
 ];
-/// In a guest: from an interrupt to the thread that it wakes, in user space.
-const ARRIVALS: Groups = &[INTERRUPTS, TIMER, &["sched/sched_waking", "raw_syscalls/sys_exit"]];
-/// In a guest: who had the time meanwhile.
+/// In a guest: from an interrupt to the thread that it wakes, in user space, and who had the time meanwhile.
 const INSIDE: Groups = &[THREADS, INTERRUPTS, TIMER, &["raw_syscalls/sys_exit"]];
 /// Of these the kernel writes only what concerns the watched threads, and where it says so.
 const FILTERED: &[(&str, &str)] =
@@ -126,19 +124,12 @@ impl Selection {
     /// The same where a guest is asked meanwhile: its answers take long, and are many exits.
     pub const BLAME_BESIDE_GUEST: Self = Self { buffer_kib: 2048, ..Self::BLAME };
 
-    /// In a guest: where interrupts end in user space.
-    pub const ARRIVALS: Self = Self {
-        groups: ARRIVALS,
-        required: &["sched/sched_waking", "raw_syscalls/sys_exit"],
-        filtered: &[],
-        buffer_kib: 512,
-    };
-    /// In a guest: who had the time on the way there.
+    /// In a guest: where interrupts end in user space, and who had the time on the way there.
     pub const INSIDE: Self = Self {
         groups: INSIDE,
         required: &["sched/sched_switch", "sched/sched_waking", "raw_syscalls/sys_exit"],
         filtered: &[],
-        buffer_kib: 256,
+        buffer_kib: 512,
     };
 
     /// The events, each after the folder that tracefs has it in.

@@ -66,6 +66,12 @@ impl Offsets {
         Some((host as f64 * 1e3 / rate.ticks_per_us().max(1e-3)) as u64)
     }
 
+    /// A time of the host as a tick of the guest's counter on a virtual CPU; none where that CPU is not known.
+    pub fn of_guest(&self, vcpu: u32, time: u64, rate: Rate) -> Option<u64> {
+        let host = (time as f64 * rate.ticks_per_us() / 1e3) as u64;
+        Some(host.wrapping_add_signed(*self.0.get(&vcpu)?))
+    }
+
     /// A guest's events on the host's clock.
     pub fn move_to_host(&self, events: &mut Vec<Event>, rate: Rate) {
         events.retain_mut(|event| match self.of_host(event.cpu, event.time, rate) {
@@ -98,7 +104,10 @@ impl Fit {
         let mut fit = Self { events: 0, ahead_ns: i64::MAX, behind_ns: i64::MAX };
         for (pid, vcpu) in vcpus {
             let windows = windows(host, *pid);
-            let events = guest.events.iter().filter(|event| event.cpu == *vcpu);
+            let (Some((first, _)), Some((_, last))) = (windows.first(), windows.last()) else { continue };
+            // Before and after that the guest may run as well: its entry or its exit is not in the trace.
+            let is_covered = |time: u64| (*first..=*last).contains(&time);
+            let events = guest.events.iter().filter(|event| event.cpu == *vcpu && is_covered(event.time));
             for time in events.map(|event| event.time) {
                 let next = windows.partition_point(|(entry, _)| *entry <= time);
                 let near = [next.checked_sub(1), Some(next)].into_iter().flatten();
@@ -120,6 +129,15 @@ impl Fit {
             }
         }
         (fit.events > 0).then_some(fit)
+    }
+
+    /// What two looks at the same clocks say together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            events: self.events.saturating_add(other.events),
+            ahead_ns: self.ahead_ns.min(other.ahead_ns),
+            behind_ns: self.behind_ns.min(other.behind_ns),
+        }
     }
 
     /// An event comes before its entry by no more than that, ns: 0 where causes come before effects.
@@ -191,6 +209,30 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_that_runs_while_the_hosts_trace_ends_does_not_tell_its_clock() {
+        let mut host = trace(&[]);
+        let mut guest = trace(&[]);
+        for number in 0..5 {
+            let at = number * 10_000;
+            let (entry, exit) = (Kind::Entry { vcpu: 0 }, Kind::Exit { vcpu: 0, reason: "hlt".into() });
+            host.events.append(&mut trace(&[(at, 7, entry), (at + 900, 7, exit)]).events);
+            guest.events.append(&mut trace(&[(at + 400, 1, Kind::Timer)]).events);
+        }
+        // The trace begins after the first entry, and ends before the last exit.
+        host.events.remove(0);
+        host.events.pop();
+        let fit = Fit::of(&host, &guest, &BTreeMap::from([(7, 0)])).unwrap();
+        assert_eq!((fit.events, fit.ahead_ns, fit.behind_ns), (3, 500, 400));
+    }
+
+    #[test]
+    fn the_tighter_bounds_of_two_looks_hold() {
+        let first = Fit { events: 3, ahead_ns: 50, behind_ns: 30 };
+        let both = first.and(Fit { events: 4, ahead_ns: 20, behind_ns: 90 });
+        assert_eq!(both, Fit { events: 7, ahead_ns: 20, behind_ns: 30 });
+    }
+
+    #[test]
     fn offsets_are_read_where_kvm_tells_them() {
         let debugfs = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| {
@@ -208,6 +250,8 @@ mod tests {
         let mut events = trace(&[(500, 1, Kind::Timer)]).events;
         offsets.move_to_host(&mut events, Rate::of_ns());
         assert_eq!(events[0].time, 1_500, "host's is the guest's without the offset");
+        assert_eq!(offsets.of_guest(0, 1_500, Rate::of_ns()), Some(500));
+        assert_eq!(offsets.of_guest(1, 1_500, Rate::of_ns()), None);
         write("7-11/vcpu0/tsc-scaling-ratio", "5\n");
         write("7-11/vcpu0/tsc-scaling-ratio-frac-bits", "32\n");
         assert!(Offsets::below(debugfs.path(), 7).unwrap_err().to_string().contains("another rate"));

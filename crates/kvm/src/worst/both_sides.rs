@@ -121,7 +121,9 @@ fn what_was_planted_on_either_side_is_named() {
         // The virtual CPU is known as one from its first entry on.
         assert_eq!(kept.histogram().count(), 30);
 
-        let frozen = Frozen { host: &story.host, guest: Some((&story.guest, fit.early_ns())) };
+        let all = [Span { from: 0, until: u64::MAX }];
+        let guest = GuestSide { trace: &story.guest, early_ns: fit.early_ns(), spans: &all };
+        let frozen = Frozen { host: &story.host, guest: Some(guest) };
         kept.look(&frozen, &target(), Watched::UserSpace);
         let (worst, median) = (kept.worst_path().unwrap(), kept.median_path().unwrap());
         assert_eq!(longer(&worst.parts, &median.parts)[0].cause, cause);

@@ -7,6 +7,7 @@ use super::blame::{in_short, stretches, sum};
 use super::cause::Blame;
 use super::guest::{GuestFollower, joined};
 use super::latency::{Latency, Watched, latencies};
+use super::latest::Span;
 use crate::events::{Target, Trace};
 
 /// One latency, and who had its time.
@@ -25,28 +26,44 @@ pub struct Path {
 pub struct Frozen<'a> {
     /// The host's trace.
     pub host: &'a Trace,
-    /// The guest's, and how far off its clock may be, ns.
-    pub guest: Option<(&'a Trace, u64)>,
+    /// The guest's side, where it was asked.
+    pub guest: Option<GuestSide<'a>>,
+}
+
+/// What a guest told of some stretches of time.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestSide<'a> {
+    /// Its trace, on the host's clock.
+    pub trace: &'a Trace,
+    /// It may put an event before its cause in the host by so much, ns.
+    pub early_ns: u64,
+    /// All of what it told is in these.
+    pub spans: &'a [Span],
 }
 
 impl Frozen<'_> {
-    /// Its latencies, in whatever order.
+    /// Its latencies of which there is all, in whatever order.
     fn latencies(&self, target: &Target, watched: Watched) -> Vec<Latency> {
         let mut found = latencies(self.host, target, watched);
-        if watched != Watched::UserSpace {
-            return found;
+        let Some(guest) = self.guest else {
+            return if watched == Watched::UserSpace { Vec::new() } else { found };
+        };
+        if watched == Watched::UserSpace {
+            found.sort_by_key(|latency| latency.ended);
+            let mut follower = GuestFollower::default();
+            let arrivals: Vec<_> =
+                guest.trace.events.iter().filter_map(|event| follower.follow(event)).collect();
+            found = joined(&found, &arrivals, guest.early_ns);
         }
-        let Some((guest, error_ns)) = self.guest else { return Vec::new() };
-        found.sort_by_key(|latency| latency.ended);
-        let mut follower = GuestFollower::default();
-        let arrivals: Vec<_> = guest.events.iter().filter_map(|event| follower.follow(event)).collect();
-        joined(&found, &arrivals, error_ns)
+        // From one stretch to the next the guest's side is not known.
+        found.retain(|latency| guest.spans.iter().any(|span| span.holds(latency)));
+        found
     }
 }
 
 impl Path {
     fn of(frozen: &Frozen<'_>, latency: Latency) -> Option<Self> {
-        let all = stretches(frozen.host, frozen.guest.map(|(guest, _)| guest), &latency);
+        let all = stretches(frozen.host, frozen.guest.map(|guest| guest.trace), &latency);
         let path = Self { latency, parts: sum(&all), stretches: in_short(&all) };
         (!all.is_empty()).then_some(path)
     }

@@ -7,6 +7,7 @@ mod cause;
 mod guest;
 mod kept;
 mod latency;
+mod latest;
 mod recorder;
 mod state;
 
@@ -15,8 +16,9 @@ pub use blame::{blame, longer, stretches};
 pub use budget::{Budget, Checked};
 pub use cause::{Blame, Cause};
 pub use guest::{Arrival, joined};
-pub use kept::{Frozen, Kept, Path};
+pub use kept::{Frozen, GuestSide, Kept, Path};
 pub use latency::{Follower, Latency, Watched, latencies};
+pub use latest::Span;
 pub use recorder::{GuestRecorder, News};
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The guest's end of a watch: its own flight recorder, on its own clock.
+//! The guest's end of a watch: what it does, on its own clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,15 @@ use measure::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::guest::{Arrival, GuestFollower};
-use crate::events::{Arrived, FlightRecorder, Pipe, Rate, Selection, Trace};
+use super::latest::{Latest, Span};
+use crate::events::{Arrived, Pipe, Rate, Selection, Trace};
 
 /// A guest mounts it there.
 const TRACEFS: &str = "/sys/kernel/tracing";
 /// One answer holds no more than that: the latest.
 const MOST_ARRIVALS: usize = 10_000;
-const MOST_EVENTS: usize = 20_000;
+/// Readings for one answer: what the kernel goes on to write meanwhile is for the next.
+const MOST_READINGS: usize = 4;
 
 /// What came since it was asked last, in ticks of the guest's counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,21 +28,21 @@ pub struct News {
 
 /// Records what happens in this machine, which is a guest. Times are ticks of its time-stamp counter.
 pub struct GuestRecorder {
-    flight: FlightRecorder,
     pipe: Pipe,
     follower: GuestFollower,
-    /// Removed last, when nobody has a file of them open.
-    _instances: Instances,
+    latest: Latest,
+    /// What the next news tell.
+    news: News,
+    /// Removed last, when nobody has a file of it open.
+    _instance: Instance,
 }
 
-/// Instances of tracefs, which go again.
-struct Instances(Vec<PathBuf>);
+/// An instance of tracefs, which goes again.
+struct Instance(PathBuf);
 
-impl Drop for Instances {
+impl Drop for Instance {
     fn drop(&mut self) {
-        self.0.iter().for_each(|instance| {
-            let _ = fs::remove_dir(instance);
-        });
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -50,25 +52,18 @@ impl GuestRecorder {
     /// # Errors
     /// A kernel without tracefs, without an event that there must be, or without the right to it.
     pub fn start() -> Result<Self, Failure> {
-        let mut instances = Instances(Vec::new());
         let own = std::process::id();
-        for number in 0..3 {
-            let instance = Path::new(TRACEFS).join("instances").join(format!("tautline-{own}-{number}"));
-            fs::create_dir(&instance).map_err(|error| {
-                let remedy = "run as root; mount -t tracefs tracefs /sys/kernel/tracing";
-                Failure::new(format!("making {}", instance.display()), error, remedy)
-            })?;
-            instances.0.push(instance);
-        }
-        let [first, second, third] = &instances.0[..] else { unreachable!("three were made") };
-        for instance in &instances.0 {
-            // What is done to record is no thread's arrival. Linux 5.8 and later can.
-            let _ = fs::write(instance.join("set_event_notrace_pid"), own.to_string());
-        }
-        let rate = Rate::of_ns();
-        let flight = FlightRecorder::start([first, second], &Selection::INSIDE, &[], rate)?;
-        let pipe = Pipe::start(third, &Selection::ARRIVALS, &[], rate)?;
-        Ok(Self { flight, pipe, follower: GuestFollower::default(), _instances: instances })
+        let path = Path::new(TRACEFS).join("instances").join(format!("tautline-{own}"));
+        fs::create_dir(&path).map_err(|error| {
+            let remedy = "run as root; mount -t tracefs tracefs /sys/kernel/tracing";
+            Failure::new(format!("making {}", path.display()), error, remedy)
+        })?;
+        let instance = Instance(path);
+        // What is done to record is no thread's arrival. Linux 5.8 and later can.
+        let _ = fs::write(instance.0.join("set_event_notrace_pid"), own.to_string());
+        let pipe = Pipe::start(&instance.0, &Selection::INSIDE, &[], Rate::of_ns())?;
+        let (follower, latest, news) = Default::default();
+        Ok(Self { pipe, follower, latest, news, _instance: instance })
     }
 
     /// What came since.
@@ -76,30 +71,42 @@ impl GuestRecorder {
     /// # Errors
     /// The trace cannot be read.
     pub fn news(&mut self) -> Result<News, Failure> {
-        let (mut news, mut arrived) = (News::default(), Vec::new());
-        self.pipe.read(&mut arrived)?;
-        for one in arrived {
-            match one {
-                Arrived::Event(event) => news.arrivals.extend(self.follower.follow(&event)),
-                Arrived::Gap(lost) => {
-                    news.lost = news.lost.saturating_add(lost);
-                    self.follower.gap();
+        self.read()?;
+        Ok(std::mem::take(&mut self.news))
+    }
+
+    /// What was recorded in some stretches of time, as far as it is not too old.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn told(&mut self, spans: &[Span]) -> Result<Trace, Failure> {
+        self.read()?;
+        Ok(self.latest.of(spans))
+    }
+
+    fn read(&mut self) -> Result<(), Failure> {
+        let (news, mut arrived) = (&mut self.news, Vec::new());
+        for _ in 0..MOST_READINGS {
+            let has_more = self.pipe.read(&mut arrived)?;
+            for one in arrived.drain(..) {
+                match one {
+                    Arrived::Event(event, name) => {
+                        news.arrivals.extend(self.follower.follow(&event));
+                        self.latest.keep(event, name);
+                    }
+                    Arrived::Gap(lost) => {
+                        news.lost = news.lost.saturating_add(lost);
+                        self.follower.gap();
+                        self.latest.gap();
+                    }
                 }
+            }
+            if !has_more {
+                break;
             }
         }
         let older = news.arrivals.len().saturating_sub(MOST_ARRIVALS);
         news.arrivals.drain(..older);
-        Ok(news)
-    }
-
-    /// What was recorded last. Recording goes on meanwhile.
-    ///
-    /// # Errors
-    /// The trace cannot be read.
-    pub fn freeze(&mut self) -> Result<Trace, Failure> {
-        let mut trace = self.flight.freeze()?;
-        let older = trace.events.len().saturating_sub(MOST_EVENTS);
-        trace.events.drain(..older);
-        Ok(trace)
+        Ok(())
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use environment::Janitor;
-use kvm::events::{Arrived, FlightRecorder, Pipe, Rate, Selection, Target};
-use kvm::worst::{Fit, Follower, Frozen, Kept, Latency, Watched, joined};
+use kvm::events::{Arrived, FlightRecorder, Pipe, Rate, Selection, Target, Trace};
+use kvm::worst::{Fit, Follower, Frozen, GuestSide, Kept, Latency, Span, Watched, joined};
 use linux::interrupt;
 
 use super::inside::Inside;
@@ -23,6 +23,10 @@ const WARMUP: Duration = Duration::from_secs(1);
 const NEWS: Duration = Duration::from_millis(250);
 /// What the host delivered is kept for the guest's answer: so many interrupts.
 const MOST_DELIVERED: usize = 1 << 16;
+/// Latencies since the last look, of which one has the median's path.
+const MOST_RECENT: usize = 1 << 12;
+/// The guest tells so much before and after a latency, ns: what ran as it began, and enough to see how the clocks fit.
+const MARGIN_NS: u64 = 20_000_000;
 
 /// The stages that the host sees by itself.
 const HOST_STAGES: [Watched; 2] = [Watched::WakeUp, Watched::Interrupt];
@@ -85,7 +89,7 @@ pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
     let mut pipe = Pipe::start(&third, &Selection::LATENCIES, &target.threads, rate)?;
     let mut followers = HOST_STAGES.map(|stage| Follower::new(stage, target));
     let mut found = Found::default();
-    let mut both = Both { flight, inside, delivered: Vec::new(), asked: Instant::now(), lost: 0, fit: None };
+    let mut both = Both::new(flight, inside);
     let process = Path::new("/proc").join(target.pid.to_string());
     let mut arrived = Vec::new();
     let start = Instant::now();
@@ -100,12 +104,15 @@ pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
         let has_more = pipe.read(&mut arrived)?;
         for one in arrived.drain(..) {
             match one {
-                Arrived::Event(event) => {
+                Arrived::Event(event, _) => {
                     for (follower, stage) in followers.iter_mut().zip(HOST_STAGES) {
                         let Some(latency) = follower.follow(&event) else { continue };
                         found.of_mut(stage).count(latency);
                         if stage == Watched::Interrupt {
                             both.deliver(latency);
+                        }
+                        if stage == watch.watched {
+                            both.notice(latency);
                         }
                     }
                 }
@@ -115,7 +122,7 @@ pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
                 }
             }
         }
-        both.ask(&mut found.user_space, is_over);
+        both.ask(&mut found.user_space, watch, is_over);
         let is_new = found.of(watch.watched).is_new() && found.elapsed >= WARMUP;
         if is_over || is_new {
             both.look(found.of_mut(watch.watched), watch)?;
@@ -147,6 +154,8 @@ struct Both {
     inside: Option<Inside>,
     /// Interrupts that the host has delivered, for those that come to the guest's user space.
     delivered: Vec<Latency>,
+    /// Latencies of the watched stage since the last look.
+    recent: Vec<Latency>,
     asked: Instant,
     /// Events that were lost in the guest.
     lost: u64,
@@ -154,9 +163,23 @@ struct Both {
 }
 
 impl Both {
+    fn new(flight: FlightRecorder, inside: Option<Inside>) -> Self {
+        let (delivered, recent) = (Vec::new(), Vec::new());
+        Self { flight, inside, delivered, recent, asked: Instant::now(), lost: 0, fit: None }
+    }
+
     fn deliver(&mut self, latency: Latency) {
         if self.inside.is_some() {
             self.delivered.push(latency);
+        }
+    }
+
+    fn notice(&mut self, latency: Latency) {
+        if self.inside.is_some() {
+            if self.recent.len() == MOST_RECENT {
+                self.recent.drain(..MOST_RECENT / 2);
+            }
+            self.recent.push(latency);
         }
     }
 
@@ -180,7 +203,7 @@ impl Both {
     }
 
     /// Hears of the guest now and then, and counts what came to its user space.
-    fn ask(&mut self, kept: &mut Kept, is_over: bool) {
+    fn ask(&mut self, kept: &mut Kept, watch: &Watch<'_>, is_over: bool) {
         if !is_over && self.asked.elapsed() < NEWS {
             return;
         }
@@ -189,24 +212,44 @@ impl Both {
         self.lost = self.lost.saturating_add(lost);
         // The kernel merges its CPUs' events as they come.
         self.delivered.sort_by_key(|latency| latency.ended);
-        joined(&self.delivered, &arrivals, self.early_ns()).into_iter().for_each(|one| kept.count(one));
+        for latency in joined(&self.delivered, &arrivals, self.early_ns()) {
+            kept.count(latency);
+            if watch.watched == Watched::UserSpace {
+                self.notice(latency);
+            }
+        }
         let older = self.delivered.len().saturating_sub(MOST_DELIVERED);
         self.delivered.drain(..older);
     }
 
-    /// Freezes both, and looks into what they hold.
+    /// Of which latencies the guest's side is to be known: the longest, if it is new, and one as long as the median, as
+    /// far as the host's trace has them.
+    fn wanted(&mut self, kept: &Kept, host: &Trace) -> Vec<Latency> {
+        let since = host.events.first().map_or(u64::MAX, |event| event.time);
+        let is_there = |latency: &Latency| latency.began >= since;
+        let median_ns = kept.histogram().median_ns();
+        let recent = std::mem::take(&mut self.recent).into_iter().filter(is_there);
+        let median = recent.min_by_key(|latency| latency.ns().abs_diff(median_ns));
+        kept.worst().filter(|worst| kept.is_new() && is_there(worst)).into_iter().chain(median).collect()
+    }
+
+    /// Freezes the host's trace, asks the guest for its part, and looks into what they hold.
     fn look(&mut self, kept: &mut Kept, watch: &Watch<'_>) -> anyhow::Result<()> {
-        // The host first: the guest's answer takes long, and makes it busy.
         let host = self.flight.freeze()?;
-        let guest = self.hear(Inside::freeze);
+        let wanted = self.wanted(kept, &host);
+        let guest = self.hear(|inside| inside.around(&wanted, MARGIN_NS));
         if guest.is_none() && watch.watched == Watched::UserSpace {
             return Ok(());
         }
-        if let Some(guest) = &guest {
-            self.fit = Fit::of(&host, guest, &kvm::path::vcpus(&host, watch.target)).or(self.fit);
+        if let Some(guest) = &guest
+            && let Some(fit) = Fit::of(&host, guest, &kvm::path::vcpus(&host, watch.target))
+        {
+            self.fit = Some(self.fit.map_or(fit, |before| before.and(fit)));
         }
-        let frozen = Frozen { host: &host, guest: guest.as_ref().map(|guest| (guest, self.early_ns())) };
-        kept.look(&frozen, watch.target, watch.watched);
+        let spans: Vec<Span> = wanted.iter().map(|latency| Span::around(latency, MARGIN_NS)).collect();
+        let early_ns = self.early_ns();
+        let guest = guest.as_ref().map(|trace| GuestSide { trace, early_ns, spans: &spans });
+        kept.look(&Frozen { host: &host, guest }, watch.target, watch.watched);
         Ok(())
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use environment::Channel;
 use kvm::events::{Kind, Rate, Trace};
-use kvm::worst::{Arrival, Offsets};
+use kvm::worst::{Arrival, Latency, Offsets, Span};
 use workload::protocol::{Recording, Reply, Request};
 
-/// An agent that has not answered by then is not there; what it has recorded is some MiB through a serial port.
+/// An agent that has not answered by then is not there.
 const LIMIT: Duration = Duration::from_secs(20);
 /// For the recorder to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -76,10 +76,16 @@ impl Inside {
         Ok((news.arrivals.into_iter().filter_map(on_host).collect(), news.lost))
     }
 
-    /// What the guest's recorder holds, on the host's clock.
-    pub fn freeze(&mut self) -> anyhow::Result<Trace> {
-        let mut trace = self.ask(Recording::Freeze, LIMIT, |reply| match reply {
-            Reply::Frozen(trace) => Some(*trace),
+    /// What the guest did during some latencies and so long before and after them, on the host's clock.
+    pub fn around(&mut self, latencies: &[Latency], margin_ns: u64) -> anyhow::Result<Trace> {
+        let on_guest = |latency: &Latency| {
+            let span = Span::around(latency, margin_ns);
+            let tick = |time| self.offsets.of_guest(latency.vcpu, time, self.rate);
+            Some(Span { from: tick(span.from)?, until: tick(span.until)? })
+        };
+        let spans = latencies.iter().filter_map(on_guest).collect();
+        let mut trace = self.ask(Recording::Tell(spans), LIMIT, |reply| match reply {
+            Reply::Recorded(trace) => Some(*trace),
             _ => None,
         })?;
         self.offsets.move_to_host(&mut trace.events, self.rate);
