@@ -21,6 +21,8 @@ use switch_process::load::Load;
 use switch_process::{SOON, Sockets, SwitchProcess, connect, description, wait_for};
 
 const LOAD: Duration = Duration::from_millis(50);
+/// Frames that have not come by then do not come any more.
+const STUCK: Duration = Duration::from_millis(500);
 
 fn rounds() -> usize {
     std::env::var("TAUTLINE_RECOVERY_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap())
@@ -45,12 +47,13 @@ impl Ends {
     fn flow(&mut self, time: Duration, what: &str) {
         let (until, before, deadline) =
             (Instant::now() + time, self.load.received.len(), Instant::now() + SOON);
-        let stuck = Instant::now() + time + Duration::from_millis(500);
+        let mut stuck = Instant::now() + time + STUCK;
         while Instant::now() < until || self.load.received.len() == before {
             self.load.step(true);
             if Instant::now() > stuck {
                 // What a driver has dropped itself does not come any more.
                 self.load.given_up = self.load.sent as usize - self.load.received.len();
+                stuck = Instant::now() + STUCK;
             }
             assert!(
                 Instant::now() < deadline,

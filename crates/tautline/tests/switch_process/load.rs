@@ -7,6 +7,8 @@ use super::guest::{Guest, RECEIVE, TRANSMIT, frame};
 /// Frames that are sent and not yet received, at most: there is a buffer for each, so none is dropped.
 const WINDOW: usize = 24;
 const BUFFERS: usize = 60;
+/// Frames in the sender's ring, at most.
+const RING: usize = 60;
 
 /// Both guests, and what became of each frame.
 pub struct Load {
@@ -63,7 +65,11 @@ impl Load {
         self.take();
         self.receiver.post(BUFFERS - self.posted);
         self.posted = BUFFERS;
-        while sends && (self.sent as usize) < self.received.len() + self.given_up + WINDOW {
+        let may_send = |load: &Self| {
+            let sent = load.sent as usize;
+            sent < load.received.len() + load.given_up + WINDOW && sent < load.completed.len() + RING
+        };
+        while sends && may_send(self) {
             self.sender.send(&frame(self.sent, 100));
             self.sent += 1;
         }
