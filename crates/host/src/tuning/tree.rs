@@ -4,13 +4,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use measure::Failure;
+
+use super::recorded::Recording;
 
 /// Where a host's files are.
 #[derive(Clone, Debug)]
 pub struct HostTree {
     root: PathBuf,
+    recording: Option<Arc<Mutex<Recording>>>,
 }
 
 /// A file that could not be read.
@@ -46,12 +50,29 @@ impl Unread {
 impl HostTree {
     /// This machine.
     pub fn live() -> Self {
-        HostTree { root: PathBuf::from("/") }
+        HostTree::at("/")
     }
 
     /// A machine whose files lie below `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        HostTree { root: root.into() }
+        HostTree { root: root.into(), recording: None }
+    }
+
+    /// The same, and what is read of it is kept.
+    pub fn recording(self) -> Self {
+        HostTree { recording: Some(Arc::default()), ..self }
+    }
+
+    /// What was read of it so far, if it is kept.
+    pub fn recorded(&self) -> Option<Recording> {
+        let recording = self.recording.as_ref()?;
+        Some(recording.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Recording)) {
+        if let Some(recording) = &self.recording {
+            note(&mut recording.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     /// Whether it is this machine: threads can be changed, and counters count.
@@ -72,14 +93,27 @@ impl HostTree {
     /// A file's text without trailing white space.
     pub fn read(&self, path: &str) -> Result<String, Unread> {
         match fs::read(self.place(path)) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
-            Err(error) => Err(Unread { path: path.to_owned(), error }),
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+                self.note(|recording| recording.file(path, &text));
+                Ok(text)
+            }
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    self.note(|recording| recording.unread(path, &error));
+                }
+                Err(Unread { path: path.to_owned(), error })
+            }
         }
     }
 
     /// Whether there is such a file or folder.
     pub fn has(&self, path: &str) -> bool {
-        self.place(path).exists()
+        let exists = self.place(path).exists();
+        if exists {
+            self.note(|recording| recording.place(path));
+        }
+        exists
     }
 
     /// The names in a folder, numbers by value; none where there is no such folder.
@@ -91,17 +125,32 @@ impl HostTree {
             let digits: String = name.chars().filter(char::is_ascii_digit).collect();
             (digits.parse::<u64>().unwrap_or(0), name.clone())
         });
+        if !names.is_empty() {
+            self.note(|recording| recording.folder(folder, &names));
+        }
         names
     }
 
     /// The kernel's messages.
     pub fn kernel_log(&self) -> Result<String, Unread> {
         const PATH: &str = "/dev/kmsg";
-        let failed = |error| Unread { path: PATH.into(), error };
+        let read = self.read_log(PATH);
+        match &read {
+            Ok(text) => self.note(|recording| recording.file(PATH, text.trim_end())),
+            Err(unread) if !unread.is_absent() => {
+                self.note(|recording| recording.unread(PATH, &unread.error));
+            }
+            Err(_) => {}
+        }
+        read
+    }
+
+    fn read_log(&self, path: &str) -> Result<String, Unread> {
+        let failed = |error| Unread { path: path.into(), error };
         let mut file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
-            .open(self.place(PATH))
+            .open(self.place(path))
             .map_err(failed)?;
         let mut text = String::new();
         let mut record = [0; 8192];
@@ -122,7 +171,12 @@ impl HostTree {
         let path = format!("/dev/cpu/{cpu}/msr");
         let mut value = [0; 8];
         let read = File::open(self.place(&path)).and_then(|file| file.read_exact_at(&mut value, number));
-        read.map(|()| u64::from_le_bytes(value)).map_err(|error| Unread { path, error })
+        read.map(|()| u64::from_le_bytes(value)).map_err(|error| {
+            if error.kind() != ErrorKind::NotFound {
+                self.note(|recording| recording.unread(&path, &error));
+            }
+            Unread { path, error }
+        })
     }
 
     /// Writes a file in one call, as the kernel wants it.

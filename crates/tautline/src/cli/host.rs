@@ -55,6 +55,10 @@ pub struct Audit {
     #[arg(long)]
     pub gate: bool,
 
+    /// Write all that was read of the host to this file, for --root on another machine.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
     /// Where results go.
     #[command(flatten)]
     pub results_to: ResultsTo,

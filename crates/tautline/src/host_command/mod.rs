@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cli::host::{self as arguments, HostCommand};
 use crate::exit::Done;
 use crate::output::Sink;
-use subject::{made, tree, write};
+use subject::{looked_at, made, record, write};
 
 /// Runs the command.
 pub fn run(command: &HostCommand) -> anyhow::Result<Done> {
@@ -31,16 +31,24 @@ pub fn run(command: &HostCommand) -> anyhow::Result<Done> {
 
 fn audit(arguments: &arguments::Audit) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
-    let tree = tree(&arguments.subject.root)?;
+    let (mut tree, _folder) = looked_at(&arguments.subject.root)?;
+    if arguments.record.is_some() {
+        tree = tree.recording();
+    }
     let wishes = arguments.subject.wishes(arguments.watch);
     let audit = tuning::Audit::of(&Survey::of(&tree, &wishes)?);
+    if let Some(file) = &arguments.record {
+        // What a plan is made from as well, if one can be made here.
+        let _ = made(&tree, &arguments.subject);
+        record(&tree, file)?;
+    }
     show(&sink, &audit, |width| audit.render(width))?;
     Ok(if arguments.gate && !audit.passed() { Done::ThresholdExceeded } else { Done::Whole })
 }
 
 fn plan(arguments: &arguments::Plan) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
-    let tree = tree(&arguments.subject.root)?;
+    let (tree, _folder) = looked_at(&arguments.subject.root)?;
     let plan = made(&tree, &arguments.subject)?;
     if arguments.tuned {
         write(&arguments.results_to.output, &plan.tuned)?;

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use host::tuning::{self, HostTree, Survey};
+use environment::{Folder, Janitor};
+use host::tuning::{self, HostTree, Survey, recorded};
 
 use crate::cli::host::Subject;
 use crate::exit::Usage;
@@ -23,9 +25,34 @@ pub fn tree(root: &Path) -> anyhow::Result<HostTree> {
         return Ok(HostTree::live());
     }
     let root = root.canonicalize().map_err(|error| {
-        Usage(format!("--root {}: {error}; name the folder of a recorded host", root.display()))
+        Usage(format!("--root {}: {error}; name a recorded host's file or folder", root.display()))
     })?;
     Ok(HostTree::at(root))
+}
+
+/// The same, to be read alone: a file of a recorded host is unpacked into a folder that goes with the second value.
+pub fn looked_at(root: &Path) -> anyhow::Result<(HostTree, Option<Folder>)> {
+    if !root.is_file() {
+        return Ok((tree(root)?, None));
+    }
+    let reading = || format!("reading the recorded host {}", root.display());
+    let text = std::fs::read_to_string(root).with_context(reading)?;
+    let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
+    let folder = Folder::make("recorded", &Arc::new(Janitor::start(&binary)?))?;
+    recorded::unpack(&text, folder.path()).with_context(reading)?;
+    Ok((HostTree::at(folder.path()), Some(folder)))
+}
+
+/// Writes all that was read of a host to a file, with where it is from.
+pub fn record(tree: &HostTree, file: &Path) -> anyhow::Result<()> {
+    let Some(recording) = tree.recorded() else { return Ok(()) };
+    let kernel = tree.read("/proc/version").unwrap_or_else(|unread| unread.to_string());
+    let comment = format!(
+        "Recorded by `tautline host audit --record`, {}: {}",
+        env!("CARGO_PKG_VERSION"),
+        kernel.lines().next().unwrap_or_default()
+    );
+    write(file, &recording.text(&comment))
 }
 
 /// Writes what another program reads, to a file or the standard output.

@@ -6,7 +6,7 @@ mod realtime;
 #[path = "booted/verify.rs"]
 mod verify;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use peers::Guest;
@@ -29,11 +29,19 @@ const SNAPSHOT: &str = "grep -sH '' /proc/irq/*/smp_affinity_list /proc/irq/defa
 
 const ACCEPT: &str = "--accept domain-isolation --accept workqueues --accept rt-throttling --accept smt";
 
+/// The distribution's, from where scripts/setup.sh unpacks it.
+fn irqbalance() -> PathBuf {
+    let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
+    folder.join("tautline/irqbalance/usr/sbin/irqbalance")
+}
+
 fn boot(settings: Settings) -> Guest {
     let guest = settings
         .size(4, 768)
         .program(Path::new(BINARY))
         .program(Path::new("/usr/bin/strace"))
+        .program(&irqbalance())
         .arguments(["-append", "console=ttyS0 quiet panic=-1 isolcpus=managed_irq,3"])
         .start()
         .unwrap();

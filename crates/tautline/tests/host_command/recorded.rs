@@ -34,7 +34,7 @@ fn mistakes_are_told_with_what_to_do() {
     let folder = unpack("one-cpu");
     let root = folder.path().to_str().unwrap();
     for (arguments, code, words) in [
-        (&["audit", "--root", "/no/such/folder"][..], 2, "name the folder of a recorded host"),
+        (&["audit", "--root", "/no/such/folder"][..], 2, "name a recorded host's file or folder"),
         (&["audit", "--isolate", "x"], 2, "no list of CPUs"),
         (&["audit", "--watch", "long"], 2, "200ms"),
         (&["apply", "--root", root], 2, "--rules"),
@@ -46,6 +46,30 @@ fn mistakes_are_told_with_what_to_do() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(words), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn a_host_that_is_recorded_is_audited_elsewhere() {
+    let recorded = Recorded::new("two-nodes");
+    let file = &recorded.place("two-nodes.host");
+    let audit = |root: &str, more: &[&str]| {
+        let words = [&["audit", "--root", root, "--isolate", "5-7", "--format", "json"], more].concat();
+        let output = host(&words);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let first = audit(recorded.root(), &["--record", file]);
+    let said = std::fs::read_to_string(file).unwrap();
+    assert!(said.starts_with("# Recorded by `tautline host audit --record`"), "{said}");
+    assert_eq!(audit(file, &[]), first, "{said}");
+    let plan = |root: &str| text(&host(&["plan", "--root", root, "--isolate", "5-7"]).stdout);
+    assert_eq!(plan(file), plan(recorded.root()));
+    // The machine that the test runs on has more that cannot be read, and less to compare.
+    let live = &recorded.place("live.host");
+    let output = host(&["audit", "--watch", "0s", "--format", "json", "--record", live]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = host(&["audit", "--root", live]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 /// A container's /sys and /proc/sys: they can be read, and not be written.

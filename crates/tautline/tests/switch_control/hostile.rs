@@ -7,9 +7,12 @@ use crate::Scene;
 use crate::switch_process::guest::{Guest, frame, layouts};
 use crate::switch_process::wait_for;
 
+/// Of these clients: far more than the switch has.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn client(scene: &Scene) -> UnixStream {
     let socket = UnixStream::connect(scene.sockets.path("control")).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
@@ -53,9 +56,10 @@ fn no_client_keeps_the_switch_or_a_worker_from_its_work() {
     assert!(said(silent.last().unwrap()).contains("connections are open"));
     scene.bystanders.assert_undisturbed("clients that do not hold to the rules");
     // Half a request is waited for, but not for ever.
-    let said = said(&half);
-    println!("half a request was waited for {:.1?}", since.elapsed());
-    assert_eq!(said, "");
+    let (said, waited) = (said(&half), since.elapsed());
+    println!("half a request was waited for {waited:.1?}");
+    // This end has more patience than that.
+    assert!(said.is_empty() && waited < PATIENCE / 2, "{said} after {waited:.1?}");
     drop((silent, flooding));
     wait_for("an answer to an ordinary client", || (scene.ctl(&["ports"]).code == Some(0)).then_some(()));
     scene.end();

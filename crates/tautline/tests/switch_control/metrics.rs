@@ -1,7 +1,7 @@
 //! What Prometheus reads, and clients that read it slowly or never.
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::switch_process::guest::{Guest, TRANSMIT, frame, layouts};
 use crate::{Scene, wait_for};
@@ -15,6 +15,15 @@ fn client(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     socket
+}
+
+/// Clients that the switch serves at once.
+const ROOM: usize = 16;
+
+/// Whether the switch has closed it. It has nothing to say there.
+fn has_ended(mut socket: &TcpStream) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    !matches!(socket.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
 /// Status line with headers, and body.
@@ -94,10 +103,21 @@ fn counters_are_served_and_slow_clients_keep_nobody_waiting() {
     assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 405"));
     assert!(ask(address, "\0\0\0\r\n\r\n").0.starts_with("HTTP/1.1 400"));
     assert!(ask(address, &"x".repeat(64 << 10)).0.starts_with("HTTP/1.1 400"));
-    // Half a request each, and more of them than there is room for.
+    // Half a request each, and more of them than there is room for: the first are waited for, the others are not.
+    let since = Instant::now();
     let mut slow: Vec<TcpStream> = (0..40).map(|_| client(address)).collect();
     for socket in &mut slow {
         let _ = socket.write_all(b"GET /metrics HT");
+    }
+    let ended = wait_for("the end of those that there is no room for", || {
+        let ended = slow.iter().filter(|socket| has_ended(socket)).count();
+        (ended >= slow.len() - ROOM).then_some(ended)
+    });
+    // A machine that took longer than their time to look tells nothing of who was waited for.
+    if since.elapsed() < Duration::from_secs(4) {
+        assert_eq!((ended, has_ended(&slow[0])), (slow.len() - ROOM, false));
+    } else {
+        println!("{ended} ended after {:.1?}", since.elapsed());
     }
     // Answers that nobody reads.
     let unread = client(address);

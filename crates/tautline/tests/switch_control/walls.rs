@@ -1,5 +1,11 @@
 //! What the running switch has given up, as the kernel tells it.
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+
+use peers::requirements::is_root;
+use rustix::process::Uid;
 
 use crate::Scene;
 use crate::switch_process::guest::{Guest, frame, layouts};
@@ -47,12 +53,39 @@ fn a_worker_keeps_only_what_it_needs_and_ports_can_still_be_added() {
     scene.end();
 }
 
+/// Does something as the user who has nothing: Linux gives each thread its own user.
+fn as_nobody<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::spawn(move || {
+        let nobody = Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        what()
+    });
+    thread.join().unwrap()
+}
+
 #[test]
 fn the_control_socket_is_its_users_alone() {
-    use std::os::unix::fs::MetadataExt;
     let scene = Scene::new();
     let path = scene.sockets.path("control");
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    if is_root() {
+        // Though somebody has opened the way to it.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+        let said = as_nobody(move || {
+            let mut socket = UnixStream::connect(path).unwrap();
+            let _ = socket.write_all(b"{\"version\":1,\"command\":\"ports\"}\n");
+            let mut said = String::new();
+            let _ = socket.read_to_string(&mut said);
+            said
+        });
+        assert!(said.contains("only the user who runs the switch, and root, may control it"), "{said}");
+        assert!(!said.contains("\"ok\""), "{said}");
+        assert_eq!(scene.ctl(&["ports"]).code, Some(0));
+    } else {
+        println!("no other user connects: only root can try that");
+    }
+    let path = scene.sockets.path("control");
     scene.end();
     assert!(!path.exists());
 }

@@ -6,6 +6,7 @@ pub mod guest;
 pub mod load;
 pub mod wires;
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -58,6 +59,13 @@ impl SwitchProcess {
     pub fn start_in_own_network(arguments: &[String]) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--net", "--", env!("CARGO_BIN_EXE_tautline")]);
+        Self::spawn(command, arguments, Stdio::piped())
+    }
+
+    /// The same as another user, who may use this copy of the program, and the folder of its sockets.
+    pub fn start_as(user: u32, program: &Path, arguments: &[String]) -> Self {
+        let mut command = Command::new(program);
+        command.uid(user);
         Self::spawn(command, arguments, Stdio::piped())
     }
 

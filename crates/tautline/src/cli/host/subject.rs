@@ -25,8 +25,8 @@ pub struct Subject {
     #[arg(long, value_name = "0|1", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub timer_migration: u8,
 
-    /// The folder below which proc, sys, dev and etc lie: of a host that was recorded.
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    /// A host that was recorded: its file, or the folder below which its proc, sys, dev and etc lie.
+    #[arg(long, value_name = "PATH", default_value = "/")]
     pub root: PathBuf,
 }
 

@@ -72,31 +72,35 @@ impl<'a> Paths<'a> {
             .filter(|environment| environment.kind == EnvironmentKind::Host && environment.failure.is_none())
             .map(|environment| environment.name.clone())
             .collect();
-        let mut slots = Vec::new();
+        let mut wanted = Vec::new();
         for path in self.plan.paths() {
             // What there is one of, the first has.
             let several = if path.is_exclusive() { 1 } else { hosts.len() };
-            for environment in hosts.iter().take(several) {
-                if interrupt::is_set() {
-                    return;
-                }
-                if results
-                    .network
-                    .paths
-                    .iter()
-                    .any(|record| record.name == path.name() && record.failure.is_some())
-                {
-                    continue;
-                }
-                progress.doing(format!("start {}  building {path}", at.block + 1));
-                match self.open(&path, at, results) {
-                    Ok(None) => {}
-                    Ok(Some(ends)) => {
-                        slots.push(Slot { environment: environment.clone(), path: path.clone(), ends })
-                    }
-                    Err(failure) => lose(&path, failure, results, progress),
-                }
+            wanted.extend(hosts.iter().take(several).map(|environment| (path.clone(), environment.clone())));
+        }
+        // The kernel gives the same memory again to what is built in the same order: nobody is to have the better part
+        // of it in each block.
+        let is_odd = at.block % 2 == 1;
+        if is_odd {
+            wanted.reverse();
+        }
+        let mut slots = Vec::new();
+        for (path, environment) in wanted {
+            if interrupt::is_set() {
+                return;
             }
+            if has_failed(results, &path) {
+                continue;
+            }
+            progress.doing(format!("start {}  building {path}", at.block + 1));
+            match self.open(&path, at, results) {
+                Ok(None) => {}
+                Ok(Some(ends)) => slots.push(Slot { environment, path, ends }),
+                Err(failure) => lose(&path, failure, results, progress),
+            }
+        }
+        if is_odd {
+            slots.reverse();
         }
         for round in 0..rounds {
             let at = At { round, ..at };
@@ -206,6 +210,11 @@ impl<'a> Paths<'a> {
             }
         }
     }
+}
+
+fn has_failed(results: &Results, path: &PathDescription) -> bool {
+    let mut records = results.network.paths.iter();
+    records.any(|record| record.name == path.name() && record.failure.is_some())
 }
 
 /// The settings with an accelerator that boots: the one that the run has proven, else it is proven now.

@@ -145,3 +145,38 @@ impl AsFd for Connection {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Connection, UnixStream) {
+        let (own, other) = UnixStream::pair().unwrap();
+        (Connection::new(own).unwrap(), other)
+    }
+
+    #[test]
+    fn silence_and_half_a_request_have_their_time() {
+        let (mut connection, mut other) = pair();
+        let after = |limit: Duration, more: Duration| Instant::now() + limit + more;
+        assert!(!connection.is_overdue(after(IDLE, Duration::from_secs(0)) - Duration::from_secs(1)));
+        assert!(connection.is_overdue(after(IDLE, Duration::from_secs(1))));
+        other.write_all(b"{").unwrap();
+        assert!(connection.read().is_ok());
+        assert!(!connection.is_overdue(after(PATIENCE, Duration::from_secs(0)) - Duration::from_secs(1)));
+        assert!(connection.is_overdue(after(PATIENCE, Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn answers_that_nobody_reads_have_their_limit_and_end_the_requests() {
+        let (mut connection, mut other) = pair();
+        other.write_all(b"one\ntwo\n").unwrap();
+        assert!(connection.read().is_ok());
+        assert_eq!(connection.next_request().unwrap().0, b"one\n");
+        // The system takes some of them, and no more.
+        let answer = vec![b'x'; 1 << 20];
+        let taken = (0..20).take_while(|_| connection.put(&answer).is_ok()).count();
+        assert!((8..=10).contains(&taken), "{taken} MiB");
+        assert!(connection.next_request().is_none() && !connection.has_request());
+    }
+}
