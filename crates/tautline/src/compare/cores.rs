@@ -10,7 +10,7 @@ use measure::siblings::{Baseline, DISTURBED, arithmetic_ns};
 /// The part of the time so far that may go into waiting and into trials that are repeated for that.
 const WAITING: f64 = 0.3;
 /// And of a quick run at most so much, whatever the neighbours do: it is promised in minutes.
-const QUICK_WAITING: Duration = Duration::from_secs(45);
+const QUICK_WAITING: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A look is repeated at once so often before it counts: a core that was idle may be slow for a moment.

@@ -102,12 +102,20 @@ impl Incoming {
         // A bounded number of turns: no connection keeps the thread from the others.
         for _ in 0..EVENTS {
             counts.calls += 1;
-            match self.stream.read(&mut self.bytes[self.filled..]) {
+            let room = &mut self.bytes[self.filled..];
+            let wanted = room.len();
+            match self.stream.read(room) {
                 Ok(0) => {
                     counts.corrupt += u64::from(self.filled != 0);
                     return Ok(false);
                 }
-                Ok(length) => self.filled += length,
+                Ok(length) => {
+                    self.filled += length;
+                    // There was no more; epoll says when there is.
+                    if length < wanted {
+                        return Ok(true);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
