@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use measure::Failure;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use super::tree::HostTree;
 /// Where it is kept if the user says nothing.
 pub const PLACE: &str = "/var/lib/tautline/host-journal.jsonl";
 const SCHEMA: &str = "tautline-host-journal/1";
+/// Somebody else who has it for longer changes the host.
+const LOCK_LIMIT: Duration = Duration::from_millis(500);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// One write that was about to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,14 +185,21 @@ impl Journal {
 
 fn lock(path: &Path, file: std::io::Result<File>) -> Result<File, Failure> {
     let file = file.map_err(|error| failed("opening", path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Failure::new(
-            format!("locking the journal {}", path.display()),
-            "another tautline changes this host right now",
-            "wait until it has ended",
-        )),
-        Err(TryLockError::Error(error)) => Err(failed("locking", path, error)),
+    let until = Instant::now() + LOCK_LIMIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            // A child of whoever had it holds it too, until it has become another program.
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::new(
+                    format!("locking the journal {}", path.display()),
+                    "another tautline changes this host right now",
+                    "wait until it has ended",
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("locking", path, error)),
+        }
     }
 }
 

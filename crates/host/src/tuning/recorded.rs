@@ -7,11 +7,12 @@
 //! /sys/devices/system/cpu/cpu{0-3}/topology/thread_siblings_list: {},{+4}
 //! /proc/version: |
 //!     lines that are indented
-//! /sys/class/net/: eth0 lo
+//! /sys/class/net/: eth0/ lo/ bonding_masters
 //! ```
 //!
 //! `{0-3}` in a path stands for each of these numbers; `{}` in the content for the first of them, and `{+4}` for it
-//! and 4 more. A path that ends with `/` is a folder, its content the names in it.
+//! and 4 more. A path that ends with `/` is a folder, its content the names in it; files among them that have no line of their own
+//! are empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -38,9 +39,10 @@ impl Recording {
         self.folders.entry(path.trim_end_matches('/').to_owned()).or_default();
     }
 
-    pub(super) fn folder(&mut self, path: &str, names: &[String]) {
+    /// The names in a folder, and which of them are folders.
+    pub(super) fn folder<'a>(&mut self, path: &str, names: impl Iterator<Item = (&'a str, bool)>) {
         let known = self.folders.entry(path.trim_end_matches('/').to_owned()).or_default();
-        known.extend(names.iter().cloned());
+        known.extend(names.map(|(name, is_folder)| format!("{name}{}", if is_folder { "/" } else { "" })));
     }
 
     pub(super) fn unread(&mut self, path: &str, error: &io::Error) {
@@ -123,11 +125,14 @@ pub fn unpack(text: &str, folder: &Path) -> io::Result<()> {
             fs::write(place, number.map_or_else(|| content.clone(), |number| fill(&content, number)))?;
         }
     }
-    // Last: a name may be that of a file which stands further below. Nobody has read what is none.
+    // Last: a name may be that of a file which stands further below.
     for (place, names) in folders {
         fs::create_dir_all(&place)?;
-        for name in names.split_whitespace().map(|name| place.join(name)).filter(|name| !name.exists()) {
-            fs::create_dir(name)?;
+        for name in names.split_whitespace().filter(|name| !place.join(name).exists()) {
+            match name.strip_suffix('/') {
+                Some(folder) => fs::create_dir(place.join(folder))?,
+                None => fs::write(place.join(name), "\n")?,
+            }
         }
     }
     Ok(())
@@ -182,7 +187,7 @@ mod tests {
     #[test]
     fn what_was_read_of_a_host_is_read_again_of_its_recording() {
         let first = tempfile::tempdir().unwrap();
-        let text = "/proc/cmdline: ro {0-3} quiet\n/proc/version: |\n    one\n    \n    two\n/sys/class/net/: eth0 lo\n\
+        let text = "/proc/cmdline: ro {0-3} quiet\n/proc/version: |\n    one\n    \n    two\n/sys/class/net/: bonding_masters eth0/ lo/\n\
                     /sys/class/net/lo/mtu: 65536\n/sys/class/net/lo/empty: \n/proc/never: read\n/sys/bus/pci/0000:00:01.0/node: 0\n/sys/kernel/x/: \n";
         unpack(text, first.path()).unwrap();
         let look = |tree: &HostTree| {
@@ -200,7 +205,7 @@ mod tests {
         };
         let tree = HostTree::at(first.path()).recording();
         let before = look(&tree);
-        assert_eq!(before.1[0], ["eth0", "lo"]);
+        assert_eq!(before.1[0], ["bonding_masters", "eth0", "lo"]);
         assert_eq!(before.2, [true, true, false]);
         assert!(tree.read("/sys/class/net").is_err(), "a folder");
         let text = tree.recorded().unwrap().text("a host\nof two lines");

@@ -73,7 +73,7 @@ impl std::fmt::Display for Scheduling {
 }
 
 /// All processes, and every thread of those that run virtual machines. Fails where one may not be looked at, or
-/// where there is none: not even this one.
+/// where these are not all: a container sees its own alone.
 pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     let mut found = Vec::new();
     for process in numbers(tree, "/proc") {
@@ -87,7 +87,14 @@ pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
         }
         found.push(main);
     }
-    if found.is_empty() { Err("reading /proc: no process in it".into()) } else { Ok(found) }
+    if found.is_empty() {
+        return Err("reading /proc: no process in it".into());
+    }
+    // Every kernel has some: whoever sees none sees nobody else's processes either.
+    match found.iter().any(|thread| thread.kernel) {
+        true => Ok(found),
+        false => Err("reading /proc: no thread of the kernel in it, as in a container".into()),
+    }
 }
 
 /// Every thread of a process; none where it has ended.

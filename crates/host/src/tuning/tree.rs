@@ -126,7 +126,10 @@ impl HostTree {
             (digits.parse::<u64>().unwrap_or(0), name.clone())
         });
         if !names.is_empty() {
-            self.note(|recording| recording.folder(folder, &names));
+            self.note(|recording| {
+                let is_folder = |name: &str| self.place(folder).join(name).is_dir();
+                recording.folder(folder, names.iter().map(|name| (name.as_str(), is_folder(name))));
+            });
         }
         names
     }

@@ -117,6 +117,7 @@ fn a_container_sees_little_and_nothing_of_that_passes() {
             ("kvmclock-sync", Unknown, "/sys/module"),
             ("posted-interrupts", Unknown, "KVM is not loaded"),
             ("rt-throttling", Fail, "950000"),
+            ("irqbalance", Unknown, "no thread of the kernel"),
         ],
     );
 }
@@ -149,6 +150,65 @@ fn a_hundred_and_twelve_cpus_are_found_one_by_one() {
             ("numa-placement", Pass, "ens1f0 on node 1"),
         ],
     );
+}
+
+/// As machines really say it, emulated ones: each file's head says which.
+#[test]
+fn recorded_machines() {
+    expect(
+        "recorded/intel",
+        &[
+            ("housekeeping", Pass, "0,1,4,5"),
+            ("smt", Pass, "siblings of isolated CPUs are isolated"),
+            ("c-states", NotApplicable, "a guest"),
+            ("interrupts", Fail, "12 on 2"),
+            ("workqueues", Fail, "all unbound ones, blkcg_punt_bio, writeback"),
+            ("kernel-threads", Fail, "kthreadd on 0-7"),
+            ("posted-interrupts", Unknown, "KVM is not loaded"),
+        ],
+    );
+    expect(
+        "recorded/amd",
+        &[
+            ("smt", Pass, "one thread"),
+            ("corrected-errors", Fail, "8 of 8 CPUs"),
+            ("pause-loop-exits", Pass, "0"),
+            ("posted-interrupts", Fail, "avic N; the IOMMU posts"),
+            ("kvmclock-sync", Fail, "Y"),
+        ],
+    );
+    expect(
+        "recorded/arm",
+        &[
+            ("vhe", Information, "EL2"),
+            ("clocksource", Pass, "arch_sys_counter"),
+            ("posted-interrupts", NotApplicable, "gicv4"),
+            ("halt-polling", Information, "500000"),
+        ],
+    );
+    expect(
+        "recorded/container",
+        &[
+            ("irqbalance", Unknown, "no thread of the kernel"),
+            ("kernel-threads", Unknown, "no thread of the kernel"),
+            ("kvm-threads", Unknown, "no thread of the kernel"),
+            ("rt-throttling", Fail, "950000"),
+        ],
+    );
+    expect(
+        "recorded/realtime",
+        &[
+            ("realtime-kernel", Pass, "1"),
+            ("domain-isolation", Pass, "at boot 2,3"),
+            ("managed-interrupts", Pass, "managed_irq"),
+            ("tick", Pass, "nohz_full=2,3"),
+            ("rcu", Pass, "offloaded: 2,3"),
+            ("fifo-order", Fail, "ktimers/2: fifo 1, ksoftirqd/2: other 0"),
+            ("transparent-huge-pages", NotApplicable, "has none"),
+        ],
+    );
+    expect("recorded/two-nodes", &[("numa-placement", Pass, "node 1"), ("numa-balancing", Fail, "1")]);
+    expect("recorded/one-cpu", &[("domain-isolation", Unknown, "no CPU is set aside")]);
 }
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {

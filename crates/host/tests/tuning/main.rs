@@ -12,7 +12,7 @@ use std::time::Duration;
 use host::tuning::{Audit, HostTree, Plan, Profile, Survey, Wishes, recorded, rules::State};
 
 /// The hosts, with the CPUs to set aside on each.
-const HOSTS: [(&str, &str); 8] = [
+const HOSTS: [(&str, &str); 15] = [
     ("intel", "2-3,6-7"),
     ("amd", "4-7"),
     ("arm", "2-3"),
@@ -21,6 +21,13 @@ const HOSTS: [(&str, &str); 8] = [
     ("112-cpus", "4-27,60-83"),
     ("container", "2-3"),
     ("two-nodes", "5-7"),
+    ("recorded/intel", "2-3,6-7"),
+    ("recorded/amd", "4-7"),
+    ("recorded/arm", "2-3"),
+    ("recorded/container", "2-3"),
+    ("recorded/realtime", "2-3"),
+    ("recorded/one-cpu", ""),
+    ("recorded/two-nodes", "5-7"),
 ];
 
 /// A host unpacked into a folder that goes with it.

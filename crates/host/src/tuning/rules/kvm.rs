@@ -206,12 +206,14 @@ fn posted_interrupts(survey: &Survey) -> Verdict {
     }
 }
 
-/// Intel VT-d, capability register, bit 59; AMD's is in the extended features, GASup, bit 7 of `features`.
+/// Intel VT-d, capability register, bit 59; AMD's is in the extended features, GASup, bit 7 of `features`, which since
+/// Linux 5.12 stands behind a colon.
 fn iommu_posts(survey: &Survey) -> Option<bool> {
     const FOLDER: &str = "/sys/class/iommu";
     let bit = |path: String, bit: u32| {
         let text = survey.tree.read(&path).ok()?;
-        u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok().map(|value| value >> bit & 1 == 1)
+        let register = text.rsplit(':').next()?.trim().trim_start_matches("0x");
+        u64::from_str_radix(register, 16).ok().map(|value| value >> bit & 1 == 1)
     };
     // One that does not say leaves the question open.
     let of = |unit: &String| {
