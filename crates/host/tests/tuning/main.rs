@@ -12,7 +12,7 @@ use std::time::Duration;
 use host::tuning::{Audit, HostTree, Plan, Profile, Survey, Wishes, recorded, rules::State};
 
 /// The hosts, with the CPUs to set aside on each.
-const HOSTS: [(&str, &str); 15] = [
+const HOSTS: [(&str, &str); 16] = [
     ("intel", "2-3,6-7"),
     ("amd", "4-7"),
     ("arm", "2-3"),
@@ -28,6 +28,7 @@ const HOSTS: [(&str, &str); 15] = [
     ("recorded/realtime", "2-3"),
     ("recorded/one-cpu", ""),
     ("recorded/two-nodes", "5-7"),
+    ("recorded/112-cpus", "4-27,60-83"),
 ];
 
 /// A host unpacked into a folder that goes with it.
