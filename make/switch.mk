@@ -12,7 +12,7 @@ bench-switch-idle:
 ## recovery: the switch killed under load and started again, and taken over, 100 rounds of each layout and driver; a guest migrated ten times with each
 recovery:
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test recovery --test recovery_drivers -- --nocapture --test-threads 1
-	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch_guests -- --ignored migrates --nocapture --test-threads 1
+	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch_guests -- migrates --nocapture --test-threads 1
 	TAUTLINE_UPGRADE_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test upgrade -- --nocapture --test-threads 1
 
 ## soak: guests, ports, hostile peers, kills and captures at random, for so many SECONDS (an hour): nothing may grow
