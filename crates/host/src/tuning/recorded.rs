@@ -11,8 +11,8 @@
 //! ```
 //!
 //! `{0-3}` in a path stands for each of these numbers; `{}` in the content for the first of them, and `{+4}` for it
-//! and 4 more. A path that ends with `/` is a folder, its content the names in it; files among them that have no line of their own
-//! are empty.
+//! and 4 more. A path that ends with `/` is a folder, its content the names in it; files among them that have no line
+//! of their own are empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -82,10 +82,8 @@ impl Recording {
 
     fn has_below(&self, path: &str) -> bool {
         let below = format!("{path}/");
-        let after = |all: &BTreeMap<String, String>| {
-            all.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below))
-        };
-        self.files.contains_key(path) || after(&self.files)
+        let next = self.files.range(below.clone()..).next();
+        self.files.contains_key(path) || next.is_some_and(|(file, _)| file.starts_with(&below))
     }
 }
 

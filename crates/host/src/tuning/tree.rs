@@ -69,6 +69,15 @@ impl HostTree {
         Some(recording.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
+    /// What cannot be read; where it is there, that is kept too.
+    fn unread(&self, path: &str, error: io::Error) -> Unread {
+        let unread = Unread { path: path.to_owned(), error };
+        if !unread.is_absent() {
+            self.note(|recording| recording.unread(path, &unread.error));
+        }
+        unread
+    }
+
     fn note(&self, note: impl FnOnce(&mut Recording)) {
         if let Some(recording) = &self.recording {
             note(&mut recording.lock().unwrap_or_else(PoisonError::into_inner));
@@ -98,12 +107,7 @@ impl HostTree {
                 self.note(|recording| recording.file(path, &text));
                 Ok(text)
             }
-            Err(error) => {
-                if error.kind() != ErrorKind::NotFound {
-                    self.note(|recording| recording.unread(path, &error));
-                }
-                Err(Unread { path: path.to_owned(), error })
-            }
+            Err(error) => Err(self.unread(path, error)),
         }
     }
 
@@ -137,19 +141,13 @@ impl HostTree {
     /// The kernel's messages.
     pub fn kernel_log(&self) -> Result<String, Unread> {
         const PATH: &str = "/dev/kmsg";
-        let read = self.read_log(PATH);
-        match &read {
-            Ok(text) => self.note(|recording| recording.file(PATH, text.trim_end())),
-            Err(unread) if !unread.is_absent() => {
-                self.note(|recording| recording.unread(PATH, &unread.error));
-            }
-            Err(_) => {}
-        }
-        read
+        let text = self.read_log(PATH)?;
+        self.note(|recording| recording.file(PATH, text.trim_end()));
+        Ok(text)
     }
 
     fn read_log(&self, path: &str) -> Result<String, Unread> {
-        let failed = |error| Unread { path: path.into(), error };
+        let failed = |error| self.unread(path, error);
         let mut file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -174,12 +172,7 @@ impl HostTree {
         let path = format!("/dev/cpu/{cpu}/msr");
         let mut value = [0; 8];
         let read = File::open(self.place(&path)).and_then(|file| file.read_exact_at(&mut value, number));
-        read.map(|()| u64::from_le_bytes(value)).map_err(|error| {
-            if error.kind() != ErrorKind::NotFound {
-                self.note(|recording| recording.unread(&path, &error));
-            }
-            Unread { path, error }
-        })
+        read.map(|()| u64::from_le_bytes(value)).map_err(|error| self.unread(&path, error))
     }
 
     /// Writes a file in one call, as the kernel wants it.

@@ -65,16 +65,11 @@ impl Latest {
         // The kernel merges its CPUs' events nearly by time.
         found.sort_by_key(|(event, _)| event.time);
         let events: Vec<Event> = found.into_iter().map(|(event, _)| event.clone()).collect();
+        let seen: BTreeSet<Pid> = events.iter().flat_map(threads).filter(|pid| *pid != 0).collect();
         // A thread that only begins to run in there says its name later.
-        let named = self.0.iter().filter(|(event, _)| event.pid != 0);
-        let mut trace = Trace {
-            names: named.map(|(event, name)| (event.pid, name.clone())).collect(),
-            ..Trace::default()
-        };
-        let seen: BTreeSet<Pid> = events.iter().flat_map(threads).collect();
-        trace.names.retain(|pid, _| seen.contains(pid));
-        trace.events = events;
-        trace
+        let named = self.0.iter().filter(|(event, _)| seen.contains(&event.pid));
+        let names = named.map(|(event, name)| (event.pid, name.clone())).collect();
+        Trace { events, names, ..Trace::default() }
     }
 }
 
