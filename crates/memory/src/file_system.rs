@@ -38,7 +38,7 @@ pub struct FileSystem(u64);
 
 impl FileSystem {
     /// That of a file, and the size of the pages that its mappings are made of.
-    pub(crate) fn of(fd: impl AsFd) -> Result<(Self, u64), Errno> {
+    pub fn of(fd: impl AsFd) -> Result<(Self, u64), Errno> {
         let status = fstatfs(fd)?;
         let base = page_size() as u64;
         // Of a type that has 32 bits on some systems and carries the sign there.

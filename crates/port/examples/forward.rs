@@ -1,5 +1,5 @@
 //! What the one copy costs here, with nothing around it: bursts of 32 frames from one guest's transmitq to
-//! another guest's receiveq, drivers and devices in one thread.
+//! another guest's receiveq, drivers and devices in one thread; deliveries are noted, as a port does.
 //!
 //! `cargo run --release -p port --example forward [packed|split] [in-order] [BYTES] [BURSTS]` prints ns a
 //! frame by stage; with `gate` it counts instructions, which repeat exactly where nanoseconds do not, and
@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::deliveries::DeliveryFile;
 use port::device::{FromGuest, ToGuest, ToGuestOptions};
 use port::{QueueCounters, Sink, Source};
 use virtio::net::{Accepts, HeaderLayout};
@@ -64,6 +65,8 @@ struct Guests {
     receiver: Box<dyn DriverQueue>,
     source: Box<dyn Source>,
     sink: Box<dyn Sink>,
+    /// Removed at the end.
+    _deliveries: [DeliveryFile; 2],
     to: Arc<QueueCounters>,
     /// By burst of a lap: the buffers that are sent, and those that receive.
     sent: Vec<Vec<Buffer>>,
@@ -76,10 +79,16 @@ impl Guests {
     fn new(one: &Arena, other: &Arena, bytes: usize) -> Self {
         let layout = HeaderLayout::Full;
         let (from, to): (Arc<_>, Arc<_>) = Default::default();
-        let source = FromGuest::new(one.device(), layout, None, None, true, from);
+        let mut source = FromGuest::new(one.device(), layout, None, None, true, from);
         let options =
             ToGuestOptions { layout, accepts: Accepts::NOTHING, mergeable: false, max_frame_bytes: None };
-        let sink = ToGuest::new(other.device(), options, None, true, Arc::clone(&to));
+        let mut sink = ToGuest::new(other.device(), options, None, true, Arc::clone(&to));
+        let deliveries = ["one", "other"].map(|name| {
+            let socket = std::env::temp_dir().join(format!("forward-{}-{name}", std::process::id()));
+            DeliveryFile::open(&socket, 1).expect("memory for a file")
+        });
+        source.note_deliveries(deliveries[0].area(), 0);
+        sink.note_deliveries(deliveries[1].area(), 0);
         let buffers = |round: usize, len: usize| -> Vec<Buffer> {
             let slot = |i: usize| (round * BURST + i) as u64;
             let buffer = |i| Buffer { address: DATA + slot(i) * STRIDE, len: len as u32, cookie: 0 };
@@ -93,6 +102,7 @@ impl Guests {
             receiver: other.driver(),
             source: Box::new(source),
             sink: Box::new(sink),
+            _deliveries: deliveries,
             to,
             sent,
             room,

@@ -51,6 +51,8 @@ reasons! {
     Policed = "policed",
     /// Its source address goes to and fro between ports: a loop, or two stations with one address.
     MovesTooOften = "address moves too often",
+    /// A process before this one had delivered it when it crashed.
+    AlreadyDelivered = "already delivered before a crash",
     /// The system refused it (TAP, packet socket, file).
     System = "refused by the system",
 }

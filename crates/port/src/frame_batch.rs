@@ -8,6 +8,7 @@ use virtio::net::HeaderLayout;
 use virtqueue::Burst;
 
 use crate::DropReason;
+use crate::deliveries::SenderLog;
 use crate::frame::{Frame, FrameMeta, HeaderSnapshot};
 
 pub(crate) use images::ImagesId;
@@ -41,6 +42,8 @@ pub struct FrameBatch {
     /// Segments that these frames may become.
     segments: u32,
     images: Option<ImagesId>,
+    /// Where deliveries of these frames are noted.
+    log: Option<Box<SenderLog>>,
 }
 
 /// What [`FrameBatch::push_chains`] has done.
@@ -61,6 +64,7 @@ impl FrameBatch {
             len: 0,
             segments: 0,
             images: None,
+            log: None,
         }
     }
 
@@ -72,6 +76,7 @@ impl FrameBatch {
             len: 0,
             segments: 0,
             images: None,
+            log: None,
         }
     }
 
@@ -182,6 +187,22 @@ impl FrameBatch {
         }
         self.len += made;
         PushedChains { end: from + made + refusals, bytes: made_bytes }
+    }
+
+    /// Where to note whom these frames are delivered to; `None` if nobody does.
+    #[inline(always)]
+    pub(crate) fn sender_log(&self) -> Option<&SenderLog> {
+        self.log.as_deref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn sender_log_mut(&mut self) -> Option<&mut SenderLog> {
+        self.log.as_deref_mut()
+    }
+
+    /// Notes it there from now on.
+    pub(crate) fn set_sender_log(&mut self, log: Option<SenderLog>) {
+        self.log = log.map(Box::new);
     }
 
     /// Forgets the frames, and the slices unless they are chains (which their queue completes).

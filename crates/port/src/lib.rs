@@ -54,6 +54,7 @@ pub mod af_xdp;
 mod cache_policy;
 mod counters;
 mod deliver;
+pub mod deliveries;
 mod descriptors;
 pub mod device;
 mod driver;

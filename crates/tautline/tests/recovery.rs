@@ -1,8 +1,7 @@
 //! `kill -9` of the switch under load, and a new one in its place, again and again. The drivers keep their rings and
 //! in-flight regions, as QEMU does, and go on where they stand.
 //!
-//! What was completed was delivered, once. A frame that was delivered and not yet completed when the switch was killed
-//! is in flight for all that can be seen, and is sent again: such doubles are counted, and there are no others.
+//! What was completed was delivered, and no frame comes twice: the killed switch has noted what it was about to publish.
 //! `TAUTLINE_RECOVERY_ROUNDS` rounds of each layout (`make recovery`), or a few.
 
 mod switch_process;
@@ -72,9 +71,7 @@ fn a_killed_switch_loses_nothing_that_was_completed() {
             blackouts.last().unwrap(),
         );
         assert!(lost.is_empty(), "completed and not received: {lost:?}");
-        for number in doubled {
-            assert!(at_a_kill.contains(&number), "frame {number} came twice, and was not in flight");
-        }
+        assert!(doubled.is_empty(), "received more often than once: {doubled:?}");
         switch.end();
     }
 }

@@ -112,7 +112,11 @@ impl Source for FromGuest {
         if pushed.end < popped {
             bytes += self.leave_rest(pushed.end);
         }
-        self.counters.passed(self.batch.len() as u64, bytes);
+        let frames = self.batch.len();
+        self.counters.passed(frames as u64, bytes);
+        if let Some(log) = self.batch.sender_log_mut() {
+            log.begin(self.queue.position(), frames);
+        }
         Ok(&self.batch)
     }
 

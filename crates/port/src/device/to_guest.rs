@@ -11,6 +11,7 @@ use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 pub use self::options::ToGuestOptions;
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
+use crate::deliveries::{Past, ReceiverLog, SenderLog};
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, RingState, Sink};
 
@@ -48,6 +49,8 @@ pub struct ToGuest {
     pub(crate) stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
+    /// What is noted of this queue.
+    log: Option<ReceiverLog>,
     cache_policy: CachePolicy,
     copy_tuner: CopyTuner,
     demotion_tuner: DemotionTuner,
@@ -79,6 +82,7 @@ impl ToGuest {
             stopped_at: Arc::default(),
             enabled,
             filter: None,
+            log: None,
             cache_policy,
             copy_tuner: cache_policy.copy_tuner(),
             demotion_tuner: cache_policy.demotion_tuner(&*queue),
@@ -91,7 +95,7 @@ impl ToGuest {
     /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
     /// one that takes more than this, or there are no more chains at hand.
     #[inline(always)]
-    fn deliver_plain(&mut self, batch: &FrameBatch, which: &[u16], tally: &mut Tally) -> usize {
+    fn deliver_plain(&mut self, batch: &FrameBatch, which: &[u16], tally: &mut Tally<'_>) -> usize {
         if self.filter.is_some() || self.next == self.burst.len() {
             return 0;
         }
@@ -107,7 +111,7 @@ impl ToGuest {
         stores: impl Stores,
         batch: &FrameBatch,
         which: &[u16],
-        tally: &mut Tally,
+        tally: &mut Tally<'_>,
     ) -> usize {
         self.fill_plain(stores, batch, which, tally)
     }
@@ -118,7 +122,7 @@ impl ToGuest {
         stores: impl Stores,
         batch: &FrameBatch,
         which: &[u16],
-        tally: &mut Tally,
+        tally: &mut Tally<'_>,
     ) -> usize {
         let max = self.options.max_frame_bytes.unwrap_or(u32::MAX) as usize;
         let layout = self.options.layout;
@@ -139,7 +143,7 @@ impl ToGuest {
 
     /// One frame, or what it becomes.
     #[inline(never)]
-    fn deliver(&mut self, frame: Frame<'_>, frames_left: usize, tally: &mut Tally) {
+    fn deliver(&mut self, frame: Frame<'_>, frames_left: usize, tally: &mut Tally<'_>) {
         if self.filter.as_ref().is_some_and(|filter| !filter.accepts(frame.snapshot())) {
             return self.counters.dropped(DropReason::Filtered, 1);
         }
@@ -158,7 +162,7 @@ impl ToGuest {
             let room = match is_too_long {
                 false => {
                     let wanted = frames_left + output.count() - index - 1;
-                    self.room_for(header_bytes + len_bytes, wanted)
+                    self.room_for(header_bytes + len_bytes, wanted, tally)
                 }
                 true => Err(DropReason::TooLong),
             };
@@ -197,10 +201,10 @@ impl ToGuest {
 
     /// Finds chains for so many bytes, from `next` on; returns how many. `wanted` more may be of use soon.
     #[inline(always)]
-    fn room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
+    fn room_for(&mut self, bytes: usize, wanted: usize, tally: &mut Tally<'_>) -> Result<usize, DropReason> {
         loop {
             if self.next == self.burst.len() {
-                self.pop_more(wanted)?;
+                self.pop_more(wanted, tally)?;
             }
             let chain = self.burst.chain(self.next);
             if !self.usable(chain) {
@@ -213,7 +217,7 @@ impl ToGuest {
             if !self.options.mergeable {
                 return Err(DropReason::NoBufferLargeEnough);
             }
-            return self.merged_room_for(bytes, wanted);
+            return self.merged_room_for(bytes, wanted, tally);
         }
     }
 
@@ -234,7 +238,7 @@ impl ToGuest {
 
     /// Pops about so many chains more. Where the burst is full, those with frames are given back first, and those
     /// without are rewound and popped again: then `next` is 0.
-    fn pop_more(&mut self, chains: usize) -> Result<(), DropReason> {
+    fn pop_more(&mut self, chains: usize, tally: &mut Tally<'_>) -> Result<(), DropReason> {
         if let Some(reason) = self.dry {
             return Err(reason);
         }
@@ -243,7 +247,7 @@ impl ToGuest {
             return Err(DropReason::NoBufferLargeEnough);
         }
         if self.burst.len() == self.burst.capacity() {
-            self.give_back();
+            self.give_back(tally);
         }
         let error = match self.pop(chains.max(1)) {
             Ok(0) => DropReason::ReceiverFull,
@@ -259,9 +263,22 @@ impl ToGuest {
         Err(error)
     }
 
+    /// Those of the frames that an earlier process has not delivered before it crashed; the others are counted.
+    #[cold]
+    fn undelivered(&self, past: &Past, which: &[u16]) -> Vec<u16> {
+        let left = past.left_for(self.log.as_ref(), which);
+        self.counters.dropped(DropReason::AlreadyDelivered, (which.len() - left.len()) as u64);
+        left
+    }
+
     /// Gives the chains before `next` back as used and rewinds the others.
     #[inline(always)]
-    fn give_back(&mut self) {
+    fn give_back(&mut self, tally: &mut Tally<'_>) {
+        if let (Some(sender), Some(receiver)) = (tally.log, &self.log)
+            && self.next > 0
+        {
+            sender.note(receiver, self.queue.position(), tally.published());
+        }
         self.queue.add_used(&mut self.burst, 0..self.next);
         if self.next < self.burst.len() {
             self.queue.rewind(&mut self.burst, self.next);
@@ -275,9 +292,23 @@ impl ToGuest {
 
 /// What one call has delivered.
 #[derive(Default)]
-struct Tally {
+struct Tally<'a> {
     frames: u64,
     bytes: u64,
+    /// Where to note it before the driver can see it.
+    log: Option<&'a SenderLog>,
+    /// The frames of the call: so many are done with, of which so many were published before.
+    which: &'a [u16],
+    done: usize,
+    published: usize,
+}
+
+impl<'a> Tally<'a> {
+    /// Frames that are about to be published.
+    fn published(&mut self) -> &'a [u16] {
+        let from = std::mem::replace(&mut self.published, self.done);
+        &self.which[from..self.done]
+    }
 }
 
 impl Sink for ToGuest {
@@ -290,16 +321,27 @@ impl Sink for ToGuest {
         }
         (self.dry, self.unusable, self.work_before) = (None, 0, self.burst.work());
         let compared = self.copy_tuner.begin();
-        let mut tally = Tally::default();
+        let undelivered;
+        let log = batch.sender_log();
+        let which = match log.and_then(SenderLog::past) {
+            None => which,
+            Some(past) => {
+                undelivered = self.undelivered(past, which);
+                &undelivered
+            }
+        };
+        let mut tally = Tally { log, which, ..Tally::default() };
         let mut left = which;
         loop {
             left = &left[self.deliver_plain(batch, left, &mut tally)..];
+            tally.done = which.len() - left.len();
             // The next one is no plain frame, or chains are to be had first.
             let Some((&index, rest)) = left.split_first() else { break };
             self.deliver(batch.frame(index.into()), left.len(), &mut tally);
             left = rest;
+            tally.done += 1;
         }
-        self.give_back();
+        self.give_back(&mut tally);
         self.counters.passed(tally.frames, tally.bytes);
         let call = self.call.as_ref().map(|call| (call, self.queue.needs_call()));
         if let Some(begun) = compared {

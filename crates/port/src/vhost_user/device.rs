@@ -311,6 +311,9 @@ impl Device {
             Side::FromGuest => {
                 let mut source = FromGuest::new(queue, layout, kick, call, ring.enabled, counters);
                 source.set_cache_policy(self.shared.options.cache_policy);
+                if let Some(area) = self.shared.deliveries.get() {
+                    source.note_deliveries(area, pair);
+                }
                 RingQueue::Source(Box::new(source))
             }
             Side::ToGuest => {
@@ -322,6 +325,9 @@ impl Device {
                 };
                 let mut sink = ToGuest::new(queue, options, call, ring.enabled, counters);
                 sink.set_cache_policy(self.shared.options.cache_policy);
+                if let Some(area) = self.shared.deliveries.get() {
+                    sink.note_deliveries(area, pair);
+                }
                 sink.set_filter(self.filter.clone());
                 RingQueue::Sink(Box::new(sink))
             }

@@ -16,6 +16,7 @@ use super::VhostUser;
 use super::link::{Link, Role};
 use super::peer::Peer;
 use super::tokens::{CHANNEL, LINK, MEMORY, PEER};
+use crate::deliveries::DeliveryFile;
 use crate::{Interest, PortContext, PortError, PortState};
 
 /// A port in words; numbers of files are places in [`PortState::files`].
@@ -27,6 +28,8 @@ struct Words {
     listener: Option<usize>,
     /// The front-end that is connected.
     peer: Option<PeerWords>,
+    /// The file of what was delivered.
+    deliveries: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -178,7 +181,14 @@ impl VhostUser {
             Some(Link::Server(listener)) => Some(files.put(listener.as_fd().try_clone_to_owned()?)),
             _ => None,
         };
-        Ok(Words { path, listener, peer: self.peer.as_mut().map(|peer| peer.words(files)).transpose()? })
+        let deliveries =
+            self.deliveries.as_ref().map(|file| Ok::<_, io::Error>(files.put(file.descriptor()?)));
+        Ok(Words {
+            path,
+            listener,
+            deliveries: deliveries.transpose()?,
+            peer: self.peer.as_mut().map(|peer| peer.words(files)).transpose()?,
+        })
     }
 
     pub(super) fn stand_still(&mut self, context: &mut dyn PortContext) -> Result<PortState, PortError> {
@@ -240,6 +250,12 @@ impl VhostUser {
                 return Err(failed("server= differs from the running switch".to_owned()));
             }
         });
+        let (path, pairs) = (path.clone(), self.shared.options.queue_pairs);
+        let deliveries = match words.deliveries {
+            Some(at) => files.take(at).and_then(|file| DeliveryFile::take_over(file, &path, pairs)),
+            None => DeliveryFile::open(&path, pairs),
+        };
+        self.set_deliveries(deliveries, context);
         let Some(mut words) = words.peer else { return self.wait_for_peer(context) };
         let Some(memory) = &self.memory else { return Ok(()) };
         let connection = std::mem::take(&mut words.connection).connection(&mut files);

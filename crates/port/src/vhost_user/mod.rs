@@ -33,6 +33,7 @@ pub use link::Role;
 pub use options::{MAX_QUEUE_PAIRS, VhostUserOptions};
 
 use std::fmt::Display;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,7 @@ use vhost_user::socket::{Connection, Listener, SocketError};
 
 use virtio::Features;
 
+use crate::deliveries::DeliveryFile;
 use crate::{Interest, Port, PortContext, PortError, PortState, QueueCounters, QueueError, Side, Token};
 use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
@@ -79,6 +81,8 @@ pub struct VhostUser {
     /// Made when the port starts, and the same for all connections.
     memory: Option<Arc<PeerMemory>>,
     peer: Option<Peer>,
+    /// Where deliveries are noted for the process after this one.
+    deliveries: Option<DeliveryFile>,
     /// Connections since the last one on which a queue ran.
     fruitless: u32,
     /// Another process is about to go on with it: nothing is served here.
@@ -113,6 +117,7 @@ impl VhostUser {
             link: None,
             memory: None,
             peer: None,
+            deliveries: None,
             fruitless: 0,
             stands_still: false,
         })
@@ -122,6 +127,21 @@ impl VhostUser {
         PeerMemory::new(self.shared.options.memory_bytes, self.shared.options.memory_backing)
             .and_then(|memory| context.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
             .map_err(|error| watch_failed(&self.shared.name, error))
+    }
+
+    /// Notes deliveries from now on. Without it frames may come twice after a crash, and nothing else is different.
+    fn set_deliveries(&mut self, file: io::Result<DeliveryFile>, context: &mut dyn PortContext) {
+        match file {
+            Ok(file) => {
+                // Unset still: a port starts once.
+                let _ = self.shared.deliveries.set(Arc::clone(file.area()));
+                self.deliveries = Some(file);
+            }
+            Err(error) => {
+                let what = "deliveries cannot be noted, so a frame may come twice if this switch crashes";
+                self.shared.log(context, format_args!("{what}: {error}"));
+            }
+        }
     }
 
     /// Waits for a peer, or tries again soon.
@@ -283,7 +303,7 @@ impl Port for VhostUser {
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         self.memory = Some(self.new_memory(context)?);
-        let path = &self.shared.options.path;
+        let path = &self.shared.options.path.clone();
         self.link = Some(match self.shared.options.role {
             Role::Server => Link::Server(Listener::bind(path).map_err(|error| {
                 let remedy = "give a path that you may create and that nobody else listens on";
@@ -291,6 +311,7 @@ impl Port for VhostUser {
             })?),
             Role::Client => Link::Client { told: false },
         });
+        self.set_deliveries(DeliveryFile::open(path, self.shared.options.queue_pairs), context);
         match self.shared.options.role {
             Role::Server => self.wait_for_peer(context),
             Role::Client => {
@@ -360,13 +381,17 @@ impl Port for VhostUser {
         if let Some(Link::Server(listener)) = self.link.take() {
             listener.leave();
         }
+        if let Some(deliveries) = self.deliveries.take() {
+            deliveries.leave();
+        }
     }
 
     fn end(&mut self, context: &mut dyn PortContext) {
         self.disconnect(context);
         context.unwatch(LINK);
         context.unwatch(MEMORY);
-        // Closes the listening socket and removes its path.
+        self.deliveries = None;
+        // Closes the listening socket and removes its path; who listens there next makes the file anew.
         self.link = None;
     }
 }

@@ -1,9 +1,10 @@
 //! What all connections of a port share, and what it allows its front-ends over time.
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::options::VhostUserOptions;
+use crate::deliveries::Area;
 use crate::descriptors::DescriptorGuard;
 use crate::rate::{LogRateLimiter, TokenBucket};
 use crate::{PairCounters, PortContext, QueueCounters, Side};
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     counters: Vec<PairCounters>,
     limits: Mutex<Limits>,
     pub guard: Arc<DescriptorGuard>,
+    /// Where deliveries are noted, once the port has started; unset where that cannot be.
+    pub deliveries: OnceLock<Arc<Area>>,
 }
 
 impl Shared {
@@ -44,7 +47,7 @@ impl Shared {
             announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
         });
         let guard = Arc::<DescriptorGuard>::default();
-        Shared { name, options, counters, limits, guard }
+        Shared { name, options, counters, limits, guard, deliveries: OnceLock::new() }
     }
 
     pub fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {

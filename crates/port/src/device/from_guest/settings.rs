@@ -4,6 +4,7 @@ use virtqueue::{Burst, DeviceQueue};
 use super::FromGuest;
 use super::state::State;
 use crate::CachePolicy;
+use crate::deliveries::{Area, SenderLog};
 use crate::device::EventFd;
 
 impl FromGuest {
@@ -19,6 +20,11 @@ impl FromGuest {
         if self.state == State::NotEnabledYet {
             self.state = State::Runs;
         }
+    }
+
+    /// Has deliveries noted from now on, so that a process after this one delivers no frame again.
+    pub fn note_deliveries(&mut self, area: &Area, pair: u16) {
+        self.batch.set_sender_log(SenderLog::new(area, pair, self.queue.position()));
     }
 
     /// Listens to the driver so from now on.

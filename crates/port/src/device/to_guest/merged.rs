@@ -1,10 +1,15 @@
 //! Room for frames that one chain does not hold, and chains that hold none.
-use super::{MAX_CHAINS, ToGuest};
+use super::{MAX_CHAINS, Tally, ToGuest};
 use crate::DropReason;
 
 impl ToGuest {
     /// The same where one chain does not suffice.
-    pub(super) fn merged_room_for(&mut self, bytes: usize, wanted: usize) -> Result<usize, DropReason> {
+    pub(super) fn merged_room_for(
+        &mut self,
+        bytes: usize,
+        wanted: usize,
+        tally: &mut Tally<'_>,
+    ) -> Result<usize, DropReason> {
         let (mut chains, mut have) = (0, 0);
         while have < bytes {
             let at = self.next + chains;
@@ -14,7 +19,7 @@ impl ToGuest {
                 }
                 // All chains tend to be of the same size.
                 let missing = (bytes - have) * chains / have.max(1);
-                self.pop_more(missing + wanted)?;
+                self.pop_more(missing + wanted, tally)?;
                 if self.next + chains != at {
                     // What was full is given back, and what was gathered so far must be popped again.
                     (chains, have) = (0, 0);

@@ -1,12 +1,15 @@
 //! What is changed while a receiveq runs.
+use std::sync::Arc;
+
 use virtio::net::Accepts;
 use virtio::net::control::ReceiveFilter;
 use virtqueue::DeviceQueue;
 
-use super::ToGuest;
+use super::{Tally, ToGuest};
 use crate::CachePolicy;
 #[cfg(test)]
 use crate::cache_policy::CopyTuner;
+use crate::deliveries::{Area, ReceiverLog};
 use crate::device::EventFd;
 
 impl ToGuest {
@@ -42,9 +45,17 @@ impl ToGuest {
         self.options.accepts = accepts;
     }
 
+    /// Has deliveries noted from now on, so that a process after this one delivers no frame again.
+    pub fn note_deliveries(&mut self, area: &Arc<Area>, pair: u16) {
+        self.log = ReceiverLog::new(area, pair);
+        if let Some(log) = &self.log {
+            log.started(self.queue.position());
+        }
+    }
+
     /// The queue, to ask where it stands and to set its log.
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
-        self.give_back();
+        self.give_back(&mut Tally::default());
         &mut *self.queue
     }
 

@@ -1,0 +1,56 @@
+//! Where a receiveq stood when this process started it.
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use virtqueue::Position;
+
+use super::area::{self, Area};
+use super::past::{Note, Past};
+
+/// Words of a receiveq: the process that has it, the one that had it before, and where it stood in between.
+const PROCESS: usize = 0;
+const PREVIOUS: usize = 1;
+const STOOD_AT: usize = 2;
+
+/// What is noted of one receiveq.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiverLog {
+    area: Arc<Area>,
+    pair: u16,
+}
+
+impl ReceiverLog {
+    /// Of a pair of the port with these words; `None` if it has no such pair.
+    pub fn new(area: &Arc<Area>, pair: u16) -> Option<Self> {
+        area.receiver(pair)?;
+        Some(ReceiverLog { area: Arc::clone(area), pair })
+    }
+
+    /// The ring starts, and stands there. Only the first start in a process tells what the one before has done.
+    pub fn started(&self, at: Position) {
+        let Some(words) = self.area.receiver(self.pair) else { return };
+        let before = words[PROCESS].load(Relaxed);
+        if before == self.area.process() {
+            return;
+        }
+        // In this order: killed in between, the next process finds the one before still.
+        words[PREVIOUS].store(before, Release);
+        words[STOOD_AT].store(area::mark(at), Release);
+        words[PROCESS].store(self.area.process(), Release);
+    }
+
+    /// A word that says which receiveq this is, and one for the place at which it stands.
+    pub(super) fn name(&self, at: Position) -> [u64; 2] {
+        [self.area.id(), u64::from(self.pair) << 32 | area::mark(at)]
+    }
+
+    /// Whether a receiveq of this port got what an earlier process was about to publish: it stood elsewhere when this
+    /// process, the next one, started it.
+    pub(super) fn has(&self, past: &Past, note: &Note) -> bool {
+        let Some(words) = self.area.receiver((note.place >> 32) as u16) else { return false };
+        note.area == self.area.id()
+            && words[PROCESS].load(Relaxed) == self.area.process()
+            && words[PREVIOUS].load(Relaxed) == past.process()
+            && words[STOOD_AT].load(Relaxed) != note.place & u64::from(u32::MAX)
+    }
+}

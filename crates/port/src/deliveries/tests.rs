@@ -1,0 +1,209 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Arc;
+
+use memory::{Mapping, sealed_memfd};
+use virtqueue::{PackedPosition, Position};
+
+use super::{Area, DeliveryFile, ReceiverLog, SenderLog};
+
+fn mapping() -> Arc<Mapping> {
+    let bytes = Area::bytes(1);
+    Arc::new(Mapping::shared(sealed_memfd(c"deliveries", bytes).unwrap(), 0, bytes).unwrap())
+}
+
+fn split(at: u16) -> Position {
+    Position::Split { next_available: at, next_used: at }
+}
+
+fn packed(slot: u16, wrap: bool) -> Position {
+    let at = PackedPosition { slot, wrap };
+    Position::Packed { next_available: at, next_used: at }
+}
+
+/// The files of a sender and two receivers.
+struct Ports([Arc<Mapping>; 3]);
+
+/// What one process makes of them.
+struct Process([Arc<Area>; 3]);
+
+impl Ports {
+    fn new() -> Self {
+        Ports([mapping(), mapping(), mapping()])
+    }
+
+    fn opened_by(&self, process: u64) -> Process {
+        Process([0, 1, 2].map(|port| Arc::new(Area::opened_by(&self.0[port], 1, process).unwrap())))
+    }
+}
+
+impl Process {
+    fn receiver(&self, port: usize, at: Position) -> ReceiverLog {
+        let log = ReceiverLog::new(&self.0[port], 0).unwrap();
+        log.started(at);
+        log
+    }
+
+    fn sender(&self, at: Position) -> SenderLog {
+        SenderLog::new(&self.0[0], 0, at).unwrap()
+    }
+}
+
+/// A process that is killed with a burst of 8 frames on its way: 0 to 3 and all odd ones are published to the first
+/// receiver in two turns, the even ones are about to be to the second.
+fn killed(ports: &Ports) {
+    let process = ports.opened_by(1);
+    let (first, second) = (process.receiver(1, split(10)), process.receiver(2, packed(20, true)));
+    let mut sender = process.sender(split(0));
+    sender.begin(split(65_530), 8);
+    sender.note(&first, split(10), &[0, 1, 2, 3]);
+    sender.note(&first, split(14), &[5, 7]);
+    sender.note(&second, packed(20, true), &[0, 2, 4, 6]);
+}
+
+const ALL: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+#[test]
+fn what_a_receiver_has_is_left_out() {
+    let (unmoved, moved) = (packed(20, true), packed(20, false));
+    // Where the receivers stand after the kill, and what they have still to get.
+    let cases: [(_, _, &[u16], &[u16]); 3] = [
+        (split(14), unmoved, &[4, 5, 6, 7], &ALL),
+        (split(16), unmoved, &[4, 6], &ALL),
+        (split(16), moved, &[4, 6], &[1, 3, 5, 7]),
+    ];
+    for (first_at, second_at, first_left, second_left) in cases {
+        let ports = Ports::new();
+        killed(&ports);
+        let process = ports.opened_by(2);
+        let (first, second) = (process.receiver(1, first_at), process.receiver(2, second_at));
+        let mut sender = process.sender(split(65_530));
+        sender.begin(split(65_530), 8);
+        let past = sender.past().unwrap();
+        assert_eq!(past.left_for(Some(&first), &ALL), first_left, "{first_at:?}");
+        assert_eq!(past.left_for(Some(&second), &ALL), second_left, "{second_at:?}");
+        assert_eq!(past.left_for(None, &ALL), ALL);
+    }
+}
+
+#[test]
+fn a_burst_that_comes_in_parts_is_the_same_burst() {
+    let ports = Ports::new();
+    killed(&ports);
+    let process = ports.opened_by(2);
+    let first = process.receiver(1, split(16));
+    let mut sender = process.sender(split(65_530));
+    sender.begin(split(65_530), 3);
+    assert!(sender.past().unwrap().left_for(Some(&first), &[0, 1, 2]).is_empty());
+    sender.begin(split(65_533), 3);
+    assert_eq!(sender.past().unwrap().left_for(Some(&first), &[0, 1, 2]), [1]);
+    sender.begin(split(0), 32);
+    assert_eq!(sender.past().unwrap().left_for(Some(&first), &[0, 1, 2, 3]), [0, 2, 3]);
+    sender.begin(split(32), 32);
+    assert!(sender.past().is_none(), "nothing is noted of later frames");
+}
+
+#[test]
+fn what_was_completed_is_not_looked_at() {
+    let ports = Ports::new();
+    killed(&ports);
+    assert!(ports.opened_by(2).sender(split(65_531)).past().is_none());
+    // The ring started anew in the same process: it has noted nothing that another has not published.
+    assert!(ports.opened_by(1).sender(split(65_530)).past().is_none());
+}
+
+#[test]
+fn a_receiver_that_ran_in_between_is_not_taken_for_one_that_has_it() {
+    let ports = Ports::new();
+    killed(&ports);
+    ports.opened_by(2).receiver(1, split(10));
+    let process = ports.opened_by(3);
+    let (first, mut sender) = (process.receiver(1, split(90)), process.sender(split(65_530)));
+    sender.begin(split(65_530), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&first), &ALL), ALL);
+}
+
+#[test]
+fn only_the_first_start_in_a_process_counts() {
+    let ports = Ports::new();
+    killed(&ports);
+    let process = ports.opened_by(2);
+    process.receiver(1, split(10));
+    // Its front-end came again after other frames.
+    let (first, mut sender) = (process.receiver(1, split(50)), process.sender(split(65_530)));
+    sender.begin(split(65_530), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&first), &[0, 1, 2, 3]), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_file_made_anew_names_another_port() {
+    let mut ports = Ports::new();
+    killed(&ports);
+    ports.0[1] = mapping();
+    let process = ports.opened_by(2);
+    let (first, mut sender) = (process.receiver(1, split(16)), process.sender(split(65_530)));
+    sender.begin(split(65_530), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&first), &ALL), ALL);
+}
+
+#[test]
+fn more_notes_than_there_is_room_for_are_left_out() {
+    let ports = Ports::new();
+    let process = ports.opened_by(1);
+    let receiver = process.receiver(1, split(0));
+    let mut sender = process.sender(split(0));
+    sender.begin(split(0), 200);
+    (0..200).for_each(|frame| sender.note(&receiver, split(frame), &[frame]));
+    let process = ports.opened_by(2);
+    let (receiver, mut sender) = (process.receiver(1, split(200)), process.sender(split(0)));
+    sender.begin(split(0), 200);
+    let left = sender.past().unwrap().left_for(Some(&receiver), &(0..200).collect::<Vec<_>>());
+    assert_eq!(left, (64..200).collect::<Vec<u16>>());
+}
+
+#[test]
+fn a_file_is_one_processs_and_goes_with_its_port() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let socket = folder.path().join("socket");
+    let file = folder.path().join("socket.deliveries");
+    let open = || DeliveryFile::open(&socket, 2);
+    let first = open().unwrap();
+    assert!(file.exists());
+    assert!(open().is_err(), "another process has it");
+    let second = DeliveryFile::take_over(first.descriptor().unwrap(), &socket, 2).unwrap();
+    first.leave();
+    assert!(file.exists());
+    drop(second);
+    assert!(!file.exists());
+    // One of a switch with other options, or of anything else.
+    std::fs::write(&file, [0xff; 10_000]).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let third = open().unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), Area::bytes(2));
+    drop(third);
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_left_alone() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let socket = folder.path().join("socket");
+    let beside = folder.path().join("socket.deliveries");
+    let elsewhere = format!("/dev/shm/tautline{}.deliveries", socket.display().to_string().replace('/', "%"));
+    let target = folder.path().join("target");
+    let plant: [&dyn Fn(); 3] =
+        [&|| symlink(&target, &beside).unwrap(), &|| std::fs::hard_link(&target, &beside).unwrap(), &|| {
+            std::fs::write(&beside, "theirs").unwrap();
+            std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o666)).unwrap();
+        }];
+    for plant in plant {
+        std::fs::write(&target, "theirs").unwrap();
+        std::fs::set_permissions(&target, PermissionsExt::from_mode(0o600)).unwrap();
+        plant();
+        let opened = DeliveryFile::open(&socket, 1).unwrap();
+        assert!(std::fs::exists(&elsewhere).unwrap());
+        drop(opened);
+        assert!(!std::fs::exists(&elsewhere).unwrap());
+        assert_eq!(std::fs::read(&beside).unwrap(), b"theirs");
+        std::fs::remove_file(&beside).unwrap();
+    }
+}
