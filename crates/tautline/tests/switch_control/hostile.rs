@@ -66,6 +66,51 @@ fn no_client_keeps_the_switch_or_a_worker_from_its_work() {
 }
 
 #[test]
+fn requests_in_one_breath_wait_their_turn() {
+    let scene = Scene::new();
+    let (greedy, modest) = (client(&scene), client(&scene));
+    // Both are known, and have been answered.
+    for socket in [&greedy, &modest] {
+        ask(socket, "{\"version\":1,\"command\":\"ports\"}\n");
+        answer(socket);
+    }
+    let adds: String = (0..20)
+        .map(|number| {
+            let path = scene.sockets.path(&format!("late{number}"));
+            let port = format!("late{number}=vhost-user:{}", path.display());
+            format!("{{\"version\":1,\"command\":\"add\",\"port\":\"{port}\",\"allow\":[]}}\n")
+        })
+        .collect();
+    // All of it is there when the switch looks.
+    scene.switch.paused(|| {
+        ask(&greedy, &adds);
+        ask(&modest, "{\"version\":1,\"command\":\"ports\"}\n");
+    });
+    let seen = answer(&modest).matches("/late").count();
+    assert!(seen <= 2, "{seen} ports were added before another client's turn");
+    for _ in 0..20 {
+        let said = answer(&greedy);
+        assert!(said.contains("\"ok\""), "{said}");
+    }
+    scene.end();
+}
+
+fn ask(mut socket: &UnixStream, requests: &str) {
+    socket.write_all(requests.as_bytes()).unwrap();
+}
+
+/// One line.
+fn answer(mut socket: &UnixStream) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        text.push(byte[0]);
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
 fn whoever_looks_a_thousand_times_costs_nobody_a_frame() {
     let scene = Scene::new();
     let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);
