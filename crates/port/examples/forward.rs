@@ -4,6 +4,7 @@
 //! `cargo run --release -p port --example forward [packed|split] [in-order] [BYTES] [BURSTS]` prints ns a
 //! frame by stage; with `gate` it counts instructions, which repeat exactly where nanoseconds do not, and
 //! says whether the limits are kept.
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,8 +85,8 @@ impl Guests {
             ToGuestOptions { layout, accepts: Accepts::NOTHING, mergeable: false, max_frame_bytes: None };
         let mut sink = ToGuest::new(other.device(), options, None, true, Arc::clone(&to));
         let deliveries = ["one", "other"].map(|name| {
-            let socket = std::env::temp_dir().join(format!("forward-{}-{name}", std::process::id()));
-            DeliveryFile::open(&socket, 1).expect("memory for a file")
+            let socket = PathBuf::from(format!("/dev/shm/forward-{}-{name}", std::process::id()));
+            DeliveryFile::open(&socket, 1).expect("memory for a file").expect("a folder in memory")
         });
         source.note_deliveries(deliveries[0].area(), 0);
         sink.note_deliveries(deliveries[1].area(), 0);

@@ -18,9 +18,9 @@ const LOAD: Duration = Duration::from_millis(30);
 
 #[test]
 fn a_killed_switch_loses_nothing_that_was_completed() {
-    let rounds = std::env::var("TAUTLINE_RECOVERY_ROUNDS").map_or(4, |rounds| rounds.parse().unwrap());
+    let rounds = std::env::var("TAUTLINE_RECOVERY_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap());
     for wanted in layouts() {
-        let sockets = Sockets::new();
+        let sockets = Sockets::in_memory();
         let arguments: Vec<String> =
             ["one", "two"].iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
         let mut switch = SwitchProcess::start(&arguments);

@@ -114,7 +114,7 @@ impl Ends {
 }
 
 fn testpmd_behind(packed: bool) {
-    let sockets = Sockets::new();
+    let sockets = Sockets::in_memory();
     let mut arguments: Vec<String> =
         ["a", "b"].iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
     arguments.extend(["p0", "p1"].iter().flat_map(|name| sockets.port(name, "vhost-user", ",server=off")));
@@ -184,7 +184,7 @@ fn a_stock_guest_with_packed_rings_goes_on() {
 }
 
 fn stock_guest(packed: bool) {
-    let sockets = Sockets::new();
+    let sockets = Sockets::in_memory();
     let mut arguments: Vec<String> =
         ["near", "far"].iter().flat_map(|name| sockets.port(name, "vhost-user", ",server=off")).collect();
     arguments.extend(connect("near", "far"));

@@ -31,7 +31,7 @@ struct Scene {
 
 impl Scene {
     fn new(wanted: Features) -> Self {
-        let sockets = Sockets::new();
+        let sockets = Sockets::in_memory();
         let mut arguments: Vec<String> =
             ["one", "two"].iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
         let control = sockets.path("control").display().to_string();
@@ -132,10 +132,13 @@ impl Scene {
         );
         assert!(lost.is_empty() && doubled.is_empty(), "lost {lost:?}, doubled {doubled:?}");
         assert!(late.is_empty(), "behind frames that were sent later: {late:?}");
+        let notes = self.sockets.path("one.deliveries");
+        assert!(notes.exists(), "the old switch left them to the new one");
         let (_, logged) = self.switch.end();
         assert!(logged.iter().all(|line| !line.contains("disconnected")), "{logged:#?}");
         assert!(!self.sockets.path("control").exists(), "the control socket goes with the last switch");
         assert!(!self.sockets.path("one").exists(), "and so do the ports'");
+        assert!(!notes.exists(), "and what was noted of deliveries");
     }
 }
 

@@ -25,28 +25,19 @@ pub struct DeliveryFile {
 }
 
 impl DeliveryFile {
-    /// The file of the port with this socket and so many queue pairs: beside it if that is memory, else in `/dev/shm`.
-    /// An error if neither can be, or another process has it.
-    pub fn open(socket: &Path, pairs: u16) -> io::Result<Self> {
-        let mut outcome = Err(io::Error::other("neither the socket's folder nor /dev/shm is in memory"));
-        for path in paths(socket) {
-            outcome = open(&path).and_then(|file| Self::of(file, path, pairs));
-            let is_locked = outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-            if outcome.is_ok() || is_locked {
-                break;
-            }
+    /// The file of the port with this socket and so many queue pairs, beside the socket; `None` where that folder is
+    /// not in memory. An error if it cannot be made, or another process has it.
+    pub fn open(socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
+        if !is_in_memory(socket) {
+            return Ok(None);
         }
-        outcome
+        let path = path(socket);
+        Self::of(open(&path)?, path, pairs).map(Some)
     }
 
     /// The one with which another process lets this one go on.
     pub(crate) fn take_over(file: OwnedFd, socket: &Path, pairs: u16) -> io::Result<Self> {
-        let file = File::from(file);
-        let identity = identity(&file.metadata()?);
-        let is_it =
-            |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|at| self::identity(&at) == identity);
-        let path = paths(socket).find(is_it);
-        Self::of(file, path.ok_or(io::ErrorKind::NotFound)?, pairs)
+        Self::of(file.into(), path(socket), pairs)
     }
 
     fn of(file: File, path: PathBuf, pairs: u16) -> io::Result<Self> {
@@ -94,26 +85,21 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Where the file may lie, best first.
-fn paths(socket: &Path) -> impl Iterator<Item = PathBuf> {
-    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut beside = OsString::from(socket);
-    beside.push(".deliveries");
-    // The same path is the same file, whoever gives it.
-    let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let name = whole.join(socket.file_name().unwrap_or_default()).to_string_lossy().replace('/', "%");
-    let shared = format!("/dev/shm/tautline{name}.deliveries");
-    [PathBuf::from(beside), PathBuf::from(shared)].into_iter().filter(|path| is_in_memory(path))
+/// Where the file of a port lies.
+fn path(socket: &Path) -> PathBuf {
+    let mut path = OsString::from(socket);
+    path.push(".deliveries");
+    path.into()
 }
 
-/// Whether a file there is made of ordinary pages of memory.
-fn is_in_memory(path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// Whether a file in the folder of this socket is made of ordinary pages of memory.
+fn is_in_memory(socket: &Path) -> bool {
+    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let system = File::open(folder).map(|folder| FileSystem::of(&folder));
     matches!(system, Ok(Ok((system, page))) if system.is_memory() && page == page_size() as u64)
 }
 
-/// Opens or makes it; in `/dev/shm` anybody could have put something there before.
+/// Opens or makes it; whoever may write to the folder could have put something there before.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);

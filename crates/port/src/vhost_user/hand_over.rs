@@ -252,7 +252,7 @@ impl VhostUser {
         });
         let (path, pairs) = (path.clone(), self.shared.options.queue_pairs);
         let deliveries = match words.deliveries {
-            Some(at) => files.take(at).and_then(|file| DeliveryFile::take_over(file, &path, pairs)),
+            Some(at) => files.take(at).and_then(|file| DeliveryFile::take_over(file, &path, pairs).map(Some)),
             None => DeliveryFile::open(&path, pairs),
         };
         self.set_deliveries(deliveries, context);

@@ -130,9 +130,10 @@ impl VhostUser {
     }
 
     /// Notes deliveries from now on. Without it frames may come twice after a crash, and nothing else is different.
-    fn set_deliveries(&mut self, file: io::Result<DeliveryFile>, context: &mut dyn PortContext) {
+    fn set_deliveries(&mut self, file: io::Result<Option<DeliveryFile>>, context: &mut dyn PortContext) {
         match file {
-            Ok(file) => {
+            Ok(None) => {}
+            Ok(Some(file)) => {
                 // Unset still: a port starts once.
                 let _ = self.shared.deliveries.set(Arc::clone(file.area()));
                 self.deliveries = Some(file);

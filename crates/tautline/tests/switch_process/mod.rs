@@ -224,6 +224,11 @@ impl Sockets {
         Sockets(tempfile::tempdir().unwrap())
     }
 
+    /// In memory, where a switch can note what it delivers.
+    pub fn in_memory() -> Self {
+        Sockets(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
