@@ -1,5 +1,6 @@
 //! A batch of frames, borrowed where their sender put them.
 mod images;
+mod log;
 mod memory;
 mod parse;
 
@@ -187,22 +188,6 @@ impl FrameBatch {
         }
         self.len += made;
         PushedChains { end: from + made + refusals, bytes: made_bytes }
-    }
-
-    /// Where to note whom these frames are delivered to; `None` if nobody does.
-    #[inline(always)]
-    pub(crate) fn sender_log(&self) -> Option<&SenderLog> {
-        self.log.as_deref()
-    }
-
-    #[inline(always)]
-    pub(crate) fn sender_log_mut(&mut self) -> Option<&mut SenderLog> {
-        self.log.as_deref_mut()
-    }
-
-    /// Notes it there from now on.
-    pub(crate) fn set_sender_log(&mut self, log: Option<SenderLog>) {
-        self.log = log.map(Box::new);
     }
 
     /// Forgets the frames, and the slices unless they are chains (which their queue completes).

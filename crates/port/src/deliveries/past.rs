@@ -8,10 +8,8 @@ const MAX_BURST: usize = 64 * FRAME_WORDS;
 /// One publication that was about to happen.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
-    /// Which port.
-    pub area: u64,
-    /// Its queue pair, and where that stood.
-    pub place: u64,
+    /// Which receiveq, and where it stood: see [`ReceiverLog::name`].
+    pub to: [u64; 2],
     /// Of the burst.
     pub frames: Frames,
 }
@@ -49,10 +47,6 @@ impl Past {
         Past { process, notes, had: 0, now: 0 }
     }
 
-    pub(super) fn process(&self) -> u64 {
-        self.process
-    }
-
     /// So many frames come now. False if the notes say nothing of them, nor of any later.
     pub(super) fn advance(&mut self, frames: usize) -> bool {
         self.had += std::mem::replace(&mut self.now, frames);
@@ -61,8 +55,10 @@ impl Past {
 
     /// Which of these frames of the burst at hand a receiver has not got yet.
     pub fn left_for(&self, receiver: Option<&ReceiverLog>, which: &[u16]) -> Vec<u16> {
-        let notes =
-            self.notes.iter().filter(|note| receiver.is_some_and(|receiver| receiver.has(self, note)));
+        let notes = self
+            .notes
+            .iter()
+            .filter(|note| receiver.is_some_and(|receiver| receiver.has_got(self.process, note.to)));
         let got: Vec<&Note> = notes.collect();
         let has = |index: &u16| got.iter().any(|note| note.frames.contains(self.had + usize::from(*index)));
         which.iter().copied().filter(|index| !has(index)).collect()

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use virtqueue::Position;
 
 use super::area::{self, Area};
-use super::past::{Note, Past};
 
 /// Words of a receiveq: the process that has it, the one that had it before, and where it stood in between.
 const PROCESS: usize = 0;
@@ -44,13 +43,13 @@ impl ReceiverLog {
         [self.area.id(), u64::from(self.pair) << 32 | area::mark(at)]
     }
 
-    /// Whether a receiveq of this port got what an earlier process was about to publish: it stood elsewhere when this
-    /// process, the next one, started it.
-    pub(super) fn has(&self, past: &Past, note: &Note) -> bool {
-        let Some(words) = self.area.receiver((note.place >> 32) as u16) else { return false };
-        note.area == self.area.id()
+    /// Whether a receiveq of this port got what an earlier process was about to publish to the one of this name: it
+    /// stood elsewhere when this process, the next one, started it.
+    pub(super) fn has_got(&self, process: u64, [area, place]: [u64; 2]) -> bool {
+        let Some(words) = self.area.receiver((place >> 32) as u16) else { return false };
+        area == self.area.id()
             && words[PROCESS].load(Relaxed) == self.area.process()
-            && words[PREVIOUS].load(Relaxed) == past.process()
-            && words[STOOD_AT].load(Relaxed) != note.place & u64::from(u32::MAX)
+            && words[PREVIOUS].load(Relaxed) == process
+            && words[STOOD_AT].load(Relaxed) != place & u64::from(u32::MAX)
     }
 }

@@ -83,8 +83,7 @@ fn past_at(words: &Words, process: u64, at: Position) -> Option<Past> {
     }
     let notes = words[FIRST_NOTE..].chunks_exact(NOTE_WORDS).take(count as usize);
     let note = |words: &[AtomicU64]| Note {
-        area: words[0].load(Relaxed),
-        place: words[1].load(Relaxed),
+        to: [words[0].load(Relaxed), words[1].load(Relaxed)],
         frames: match words[2].load(Relaxed) {
             0 => Frames::Set(std::array::from_fn(|at| words[3 + at].load(Relaxed))),
             run => Frames::Run { first: run as u16, last: (run >> 16) as u16 },

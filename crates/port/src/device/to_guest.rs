@@ -1,7 +1,9 @@
 //! What a guest receives: the device half of a receiveq.
 mod merged;
 mod options;
+mod room;
 mod settings;
+mod tally;
 
 use std::sync::Arc;
 
@@ -9,9 +11,10 @@ use virtio::net::control::ReceiveFilter;
 use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 
 pub use self::options::ToGuestOptions;
+use self::tally::{Tally, undelivered};
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
-use crate::deliveries::{Past, ReceiverLog, SenderLog};
+use crate::deliveries::ReceiverLog;
 use crate::device::{EventFd, StoppedAt};
 use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, RingState, Sink};
 
@@ -23,12 +26,6 @@ const MAX_CHAINS: usize = 512;
 /// receiver's driver chooses how finely it splits its buffers, and it is all ports that wait. 256 frames in chains of
 /// 20 descriptors are a third of it.
 const MAX_WORK: u32 = 32_768;
-
-/// Chains that are looked at when somebody asks for room: no burst is longer.
-const ROOM_LOOKED_FOR: usize = 64;
-
-/// The longest frame of an ordinary Ethernet, without its check sequence.
-const USUAL_FRAME_BYTES: usize = 1514;
 
 /// Frames to a guest's receiveq, copied straight into the buffers that its driver posted.
 pub struct ToGuest {
@@ -263,21 +260,11 @@ impl ToGuest {
         Err(error)
     }
 
-    /// Those of the frames that an earlier process has not delivered before it crashed; the others are counted.
-    #[cold]
-    fn undelivered(&self, past: &Past, which: &[u16]) -> Vec<u16> {
-        let left = past.left_for(self.log.as_ref(), which);
-        self.counters.dropped(DropReason::AlreadyDelivered, (which.len() - left.len()) as u64);
-        left
-    }
-
     /// Gives the chains before `next` back as used and rewinds the others.
     #[inline(always)]
     fn give_back(&mut self, tally: &mut Tally<'_>) {
-        if let (Some(sender), Some(receiver)) = (tally.log, &self.log)
-            && self.next > 0
-        {
-            sender.note(receiver, self.queue.position(), tally.published());
+        if self.next > 0 {
+            tally.publish(self.log.as_ref(), || self.queue.position());
         }
         self.queue.add_used(&mut self.burst, 0..self.next);
         if self.next < self.burst.len() {
@@ -287,27 +274,6 @@ impl ToGuest {
         }
         self.burst.clear();
         self.next = 0;
-    }
-}
-
-/// What one call has delivered.
-#[derive(Default)]
-struct Tally<'a> {
-    frames: u64,
-    bytes: u64,
-    /// Where to note it before the driver can see it.
-    log: Option<&'a SenderLog>,
-    /// The frames of the call: so many are done with, of which so many were published before.
-    which: &'a [u16],
-    done: usize,
-    published: usize,
-}
-
-impl<'a> Tally<'a> {
-    /// Frames that are about to be published.
-    fn published(&mut self) -> &'a [u16] {
-        let from = std::mem::replace(&mut self.published, self.done);
-        &self.which[from..self.done]
     }
 }
 
@@ -321,16 +287,9 @@ impl Sink for ToGuest {
         }
         (self.dry, self.unusable, self.work_before) = (None, 0, self.burst.work());
         let compared = self.copy_tuner.begin();
-        let undelivered;
         let log = batch.sender_log();
-        let which = match log.and_then(SenderLog::past) {
-            None => which,
-            Some(past) => {
-                undelivered = self.undelivered(past, which);
-                &undelivered
-            }
-        };
-        let mut tally = Tally { log, which, ..Tally::default() };
+        let which = &*undelivered(log, self.log.as_ref(), which, &self.counters);
+        let mut tally = Tally::new(log, which);
         let mut left = which;
         loop {
             left = &left[self.deliver_plain(batch, left, &mut tally)..];
@@ -356,25 +315,7 @@ impl Sink for ToGuest {
     }
 
     fn room(&mut self) -> usize {
-        // Where nothing goes in, nothing is to be waited for.
-        if !self.enabled || self.broken.is_some() {
-            return usize::MAX;
-        }
-        let missing = ROOM_LOOKED_FOR.saturating_sub(self.burst.len());
-        if missing > 0
-            && let Err(PopError::Malformed(_)) = self.pop(missing)
-        {
-            // `accept` finds the error again, and says so.
-            return usize::MAX;
-        }
-        // The next call of `accept` goes on with these.
-        let usable = self.burst.chains().filter(|chain| self.usable(*chain));
-        if !self.options.mergeable {
-            return usable.count();
-        }
-        let bytes = usable.map(|chain| chain.writable_bytes() as usize);
-        let (count, total) = bytes.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
-        count.min(total / (self.options.layout.bytes() + USUAL_FRAME_BYTES))
+        self.room_left()
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

@@ -1,0 +1,35 @@
+//! How much room there is, for senders that would rather wait than lose.
+use virtqueue::PopError;
+
+use super::ToGuest;
+
+/// Chains that are looked at when somebody asks for room: no burst is longer.
+const ROOM_LOOKED_FOR: usize = 64;
+
+/// The longest frame of an ordinary Ethernet, without its check sequence.
+const USUAL_FRAME_BYTES: usize = 1514;
+
+impl ToGuest {
+    /// For how many frames of the usual length there is room at least.
+    pub(super) fn room_left(&mut self) -> usize {
+        // Where nothing goes in, nothing is to be waited for.
+        if !self.enabled || self.broken.is_some() {
+            return usize::MAX;
+        }
+        let missing = ROOM_LOOKED_FOR.saturating_sub(self.burst.len());
+        if missing > 0
+            && let Err(PopError::Malformed(_)) = self.pop(missing)
+        {
+            // `accept` finds the error again, and says so.
+            return usize::MAX;
+        }
+        // The next call of `accept` goes on with these.
+        let usable = self.burst.chains().filter(|chain| self.usable(*chain));
+        if !self.options.mergeable {
+            return usable.count();
+        }
+        let bytes = usable.map(|chain| chain.writable_bytes() as usize);
+        let (count, total) = bytes.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes));
+        count.min(total / (self.options.layout.bytes() + USUAL_FRAME_BYTES))
+    }
+}

@@ -1,0 +1,58 @@
+//! What one call delivers, and its notes for a process after this one.
+use std::borrow::Cow;
+
+use virtqueue::Position;
+
+use crate::deliveries::{Past, ReceiverLog, SenderLog};
+use crate::{DropReason, QueueCounters};
+
+/// What one call has delivered.
+#[derive(Default)]
+pub(super) struct Tally<'a> {
+    pub frames: u64,
+    pub bytes: u64,
+    /// The frames of the call: so many are done with.
+    which: &'a [u16],
+    pub done: usize,
+    /// Where they are noted before the driver can see them, and how many are.
+    log: Option<&'a SenderLog>,
+    noted: usize,
+}
+
+impl<'a> Tally<'a> {
+    /// For a call with these frames.
+    #[inline(always)]
+    pub fn new(log: Option<&'a SenderLog>, which: &'a [u16]) -> Self {
+        Tally { log, which, ..Tally::default() }
+    }
+
+    /// What the call is done with is about to be published to this receiveq, which stands there.
+    #[inline(always)]
+    pub fn publish(&mut self, to: Option<&ReceiverLog>, at: impl FnOnce() -> Position) {
+        if let (Some(sender), Some(receiver)) = (self.log, to) {
+            let from = std::mem::replace(&mut self.noted, self.done);
+            sender.note(receiver, at(), &self.which[from..self.done]);
+        }
+    }
+}
+
+/// Those of the frames that an earlier process has not delivered before it crashed; the others are counted.
+#[inline(always)]
+pub(super) fn undelivered<'a>(
+    log: Option<&SenderLog>,
+    to: Option<&ReceiverLog>,
+    which: &'a [u16],
+    counters: &QueueCounters,
+) -> Cow<'a, [u16]> {
+    match log.and_then(SenderLog::past) {
+        None => Cow::Borrowed(which),
+        Some(past) => Cow::Owned(left_of(past, to, which, counters)),
+    }
+}
+
+#[cold]
+fn left_of(past: &Past, to: Option<&ReceiverLog>, which: &[u16], counters: &QueueCounters) -> Vec<u16> {
+    let left = past.left_for(to, which);
+    counters.dropped(DropReason::AlreadyDelivered, (which.len() - left.len()) as u64);
+    left
+}
