@@ -262,13 +262,14 @@ impl Session {
         self.say_right(id::SET_VRING_ENABLE, index);
     }
 
-    /// Stops the queue that was started as the how manieth, and starts it anew from its beginning; `false` if the
-    /// back-end does not answer.
-    pub fn start_again(&mut self, at: usize) -> bool {
+    /// Stops the queue that was started as the how manieth; `false` if the back-end does not answer.
+    pub fn stop_queue(&mut self, at: usize) -> bool {
         let index = self.started[at].index;
-        if !self.hears_after(id::GET_VRING_BASE, index) {
-            return false;
-        }
+        self.hears_after(id::GET_VRING_BASE, index)
+    }
+
+    /// Starts one that was stopped, from its beginning; `false` if the back-end does not answer.
+    pub fn start_again(&mut self, at: usize) -> bool {
         self.set_up(at);
         self.settles()
     }

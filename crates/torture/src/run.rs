@@ -40,7 +40,7 @@ pub enum Amount {
         /// Time for each family.
         time: Option<Duration>,
     },
-    /// All families in turns, until the back-end has seen so many messages and states of rings.
+    /// All families, each for as long as the others, until the back-end has seen so many messages and states of rings.
     Seen(u64),
 }
 
@@ -135,10 +135,10 @@ pub fn run(
         }
         Amount::Seen(wanted) => {
             let seen = |all: &[Counts]| all.iter().map(Counts::seen).sum::<u64>();
-            let mut turns = (0..all.len()).cycle();
+            // Turns of as many cases would leave most of the time to the kind whose cases take longest.
             while seen(&all) < wanted
-                && let Some(at) = turns.next()
-                && run.some(&mut all[at], u64::MAX, &mut || false)?
+                && let Some(next) = all.iter_mut().min_by_key(|counts| counts.elapsed_ns)
+                && run.some(next, u64::MAX, &mut || false)?
             {}
         }
     }

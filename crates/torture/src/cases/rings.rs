@@ -16,9 +16,9 @@ use crate::message::odd_number;
 /// States of one case, in one session: a ring that the back-end stops is started again.
 const STATES: u64 = 128;
 /// States without a sign of the back-end after which a ring is started again: it may have stopped without a word.
-const UNSEEN: u32 = 4;
+const UNSEEN: u32 = 2;
 /// How long a state is left to the back-end, if it gives no sign.
-const LOOK: Duration = Duration::from_micros(500);
+const LOOK: Duration = Duration::from_micros(300);
 /// A guest receives by the first and transmits by the second.
 const QUEUES: [u32; 2] = [0, 1];
 /// How many of the states are of what a guest transmits. Where it receives a back-end looks when frames come.
@@ -113,8 +113,10 @@ pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<D
         done.ring_states_seen += u64::from(seen != Seen::No);
         rings[at].unseen = if seen == Seen::No { rings[at].unseen + 1 } else { 0 };
         if seen == Seen::Stopped || rings[at].unseen >= UNSEEN {
+            // What it holds is the driver's once the back-end has let go of it.
+            let stopped = session.stop_queue(at);
             rings[at].begin_again(&session.memory)?;
-            if !session.start_again(at) {
+            if !stopped || !session.start_again(at) {
                 done.closed = session.front_end.is_closed_within(Duration::ZERO);
                 break;
             }
@@ -147,7 +149,9 @@ impl HostileRing {
     fn begin_again(&mut self, memory: &Memory) -> io::Result<()> {
         (self.position, self.unseen) = (0, 0);
         memory.write(self.ring.descriptors, &[0; 16 * SIZE as usize])?;
-        memory.write(self.ring.driver, &[0; 4])
+        memory.write(self.ring.driver, &[0; 4])?;
+        // A used index above 0 is that of a ring that goes on: behind it an available index of 0 is malformed.
+        memory.write(self.ring.device, &[0; 4])
     }
 
     fn write(&mut self, memory: &Memory, random: &mut StdRng) -> io::Result<()> {
