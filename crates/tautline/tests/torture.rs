@@ -90,7 +90,7 @@ fn our_switch_serves_on_and_a_neighbour_loses_nothing() {
 /// The rate of the neighbours is compared with that of the same run while hostile front-ends rest, in turns; less than
 /// nine tenths of it is exit code 3.
 #[test]
-#[ignore = "a quarter of an hour: make torture-long"]
+#[ignore = "an hour: make torture-long"]
 fn millions_of_hostile_messages_and_ring_states() {
     let count = std::env::var("TAUTLINE_TORTURE_COUNT").unwrap_or_else(|_| "10000000".to_owned());
     let results = tortured(&["--count", &count, "--beside-rate", "100000", "--turn", "4s"]);
