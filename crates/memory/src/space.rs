@@ -255,6 +255,7 @@ mod tests {
             assert_eq!(space.guest_address(Address::User(user + 5)), Some(guest + 5));
             assert_eq!(space.guest_address(Address::Guest(guest + PAGE)), None);
         }
+        assert_eq!(space.guest_address(Address::User((1 << 40) + 509 * PAGE)), None, "behind the last");
         for i in (0..509).rev() {
             let (guest, user) = at(i);
             space = space.without_region(guest, user, PAGE).unwrap();

@@ -331,6 +331,7 @@ pub struct Agreed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::Header;
     use super::*;
 
     #[test]
@@ -344,6 +345,22 @@ mod tests {
         }
         assert!(frontend_request(0).is_err() && frontend_request(45).is_err());
         assert!(backend_request(0).is_err() && backend_request(u32::MAX).is_err());
+    }
+
+    /// What reads a payload refuses these too: each of the two has to hold by itself.
+    #[test]
+    fn a_payload_of_another_size_is_refused_before_it_is_read() {
+        let refused = |rule: &'static Rule, size: usize| {
+            let header = Header { id: rule.id, reply: false, need_reply: false, size: size as u32 };
+            let message = Message { header, payload: vec![0; size], fds: Vec::new() };
+            matches!(rule.check_request(&message), Err(violation) if violation.field == "payload size")
+        };
+        let offered = |rule: &&Rule| rule.support == Handled;
+        for rule in FRONTEND_REQUESTS.iter().chain(&BACKEND_REQUESTS).filter(offered) {
+            let sizes = rule.shape.sizes();
+            assert!(refused(rule, sizes.end() + 1), "{}", rule.name);
+            assert!(sizes.start().checked_sub(1).is_none_or(|less| refused(rule, less)), "{}", rule.name);
+        }
     }
 
     #[test]

@@ -16,3 +16,24 @@ pub(super) fn write_all<T: Wire>(value: &T) -> Vec<u8> {
     value.write(&mut bytes);
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::payload::{MAX_TABLE_REGIONS, MemoryRegion, MemoryTable};
+    use super::super::table::frontend_request;
+    use super::*;
+
+    /// The sizes of the message table refuse these before: each of the two has to hold by itself.
+    #[test]
+    fn what_does_not_fit_is_refused_by_what_reads_it_too() {
+        let field = |result: Result<MemoryTable, Violation>| result.unwrap_err().field;
+        let region = MemoryRegion { guest_address: 0, size_bytes: 4096, user_address: 0, mmap_offset: 0 };
+        let table = |count: usize| write_all(&MemoryTable { regions: vec![region; count] });
+        let rule = frontend_request(5).unwrap();
+        let most = table(MAX_TABLE_REGIONS);
+        assert!(read_all::<MemoryTable>(rule, &most).is_ok());
+        assert_eq!(field(read_all(rule, &table(MAX_TABLE_REGIONS + 1))), "number of regions");
+        assert_eq!(field(read_all(rule, &[&most[..], &[0]].concat())), "payload size");
+        assert_eq!(field(read_all(rule, &most[1..])), "payload size");
+    }
+}

@@ -168,6 +168,18 @@ mod tests {
     }
 
     #[test]
+    fn neither_reading_nor_writing_waits_for_the_other_end() {
+        let (own, _other) = UnixStream::pair().unwrap();
+        // A socket that waits after all does so for this long.
+        own.set_read_timeout(Some(PATIENCE)).unwrap();
+        own.set_write_timeout(Some(PATIENCE)).unwrap();
+        let mut connection = Connection::new(own).unwrap();
+        let since = Instant::now();
+        assert!(connection.read().is_ok() && connection.put(&vec![b'x'; 4 << 20]).is_ok());
+        assert!(connection.wants_to_write() && since.elapsed() < PATIENCE / 2, "{:?}", since.elapsed());
+    }
+
+    #[test]
     fn answers_that_nobody_reads_have_their_limit_and_end_the_requests() {
         let (mut connection, mut other) = pair();
         other.write_all(b"one\ntwo\n").unwrap();

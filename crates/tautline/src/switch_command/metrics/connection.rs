@@ -94,3 +94,26 @@ impl AsFd for Connection {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn neither_reading_nor_writing_waits_for_the_client() {
+        const LONG: Duration = Duration::from_secs(5);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = listener.accept().unwrap().0;
+        // A socket that waits after all does so for this long.
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket.set_write_timeout(Some(LONG)).unwrap();
+        let mut connection = Connection::new(socket).unwrap();
+        assert!(matches!(connection.go_on(), Next::Wait));
+        assert!(matches!(connection.put("200 OK", "text/plain", &"x".repeat(32 << 20)), Next::Wait));
+        assert!(connection.wants_to_write() && connection.since.elapsed() < LONG / 2);
+    }
+}
