@@ -13,6 +13,10 @@ use rustix::io::Errno;
 /// A line longer than this is not an agent's.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
+/// Between two looks at a line that is not whole yet. A guest's serial port gives each byte by itself: whoever is woken
+/// by each of them keeps the CPU from the guest.
+const REST: Duration = Duration::from_millis(1);
+
 /// How long a wait may stay blind to an interrupt.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -22,7 +26,7 @@ pub enum ChannelError {
     /// The other end is gone.
     #[error("the agent closed its channel")]
     Closed,
-    /// The deadline passed.
+    /// Nothing came for so long.
     #[error("no answer within {0:?}")]
     Late(Duration),
     /// The user interrupted.
@@ -80,9 +84,10 @@ impl Channel {
         Ok(())
     }
 
-    /// The next line, without its end. Waits up to `limit`.
+    /// The next line, without its end. Waits up to `limit` for it to begin, and as long for more of it: a long answer
+    /// through a slow guest's serial port takes a minute.
     pub fn receive(&mut self, limit: Duration) -> Result<String, ChannelError> {
-        let deadline = Instant::now() + limit;
+        let mut deadline = Instant::now() + limit;
         loop {
             if let Some(line) = self.take_line()? {
                 return Ok(line);
@@ -90,8 +95,14 @@ impl Channel {
             let mut buffer = [0; 16 << 10];
             match self.from_agent.read(&mut buffer) {
                 Ok(0) => return Err(ChannelError::Closed),
-                Ok(n) => self.pending.extend(&buffer[..n]),
+                Ok(n) => {
+                    self.pending.extend(&buffer[..n]);
+                    deadline = Instant::now() + limit;
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.pending.is_empty() {
+                        std::thread::sleep(REST);
+                    }
                     wait(&self.from_agent, PollFlags::IN, deadline, limit)?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -158,6 +169,22 @@ mod tests {
         assert!(matches!(short, Err(ChannelError::Late(_))), "{short:?}");
         peer.write_all(b"ond\n").unwrap();
         assert_eq!(channel.receive(Duration::from_secs(1)).unwrap(), "second");
+    }
+
+    #[test]
+    fn a_line_that_goes_on_is_waited_for() {
+        let (mut channel, mut peer) = pair();
+        let slow = std::thread::spawn(move || {
+            for byte in b"slowly\n" {
+                peer.write_all(&[*byte]).unwrap();
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            peer
+        });
+        assert_eq!(channel.receive(Duration::from_millis(400)).unwrap(), "slowly");
+        let _open = slow.join().unwrap();
+        let silent = channel.receive(Duration::from_millis(20));
+        assert!(matches!(silent, Err(ChannelError::Late(_))), "{silent:?}");
     }
 
     #[test]
