@@ -60,6 +60,24 @@ fn killed(ports: &Ports) {
     sender.note(&second, packed(20, true), &[0, 2, 4, 6]);
 }
 
+/// A process stands still for another one, which has started the receiver's ring and is gone; it goes on, and is killed.
+#[test]
+fn what_was_delivered_before_and_after_a_take_over_that_failed() {
+    let ports = Ports::new();
+    let (process, other) = (ports.opened_by(1), ports.opened_by(2));
+    let receiver = process.receiver(1, split(10));
+    other.receiver(1, split(14));
+    receiver.started(split(14));
+    let mut sender = process.sender(split(0));
+    sender.begin(split(0), 8);
+    sender.note(&receiver, split(14), &ALL);
+    let after = ports.opened_by(3);
+    let receiver = after.receiver(1, split(22));
+    let mut sender = after.sender(split(0));
+    sender.begin(split(0), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&receiver), &ALL), [0; 0]);
+}
+
 const ALL: [u16; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]

@@ -137,11 +137,13 @@ impl Rings {
         context.unwatch(CONTROL);
     }
 
-    /// Puts them back to work.
+    /// Puts them back to work, where another process did not go on with them.
     pub fn unpark(&mut self, context: &mut dyn PortContext) {
-        for index in 0..self.list.len() {
-            self.change(index, context, |_| ());
-        }
+        self.change_all(context, |running| {
+            if let RingQueue::Sink(sink) = running {
+                sink.note_start();
+            }
+        });
     }
 
     /// Where the rings of parked queues stand; of one that stopped by itself, where it did.

@@ -48,6 +48,11 @@ impl ToGuest {
     /// Has deliveries noted from now on, so that a process after this one delivers no frame again.
     pub fn note_deliveries(&mut self, area: &Arc<Area>, pair: u16) {
         self.log = ReceiverLog::new(area, pair);
+        self.note_start();
+    }
+
+    /// Notes that this process has the queue: again, where another one may have noted the same meanwhile.
+    pub fn note_start(&mut self) {
         if let Some(log) = &self.log {
             log.started(self.queue.position());
         }
