@@ -53,8 +53,8 @@ pub(super) fn mark(position: Position) -> u64 {
 
 impl Area {
     /// Bytes for so many queue pairs.
-    pub(super) fn bytes(pairs: u16) -> u64 {
-        (8 * (HEADER_WORDS + usize::from(pairs) * PAIR_WORDS)) as u64
+    pub(super) const fn bytes(pairs: u16) -> u64 {
+        (8 * (HEADER_WORDS + pairs as usize * PAIR_WORDS)) as u64
     }
 
     /// What this process does with the words; those of another layout are made anew.
@@ -64,12 +64,10 @@ impl Area {
 
     pub(super) fn opened_by(mapping: &Arc<Mapping>, pairs: u16, process: u64) -> Result<Self, BindError> {
         let words = Words::new(mapping, 0, HEADER_WORDS + usize::from(pairs) * PAIR_WORDS, 0)?;
-        let head = [MAGIC, words[1].load(Ordering::Relaxed), pairs.into()];
-        let is_ours = head[1] != 0 && (0..3).all(|at| words[at].load(Ordering::Relaxed) == head[at]);
-        if !is_ours {
+        // Of however many pairs: those of a queue are at the same place.
+        if words[0].load(Ordering::Relaxed) != MAGIC {
             words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             words[1].store(random(), Ordering::Relaxed);
-            words[2].store(pairs.into(), Ordering::Relaxed);
             words[0].store(MAGIC, Ordering::Release);
         }
         let id = words[1].load(Ordering::Relaxed);

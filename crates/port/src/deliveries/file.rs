@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use memory::{FileSystem, Mapping};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
@@ -13,6 +15,9 @@ use rustix::param::page_size;
 use rustix::process::geteuid;
 
 use super::Area;
+
+/// A process that was killed has its lock until its memory is given back, which takes a while with much of it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A port's file: removed with the port, and left behind by a process that is killed.
 #[derive(Debug)]
@@ -32,24 +37,21 @@ impl DeliveryFile {
             return Ok(None);
         }
         let path = path(socket);
-        Self::of(open(&path)?, path, pairs).map(Some)
+        let file = locked(&path)?;
+        // What cannot be had whole is of no use to anybody.
+        Self::of(file, path.clone(), pairs).map(Some).inspect_err(|_| _ = fs::remove_file(&path))
     }
 
-    /// The one with which another process lets this one go on.
+    /// The one with which another process lets this one go on; its lock comes with it. That process has it mapped, and
+    /// goes on itself if this one fails.
     pub(crate) fn take_over(file: OwnedFd, socket: &Path, pairs: u16) -> io::Result<Self> {
         Self::of(file.into(), path(socket), pairs)
     }
 
     fn of(file: File, path: PathBuf, pairs: u16) -> io::Result<Self> {
-        // Whoever takes over has the same lock by the same open file.
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let bytes = Area::bytes(pairs);
-        if file.metadata()?.len() != bytes {
-            file.set_len(0)?;
-            // All of it now: a page that is not to be had later would end the process.
-            let reserved = fallocate(&file, FallocateFlags::empty(), 0, bytes);
-            reserved.inspect_err(|_| _ = fs::remove_file(&path))?;
-        }
+        // Longer if need be, never shorter. All of it now: a page that is not to be had later would end the process.
+        fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
         let mapping = Mapping::shared(&file, 0, bytes).map_err(io::Error::other)?;
         let area = Area::open(&Arc::new(mapping), pairs).map_err(io::Error::other)?;
         Ok(DeliveryFile { identity: identity(&file.metadata()?), path, file, area: Arc::new(area) })
@@ -74,7 +76,7 @@ impl DeliveryFile {
 
 impl Drop for DeliveryFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|at| identity(&at) == self.identity) {
+        if is_at(&self.path, self.identity) {
             // Nobody is left to tell.
             let _ = fs::remove_file(&self.path);
         }
@@ -83,6 +85,11 @@ impl Drop for DeliveryFile {
 
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
+}
+
+/// Whether this file is what the path leads to.
+fn is_at(path: &Path, file: (u64, u64)) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|at| identity(&at) == file)
 }
 
 /// Where the file of a port lies.
@@ -99,6 +106,24 @@ fn is_in_memory(socket: &Path) -> bool {
     matches!(system, Ok(Ok((system, page))) if system.is_memory() && page == page_size() as u64)
 }
 
+/// Opens or makes it, and locks it. The process before this one may be about to end still.
+fn locked(path: &Path) -> io::Result<File> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let file = open(path)?;
+        let failure = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // It may have been removed before it was locked.
+            Ok(()) if is_at(path, identity(&file.metadata()?)) => return Ok(file),
+            Ok(()) => io::Error::other(format!("{} is made anew again and again", path.display())),
+            Err(error) => io::Error::other(format!("another process has {}: {error}", path.display())),
+        };
+        if Instant::now() > deadline {
+            return Err(failure);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Opens or makes it; whoever may write to the folder could have put something there before.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -106,7 +131,8 @@ fn open(path: &Path) -> io::Result<File> {
     let file = options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32).open(path)?;
     let metadata = file.metadata()?;
     let is_ours = metadata.is_file()
-        && metadata.nlink() == 1
+        // None where it was removed just now.
+        && metadata.nlink() <= 1
         && metadata.uid() == geteuid().as_raw()
         && metadata.mode() & 0o077 == 0;
     if is_ours { Ok(file) } else { Err(io::Error::other(format!("{} is somebody else's", path.display()))) }

@@ -25,16 +25,19 @@ impl ReceiverLog {
         Some(ReceiverLog { area: Arc::clone(area), pair })
     }
 
-    /// The ring starts, and stands there. Only the first start in a process tells what the one before has done.
+    /// The ring starts, and stands there. Only the first start in a process tells what the one before has done. One that
+    /// has moved nothing was none: what the one before that has done is still to be seen.
     pub fn started(&self, at: Position) {
         let Some(words) = self.area.receiver(self.pair) else { return };
         let before = words[PROCESS].load(Relaxed);
         if before == self.area.process() {
             return;
         }
-        // In this order: killed in between, the next process finds the one before still.
-        words[PREVIOUS].store(before, Release);
-        words[STOOD_AT].store(area::mark(at), Release);
+        if words[STOOD_AT].load(Relaxed) != area::mark(at) {
+            // In this order: killed in between, the next process finds the one before still.
+            words[PREVIOUS].store(before, Release);
+            words[STOOD_AT].store(area::mark(at), Release);
+        }
         words[PROCESS].store(self.area.process(), Release);
     }
 

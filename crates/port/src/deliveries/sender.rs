@@ -18,7 +18,7 @@ const FIRST_NOTE: usize = 8;
 /// The third word of a note: the first and the last of a run of frames, and this. 0 where a bit for each frame follows.
 const RUN: u64 = 1 << 32;
 
-/// What is noted of one transmitq. One worker at a time has it.
+/// What is noted of one transmitq. One worker at a time has it, but for one that was given up and comes back.
 #[derive(Debug)]
 pub(crate) struct SenderLog {
     words: Words,
@@ -66,6 +66,12 @@ impl SenderLog {
             note[3..].iter().zip(set(which)).for_each(|(word, frames)| word.store(frames, Relaxed));
         }
         self.words[NOTES].store(count as u64 + 1, Release);
+    }
+
+    /// The burst was given back to its sender: its notes are void, wherever a ring that is made anew begins.
+    #[inline(always)]
+    pub fn completed(&self) {
+        self.words[NOTES].store(0, Release);
     }
 
     /// What an earlier process noted of the frames of this burst.

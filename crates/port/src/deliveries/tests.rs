@@ -141,6 +141,29 @@ fn a_receiver_that_ran_in_between_is_not_taken_for_one_that_has_it() {
 }
 
 #[test]
+fn a_process_that_gave_a_receiver_nothing_hides_nothing() {
+    let ports = Ports::new();
+    killed(&ports);
+    ports.opened_by(2).receiver(1, split(14));
+    let process = ports.opened_by(3);
+    let (first, mut sender) = (process.receiver(1, split(14)), process.sender(split(65_530)));
+    sender.begin(split(65_530), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&first), &ALL), [4, 5, 6, 7]);
+}
+
+#[test]
+fn a_ring_made_anew_that_begins_where_a_completed_burst_did() {
+    let ports = Ports::new();
+    let process = ports.opened_by(1);
+    let (receiver, mut sender) = (process.receiver(1, split(0)), process.sender(split(0)));
+    sender.begin(split(0), 8);
+    sender.note(&receiver, split(0), &ALL);
+    assert!(ports.opened_by(2).sender(split(0)).past().is_some());
+    sender.completed();
+    assert!(ports.opened_by(2).sender(split(0)).past().is_none());
+}
+
+#[test]
 fn only_the_first_start_in_a_process_counts() {
     let ports = Ports::new();
     killed(&ports);
@@ -196,9 +219,27 @@ fn a_file_is_one_processs_and_goes_with_its_port() {
     std::fs::write(&file, [0xff; 10_000]).unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let third = open().unwrap().unwrap();
-    assert_eq!(std::fs::metadata(&file).unwrap().len(), Area::bytes(2));
+    assert_eq!(std::fs::read(&file).unwrap()[16..Area::bytes(2) as usize], [0; Area::bytes(2) as usize - 16]);
     drop(third);
     assert!(!file.exists());
+}
+
+/// The one that goes on if the other fails has its words mapped meanwhile, and finds them as they were.
+#[test]
+fn a_take_over_with_other_queue_pairs_shortens_no_file() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let socket = folder.path().join("socket");
+    let first = DeliveryFile::open(&socket, 40).unwrap().unwrap();
+    let last = ReceiverLog::new(first.area(), 39).unwrap();
+    last.started(split(7));
+    for pairs in [1, 60] {
+        let other = DeliveryFile::take_over(first.descriptor().unwrap(), &socket, pairs).unwrap();
+        assert_eq!(other.area().id(), first.area().id());
+        other.leave();
+        // Beyond the end of the file it would be the end of this process.
+        last.started(split(8));
+        assert_eq!(last.name(split(7)), ReceiverLog::new(first.area(), 39).unwrap().name(split(7)));
+    }
 }
 
 #[test]

@@ -104,6 +104,9 @@ impl Source for FromGuest {
         self.needs_release = true;
         if !self.enabled {
             self.counters.dropped(DropReason::Disabled, popped as u64);
+            if let Some(log) = self.batch.sender_log_mut() {
+                log.begin(self.queue.position(), popped);
+            }
             return Ok(&self.batch);
         }
         let counters = &self.counters;
@@ -137,6 +140,9 @@ impl Source for FromGuest {
         let Some(burst) = self.batch.burst_mut() else { return };
         // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.add_used_all(burst);
+        if let Some(log) = self.batch.sender_log() {
+            log.completed();
+        }
         if let Some(call) = &self.call {
             call.notify_if(self.queue.needs_call(), &self.counters);
         }
