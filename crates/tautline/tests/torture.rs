@@ -96,6 +96,8 @@ fn millions_of_hostile_messages_and_ring_states() {
     let results = tortured(&["--count", &count, "--beside-rate", "100000", "--turn", "4s"]);
     let seen = total(&results, "messages_read") + total(&results, "ring_states_seen");
     assert!(seen >= count.parse().unwrap(), "{seen}");
+    let beside = &results["beside"];
+    assert_eq!(beside["sent"], beside["received"], "{beside}");
 }
 
 /// A program that listens, and ends at the first who says something.

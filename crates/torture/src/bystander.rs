@@ -21,6 +21,8 @@ const READY: Duration = Duration::from_secs(10);
 const BROADCAST: Duration = Duration::from_millis(1);
 /// Stations and type: by them broadcasts are told from others.
 const HEADER_BYTES: usize = 14;
+/// The number of a broadcast stands behind them.
+const NUMBER_BYTES: usize = HEADER_BYTES + 8;
 /// Frames of each direction that are under way at most: there is a buffer for each, so a right switch drops none.
 const WINDOW: u64 = 128;
 /// Of a burst.
@@ -134,16 +136,48 @@ impl Lane {
 
 struct Traffic {
     lanes: [Lane; 2],
-    broadcast: FrameBatch,
-    broadcasts: Counts,
+    broadcasts: Broadcasts,
     /// Frames a second, each way.
     rate: u32,
 }
 
+/// Numbered: a hostile front-end may send again what it has got itself, and an echo makes up for no frame that is lost.
 #[derive(Default)]
-struct Counts {
+struct Broadcasts {
     sent: u64,
     received: u64,
+    /// The last number that arrived.
+    latest: u64,
+}
+
+impl Broadcasts {
+    fn header() -> [u8; HEADER_BYTES] {
+        let mut header = [0xff; HEADER_BYTES];
+        header[6..12].copy_from_slice(&Fields::default().source.0);
+        header[12..].copy_from_slice(&[0x88, 0xb5]);
+        header
+    }
+
+    /// The next one, from the first station to all.
+    fn next(&mut self) -> [u8; 60] {
+        self.sent += 1;
+        let mut frame = [0; 60];
+        frame[..HEADER_BYTES].copy_from_slice(&Self::header());
+        frame[HEADER_BYTES..NUMBER_BYTES].copy_from_slice(&self.sent.to_be_bytes());
+        frame
+    }
+
+    /// Whether it is one; counted where it was not there before.
+    fn arrived(&mut self, frame: &[u8]) -> bool {
+        let is_one = frame.starts_with(&Self::header());
+        let number = frame.get(HEADER_BYTES..NUMBER_BYTES).and_then(|bytes| bytes.try_into().ok());
+        let number = number.map_or(0, u64::from_be_bytes);
+        if is_one && (self.latest + 1..=self.sent).contains(&number) {
+            self.latest = number;
+            self.received += 1;
+        }
+        is_one
+    }
 }
 
 impl Traffic {
@@ -156,13 +190,7 @@ impl Traffic {
             destination_ip: there.source_ip,
             ..there
         };
-        let broadcast = FrameBatch::of_frame(&broadcast()).map_err(failed)?;
-        Ok(Traffic {
-            lanes: [Lane::new(there)?, Lane::new(back)?],
-            broadcast,
-            broadcasts: Counts::default(),
-            rate,
-        })
+        Ok(Traffic { lanes: [Lane::new(there)?, Lane::new(back)?], broadcasts: Broadcasts::default(), rate })
     }
 
     fn run(
@@ -202,8 +230,8 @@ impl Traffic {
                     sink.accept(batch, which).map_err(failed)?;
                 }
                 if now >= next_broadcast {
-                    one_sink.accept(&self.broadcast, &[0]).map_err(failed)?;
-                    self.broadcasts.sent += 1;
+                    let broadcast = FrameBatch::of_frame(&self.broadcasts.next()).map_err(failed)?;
+                    one_sink.accept(&broadcast, &[0]).map_err(failed)?;
                     next_broadcast = now + BROADCAST;
                 }
             }
@@ -211,9 +239,7 @@ impl Traffic {
             for (lane, source) in self.lanes.iter_mut().zip([other_source, one_source]) {
                 for frame in source.rx_burst(BURST).map_err(failed)?.frames() {
                     // A hostile neighbour may send frames, too, and a switch floods those whose station it does not know.
-                    if frame.snapshot().starts_with(&broadcast()[..HEADER_BYTES]) {
-                        self.broadcasts.received += 1;
-                    } else {
+                    if !self.broadcasts.arrived(frame.snapshot()) {
                         lane.checker.check(frame);
                     }
                 }
@@ -259,11 +285,23 @@ impl Traffic {
     }
 }
 
-/// From the first station to all.
-fn broadcast() -> [u8; 60] {
-    let mut frame = [0; 60];
-    frame[..6].fill(0xff);
-    frame[6..12].copy_from_slice(&Fields::default().source.0);
-    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-    frame
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_is_no_arrival() {
+        let mut broadcasts = Broadcasts::default();
+        let [first, second, third] = [0; 3].map(|_| broadcasts.next());
+        assert!(broadcasts.arrived(&first) && broadcasts.arrived(&third));
+        // One is lost, and comes back from somebody who had got it; so does the last.
+        assert!(broadcasts.arrived(&second) && broadcasts.arrived(&third));
+        assert_eq!((broadcasts.sent, broadcasts.received), (3, 2));
+        // Cut off, never sent, or none of these.
+        let mut later = third;
+        later[NUMBER_BYTES - 1] = 4;
+        assert!(broadcasts.arrived(&first[..HEADER_BYTES]) && broadcasts.arrived(&later));
+        assert!(!broadcasts.arrived(&first[..13]) && !broadcasts.arrived(&[0; 60]));
+        assert_eq!(broadcasts.received, 2);
+    }
 }
