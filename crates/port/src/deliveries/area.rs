@@ -53,8 +53,8 @@ pub(super) fn mark(position: Position) -> u64 {
 
 impl Area {
     /// Bytes for so many queue pairs.
-    pub(super) const fn bytes(pairs: u16) -> u64 {
-        (8 * (HEADER_WORDS + pairs as usize * PAIR_WORDS)) as u64
+    pub(super) fn bytes(pairs: u16) -> u64 {
+        (8 * (HEADER_WORDS + usize::from(pairs) * PAIR_WORDS)) as u64
     }
 
     /// What this process does with the words; those of another layout are made anew.
