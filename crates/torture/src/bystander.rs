@@ -25,13 +25,15 @@ const HEADER_BYTES: usize = 14;
 const NUMBER_BYTES: usize = HEADER_BYTES + 8;
 /// Frames of each direction that are under way at most: there is a buffer for each, so a right switch drops none.
 const WINDOW: u64 = 128;
+/// Of the first flow, the only one.
+const FLOW: u16 = 0;
 /// Of a burst.
 const BURST: usize = 32;
 /// What was not sent for so long is not made up for: a longer burst would measure something else.
 const BEHIND: Duration = Duration::from_millis(10);
 /// Where nothing is to do.
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long a last frame may be under way.
+/// How long a frame may be under way; one that is lost must not hold a place in the window for ever.
 const LATE: Duration = Duration::from_secs(2);
 
 /// What became of the bystanders' frames.
@@ -47,6 +49,8 @@ pub struct Undisturbed {
     pub longest_gap_ns: u64,
     /// How long it went, ns.
     pub elapsed_ns: u64,
+    /// The rate that was asked for, of both ways and the broadcasts together, frames a second.
+    pub asked_per_s: f64,
     /// Rates beside the hostile front-ends, and while these rested; empty where they never did.
     pub turns: Turns,
 }
@@ -120,17 +124,30 @@ impl Bystander {
 struct Lane {
     stream: Stream,
     checker: Checker,
+    /// Frames before this are not waited for.
+    awaited: u64,
+    /// When the first of those that are waited for became it.
+    since: Instant,
 }
 
 impl Lane {
     fn new(fields: Fields) -> Result<Self, Failure> {
         let mix = SizeMix::fixed(FrameSize::MIN);
         let stream = Stream::new(fields, &mix, 0..1).map_err(failed)?;
-        Ok(Lane { stream, checker: Checker::new(&fields, &mix, 1, Access::Payload) })
+        let checker = Checker::new(&fields, &mix, 1, Access::Payload);
+        Ok(Lane { stream, checker, awaited: 0, since: Instant::now() })
     }
 
-    fn under_way(&self) -> u64 {
-        self.stream.sent() - self.checker.tally().distinct
+    /// How many more may be sent now. A switch keeps the order of a lane, so what comes behind a gap tells of a loss;
+    /// where nothing comes any more, time does.
+    fn room(&mut self, now: Instant) -> u64 {
+        let (sent, next) = (self.stream.sent(), self.checker.next(FLOW));
+        if next > self.awaited || self.awaited >= sent {
+            (self.awaited, self.since) = (self.awaited.max(next), now);
+        } else if now - self.since > LATE {
+            (self.awaited, self.since) = (sent, now);
+        }
+        WINDOW.saturating_sub(sent - self.awaited)
     }
 }
 
@@ -221,7 +238,7 @@ impl Traffic {
             let ((one_source, one_sink), (other_source, other_sink)) = (one, other);
             let mut is_busy = false;
             if until.is_none() {
-                let room = self.lanes.iter().map(|lane| WINDOW.saturating_sub(lane.under_way())).min();
+                let room = self.lanes.iter_mut().map(|lane| lane.room(now)).min();
                 let count = due.min(room.unwrap_or(0));
                 offered += count;
                 is_busy = count > 0;
@@ -271,6 +288,7 @@ impl Traffic {
                     spoiled: spoiled.iter().sum(),
                     longest_gap_ns: longest_gap.as_nanos() as u64,
                     elapsed_ns: elapsed.as_nanos() as u64,
+                    asked_per_s: 2.0 * f64::from(self.rate) + 1.0 / BROADCAST.as_secs_f64(),
                     turns: Turns::default(),
                 });
             }
@@ -288,6 +306,23 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_frame_leaves_the_window() {
+        let mut lane = Lane::new(Fields::default()).unwrap();
+        let start = Instant::now();
+        assert_eq!(lane.room(start), WINDOW);
+        let (batch, _) = lane.stream.burst(BURST, |_| 0);
+        // All but the last are lost, and the last tells so.
+        lane.checker.check(batch.frame(BURST - 1)).unwrap();
+        assert_eq!(lane.room(start), WINDOW);
+        // Nothing comes any more.
+        lane.stream.burst(BURST, |_| 0);
+        let there_is = WINDOW - BURST as u64;
+        assert_eq!([start, start + LATE].map(|now| lane.room(now)), [there_is; 2]);
+        assert_eq!(lane.room(start + 2 * LATE), WINDOW);
+        assert_eq!(lane.room(start + 2 * LATE), WINDOW);
+    }
 
     #[test]
     fn an_echo_is_no_arrival() {

@@ -19,6 +19,12 @@ impl Turns {
         self.alone_per_s.push(alone_per_s);
     }
 
+    /// What is reached beside hostile front-ends of the rate that was asked for: the median of the turns. The ratio of
+    /// neighbours that are slowed for good, by what was lost in the first turn, is one.
+    pub fn reached(&self, asked_per_s: f64) -> Option<f64> {
+        median(&self.beside_per_s).map(|beside| beside / asked_per_s)
+    }
+
     /// What is left of the rate beside hostile front-ends: the median of the turns' ratios.
     pub fn ratio(&self) -> Option<f64> {
         let ratios = self.beside_per_s.iter().zip(&self.alone_per_s).map(|(beside, alone)| beside / alone);
@@ -40,6 +46,7 @@ mod tests {
             turns.push(alone * 0.9, alone);
         }
         assert_eq!(turns.ratio(), Some(0.9));
+        assert_eq!(turns.reached(900.0), Some(0.5));
         turns.push(0.0, 0.0);
         assert_eq!(turns.ratio(), Some(0.9), "a turn without a frame says nothing");
     }

@@ -17,7 +17,7 @@ use target::Target;
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-torture/1";
 
-/// What a neighbour keeps of its rate at least.
+/// What a neighbour keeps at least of its rate while nobody is hostile, and reaches of that asked for.
 const LEAST_RATIO: f64 = 0.9;
 
 /// Runs the command.
@@ -90,7 +90,8 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
 
 /// Whether a hostile front-end has cost its neighbour frames, or more of its rate than it may.
 fn is_disturbed(beside: &Undisturbed) -> bool {
+    let rates = [beside.turns.ratio(), beside.turns.reached(beside.asked_per_s)];
     beside.received < beside.sent
         || beside.spoiled > 0
-        || beside.turns.ratio().is_some_and(|ratio| ratio < LEAST_RATIO)
+        || rates.into_iter().flatten().any(|ratio| ratio < LEAST_RATIO)
 }

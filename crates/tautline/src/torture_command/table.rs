@@ -70,10 +70,13 @@ pub fn text(results: &Results, width: usize) -> String {
             beside.received as f64 / (beside.elapsed_ns as f64 / 1e9).max(1e-9),
             beside.longest_gap_ns as f64 / 1e6
         );
-        if let Some(ratio) = beside.turns.ratio() {
+        if let (Some(kept), Some(reached)) = (beside.turns.ratio(), beside.turns.reached(beside.asked_per_s))
+        {
             let _ = writeln!(
                 text,
-                "their rate beside hostile front-ends over that without: {ratio:.3}, the median of {} turns",
+                "their rate beside hostile front-ends over that without: {kept:.3}, over the {:.0} asked for: {reached:.3}, \
+                 medians of {} turns",
+                beside.asked_per_s,
                 beside.turns.beside_per_s.len()
             );
         }

@@ -223,6 +223,11 @@ impl Checker {
         }
     }
 
+    /// The number behind the newest frame of this flow that came: where frames keep their order, none before it comes.
+    pub fn next(&self, flow: u16) -> u64 {
+        self.flows.get(usize::from(flow)).map_or(0, |flow| flow.next)
+    }
+
     /// What was found so far.
     pub fn tally(&self) -> Tally {
         self.tally
