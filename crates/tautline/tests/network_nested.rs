@@ -30,7 +30,11 @@ fn driver(machine: &Machine) -> String {
 
 fn guests() {
     let start = Instant::now();
-    let mut settings = Settings::default().size(2, 3072).program(Path::new(BINARY)).card_to_hand_on();
+    let mut settings = Settings::default()
+        .size(2, 3072)
+        .program(Path::new(BINARY))
+        .card_to_hand_on()
+        .exit_at_end_of_interrupt();
     for program in ["/usr/bin/nsenter", "/usr/bin/unshare", "/usr/bin/cat"] {
         settings = settings.program(Path::new(program));
     }
