@@ -12,7 +12,8 @@
 //! # No lost wake-up
 //!
 //! [`Source::sleep`] arms the notification and then checks again, so a frame is either seen by that check or makes
-//! the descriptor readable. For messages see [`Mailbox`].
+//! the descriptor readable. A source that somebody else holds just then was not asked: the worker does not sleep. For
+//! messages see [`Mailbox`].
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use port::{FrameBatch, Interest, QueueCounters, QueueError, Side, Sink, Source};
 use crate::forward::{Forwarder, Rules};
 use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
 use crate::poller::Poller;
-use crate::shared_queue::SharedQueue;
+use crate::shared_queue::{SharedQueue, Unclaimed};
 use crate::spin::SpinBudget;
 use crate::tx_queues::TxQueues;
 use crate::worker_counters::{WorkerCounters, WorkerState};
@@ -187,8 +188,8 @@ impl RunningWorker {
     fn visit(&mut self, at: usize) -> Visit {
         let rx_queue = &mut self.rx_queues[at];
         let heartbeat = &self.counters.heartbeat;
-        // Somebody else has it only for as long as he finds out that he lost it, or was found to have panicked.
-        let Some(mut claimed) = rx_queue.queue.try_claim() else { return Visit::Done { moved: false } };
+        // Somebody else has it for a moment: he looks at it, finds out that he lost it, or was found to have panicked.
+        let Ok(mut claimed) = rx_queue.queue.try_claim() else { return Visit::Done { moved: false } };
         if heartbeat.is_abandoned() {
             return Visit::Abandoned;
         }
@@ -355,7 +356,8 @@ impl RunningWorker {
         let mut there = false;
         for rx_queue in &self.rx_queues {
             armed += 1;
-            there = self.with(rx_queue, |source| source.sleep()).unwrap_or(false);
+            // Who only looks at a source holds it for a moment. It has not been asked to wake anybody then: no sleep.
+            there = self.with(rx_queue, |source| source.sleep()).unwrap_or_else(|why| why == Unclaimed::Held);
             if there {
                 break;
             }
@@ -391,19 +393,19 @@ impl RunningWorker {
         self.rx_queues[..count].iter().for_each(|rx_queue| _ = self.with(rx_queue, |source| source.wake()));
     }
 
-    /// Calls a source outside of a pass; `None` if it is another's, or gone.
-    fn with<T>(&self, rx_queue: &RxQueue, what: impl FnOnce(&mut dyn Source) -> T) -> Option<T> {
+    /// Calls a source outside of a pass, unless it is another's, or gone.
+    fn with<T>(&self, rx_queue: &RxQueue, what: impl FnOnce(&mut dyn Source) -> T) -> Result<T, Unclaimed> {
         let heartbeat = &self.counters.heartbeat;
         let mut claimed = rx_queue.queue.try_claim()?;
         if heartbeat.is_abandoned() {
-            return None;
+            return Err(Unclaimed::Lost);
         }
-        let source = claimed.as_deref_mut()?;
+        let source = claimed.as_deref_mut().ok_or(Unclaimed::Lost)?;
         heartbeat.enter_source(rx_queue.id);
         let result = what(source);
         if rx_queue.queue.is_retired() {
             *claimed = None;
         }
-        Some(result)
+        Ok(result)
     }
 }

@@ -26,6 +26,15 @@ pub(crate) struct SharedQueue<T: ?Sized> {
     retired: AtomicBool,
 }
 
+/// Why a queue cannot be claimed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclaimed {
+    /// Somebody else holds it, and gives it back in a moment.
+    Held,
+    /// Whoever holds it was given up, or has panicked.
+    Lost,
+}
+
 /// A claimed queue.
 pub(crate) type ClaimedQueue<'a, T> = MutexGuard<'a, Option<Box<T>>>;
 
@@ -40,8 +49,11 @@ impl<T: ?Sized> SharedQueue<T> {
 
     /// Claims it, if nobody else holds it and nobody panicked in it.
     #[inline(always)]
-    pub fn try_claim(&self) -> Option<ClaimedQueue<'_, T>> {
-        self.queue.try_lock().ok()
+    pub fn try_claim(&self) -> Result<ClaimedQueue<'_, T>, Unclaimed> {
+        self.queue.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock if !self.is_retired() => Unclaimed::Held,
+            TryLockError::WouldBlock | TryLockError::Poisoned(_) => Unclaimed::Lost,
+        })
     }
 
     /// Claims it, and waits a little for whoever holds it. `None` if that takes too long.
@@ -58,7 +70,7 @@ impl<T: ?Sized> SharedQueue<T> {
     fn wait(&self) -> Option<ClaimedQueue<'_, T>> {
         if self.overdue.load(Ordering::Relaxed) {
             // Who waited last has waited long enough for all. One attempt says whether it is over.
-            let claimed = self.try_claim()?;
+            let claimed = self.try_claim().ok()?;
             self.overdue.store(false, Ordering::Relaxed);
             return Some(claimed);
         }
@@ -189,7 +201,7 @@ mod tests {
             panic!("as told");
         });
         assert!(panicked.join().is_err());
-        assert!(queue.claim().is_none() && queue.try_claim().is_none() && queue.take().is_none());
+        assert!(queue.claim().is_none() && queue.try_claim().is_err() && queue.take().is_none());
         assert_eq!(queue.salvage().as_deref(), Some(&3));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use port::in_memory::testing::Injector;
-use port::{FrameBatch, PortContext, QueueCounters, QueueError, Source};
+use port::{FrameBatch, PortContext, QueueCounters, QueueError, RingState, Side, Source};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Options, PortOptions, WorkerCounts, WorkerOptions};
 use virtio::net::NetHeader;
@@ -95,6 +95,68 @@ fn no_wake_up_is_lost() {
     let snapshot = bench.stop();
     assert!(snapshot.workers[0].sleeps > 30, "it slept often enough to prove anything\n{snapshot}");
     assert_eq!(snapshot.dropped(), 0);
+}
+
+/// Of a worker that has its CPU.
+const SPIN: Duration = Duration::from_millis(20);
+
+/// A source at which somebody looks for longer than its worker spins.
+struct Looked(Box<dyn Source>);
+
+impl Source for Looked {
+    fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
+        self.0.rx_burst(max)
+    }
+    fn needs_release(&self) -> bool {
+        self.0.needs_release()
+    }
+    fn release(&mut self) {
+        self.0.release();
+    }
+    fn sleep(&mut self) -> bool {
+        self.0.sleep()
+    }
+    fn wake(&mut self) {
+        self.0.wake();
+    }
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.wake_fd()
+    }
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.0.counters()
+    }
+    fn ring(&self) -> Option<RingState> {
+        std::thread::sleep(3 * SPIN);
+        self.0.ring()
+    }
+}
+
+/// Who looks at a queue holds it, and that may be the moment in which its worker wants to be woken by it.
+#[test]
+fn no_wake_up_is_lost_by_looking() {
+    let cpu = linux::cpus::usable().unwrap()[0];
+    let worker = WorkerOptions { spin: SPIN, ..WorkerOptions::default() };
+    let options = Options { workers: vec![Some(cpu)], worker, ..Options::default() };
+    let (mut switch, mut hands) = with_ports(&[1], options, |_| PortOptions::default());
+    let ((inner, _), (mut injector, _)) = pair();
+    let counters = Arc::clone(inner.counters());
+    let start = move |context: &mut dyn PortContext| {
+        context.attach_source(0, Box::new(Looked(inner)));
+        Ok(())
+    };
+    let (mut port, _) = Scripted::new(1, start, |_, _| Ok(()));
+    port.counters.push((0, Side::FromGuest, counters));
+    switch.add_port("b", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    for n in 0..5 {
+        send(&mut injector, &frame(BROADCAST, station(1), 2 * n));
+        assert_eq!(number(&receive(&mut hands[0][0].1)), 2 * n);
+        // The worker spins still when this begins, and wants to sleep before it ends.
+        bench.change(|view| drop(view.rings()));
+        send(&mut injector, &frame(BROADCAST, station(1), 2 * n + 1));
+        assert_eq!(number(&receive(&mut hands[0][0].1)), 2 * n + 1);
+    }
+    bench.stop();
 }
 
 /// A source for which a frame arrives at the very moment in which its worker goes to sleep; no wake-up comes.
