@@ -49,7 +49,12 @@ pub trait Operator {
     /// It is readable, and is to be cleared here. `Break` ends the switch.
     fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()>;
 
-    /// Another switch that stands still so that this one goes on; asked once workers wait for frames.
+    /// Whether there is another switch to go on for.
+    fn takes_over(&self) -> bool {
+        false
+    }
+
+    /// That other one, which stands still from now on; asked once workers wait for frames.
     fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
         Ok(None)
     }

@@ -90,6 +90,9 @@ impl Control {
 
     /// Starts all ports, or goes on with those of a switch that stands still.
     pub(crate) fn start_ports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
+        if operator.takes_over() {
+            self.attachments.pool.begun();
+        }
         let Some(SwitchState { mut ports, stations }) = operator.inherit().map_err(RunError::TakeOver)?
         else {
             return (0..self.entries.len()).try_for_each(|index| self.start_port(index, None));

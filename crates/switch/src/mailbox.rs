@@ -48,6 +48,10 @@ pub(crate) enum Message {
     },
     /// These hold from now on, by port.
     SetRules(Arc<[Arc<Rules>]>),
+    /// Answered once the worker has given up what it does not need, and looks for frames.
+    Begun {
+        reply: mpsc::Sender<()>,
+    },
     Stop,
 }
 

@@ -286,6 +286,9 @@ impl RunningWorker {
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
                 Message::SetRules(rules) => self.set_rules(rules),
+                Message::Begun { reply } => {
+                    let _ = reply.send(());
+                }
                 Message::Stop => return Ok(false),
             }
         }

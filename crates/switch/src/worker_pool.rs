@@ -121,6 +121,13 @@ impl WorkerPool {
         })
     }
 
+    /// Waits until all look for frames.
+    pub fn begun(&mut self) {
+        for worker in 0..self.workers.len() {
+            self.ask(worker, |reply| Message::Begun { reply });
+        }
+    }
+
     /// Rings when a worker reports.
     pub fn waker(&self) -> &Waker {
         &self.waker

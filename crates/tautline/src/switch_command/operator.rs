@@ -123,6 +123,10 @@ impl Operator for Management {
         ControlFlow::Continue(())
     }
 
+    fn takes_over(&self) -> bool {
+        self.take_over.is_some()
+    }
+
     fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
         let Some((take_over, control)) = &mut self.take_over else { return Ok(None) };
         let Inherited { state, control: socket } = take_over.ask()?;
