@@ -31,7 +31,7 @@ pub struct FromGuest {
     state: State,
     /// Where to read later where the queue has stopped by itself.
     pub(crate) stopped_at: Arc<StoppedAt>,
-    /// A kick was asked for since polling last went on.
+    /// A kick may have come since polling last went on.
     armed: bool,
     kick: Option<EventFd>,
     call: Option<EventFd>,
@@ -157,11 +157,9 @@ impl Source for FromGuest {
     }
 
     fn sleep(&mut self) -> bool {
-        if self.state != State::Runs {
-            return false;
-        }
         self.armed = true;
-        self.queue.enable_kicks()
+        // A kick of a ring that is not served yet wakes all the same, once: it is forgotten then.
+        self.state == State::Runs && self.queue.enable_kicks()
     }
 
     fn wake(&mut self) {

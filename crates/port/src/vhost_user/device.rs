@@ -402,7 +402,12 @@ impl Device {
             context.unwatch(CONTROL);
         }
         self.rings.change(index, context, |running| running.set_kick(kick));
-        if is_control { self.watch_control(index, context) } else { Ok(()) }
+        if is_control {
+            // Commands that were kicked before.
+            context.after(CONTROL, Duration::ZERO);
+            self.watch_control(index, context)?;
+        }
+        Ok(())
     }
 
     fn watch_control(&mut self, index: usize, context: &mut dyn PortContext) -> Outcome {

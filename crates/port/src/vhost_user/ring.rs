@@ -188,7 +188,13 @@ impl RingQueue {
         }
     }
 
+    /// Notifies the driver so from now on, and at once: QEMU starts a ring with an eventfd that nobody listens to and
+    /// passes the guest's own behind it. What was notified in between nobody heard, and with an event index the driver
+    /// would not be notified again.
     pub fn set_call(&mut self, call: Option<EventFd>) {
+        if let Some(call) = &call {
+            call.notify();
+        }
         match self {
             RingQueue::Source(source) => source.set_call(call),
             RingQueue::Sink(sink) => sink.set_call(call),

@@ -66,3 +66,44 @@ fn a_driver_that_polls_is_not_called() {
     forward_all(&mut left, &mut right);
     assert_eq!(right.port.counters(0, Side::ToGuest).unwrap().counts().notifications, 2);
 }
+
+/// QEMU starts a ring with an eventfd that nobody listens to, and passes the guest's own behind it.
+#[test]
+fn what_was_notified_by_another_eventfd_is_notified_again() {
+    for features in feature_sets() {
+        let (mut left, mut right, mut alice, mut bob) = two_guests(features);
+        bob.post(0, 10, 1600);
+        assert!(!bob.queues.get_mut(&0).unwrap().driver.enable_calls());
+        alice.send(1, &frame(1, 60));
+        assert_eq!(forward_all(&mut left, &mut right), 1);
+        // The driver has not seen it, so with an event index it would hear of no later one.
+        let call = common::guest::event_fd();
+        let fd = VringFd { index: 0, has_fd: true };
+        bob.ask(&mut right, Request::SetVringCall(fd), vec![call.try_clone().unwrap()]);
+        assert!(is_readable(&call), "{features}");
+    }
+}
+
+/// A ring that is not served yet leaves its frames where they are; its worker must not wake for their kick for ever.
+#[test]
+fn a_kick_before_the_ring_is_enabled_wakes_once() {
+    for features in feature_sets() {
+        let mut host = Host::new(|_| {});
+        let mut guest = Guest::connect(&mut host, features);
+        guest.share_memory(&mut host);
+        guest.prepare_ring(&mut host, 1);
+        guest.kick_off(&mut host, 1);
+        guest.send(1, &frame(1, 60));
+        rustix::io::write(&guest.queues[&1].kick, &1u64.to_ne_bytes()).unwrap();
+        let source = host.context.sources.get_mut(&0).unwrap();
+        assert!(!source.sleep(), "{features}");
+        assert!(is_readable(source.wake_fd().unwrap()), "{features}");
+        source.wake();
+        assert!(source.rx_burst(32).unwrap().is_empty(), "{features}");
+        assert!(!source.sleep());
+        assert!(!is_readable(source.wake_fd().unwrap()), "{features}: it never sleeps");
+        source.wake();
+        guest.enable(&mut host, 1, true);
+        assert_eq!(host.context.sources.get_mut(&0).unwrap().rx_burst(32).unwrap().len(), 1);
+    }
+}
