@@ -123,7 +123,7 @@ impl Control {
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
         let plan = QueuePlan::new(self.workers, &rules.iter().zip(pairs).collect::<Vec<_>>());
         for rules in &rules {
-            if matches!(rules.route, Route::Wire(_)) {
+            if matches!(rules.route, Route::Wire(_) | Route::Nowhere) {
                 self.attachments.common.table.flush(rules.port);
             }
         }

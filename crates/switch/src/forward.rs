@@ -21,6 +21,8 @@ pub(crate) enum Route {
     Learn(Vec<PortId>),
     /// All to one port: a wire, which neither looks at addresses nor learns them.
     Wire(PortId),
+    /// Nothing goes anywhere, and nobody is learned behind it.
+    Nowhere,
 }
 
 /// What holds for the frames of one port.
@@ -159,6 +161,7 @@ impl Forwarder<'_> {
                 }
                 Ok(Egress::Port(*to))
             }
+            Route::Nowhere => Ok(Egress::Nowhere),
             Route::Learn(_) => {
                 self.rules.admit(frame)?;
                 if *last_seen != Some(frame.source()) {

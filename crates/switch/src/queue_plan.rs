@@ -38,6 +38,7 @@ impl QueuePlan {
             let to = match &rules.route {
                 Route::Wire(to) => std::slice::from_ref(to),
                 Route::Learn(others) => others,
+                Route::Nowhere => &[],
             };
             for port in to {
                 // The first is there for announcements even if the port has no queue.

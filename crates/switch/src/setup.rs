@@ -156,7 +156,7 @@ pub(crate) fn rules(ports: &[Option<&Forwarding>], link_local: bool) -> Vec<Rule
         let Some(port) = port else {
             return Rules {
                 port: id,
-                route: Route::Learn(Vec::new()),
+                route: Route::Nowhere,
                 addresses: None,
                 max_frame_bytes: None,
                 link_local,

@@ -127,6 +127,13 @@ fn a_mirror_gets_both_directions_and_takes_part_in_nothing_else() {
         assert_eq!(number(&receive(&mut c.1)), 100 + round);
     }
     assert!(c.1.take_within(Duration::from_millis(20)).is_none());
+    // Nor does what its guest sends: to a station that is known, and as another one.
+    for source in [3, 2] {
+        send(&mut c.0, &frame(station(1), station(source), 90));
+    }
+    assert!(a.1.take_within(Duration::from_millis(20)).is_none());
+    send(&mut a.0, &frame(station(2), station(1), 91));
+    assert_eq!((number(&receive(&mut b.1)), number(&receive(&mut c.1))), (91, 91), "b is where it was");
     let busy = bench.change(|view| view.remove_port("c")).unwrap_err();
     assert!(matches!(busy, ChangeError::Mirrored(_)), "{busy}");
     bench.change(|view| view.remove_port("mirror-of-a")).unwrap();
