@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::forward::Rules;
 use crate::mailbox::Generation;
 use crate::poller::Poller;
 use crate::queue_plan::{QueueAssignment, QueuePlan};
+use crate::shared_queue::Unclaimed;
 use crate::table::Refused;
 use crate::worker_options::Common;
 use crate::worker_pool::{AssignedSink, WorkerPool};
@@ -114,7 +116,7 @@ impl Attachments {
 
     /// Copies what passes a port, of all its queues.
     pub fn observe(&mut self, port: PortId, feed: Sender<Copied>) -> io::Result<CopiesId> {
-        let observer = Observer { id: CopiesId(self.number()), port, feed };
+        let observer = Observer { id: CopiesId(self.number()), port, feed, ended: Arc::default() };
         let id = observer.id;
         let copied = self.attached.keys().filter(|(id, _)| id.port == port).try_for_each(|(id, side)| {
             let copy = observer.copy(id.pair, *side)?;
@@ -122,7 +124,10 @@ impl Attachments {
                 Side::FromGuest => self.change_source(*id, |source| copies::copied(source, copy)),
                 Side::ToGuest => self.change_sink(*id, |sink| copies::copied(sink, copy)),
             }
-            Ok(())
+            .or_else(|why| match why {
+                Unclaimed::Held => Err(io::Error::other("a queue is in use all the time; try again")),
+                Unclaimed::Lost => Ok(()),
+            })
         });
         self.observers.push(observer);
         if copied.is_err() {
@@ -134,26 +139,33 @@ impl Attachments {
     /// Ends that.
     pub fn end_observation(&mut self, of: CopiesId) {
         let Some(at) = self.observers.iter().position(|observer| observer.id == of) else { return };
-        let port = self.observers.remove(at).port;
+        let Observer { port, ended, .. } = self.observers.remove(at);
+        // A queue that is not to be had now drops its copies at its next burst.
+        ended.store(true, Ordering::Relaxed);
         for (id, side) in self.attached.keys().filter(|(id, _)| id.port == port) {
             match side {
-                Side::FromGuest => self.change_source(*id, |source| copies::no_longer_copied(source, of)),
-                Side::ToGuest => self.change_sink(*id, |sink| copies::no_longer_copied(sink, of)),
+                Side::FromGuest => _ = self.change_source(*id, |source| copies::no_longer_copied(source, of)),
+                Side::ToGuest => _ = self.change_sink(*id, |sink| copies::no_longer_copied(sink, of)),
             }
         }
     }
 
     /// Puts another source in the place of one that a worker has; one that has stopped is not there any more.
-    fn change_source(&self, id: QueueId, how: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>) {
-        if let Some(queue) = self.pool.source(self.plan.source(id.port, id.pair), id) {
-            queue.change(how);
-        }
+    fn change_source(
+        &self,
+        id: QueueId,
+        how: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
+    ) -> Result<(), Unclaimed> {
+        let queue = self.pool.source(self.plan.source(id.port, id.pair), id);
+        queue.ok_or(Unclaimed::Lost)?.change(how)
     }
 
-    fn change_sink(&self, id: QueueId, how: impl FnOnce(Box<dyn Sink>) -> Box<dyn Sink>) {
-        if let Some(assigned) = self.sinks.get(&id) {
-            assigned.queue.change(how);
-        }
+    fn change_sink(
+        &self,
+        id: QueueId,
+        how: impl FnOnce(Box<dyn Sink>) -> Box<dyn Sink>,
+    ) -> Result<(), Unclaimed> {
+        self.sinks.get(&id).ok_or(Unclaimed::Lost)?.queue.change(how)
     }
 
     /// A queue that is about to be attached, with the copies that are asked for.

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
@@ -39,6 +40,8 @@ pub(crate) struct Observer {
     pub id: CopiesId,
     pub port: PortId,
     pub feed: Sender<Copied>,
+    /// Nobody looks any more.
+    pub ended: Arc<AtomicBool>,
 }
 
 impl Observer {
@@ -48,7 +51,7 @@ impl Observer {
         let counters = Arc::clone(sink.counters());
         // Nobody looks any more: the copies fill their ring, and it goes with the observer.
         let _ = self.feed.send(Copied { pair, side, source, counters });
-        Ok(Copy { id: self.id, sink })
+        Ok(Copy { id: self.id, sink, ended: Arc::clone(&self.ended) })
     }
 }
 
@@ -56,9 +59,11 @@ impl Observer {
 pub(crate) struct Copy {
     id: CopiesId,
     sink: InMemorySink,
+    ended: Arc<AtomicBool>,
 }
 
-fn copy_all(copies: &mut [Copy], batch: &FrameBatch, which: &[u16]) {
+fn copy_all(copies: &mut Vec<Copy>, batch: &FrameBatch, which: &[u16]) {
+    copies.retain(|copy| !copy.ended.load(Ordering::Relaxed));
     for copy in copies {
         // A ring of our own has no errors.
         let _ = copy.sink.accept(batch, which);

@@ -60,7 +60,12 @@ impl<T: ?Sized> SharedQueue<T> {
     #[inline(always)]
     pub fn claim(&self) -> Option<ClaimedQueue<'_, T>> {
         match self.queue.try_lock() {
-            Ok(claimed) => Some(claimed),
+            Ok(claimed) => {
+                if self.overdue.load(Ordering::Relaxed) {
+                    self.overdue.store(false, Ordering::Relaxed);
+                }
+                Some(claimed)
+            }
             Err(TryLockError::Poisoned(_)) => None,
             Err(TryLockError::WouldBlock) => self.wait(),
         }
@@ -105,21 +110,22 @@ impl<T: ?Sized> SharedQueue<T> {
         if self.is_retired() { None } else { self.wait_for(CLAIM_LIMIT)?.take() }
     }
 
-    /// Puts another queue in its place, made of it, between two bursts. False if it is gone, or is not given back.
-    pub fn change(&self, how: impl FnOnce(Box<T>) -> Box<T>) -> bool {
-        let Some(mut claimed) = self.wait_for(CLAIM_LIMIT) else { return false };
-        let changed = claimed.take().map(how);
-        *claimed = changed;
-        claimed.is_some()
+    /// Puts another queue in its place, made of it, between two bursts.
+    pub fn change(&self, how: impl FnOnce(Box<T>) -> Box<T>) -> Result<(), Unclaimed> {
+        let mut claimed = self.wait_for(CLAIM_LIMIT).ok_or(Unclaimed::Held)?;
+        let queue = claimed.take().ok_or(Unclaimed::Lost)?;
+        *claimed = Some(how(queue));
+        Ok(())
     }
 
-    /// Nobody is to use it any more, if a thread holds it that was given up; says whether that is so.
+    /// Nobody is to use it any more, if a thread holds it that was given up; says whether it is lost.
     pub fn retire(&self) -> bool {
         // In this order: who is not stuck but slow sees this before it gives its burst back, or has let go.
         self.retired.store(true, Ordering::SeqCst);
-        let is_held = self.wait_for(CLAIM_LIMIT).is_none();
-        self.retired.store(is_held, Ordering::SeqCst);
-        is_held
+        // Who came back meanwhile and saw it has thrown the queue away.
+        let is_lost = self.wait_for(CLAIM_LIMIT).is_none_or(|claimed| claimed.is_none());
+        self.retired.store(is_lost, Ordering::SeqCst);
+        is_lost
     }
 
     /// Asked by whoever holds it, before it touches the queue again.
@@ -190,6 +196,44 @@ mod tests {
         let queue = SharedQueue::new(Box::new(2));
         assert!(!queue.retire());
         assert_eq!(queue.take().as_deref(), Some(&2));
+    }
+
+    #[test]
+    fn who_comes_back_while_it_is_retired_loses_it() {
+        let queue = SharedQueue::new(Box::new(4));
+        let mut claimed = queue.try_claim().unwrap();
+        std::thread::scope(|scope| {
+            let retired = scope.spawn(|| queue.retire());
+            // As a worker does that was only slow.
+            while !queue.is_retired() {
+                std::hint::spin_loop();
+            }
+            *claimed = None;
+            drop(claimed);
+            assert!(retired.join().unwrap(), "nobody else tells that it is gone");
+        });
+        assert_eq!(queue.take(), None);
+    }
+
+    #[test]
+    fn after_a_wait_in_vain_the_next_one_waits_again() {
+        let (queue, release, thread) = held();
+        assert!(queue.claim().is_none());
+        drop(release);
+        assert!(!thread.join().unwrap());
+        drop(queue.claim().unwrap());
+        let (there, is_there) = channel();
+        std::thread::scope(|scope| {
+            let holder = &queue;
+            scope.spawn(move || {
+                let claimed = holder.try_claim().unwrap();
+                there.send(()).unwrap();
+                std::thread::sleep(CLAIM_LIMIT / 10);
+                drop(claimed);
+            });
+            is_there.recv().unwrap();
+            assert!(queue.claim().is_some(), "a burst for it would be dropped");
+        });
     }
 
     #[test]
