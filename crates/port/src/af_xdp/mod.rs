@@ -13,6 +13,7 @@ mod ring;
 mod sink;
 mod socket;
 mod source;
+mod unsent;
 
 use std::sync::Arc;
 

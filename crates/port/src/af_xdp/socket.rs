@@ -1,7 +1,6 @@
 //! One queue of an interface: a socket, the memory that its frames lie in, and its rings.
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linux::xdp::prefer_busy_poll;
@@ -15,6 +14,7 @@ use rustix::net::{
 };
 
 use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, Ring};
+use super::unsent::Unsent;
 use crate::own::OwnMemory;
 
 /// Frames that one asking for more drives a queue for: the kernel's own weight (`NAPI_POLL_WEIGHT`).
@@ -63,8 +63,7 @@ pub(super) struct Queue {
 pub(super) struct Socket {
     fd: OwnedFd,
     to_send: Arc<Ring<DESCRIPTOR_WORDS>>,
-    /// Frames are in the ring that the kernel would not send yet: it is to be told again.
-    pending: AtomicBool,
+    unsent: Unsent,
     busy_poll: bool,
 }
 
@@ -118,7 +117,8 @@ impl Queue {
         fill.publish();
         let flags = copying | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         bind_when_free(fd.as_fd(), place, flags).map_err(during("bind to the queue"))?;
-        let socket = Socket { fd, to_send: Arc::clone(&to_send), pending: AtomicBool::new(false), busy_poll };
+        let unsent = Unsent::new(fd.as_fd()).map_err(during("make an eventfd and an epoll set"))?;
+        let socket = Socket { fd, to_send: Arc::clone(&to_send), unsent, busy_poll };
         Ok(Queue {
             socket: Arc::new(socket),
             memory: Arc::new(memory),
@@ -157,22 +157,15 @@ impl Socket {
             // What a later call cannot mend either is not tried again before the next frame.
             let is_passing = matches!(told, Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS));
             if held_up || !is_passing {
-                return self.pending.store(is_passing, Ordering::Relaxed);
+                return self.unsent.set(is_passing);
             }
         }
-        let left = self.to_send.waiting() > 0 && self.to_send.needs_wakeup();
-        self.pending.store(left, Ordering::Relaxed);
+        self.unsent.set(self.to_send.waiting() > 0 && self.to_send.needs_wakeup());
     }
 
-    /// Whether [`Socket::send`] is to be called again.
-    #[inline]
-    pub fn is_pending(&self) -> bool {
-        self.pending.load(Ordering::Relaxed)
-    }
-
-    /// Waits for the next frame before that is done.
-    pub fn give_up(&self) {
-        self.pending.store(false, Ordering::Relaxed);
+    /// What the kernel would not send: while there is some, [`Socket::send`] is to be called again.
+    pub fn unsent(&self) -> &Unsent {
+        &self.unsent
     }
 
     /// Lets the kernel look at the queue and at the buffers for it.

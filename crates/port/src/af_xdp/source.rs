@@ -1,5 +1,5 @@
 //! Frames from the interface, lent where the kernel or the card put them.
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, length_of};
@@ -49,10 +49,10 @@ impl AfXdpSource {
     #[cold]
     fn send_again(&mut self) {
         self.socket.send();
-        self.tellings = if self.socket.is_pending() { self.tellings + 1 } else { 0 };
+        self.tellings = if self.socket.unsent().any() { self.tellings + 1 } else { 0 };
         if self.tellings == TELLINGS {
             self.tellings = 0;
-            self.socket.give_up();
+            self.socket.unsent().set(false);
         }
     }
 }
@@ -60,7 +60,7 @@ impl AfXdpSource {
 impl Source for AfXdpSource {
     fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError> {
         debug_assert!(self.lent.is_empty(), "the batch before is released first");
-        if self.socket.is_pending() {
+        if self.socket.unsent().any() {
             self.send_again();
         }
         let mut there = self.received.available();
@@ -109,14 +109,15 @@ impl Source for AfXdpSource {
     }
 
     fn sleep(&mut self) -> bool {
-        // The descriptor itself is readable while a frame waits.
-        self.socket.is_pending() || self.received.available() > 0
+        self.socket.unsent().arm() || self.received.available() > 0
     }
 
-    fn wake(&mut self) {}
+    fn wake(&mut self) {
+        self.socket.unsent().disarm();
+    }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.socket.unsent().wake_fd())
     }
 
     fn counters(&self) -> &Arc<QueueCounters> {

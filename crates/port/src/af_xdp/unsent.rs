@@ -1,0 +1,100 @@
+//! Frames that the kernel would not send yet. It is told again by whoever looks for frames from the interface, which may
+//! be another thread, and asleep.
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::{Errno, read, write};
+
+/// Whether there are any, for the threads of both directions.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    some: AtomicBool,
+    /// Whoever looks for frames wants to be woken.
+    armed: AtomicBool,
+    event: OwnedFd,
+    /// Readable when the socket is, or the eventfd.
+    either: OwnedFd,
+}
+
+impl Unsent {
+    pub fn new(socket: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for fd in [socket, event.as_fd()] {
+            epoll::add(&either, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        }
+        Ok(Unsent { some: AtomicBool::new(false), armed: AtomicBool::new(false), event, either })
+    }
+
+    /// Says whether there are any now.
+    pub fn set(&self, some: bool) {
+        self.some.store(some, Ordering::Relaxed);
+        if some {
+            // Pairs with the fence in `arm`: that sees the frames, or this that somebody sleeps.
+            fence(Ordering::SeqCst);
+            if self.armed.swap(false, Ordering::Relaxed) {
+                // Only a counter at its limit refuses, and then it is readable.
+                let _ = write(&self.event, &1u64.to_ne_bytes());
+            }
+        }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.some.load(Ordering::Relaxed)
+    }
+
+    /// Asks to be woken when there are; whether there are already.
+    pub fn arm(&self) -> bool {
+        self.armed.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.any()
+    }
+
+    /// Asks no more.
+    pub fn disarm(&self) {
+        self.armed.store(false, Ordering::Relaxed);
+        // Fails where nobody has woken us.
+        let _ = read(&self.event, &mut [0; 8]);
+    }
+
+    /// Readable while a frame from the interface waits, and when there are frames unsent that [`Unsent::arm`] asked for.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.either.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_readable(fd: BorrowedFd<'_>) -> bool {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_once)).unwrap() > 0
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_by_frames_of_either_kind() {
+        let socket = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let unsent = Unsent::new(socket.as_fd()).unwrap();
+        // Nobody sleeps: nothing is said.
+        unsent.set(true);
+        assert!(unsent.any() && !is_readable(unsent.wake_fd()));
+        assert!(unsent.arm(), "there are some already");
+        unsent.disarm();
+        unsent.set(false);
+        assert!(!unsent.arm());
+        unsent.set(false);
+        assert!(!is_readable(unsent.wake_fd()));
+        unsent.set(true);
+        assert!(is_readable(unsent.wake_fd()));
+        unsent.disarm();
+        assert!(!is_readable(unsent.wake_fd()));
+        write(&socket, &1u64.to_ne_bytes()).unwrap();
+        assert!(is_readable(unsent.wake_fd()), "the socket's own");
+    }
+}
