@@ -46,7 +46,7 @@ pub(crate) const NO_ANSWER: &str = "no answer at all";
 pub struct Settings {
     ports: Vec<Port>,
     cpus: u16,
-    memory_mib: u32,
+    memory_kib: u32,
     files: Vec<(PathBuf, PathBuf)>,
     arguments: Vec<String>,
     realtime: bool,
@@ -57,7 +57,7 @@ impl Default for Settings {
         Self {
             ports: Vec::new(),
             cpus: 1,
-            memory_mib: 256,
+            memory_kib: 256 << 10,
             files: Vec::new(),
             arguments: Vec::new(),
             realtime: false,
@@ -74,7 +74,7 @@ impl Settings {
 
     /// Virtual CPUs, and memory, which is a memfd that the back-ends map; one and 256 MiB otherwise.
     pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
-        Settings { cpus, memory_mib, ..self }
+        Settings { cpus, memory_kib: memory_mib << 10, ..self }
     }
 
     /// Brings a program of the host along, with the libraries that it names: it can be called by its file's
@@ -138,14 +138,14 @@ impl Plan {
 
     /// QEMU with its ports at these places, and this as the guest's file system.
     fn command(&self, folder: &Path, ports: &[Port], file_system: &[u8]) -> Result<Command, Error> {
-        let Settings { cpus, memory_mib: memory, arguments, .. } = &self.settings;
+        let Settings { cpus, memory_kib: memory, arguments, .. } = &self.settings;
         let initramfs = folder.join(INITRAMFS);
         std::fs::write(&initramfs, file_system).map_err(Error::system("writing the guest's file system"))?;
         let mut command = Command::new(&self.qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi", "-cpu", "max"]);
-        command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}M")]);
-        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
+        command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}K")]);
+        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}K,share=on")]);
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
         command.args(["-append", "console=ttyS0 quiet panic=-1", "-serial", "stdio"]);
         command.args(["-device", "virtio-serial-pci"]);

@@ -55,7 +55,8 @@ fn migrates(packed: bool) {
     let port = |place: usize| Port::new(&places[place]).reconnect().packed(packed).offloads(false);
     let mut movable = Movable::start(Settings::default().port(port(0))).unwrap();
     movable.guest.must(
-        "ip address add 10.9.0.2/24 dev eth0 && ip link set eth0 up && iperf3 --server --daemon --pidfile /tmp/pid",
+        "ip address add 10.9.0.2/24 dev eth0 && ip link set eth0 up && iperf3 --server --daemon --pidfile /tmp/pid
+         until grep -q ':1451 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done",
     );
     namespace.run("ping -c 3 -i 0.2 -W 10 10.9.0.2").unwrap().expect_success();
     let mut gaps = Vec::new();
@@ -66,29 +67,25 @@ fn migrates(packed: bool) {
         let mut stream = namespace.start(stream).unwrap();
         std::thread::sleep(Duration::from_secs(1));
         let migration = movable.migrate(&[port(round % 2)]).unwrap();
-        let ended = stream.end(Duration::from_secs(60));
-        assert!(
-            ended.as_ref().is_ok_and(|code| *code == 0),
-            "{ended:?}: {}\n{}",
-            stream.said(),
-            standing(&namespace, &movable, &control, &ping.said())
+        println!(
+            "packed {packed}, {round}: QEMU's downtime {:?} of {:?} in {} passes",
+            migration.downtime, migration.total, migration.passes
         );
+        let standing = || standing(&namespace, &movable, &control, &ping.said(), &switch.said());
+        let ended = stream.end(Duration::from_secs(60));
+        assert!(ended.as_ref().is_ok_and(|code| *code == 0), "{ended:?}: {}\n{}", stream.said(), standing());
         // What it wrote last may come after its end.
         stream.wait_for("\n}", Duration::from_secs(10)).unwrap();
         let said = stream.said();
-        assert!(bytes_received(&said).is_some_and(|bytes| bytes > crate::ENOUGH), "{said}");
+        assert!(bytes_received(&said).is_some_and(|bytes| bytes > crate::ENOUGH), "{said}\n{}", standing());
         let answers = answers(&ping.said());
         let gap = answers.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).max().unwrap();
         let lost = answers.windows(2).map(|pair| u64::from(pair[1].1 - pair[0].1 - 1)).sum::<u64>();
         println!(
-            "packed {packed}, {round}: QEMU's downtime {:?} of {:?} in {} passes; no answer for {gap:?}, {lost} of {} \
-             pings lost",
-            migration.downtime,
-            migration.total,
-            migration.passes,
+            "packed {packed}, {round}: no answer for {gap:?}, {lost} of {} pings lost",
             answers.last().unwrap().1,
         );
-        assert!(gap < TOO_LONG, "no answer for {gap:?}");
+        assert!(gap < TOO_LONG, "no answer for {gap:?}\n{}", standing());
         gaps.push(gap);
         assert_eq!(wrong_sums(&movable.guest.must("cat /proc/net/snmp")), 0, "segments with a wrong sum");
     }
@@ -102,12 +99,14 @@ fn migrates(packed: bool) {
 }
 
 /// What there is to say of a stream that stands: the last pings, both ends' sockets, the guest's interrupts, the rings.
-fn standing(namespace: &Netns, movable: &Movable, control: &Path, pings: &str) -> String {
+fn standing(namespace: &Netns, movable: &Movable, control: &Path, pings: &str, switch: &str) -> String {
     let last_pings: Vec<&str> = pings.lines().rev().take(5).collect();
     let rings = format!("{} ctl {} rings", env!("CARGO_BIN_EXE_tautline"), control.display());
     let [sockets, rings] = ["ss -tinp", &rings].map(|line| format!("{:?}", namespace.run(line)));
     let guest = movable.guest.run("cat /proc/net/tcp /proc/interrupts; ip -s link");
-    format!("{last_pings:#?}\n{sockets}\n{rings}\n{guest:?}").replace("\\n", "\n")
+    let console = movable.guest.console();
+    format!("{last_pings:#?}\n{sockets}\n{rings}\n{guest:?}\nQEMU: {console}\nswitch: {switch}")
+        .replace("\\n", "\n")
 }
 
 /// When each answer came, and to which ping, in its order.
@@ -117,7 +116,9 @@ fn answers(said: &str) -> Vec<(Duration, u32)> {
         let number = rest.split_once("icmp_seq=")?.1.split(' ').next()?;
         Some((Duration::from_secs_f64(time.parse().ok()?), number.parse().ok()?))
     };
-    let found: Vec<(Duration, u32)> = said.lines().filter_map(answer).collect();
+    // The last line may be there in part.
+    let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let found: Vec<(Duration, u32)> = whole.lines().filter_map(answer).collect();
     assert!(found.windows(2).all(|pair| pair[1].1 > pair[0].1), "an answer came twice or late: {said}");
     found
 }
