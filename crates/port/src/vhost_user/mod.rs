@@ -336,10 +336,7 @@ impl Port for VhostUser {
             MEMORY => loss.map_or(Ok(()), |loss| Err(peer::End::MemoryLost(loss))),
             PEER => peer.serve(context),
             CHANNEL => peer.channel_ready(context),
-            CONTROL => {
-                peer.control_ready(context);
-                Ok(())
-            }
+            CONTROL => peer.control_ready(context),
             _ => Ok(()),
         };
         if let Err(why) = outcome {
@@ -349,10 +346,7 @@ impl Port for VhostUser {
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
-        let direction = match side {
-            Side::FromGuest => "from",
-            Side::ToGuest => "to",
-        };
+        let direction = ring::direction(side);
         if let QueueError::Lost(_) = why {
             return self.queue_lost(pair, direction, &why, context);
         }

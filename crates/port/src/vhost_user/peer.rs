@@ -14,10 +14,10 @@ use vhost_user::socket::{Connection, SocketError};
 use virtio::Features;
 
 use super::device::Device;
-use super::ring::Kind;
+use super::ring::{Kind, direction};
 use super::shared::Shared;
 use super::tokens::{CHANNEL, PEER};
-use crate::{Interest, PortContext, ring_state};
+use crate::{Interest, PortContext, Side, ring_state};
 
 /// Messages that are served before others get their turn.
 const MESSAGES_AT_ONCE: usize = 64;
@@ -33,6 +33,9 @@ pub(super) enum End {
     MemoryLost(Loss),
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),
+    /// Where it stands cannot be told either.
+    #[error("queue {direction} the guest, pair {pair}: lost: its worker does not give it back", direction = direction(*.side))]
+    QueueLost { pair: u16, side: Side },
 }
 
 pub(super) struct Peer {
@@ -98,6 +101,7 @@ impl Peer {
             Received::Event(event) => {
                 let mtu_bytes = self.device.mtu_bytes;
                 let (sent, channel) = self.device.act(event, &mut self.session, context)?;
+                self.check_queues()?;
                 if let Some((message, reason)) = &sent.refused {
                     self.shared.warn(context, format_args!("the front-end was told no: {message}: {reason}"));
                 }
@@ -198,6 +202,10 @@ impl Peer {
         let _ = channel.try_send(message);
     }
 
+    fn check_queues(&mut self) -> Result<(), End> {
+        self.device.rings.take_lost().map_or(Ok(()), |(pair, side)| Err(End::QueueLost { pair, side }))
+    }
+
     /// A queue has stopped by itself.
     pub fn queue_broke(&mut self, kind: Kind) {
         self.device.broke(kind);
@@ -206,11 +214,12 @@ impl Peer {
     }
 
     /// The control queue was kicked.
-    pub fn control_ready(&mut self, context: &mut dyn PortContext) {
+    pub fn control_ready(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
         if let Err(error) = self.device.serve_control(context) {
             self.shared.warn(context, format_args!("control queue: {error}; reset the device"));
             self.queue_broke(Kind::Control);
         }
+        self.check_queues()
     }
 
     /// How the connection stands, in one line.

@@ -37,6 +37,14 @@ impl Kind {
     }
 }
 
+/// In words.
+pub(super) fn direction(side: Side) -> &'static str {
+    match side {
+        Side::FromGuest => "from",
+        Side::ToGuest => "to",
+    }
+}
+
 /// A ring that the front-end has started.
 pub(super) struct Ring {
     pub kind: Kind,

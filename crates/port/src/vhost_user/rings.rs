@@ -10,12 +10,14 @@ pub(super) struct Rings {
     list: Vec<Option<Ring>>,
     /// Pairs that the driver uses, if it has said so on a control queue.
     used_pairs: Option<u16>,
+    /// A queue was to be had back and was not there, though it had not stopped.
+    lost: Option<(u16, Side)>,
 }
 
 impl Rings {
     /// Room for so many.
     pub fn new(count: usize) -> Self {
-        Rings { list: (0..count).map(|_| None).collect(), used_pairs: None }
+        Rings { list: (0..count).map(|_| None).collect(), used_pairs: None, lost: None }
     }
 
     /// Those that are started.
@@ -50,7 +52,20 @@ impl Rings {
     pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<RingQueue> {
         let ring = self.get_mut(index)?;
         let kind = ring.kind;
-        ring.parked.take().or_else(|| RingQueue::detach(kind, context))
+        let taken = ring.parked.take().or_else(|| RingQueue::detach(kind, context));
+        let has_stopped = ring.broken || ring.stopped_at.get().is_some();
+        if taken.is_none()
+            && !has_stopped
+            && let Kind::Data(pair, side) = kind
+        {
+            self.lost.get_or_insert((pair, side));
+        }
+        taken
+    }
+
+    /// A worker that was given up while this port asked for a queue has it: nobody else says so.
+    pub fn take_lost(&mut self) -> Option<(u16, Side)> {
+        self.lost.take()
     }
 
     /// Puts it back to work, or aside.

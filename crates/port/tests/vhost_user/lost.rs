@@ -1,8 +1,13 @@
 //! Queues that never come back from a worker.
-use port::{Port, QueueError, Side};
+use std::time::Instant;
 
-use crate::common::frame;
-use crate::common::guest::{Guest, Host, feature_sets};
+use port::{Port, QueueError, Side};
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::{VringFd, VringState};
+use vhost_user::socket::SocketError;
+
+use crate::common::guest::{Guest, Host, event_fd, feature_sets};
+use crate::common::{deadline, frame};
 use crate::{forward_all, plain};
 
 /// Where the queue stands is lost with it, so the front-end has to begin anew; the other queues come back.
@@ -30,6 +35,39 @@ fn a_front_end_whose_queue_is_lost_is_disconnected_and_may_come_back() {
             assert_eq!(forward_all(&mut left, &mut right), 1);
             assert_eq!(bob.received(0)[0].1, frame(1, 60));
             drop(lost);
+        }
+    }
+}
+
+/// The port has asked for the queue itself when its worker was given up, so nobody tells it. An answer to GET_VRING_BASE
+/// would have to be made up.
+#[test]
+fn a_queue_that_is_lost_while_it_is_asked_for_is_noticed() {
+    for side in [Side::FromGuest, Side::ToGuest] {
+        let index = u8::from(side == Side::FromGuest);
+        let call = Request::SetVringCall(VringFd { index, has_fd: true });
+        let base = Request::GetVringBase(VringState { index: index.into(), num: 0 });
+        for (request, fds) in [(call, vec![event_fd()]), (base, vec![])] {
+            let mut host = Host::new(|_| {});
+            let mut alice = Guest::running(&mut host, plain());
+            match side {
+                Side::FromGuest => drop(host.context.sources.remove(&0)),
+                Side::ToGuest => drop(host.context.sinks.remove(&0)),
+            }
+            let message = alice.session.request(request, fds).unwrap();
+            alice.connection.try_send(message).unwrap();
+            let until = deadline();
+            let answer = loop {
+                host.turn();
+                if let Some(answer) = alice.connection.try_receive().transpose() {
+                    break answer;
+                }
+                assert!(Instant::now() < until, "nothing came of it");
+            };
+            assert!(matches!(answer, Err(SocketError::Closed)), "{answer:?}");
+            let logged = host.context.logged.last().unwrap();
+            assert!(logged.contains("lost: its worker does not give it back"), "{logged}");
+            assert!(host.context.sources.is_empty() && host.context.sinks.is_empty());
         }
     }
 }
