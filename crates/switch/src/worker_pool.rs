@@ -291,10 +291,10 @@ impl WorkerPool {
 
     /// `None` if it has stopped by itself, or is lost.
     pub fn take_source(&mut self, worker: usize, id: QueueId) -> Option<Box<dyn Source>> {
-        let (_, queue) = self.workers[worker].sources.get(&id)?;
-        let queue = Arc::clone(queue);
+        self.workers[worker].sources.get(&id)?;
         self.ask(worker, |reply| Message::TakeSource { id, reply });
-        self.workers[worker].sources.remove(&id);
+        // Only now: where the worker has panicked meanwhile in a sink, its source is another one's, in a new place.
+        let (_, queue) = self.workers[worker].sources.remove(&id)?;
         queue.take()
     }
 
