@@ -86,7 +86,7 @@ pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTE
 pub use frame_batch::FrameBatch;
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use pair_counters::PairCounters;
-pub use port::{Interest, Port, PortContext, PortError, Side, Token};
+pub use port::{Interest, Port, PortContext, PortError, Side, SinkChange, Token};
 pub use port_state::PortState;
 pub use queue::{QueueError, Sink, Source};
 pub use ring_state::RingState;

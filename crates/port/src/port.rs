@@ -67,6 +67,14 @@ pub trait PortContext {
     /// Takes a sink back. `None` if none is attached.
     fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>>;
 
+    /// Puts another sink in the place of an attached one, made of it, between two bursts. False, and nothing done, if none
+    /// is attached or its workers do not let go of it.
+    fn change_sink(&mut self, pair: u16, how: SinkChange<'_>) -> bool {
+        let Some(sink) = self.detach_sink(pair) else { return false };
+        self.attach_sink(pair, how(sink));
+        true
+    }
+
     /// Calls [`Port::ready`] when the descriptor is ready (level-triggered), or after a change of interest.
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()>;
 
@@ -83,6 +91,9 @@ pub trait PortContext {
     /// Logs what happened, for people; `message` names what was tried and what to do if it is an error.
     fn log(&mut self, message: &dyn std::fmt::Display);
 }
+
+/// What becomes of a sink.
+pub type SinkChange<'a> = Box<dyn FnOnce(Box<dyn Sink>) -> Box<dyn Sink> + 'a>;
 
 /// The control side of a port. One thread calls all of these.
 pub trait Port: Any + Send {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use port::{FrameBatch, Interest, PortContext, RingState, Side, Sink, Source, Token};
+use port::{FrameBatch, Interest, PortContext, RingState, Side, Sink, SinkChange, Source, Token};
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};
@@ -344,6 +344,12 @@ impl PortContext for SwitchContext<'_> {
 
     fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
         self.attachments.take_sink(self.id(pair))
+    }
+
+    /// In place: frames find it all the while.
+    fn change_sink(&mut self, pair: u16, how: SinkChange<'_>) -> bool {
+        let changed = self.attachments.change_sink(self.id(pair), |sink| copies::inside(sink, how));
+        changed.is_ok()
     }
 
     fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {

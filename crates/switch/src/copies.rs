@@ -190,6 +190,12 @@ pub(crate) fn alone<T: Copying + ?Sized>(queue: Box<T>) -> Box<T> {
     queue.parted().0
 }
 
+/// Another queue, made of the one that is copied; the copies stay.
+pub(crate) fn inside<T: Copying + ?Sized>(queue: Box<T>, how: impl FnOnce(Box<T>) -> Box<T>) -> Box<T> {
+    let (inner, copies) = queue.parted();
+    how(inner).joined(copies)
+}
+
 /// The queue, copied for one more.
 pub(crate) fn copied<T: Copying + ?Sized>(queue: Box<T>, copy: Copy) -> Box<T> {
     let (inner, mut copies) = queue.parted();

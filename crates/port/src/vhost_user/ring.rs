@@ -13,7 +13,7 @@ use virtqueue::{DeviceOptions, DeviceQueue, IndirectFlags, Position, QueueConfig
 
 use super::control::ControlQueue;
 use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
-use crate::{PortContext, Side};
+use crate::{PortContext, Side, Sink};
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +150,17 @@ impl RingQueue {
                 sink.downcast().ok().map(RingQueue::Sink)
             }
             Kind::Control => None,
+        }
+    }
+
+    /// Changes a sink of this port's where it is.
+    pub fn change_sink(sink: Box<dyn Sink>, how: Option<impl FnOnce(&mut Self)>) -> Box<dyn Sink> {
+        let Ok(own) = (sink as Box<dyn Any>).downcast() else { unreachable!("this port attaches no others") };
+        let mut queue = RingQueue::Sink(own);
+        how.into_iter().for_each(|how| how(&mut queue));
+        match queue {
+            RingQueue::Sink(sink) => sink,
+            RingQueue::Source(_) | RingQueue::Control(_) => unreachable!("it is a sink still"),
         }
     }
 

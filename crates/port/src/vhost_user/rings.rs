@@ -78,10 +78,25 @@ impl Rings {
         }
     }
 
-    /// Changes a queue between two bursts; nothing happens if it does not run.
+    /// Changes a queue between two bursts; nothing happens if it does not run. A sink stays attached, so that no frame
+    /// for it is lost.
     pub fn change(&mut self, index: usize, context: &mut dyn PortContext, how: impl FnOnce(&mut RingQueue)) {
-        if let Some(mut running) = self.take(index, context) {
+        let Some(ring) = self.get_mut(index) else { return };
+        let mut how = Some(how);
+        if let (Kind::Data(pair, Side::ToGuest), None) = (ring.kind, &ring.parked)
+            && context.change_sink(pair, Box::new(|sink| RingQueue::change_sink(sink, how.take())))
+        {
+            return;
+        }
+        if let (Some(mut running), Some(how)) = (self.take(index, context), how) {
             how(&mut running);
+            self.put(index, running, context);
+        }
+    }
+
+    /// Attaches a queue or puts it aside, as is wanted now.
+    fn arrange(&mut self, index: usize, context: &mut dyn PortContext) {
+        if let Some(running) = self.take(index, context) {
             self.put(index, running, context);
         }
     }
@@ -181,7 +196,7 @@ impl Rings {
             let Some(ring) = &self.list[index] else { continue };
             let is_attached = ring.parked.is_none();
             if matches!(ring.kind, Kind::Data(..)) && is_attached != self.wants_attaching(ring) {
-                self.change(index, context, |_| ());
+                self.arrange(index, context);
             }
         }
     }

@@ -110,6 +110,40 @@ fn a_sink_that_is_plugged_in_is_found_by_the_next_frame() {
     bench.stop();
 }
 
+/// As with each message of a front-end that changes a running ring.
+#[test]
+fn no_frame_is_lost_while_a_sink_is_changed() {
+    let (mut switch, mut hands) = with_ports(&[1], Options::default(), |_| PortOptions::default());
+    let ((source, sink), (_injector, mut collector)) = pair();
+    let start = move |context: &mut dyn PortContext| {
+        context.attach_source(0, source);
+        context.attach_sink(0, sink);
+        context.after(Token(0), Duration::ZERO);
+        Ok(())
+    };
+    let changes = Arc::new(AtomicU64::new(0));
+    let changed = Arc::clone(&changes);
+    let ready = move |_: Token, context: &mut dyn PortContext| {
+        let how = |sink| {
+            std::thread::sleep(Duration::from_micros(20));
+            sink
+        };
+        changed.fetch_add(u64::from(context.change_sink(0, Box::new(how))), Ordering::Relaxed);
+        context.after(Token(0), Duration::from_micros(300));
+        Ok(())
+    };
+    let (port, _) = Scripted::new(1, start, ready);
+    switch.add_port("b", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    let mut n = 0;
+    while n < 1000 || changes.load(Ordering::Relaxed) < 100 {
+        send(&mut hands[0][0].0, &frame(BROADCAST, station(1), n));
+        assert_eq!(collector.take_within(LIMIT).map(|(_, frame)| number(&frame)), Some(n));
+        n += 1;
+    }
+    assert_eq!(bench.stop().dropped(), 0);
+}
+
 #[test]
 fn frames_are_counted_while_queues_come_and_go() {
     let options = Options { workers: vec![None; 2], ..Options::default() };
