@@ -23,8 +23,10 @@ const BROADCAST: Duration = Duration::from_millis(1);
 const HEADER_BYTES: usize = 14;
 /// The number of a broadcast stands behind them.
 const NUMBER_BYTES: usize = HEADER_BYTES + 8;
-/// Frames of each direction that are under way at most: there is a buffer for each, so a right switch drops none.
+/// Frames of each direction that are under way at most, and broadcasts beside them: both rings have a buffer for each,
+/// so none is lost here, however long the switch does not get a CPU, and a right switch drops none.
 const WINDOW: u64 = 128;
+const BROADCASTS: u64 = 64;
 /// Of the first flow, the only one.
 const FLOW: u16 = 0;
 /// Of a burst.
@@ -124,10 +126,33 @@ impl Bystander {
 struct Lane {
     stream: Stream,
     checker: Checker,
+    window: Window,
+}
+
+/// What is under way of frames that keep their order. What comes behind a gap tells of a loss; where nothing comes any
+/// more, time does.
+struct Window {
+    size: u64,
     /// Frames before this are not waited for.
     awaited: u64,
     /// When the first of those that are waited for became it.
     since: Instant,
+}
+
+impl Window {
+    fn new(size: u64) -> Self {
+        Window { size, awaited: 0, since: Instant::now() }
+    }
+
+    /// How many more may be sent now, if so many were sent, and all before `next` have come or do not come any more.
+    fn room(&mut self, sent: u64, next: u64, now: Instant) -> u64 {
+        if next > self.awaited || self.awaited >= sent {
+            (self.awaited, self.since) = (self.awaited.max(next), now);
+        } else if now - self.since > LATE {
+            (self.awaited, self.since) = (sent, now);
+        }
+        self.size.saturating_sub(sent - self.awaited)
+    }
 }
 
 impl Lane {
@@ -135,19 +160,11 @@ impl Lane {
         let mix = SizeMix::fixed(FrameSize::MIN);
         let stream = Stream::new(fields, &mix, 0..1).map_err(failed)?;
         let checker = Checker::new(&fields, &mix, 1, Access::Payload);
-        Ok(Lane { stream, checker, awaited: 0, since: Instant::now() })
+        Ok(Lane { stream, checker, window: Window::new(WINDOW) })
     }
 
-    /// How many more may be sent now. A switch keeps the order of a lane, so what comes behind a gap tells of a loss;
-    /// where nothing comes any more, time does.
     fn room(&mut self, now: Instant) -> u64 {
-        let (sent, next) = (self.stream.sent(), self.checker.next(FLOW));
-        if next > self.awaited || self.awaited >= sent {
-            (self.awaited, self.since) = (self.awaited.max(next), now);
-        } else if now - self.since > LATE {
-            (self.awaited, self.since) = (sent, now);
-        }
-        WINDOW.saturating_sub(sent - self.awaited)
+        self.window.room(self.stream.sent(), self.checker.next(FLOW), now)
     }
 }
 
@@ -159,15 +176,23 @@ struct Traffic {
 }
 
 /// Numbered: a hostile front-end may send again what it has got itself, and an echo makes up for no frame that is lost.
-#[derive(Default)]
 struct Broadcasts {
     sent: u64,
     received: u64,
     /// The last number that arrived.
     latest: u64,
+    window: Window,
 }
 
 impl Broadcasts {
+    fn new() -> Self {
+        Broadcasts { sent: 0, received: 0, latest: 0, window: Window::new(BROADCASTS) }
+    }
+
+    fn has_room(&mut self, now: Instant) -> bool {
+        self.window.room(self.sent, self.latest, now) > 0
+    }
+
     fn header() -> [u8; HEADER_BYTES] {
         let mut header = [0xff; HEADER_BYTES];
         header[6..12].copy_from_slice(&Fields::default().source.0);
@@ -207,7 +232,7 @@ impl Traffic {
             destination_ip: there.source_ip,
             ..there
         };
-        Ok(Traffic { lanes: [Lane::new(there)?, Lane::new(back)?], broadcasts: Broadcasts::default(), rate })
+        Ok(Traffic { lanes: [Lane::new(there)?, Lane::new(back)?], broadcasts: Broadcasts::new(), rate })
     }
 
     fn run(
@@ -246,7 +271,7 @@ impl Traffic {
                     let (batch, which) = lane.stream.burst(count as usize, |_| 0);
                     sink.accept(batch, which).map_err(failed)?;
                 }
-                if now >= next_broadcast {
+                if now >= next_broadcast && self.broadcasts.has_room(now) {
                     let broadcast = FrameBatch::of_frame(&self.broadcasts.next()).map_err(failed)?;
                     one_sink.accept(&broadcast, &[0]).map_err(failed)?;
                     next_broadcast = now + BROADCAST;
@@ -326,7 +351,7 @@ mod tests {
 
     #[test]
     fn an_echo_is_no_arrival() {
-        let mut broadcasts = Broadcasts::default();
+        let mut broadcasts = Broadcasts::new();
         let [first, second, third] = [0; 3].map(|_| broadcasts.next());
         assert!(broadcasts.arrived(&first) && broadcasts.arrived(&third));
         // One is lost, and comes back from somebody who had got it; so does the last.
