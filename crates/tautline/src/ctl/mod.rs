@@ -109,5 +109,11 @@ fn run_capture(
     if interrupted {
         return Err(interrupt::Interrupted.into());
     }
+    anyhow::ensure!(
+        answer["port_is_gone"] != true,
+        "capturing '{}': the port was removed; what passed before that is in {}",
+        arguments.port,
+        arguments.output.display()
+    );
     Ok(Done::Whole)
 }

@@ -2,13 +2,16 @@
 //!
 //! It is turned into a command line and read as one: each key means what the option of its name means, and what is
 //! wrong is said in the same words.
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use switch::View;
+use port::Port;
+use switch::{PortOptions, View};
 use toml::{Table, Value};
 
-use super::ports::{self, NamedSpec, PortDefaults};
+use super::ports;
 use crate::cli::{self, Cli, Command};
 use crate::exit::Usage;
 
@@ -124,86 +127,156 @@ fn words(key: &str, value: &Value) -> Result<Vec<String>, String> {
 /// A file that is read again when its user says so.
 pub struct Configured {
     path: PathBuf,
-    arguments: cli::Switch,
+    /// What holds until the next start.
+    at_start: cli::Switch,
+    /// The file's ports that are there.
+    in_force: BTreeMap<String, InForce>,
+}
+
+#[derive(Clone)]
+struct InForce {
+    text: String,
+    options: PortOptions,
 }
 
 impl Configured {
-    pub fn new(path: PathBuf, arguments: cli::Switch) -> Self {
-        Configured { path, arguments }
+    /// As the switch was started.
+    ///
+    /// # Errors
+    /// A port is not understood.
+    pub fn new(path: PathBuf, at_start: cli::Switch) -> Result<Self, Usage> {
+        let in_force = ports::read(&at_start)?
+            .into_iter()
+            .map(|port| (port.name, InForce { text: port.text, options: port.options }));
+        Ok(Configured { path, in_force: in_force.collect(), at_start })
     }
 
-    /// Reads the file again and changes what is different; says what was done. A file that is wrong changes nothing.
+    /// Reads the file again and changes what is different; says what was done. A file that is wrong changes nothing, and
+    /// what could not be done is tried again the next time.
     pub fn reload(&mut self, switch: &mut View<'_>) -> Vec<String> {
-        let read = || {
-            let new = read(&self.path)?;
-            let ports = (ports::read(&self.arguments)?, ports::read(&new)?);
-            Ok::<_, Usage>((new, ports))
-        };
-        let (new, (old_ports, new_ports)) = match read() {
+        let (new, ports) = match self.read() {
             Ok(read) => read,
             Err(error) => return vec![format!("{error}; nothing is changed")],
         };
         let mut said = Vec::new();
-        if other_options(&new) != other_options(&self.arguments) {
-            let keys = OF_SWITCH.join(", ");
+        let differ: Vec<&str> = for_all(&new)
+            .into_iter()
+            .zip(for_all(&self.at_start))
+            .filter_map(|((key, now), (_, before))| (now != before).then_some(key))
+            .collect();
+        if !differ.is_empty() {
             said.push(format!(
-                "{}: of {keys} something else is written than at the start; start the switch again to have it so",
-                self.path.display()
+                "{}: {} is not as it was at the start; start the switch again to have it so",
+                self.path.display(),
+                differ.join(", ")
             ));
         }
-        let defaults = PortDefaults { cache_policy: new.cache_policy, max_frame: new.max_frame };
-        apply(&old_ports, new_ports, &defaults, switch, &mut said);
+        self.apply(ports, switch, &mut said);
         if said.is_empty() {
             said.push(format!("{}: read again, nothing is different", self.path.display()));
         }
-        self.arguments = new;
         said
     }
-}
 
-/// What cannot be changed while the switch runs, to be compared.
-fn other_options(arguments: &cli::Switch) -> String {
-    let cli::Switch { wire, cpus, spin, max_moves, worker_deadline, mac_table_size, ageing, control, .. } =
-        arguments;
-    format!(
-        "{wire:?} {cpus:?} {spin:?} {max_moves} {worker_deadline:?} {mac_table_size} {ageing:?} {control:?}"
-    )
-}
-
-fn apply(
-    old: &[NamedSpec],
-    new: Vec<NamedSpec>,
-    _defaults: &PortDefaults,
-    switch: &mut View<'_>,
-    said: &mut Vec<String>,
-) {
-    let mut say = |port: &str, what: &str, result: Result<(), String>| {
-        said.push(match result {
-            Ok(()) => format!("{port}: {what}"),
-            Err(why) => format!("{port}: not {what}: {why}"),
+    /// The file as it is now, and its ports; those that are new or different are made, but not begun.
+    fn read(&self) -> Result<(cli::Switch, Vec<Wanted>), Usage> {
+        let new = read(&self.path)?;
+        let held = cli::Switch {
+            cache_policy: self.at_start.cache_policy,
+            max_frame: self.at_start.max_frame,
+            ..new.clone()
+        };
+        let wrong = |name: &str, why: &dyn Display| {
+            Usage(format!("--config {}: [ports.{name}] {why}", self.path.display()))
+        };
+        let ports = ports::read(&held)?.into_iter().map(|port| {
+            let is_there = self.in_force.get(&port.name).is_some_and(|there| there.text == port.text);
+            let made = match is_there {
+                true => None,
+                false => Some(port.spec.build().map_err(|error| wrong(&port.name, &error))?),
+            };
+            Ok(Wanted { name: port.name, made, as_said: InForce { text: port.text, options: port.options } })
         });
-    };
-    let differs = |port: &NamedSpec| new.iter().all(|one| one.name != port.name || one.text != port.text);
-    for port in old.iter().filter(|port| differs(port)) {
-        say(&port.name, "removed", switch.remove_port(&port.name).map_err(|error| error.to_string()));
+        Ok((new, ports.collect::<Result<_, Usage>>()?))
     }
-    for port in new {
-        let before = old.iter().find(|one| one.name == port.name && one.text == port.text);
-        match before {
-            Some(before) if before.options == port.options => {}
-            Some(_) => {
-                let set = switch.set_port_options(&port.name, port.options);
-                say(&port.name, "given other limits", set.map_err(|error| error.to_string()));
+
+    fn apply(&mut self, wanted: Vec<Wanted>, switch: &mut View<'_>, said: &mut Vec<String>) {
+        let mut say = |port: &str, what: &str, result: Result<(), String>| {
+            let done = result.is_ok();
+            said.push(match result {
+                Ok(()) => format!("{port}: {what}"),
+                Err(why) => format!("{port}: not {what}: {why}"),
+            });
+            done
+        };
+        let stays = |name: &String| wanted.iter().any(|one| one.name == *name && one.made.is_none());
+        let going: Vec<String> = self.in_force.keys().filter(|name| !stays(name)).cloned().collect();
+        let mut ended = BTreeMap::new();
+        for name in going {
+            if say(&name, "removed", switch.remove_port(&name).map_err(|error| error.to_string())) {
+                ended.extend(self.in_force.remove_entry(&name));
             }
-            None => {
-                let built = port.spec.build().map_err(|error| error.to_string());
-                let added = built.and_then(|built| {
-                    switch.add_port(&port.name, built, port.options).map_err(|error| error.to_string())
-                });
-                say(&port.name, "added", added);
+        }
+        for Wanted { name, made, as_said } in wanted {
+            let before = self.in_force.get(&name).cloned();
+            match (made, before) {
+                (None, Some(before)) if before.options != as_said.options => {
+                    let set = switch.set_port_options(&name, as_said.options.clone());
+                    if say(&name, "given other limits", set.map_err(|error| error.to_string())) {
+                        self.in_force.insert(name, as_said);
+                    }
+                }
+                // It could not be removed.
+                (Some(_), Some(_)) | (None, _) => {}
+                (Some(made), None) => {
+                    let added = switch.add_port(&name, made, as_said.options.clone());
+                    if say(&name, "added", added.map_err(|error| error.to_string())) {
+                        self.in_force.insert(name, as_said);
+                    } else if let Some(before) = ended.remove(&name) {
+                        let back = self.bring_back(&name, &before, switch);
+                        if say(&name, "brought back as it was", back) {
+                            self.in_force.insert(name, before);
+                        }
+                    }
+                }
             }
         }
     }
+
+    fn bring_back(&self, name: &str, port: &InForce, switch: &mut View<'_>) -> Result<(), String> {
+        let (_, mut spec) = ports::named(&port.text).map_err(|error| error.to_string())?;
+        spec.set_cache_policy(self.at_start.cache_policy);
+        let made = spec.build().map_err(|error| error.to_string())?;
+        switch.add_port(name, made, port.options.clone()).map_err(|error| error.to_string())
+    }
+}
+
+/// A port as the file wants it.
+struct Wanted {
+    name: String,
+    /// If it is not there in this way yet.
+    made: Option<Box<dyn Port>>,
+    as_said: InForce,
+}
+
+/// What holds for all of the switch and cannot be changed while it runs, by key, to be compared.
+fn for_all(arguments: &cli::Switch) -> [(&'static str, String); 11] {
+    let cli::Switch { wire, cpus, spin, max_frame, max_moves, worker_deadline, mac_table_size, .. } =
+        arguments;
+    let cli::Switch { ageing, cache_policy, control, metrics, .. } = arguments;
+    [
+        ("wire", format!("{wire:?}")),
+        ("cpus", format!("{cpus:?}")),
+        ("spin", format!("{spin:?}")),
+        ("max-frame", format!("{max_frame:?}")),
+        ("max-moves", format!("{max_moves:?}")),
+        ("worker-deadline", format!("{worker_deadline:?}")),
+        ("mac-table-size", format!("{mac_table_size:?}")),
+        ("ageing", format!("{ageing:?}")),
+        ("cache-policy", format!("{cache_policy:?}")),
+        ("control", format!("{control:?}")),
+        ("metrics", format!("{metrics:?}")),
+    ]
 }
 
 #[cfg(test)]

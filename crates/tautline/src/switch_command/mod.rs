@@ -39,7 +39,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         arguments.control.clone().or_else(|| written.as_ref()?.control.clone()).or(take_over.clone());
     let metrics = arguments.metrics.or_else(|| written.as_ref()?.metrics);
     let configured = arguments.config.clone().zip(written.clone());
-    let configured = configured.map(|(path, written)| Configured::new(path, written));
+    let configured = configured.map(|(path, written)| Configured::new(path, written)).transpose()?;
     let arguments = written.as_ref().unwrap_or(arguments);
     let switch = build(arguments, control.is_some())?;
     raise_open_files();

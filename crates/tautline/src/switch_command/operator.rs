@@ -105,6 +105,9 @@ impl Operator for Management {
             match &mut self.socket {
                 Some(socket) if ControlSocket::has(key) => {
                     socket.ready(key, &self.epoll, switch);
+                    if let Some(why) = socket.has_not_handed_over() {
+                        self.signals.log(&format!("tautline: another process was to take over: {why}"));
+                    }
                     if socket.has_handed_over() {
                         self.log_line("another process has taken over; its front-ends notice nothing");
                         return ControlFlow::Break(());
@@ -148,7 +151,7 @@ impl Operator for Management {
 
     fn started(&mut self, _switch: &mut View<'_>) {
         if let Some(time) = self.stood_still.take() {
-            readiness::main_process();
+            readiness::main_process(rustix::process::getpid());
             self.log_line(&format!("taken over; no frame moved for {:.3} ms", time.as_secs_f64() * 1e3));
         }
         readiness::ready();

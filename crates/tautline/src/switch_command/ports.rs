@@ -49,7 +49,7 @@ pub fn one(
 }
 
 /// Name and kind of a port.
-fn named(text: &str) -> Result<(&str, PortSpec), Usage> {
+pub fn named(text: &str) -> Result<(&str, PortSpec), Usage> {
     let (name, spec) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty() && !name.contains(':'))

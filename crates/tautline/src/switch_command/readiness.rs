@@ -2,6 +2,7 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
 /// All ports have started.
@@ -10,8 +11,8 @@ pub fn ready() {
 }
 
 /// This process goes on in the place of another, which the manager knows.
-pub fn main_process() {
-    tell(&format!("MAINPID={}", std::process::id()));
+pub fn main_process(process: Pid) {
+    tell(&format!("MAINPID={}", process.as_raw_pid()));
 }
 
 /// The configuration is read again; `ready` comes after that.

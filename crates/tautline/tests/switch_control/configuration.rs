@@ -72,6 +72,56 @@ fn only_what_is_different_changes_and_the_others_go_on() {
     switch.end();
 }
 
+/// What cannot be done is tried again with the next reading, and a port that was to be another stays if it cannot be.
+#[test]
+fn a_change_that_fails_costs_no_port_and_is_tried_again() {
+    let sockets = Sockets::new();
+    let file = sockets.path("switch.toml");
+    let write = |text: String| fs::write(&file, text).unwrap();
+    let folder = sockets.path("later");
+    let inside =
+        format!("[ports.two]\nkind = \"vhost-user\"\ntarget = \"{}\"\n", folder.join("two").display());
+    write(port(&sockets, "one", "") + &port(&sockets, "two", ""));
+    let switch = SwitchProcess::start(&["--config".to_owned(), file.display().to_string()]);
+    let mut seen = 0;
+    let mut reload = |expected: &[&str]| {
+        signal(switch.id(), Signal::HUP);
+        for line in expected {
+            wait_for(line, || {
+                switch.logged().iter().skip(seen).any(|said| said.contains(line)).then_some(())
+            });
+        }
+        seen = switch.logged().len();
+    };
+    // A path that no socket can have: seen before anything is touched.
+    let long = format!("[ports.two]\nkind = \"vhost-user\"\ntarget = \"/tmp/{}\"\n", "x".repeat(200));
+    write(port(&sockets, "one", "") + &long);
+    reload(&["nothing is changed"]);
+    assert!(sockets.path("two").exists());
+    // Another folder, which is not there yet.
+    write(port(&sockets, "one", "") + &inside);
+    reload(&["two: removed", "two: not added", "two: brought back as it was"]);
+    let mut two = Guest::running(&sockets.path("two"), layouts()[0]);
+    fs::create_dir(&folder).unwrap();
+    reload(&["two: removed", "two: added"]);
+    two.wait_until_closed();
+    Guest::running(&folder.join("two"), layouts()[0]);
+    // The same for one that is new.
+    fs::remove_dir_all(&folder).unwrap();
+    let three = inside.replace("ports.two", "ports.three");
+    write(port(&sockets, "one", "") + &three);
+    reload(&["two: removed", "three: not added"]);
+    reload(&["three: not added"]);
+    fs::create_dir(&folder).unwrap();
+    reload(&["three: added"]);
+    reload(&["nothing is different"]);
+    // What holds for all of the switch is named, each time.
+    write("metrics = \"127.0.0.1:1\"\n".to_owned() + &port(&sockets, "one", "") + &three);
+    reload(&["metrics is not as it was at the start"]);
+    reload(&["metrics is not as it was at the start"]);
+    switch.end();
+}
+
 #[test]
 fn systemd_hears_of_the_start_of_a_new_reading_and_of_the_end() {
     let sockets = Sockets::new();

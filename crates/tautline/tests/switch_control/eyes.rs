@@ -158,6 +158,29 @@ fn a_capture_keeps_what_its_filter_asks_for() {
 }
 
 #[test]
+fn a_capture_ends_with_its_port() {
+    let scene = Scene::new();
+    let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);
+    let file = scene.sockets.path("one.pcapng");
+    let mut capture = Run::new(&["ctl"])
+        .arg(scene.sockets.path("control"))
+        .args(&["capture", "one", "--count", "1000", "--output"])
+        .arg(&file)
+        .spawn();
+    wait_for("the capture's beginning", || {
+        fs::metadata(&file).is_ok_and(|file| file.len() > 100).then_some(())
+    });
+    one.send(&frame(1, 60));
+    wait_for("the frame", || (frames(&file).len() == 1).then_some(()));
+    assert_eq!(scene.ctl(&["remove", "one"]).code, Some(0));
+    let ended = capture.finish();
+    assert_eq!(ended.code, Some(1), "{ended}");
+    assert!(ended.stderr.contains("the port was removed"), "{ended}");
+    assert!(ended.stdout.contains("1 frames captured"), "{ended}");
+    scene.end();
+}
+
+#[test]
 fn a_capture_holds_what_passed_in_both_directions() {
     let scene = Scene::new();
     let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);

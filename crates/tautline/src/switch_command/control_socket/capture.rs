@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -53,9 +53,12 @@ impl Capture {
         let stopped = Arc::clone(&stop);
         let run = move || {
             let outcome = match record(&copied, &options, file.into(), &stopped) {
-                Ok((captured, dropped)) => {
-                    Outcome::Ok(json!({"schema": "tautline-ctl/1", "captured": captured, "dropped": dropped}))
-                }
+                Ok(Recorded { captured, dropped, port_is_gone }) => Outcome::Ok(json!({
+                    "schema": "tautline-ctl/1",
+                    "captured": captured,
+                    "dropped": dropped,
+                    "port_is_gone": port_is_gone,
+                })),
                 Err(error) => {
                     Outcome::Error(format!("writing the capture: {error}; see that the disk has room"))
                 }
@@ -85,28 +88,44 @@ struct Queue {
     counters: Arc<QueueCounters>,
 }
 
+/// What came of it.
+struct Recorded {
+    captured: u64,
+    /// For want of room.
+    dropped: u64,
+    /// Its port was removed before the end.
+    port_is_gone: bool,
+}
+
 fn record(
     copied: &Receiver<Copied>,
     options: &Options,
     file: File,
     stop: &AtomicBool,
-) -> io::Result<(u64, u64)> {
+) -> io::Result<Recorded> {
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let (mut bytes, mut start) = (Vec::new(), Vec::with_capacity(HEADER_BYTES));
     pcapng::section(&mut bytes);
     out.write_all(&bytes)?;
     let mut queues: Vec<Queue> = Vec::new();
-    let mut captured = 0;
+    let (mut captured, mut port_is_gone) = (0, false);
     let is_done = |captured: u64| options.count.is_some_and(|count| captured >= count);
     while !is_done(captured) {
-        let ends = stop.load(Ordering::Relaxed);
-        for Copied { pair, side, source, counters } in copied.try_iter() {
+        // In this order: whoever ends the capture lets go of the other end only then.
+        let disconnected = loop {
+            let Copied { pair, side, source, counters } = match copied.try_recv() {
+                Ok(copied) => copied,
+                Err(why) => break why == TryRecvError::Disconnected,
+            };
             bytes.clear();
             let direction = if side == Side::FromGuest { "from guest" } else { "to guest" };
             pcapng::interface(&mut bytes, &format!("{direction}, queue pair {pair}"), options.snaplen);
             out.write_all(&bytes)?;
             queues.push(Queue { side, interface: queues.len() as u32, source, counters });
-        }
+        };
+        let is_told = stop.load(Ordering::Relaxed);
+        port_is_gone = disconnected && !is_told;
+        let ends = disconnected || is_told;
         let mut moved = false;
         for queue in &mut queues {
             bytes.clear();
@@ -143,7 +162,7 @@ fn record(
     }
     out.write_all(&bytes)?;
     out.flush()?;
-    Ok((captured, dropped))
+    Ok(Recorded { captured, dropped, port_is_gone: port_is_gone && !is_done(captured) })
 }
 
 fn matches(filter: &Filter, frame: &Frame<'_>, start: &mut Vec<u8>) -> bool {

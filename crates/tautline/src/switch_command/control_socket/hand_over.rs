@@ -16,6 +16,7 @@ use switch::{SwitchState, View};
 use super::listener::ControlListener;
 use super::protocol::Outcome;
 use crate::switch_command::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
+use crate::switch_command::readiness;
 
 /// The new switch has so long from the standstill to its last word.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -42,6 +43,8 @@ pub fn run(
     let state = switch.stand_still().map_err(|error| error.to_string())?;
     let taken = pass_on(socket, words(state, stood_still_at, control), deadline);
     if taken {
+        // By the one that the service manager knows, and before it ends.
+        readiness::main_process(peer.pid);
         return Ok(());
     }
     switch.resume().map_err(|error| error.to_string())?;

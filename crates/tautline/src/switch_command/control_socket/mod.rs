@@ -51,6 +51,8 @@ pub struct ControlSocket {
     next: u64,
     defaults: PortDefaults,
     handed_over: bool,
+    /// Why another process that asked for everything did not get it.
+    not_handed_over: Option<String>,
 }
 
 impl ControlSocket {
@@ -74,6 +76,11 @@ impl ControlSocket {
         self.listener.keep(true);
     }
 
+    /// Another process was to go on with everything and does not: why, once.
+    pub fn has_not_handed_over(&mut self) -> Option<String> {
+        self.not_handed_over.take()
+    }
+
     /// Another process goes on with everything.
     pub fn has_handed_over(&self) -> bool {
         self.handed_over
@@ -86,7 +93,15 @@ impl ControlSocket {
         watch(epoll, &timer, TIMER, epoll::EventFlags::IN)?;
         let connections = BTreeMap::new();
         let next = FIRST_CONNECTION;
-        Ok(ControlSocket { listener, timer, connections, next, defaults, handed_over: false })
+        Ok(ControlSocket {
+            listener,
+            timer,
+            connections,
+            next,
+            defaults,
+            handed_over: false,
+            not_handed_over: None,
+        })
     }
 
     /// Whether this key of the set is one of these.
@@ -195,8 +210,9 @@ impl ControlSocket {
                 let connection = self.connections.get(&key)?;
                 match &connection.capture {
                     Some(capture) => {
-                        switch.end_copies(capture.copies);
+                        // First, so that its thread knows why nothing more comes.
                         capture.stop();
+                        switch.end_copies(capture.copies);
                         None
                     }
                     None => Some(Outcome::Error("no capture runs on this connection".to_owned())),
@@ -210,7 +226,10 @@ impl ControlSocket {
                         self.listener.keep(false);
                         None
                     }
-                    Err(why) => Some(Outcome::Error(why)),
+                    Err(why) => {
+                        self.not_handed_over = Some(why.clone());
+                        Some(Outcome::Error(why))
+                    }
                 }
             }
             other => Some(answer::answer(other, &self.defaults, switch)),
@@ -268,8 +287,8 @@ impl ControlSocket {
         if let Some(connection) = self.connections.remove(&key)
             && let Some(capture) = &connection.capture
         {
-            switch.end_copies(capture.copies);
             capture.stop();
+            switch.end_copies(capture.copies);
         }
         if self.connections.is_empty() {
             self.set_timer(Duration::ZERO);
