@@ -11,7 +11,8 @@ use crate::inflight::{InFlightError, PackedInFlight, SplitInFlight};
 use crate::packed::{MappedPacked, PackedDevice, PackedDriver, PackedRing, Standing, standing};
 use crate::split::{MappedSplit, SplitDevice, SplitDriver, SplitRing};
 use crate::{
-    Atomics, FeatureSet, Platform, Position, QueueSize, QueueSizeError, RingFeatures, RingLayout, Smp, With,
+    Atomics, FeatureSet, PackedPosition, Platform, Position, QueueSize, QueueSizeError, RingFeatures,
+    RingLayout, Smp, With,
 };
 
 /// What a peer has said about a queue. All of it is untrusted until it is activated.
@@ -142,10 +143,14 @@ impl QueueConfig {
         let position = self.checked_position(size)?;
         let ring: MappedPacked<Smp> =
             MappedPacked::bind(space, size, self.descriptors, self.driver_area, self.device_area)?;
+        let base = match position {
+            Position::Packed { next_used, .. } => next_used,
+            Position::Split { .. } => PackedPosition::START,
+        };
         let in_flight = options
             .in_flight
             .map(|(mapping, offset)| {
-                PackedInFlight::open(&mapping, offset, size, |slot| {
+                PackedInFlight::open(&mapping, offset, size, base, |slot| {
                     Smp::observe(&ring.descriptors()[usize::from(slot)].flags)
                 })
             })

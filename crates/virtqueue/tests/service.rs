@@ -6,8 +6,8 @@ use std::sync::Arc;
 use memory::{Address, DirtyLog, Iotlb, IotlbEntry, Mapping, SharedSlice, sealed_memfd};
 use virtqueue::mock::{Arena, DATA, RINGS};
 use virtqueue::{
-    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Piece, PopError, QueueSize, Request, RingFeatures,
-    RingLayout, RingPlaces, Used, UsedLog,
+    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Piece, PopError, QueueConfig, QueueSize, Request,
+    RingFeatures, RingLayout, RingPlaces, Used, UsedLog,
 };
 
 const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
@@ -132,6 +132,38 @@ fn a_successor_takes_again_what_was_in_flight() {
             assert_eq!(driver.reclaim(&mut used, 8), Ok(done), "{features:?}");
             // The device dies here; its burst dies with it.
             device = tracked(&arena, &region);
+        }
+    }
+}
+
+/// A front-end may stop a ring and start it again with a new region: it says where the ring stands.
+#[test]
+fn a_fresh_in_flight_region_begins_where_the_ring_stands() {
+    for features in every_feature_set() {
+        for used_before in [0, 3, 8, 11, 16, 21] {
+            let arena = Arena::new(features, 8, 1 << 13);
+            let mut driver = arena.driver();
+            let (mut burst, mut used) = (Burst::new(8), Vec::new());
+            let mut device = arena.device();
+            for cookie in 0..used_before {
+                driver.add(&[buffer(cookie)], Direction::FromDevice);
+                device.pop(&mut burst, 1).unwrap();
+                device.add_used_all(&mut burst);
+                driver.reclaim(&mut used, 1).unwrap();
+            }
+            let config = QueueConfig { position: device.position(), ..arena.config.clone() };
+            let in_flight = Some((region(features.layout, 8), 0));
+            let options = DeviceOptions { in_flight: in_flight.clone(), ..DeviceOptions::default() };
+            let mut device = config.activate_device(&arena.space, options).unwrap();
+            driver.add(&[buffer(1), buffer(2)], Direction::FromDevice);
+            assert_eq!(device.pop(&mut burst, 8), Ok(2), "{used_before}, {features:?}");
+            // And who comes after it goes on there.
+            let options = DeviceOptions { in_flight, ..DeviceOptions::default() };
+            let mut device = config.activate_device(&arena.space, options).unwrap();
+            assert_eq!(device.pop(&mut burst, 8), Ok(2), "{used_before}, {features:?}");
+            device.add_used_all(&mut burst);
+            used.clear();
+            assert_eq!(driver.reclaim(&mut used, 8), Ok(2), "{used_before}, {features:?}");
         }
     }
 }

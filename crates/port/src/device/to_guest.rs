@@ -153,8 +153,10 @@ impl ToGuest {
         for index in 0..output.count() {
             let len_bytes = output.len_bytes(index);
             let is_too_long = self.options.max_frame_bytes.is_some_and(|max| {
-                let is_whole = output.count() == 1 && frame.offload().segmentation.is_some();
-                len_bytes > max as usize && !is_whole
+                // The receiver cuts it itself.
+                let is_uncut =
+                    matches!(output, GsoOutput::AsIs(..)) && frame.offload().segmentation.is_some();
+                len_bytes > max as usize && !is_uncut
             });
             let room = match is_too_long {
                 false => {

@@ -82,6 +82,9 @@ pub enum OffloadError {
         /// Length of the frame in bytes.
         frame_bytes: u32,
     },
+    /// It would cover the addresses, and be written among them: behind all checks of who may send as whom.
+    #[error("checksum begins at {0}, within the Ethernet header")]
+    ChecksumOfAddresses(u16),
     /// A value that the specification does not know.
     #[error("gso_type {0:#x} is unknown (VIRTIO 1.3 §5.1.6)")]
     SegmentKind(u8),
@@ -92,6 +95,9 @@ pub enum OffloadError {
     #[error("gso_type {0:#x} without NEEDS_CSUM (VIRTIO 1.3 §5.1.6.2)")]
     WithoutChecksum(u8),
 }
+
+/// Both addresses and the type.
+const ETHERNET_BYTES: u16 = 14;
 
 impl Offload {
     /// Nothing to do.
@@ -110,6 +116,9 @@ impl Offload {
         let needs_checksum = header.flags & NetHeader::F_NEEDS_CSUM != 0;
         let checksum = if needs_checksum {
             let (start, offset) = (header.csum_start, header.csum_offset);
+            if start < ETHERNET_BYTES {
+                return Err(OffloadError::ChecksumOfAddresses(start));
+            }
             if u32::from(start) + u32::from(offset) + 2 > frame_bytes {
                 return Err(OffloadError::ChecksumOutside { start, offset, frame_bytes });
             }

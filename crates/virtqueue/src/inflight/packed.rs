@@ -38,11 +38,12 @@ pub struct PackedInFlight {
 
 impl PackedInFlight {
     /// Opens the region of a queue and works out what is in flight. `flags_at` reads the flags of a slot
-    /// of the descriptor ring as they are now.
+    /// of the descriptor ring as they are now; of a fresh region the queue stands at `base`.
     pub fn open(
         mapping: &Arc<Mapping>,
         offset: u64,
         size: QueueSize,
+        base: PackedPosition,
         flags_at: impl Fn(u16) -> u16,
     ) -> Result<Self, InFlightError> {
         let (header, states) = bind::<PackedHeader, PackedState>(mapping, offset, size)?;
@@ -66,9 +67,14 @@ impl PackedInFlight {
                 state.next.store(next, Relaxed);
             }
             head.descriptors.store(size.get(), Relaxed);
-            head.used_wrap.store(1, Relaxed);
-            head.old_used_wrap.store(1, Relaxed);
+            for (index, wrap) in
+                [(&head.used_index, &head.used_wrap), (&head.old_used_index, &head.old_used_wrap)]
+            {
+                index.store(base.slot % size.get(), Relaxed);
+                wrap.store(base.wrap.into(), Relaxed);
+            }
             head.version.store(VERSION, Release);
+            region.next_used = PackedPosition { slot: base.slot % size.get(), ..base };
             return Ok(region);
         }
         check_header(version, descriptors, size)?;

@@ -27,12 +27,16 @@ fn a_checksum_lies_inside_the_frame_to_its_last_byte() {
     };
     assert_eq!(parse(34, 16, 52), partial(34, 16));
     assert_eq!(parse(34, 16, 51), outside(34, 16, 51));
-    assert_eq!(parse(0, 0, 2), partial(0, 0));
-    assert_eq!(parse(0, 0, 1), outside(0, 0, 1));
-    assert_eq!(parse(0, 0, 0), outside(0, 0, 0));
+    assert_eq!(parse(14, 0, 16), partial(14, 0));
+    assert_eq!(parse(14, 0, 15), outside(14, 0, 15));
+    assert_eq!(parse(14, 0, 0), outside(14, 0, 0));
+    // It would be written to the source address.
+    for start in [0, 10, 13] {
+        assert_eq!(parse(start, 10 - start.min(10), 60), Err(OffloadError::ChecksumOfAddresses(start)));
+    }
     // Sums that would come out small in 16 bits.
     assert_eq!(parse(u16::MAX, 0, 1500), outside(u16::MAX, 0, 1500));
-    assert_eq!(parse(0, u16::MAX, 1500), outside(0, u16::MAX, 1500));
+    assert_eq!(parse(14, u16::MAX, 1500), outside(14, u16::MAX, 1500));
     assert_eq!(parse(u16::MAX, u16::MAX, 131_071), outside(u16::MAX, u16::MAX, 131_071));
     assert_eq!(parse(u16::MAX, u16::MAX, 131_072), partial(u16::MAX, u16::MAX));
     // Without the flag the fields mean nothing.
