@@ -105,7 +105,17 @@ impl Receive {
             self.next += 1;
         }
         let counters = &self.counters;
-        self.batch.push_each(from, HeaderLayout::Full, |reason| counters.dropped(reason, 1));
+        let end =
+            self.batch.push_each_with_room(from, HeaderLayout::Full, |reason| counters.dropped(reason, 1));
+        // What would make too many segments comes with the next burst.
+        if let Some(arena) = self.batch.arena_mut()
+            && arena.len() > end
+        {
+            let rest = (arena.len() - end) as usize;
+            arena.truncate(end);
+            self.to_post.truncate(self.to_post.len() - rest);
+            self.next -= rest;
+        }
     }
 
     /// Lends the frame that begins with the next used buffer, whatever there is about it.

@@ -491,3 +491,35 @@ fn no_device_passes_a_frame_longer_than_there_are() {
         assert!(rig.received(8) == [longest], "{features:?}");
     }
 }
+
+/// Each of them is one buffer, and becomes some five hundred frames for a receiver that takes no segments to cut.
+#[test]
+fn a_burst_of_frames_to_cut_into_very_many_ends_early() {
+    for features in every_feature() {
+        let mut rig = Rig::new(features, true);
+        let to_cut = NetHeader {
+            flags: NetHeader::F_NEEDS_CSUM,
+            gso_type: NetHeader::GSO_TCPV4,
+            gso_size: 2,
+            csum_start: 34,
+            csum_offset: 16,
+            num_buffers: 1,
+            ..NetHeader::default()
+        };
+        let buffers: Vec<Vec<u8>> =
+            (0..SIZE as u8).map(|seed| [to_cut.to_bytes().to_vec(), frame(seed, 1070)].concat()).collect();
+        rig.fill(&buffers);
+        let mut bursts = Vec::new();
+        let mut frames = Vec::new();
+        while frames.len() < buffers.len() {
+            let some = rig.received(64);
+            bursts.push(some.len());
+            frames.extend(some);
+        }
+        assert_eq!(bursts, [8, 8], "{features:?}");
+        assert!(frames.iter().zip(&buffers).all(|(frame, buffer)| *frame == buffer[NetHeader::BYTES..]));
+        assert!(rig.received(64).is_empty());
+        // All buffers are there again.
+        rig.fill(&buffers);
+    }
+}

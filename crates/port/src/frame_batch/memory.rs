@@ -50,6 +50,27 @@ impl FrameBatch {
         }
     }
 
+    /// As [`FrameBatch::push_each`], until the batch is [full](FrameBatch::is_full); the first slice that was not looked at.
+    #[inline]
+    pub fn push_each_with_room(
+        &mut self,
+        first: u32,
+        layout: HeaderLayout,
+        mut refused: impl FnMut(DropReason),
+    ) -> u32 {
+        let Storage::Own(arena) = &self.storage else { return first };
+        let end = arena.len();
+        for at in first..end {
+            if self.is_full() {
+                return at;
+            }
+            if let Err(reason) = self.push_slices((at, at + 1), layout) {
+                refused(reason);
+            }
+        }
+        end
+    }
+
     /// As [`FrameBatch::push_each`], of frames without a net header, which are complete.
     #[inline]
     pub fn push_each_complete(&mut self, first: u32, mut refused: impl FnMut(DropReason)) {
