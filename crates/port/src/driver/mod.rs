@@ -7,7 +7,7 @@ mod transmit;
 
 pub(crate) use receive::Receive;
 pub use shared::Pages;
-pub(crate) use shared::{Buffers, DriverMemory, QueueShape};
+pub(crate) use shared::{Buffers, DriverMemory, LentPages, QueueShape};
 pub(crate) use transmit::Transmit;
 
 /// Bytes of the longest frame with its net header: 64 KiB of payload behind an Ethernet header, as

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Backing, Mapping, PeerMemory, Region, RegionRange, SharedSlice};
-use rustix::fs::{MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use virtio::net::HeaderLayout;
 use virtqueue::{ActivateError, DriverQueue, Position, QueueConfig, RingFeatures, RingLayout};
 
@@ -114,6 +114,19 @@ impl QueueShape {
     }
 }
 
+/// Pages that a peer maps, until this is dropped: a peer that keeps the file keeps none of them. What it touches
+/// afterwards is its own to pay for.
+#[derive(Debug)]
+pub(crate) struct LentPages(File);
+
+impl Drop for LentPages {
+    fn drop(&mut self) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Neither fails for a file in memory; where one does the pages stay until the peer is gone.
+        let _ = self.0.metadata().map(|metadata| fallocate(&self.0, flags, 0, metadata.len()));
+    }
+}
+
 /// One file, mapped and zeroed.
 ///
 /// Each connection has memory of its own: whatever a former peer still writes, it does not write here.
@@ -155,6 +168,11 @@ impl DriverMemory {
     /// The file, for the peer to map from offset 0.
     pub fn share(&self) -> io::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
+    }
+
+    /// To be kept for as long as the queues are used.
+    pub fn lend(&self) -> io::Result<LentPages> {
+        Ok(LentPages(self.file.try_clone()?))
     }
 
     pub fn space(&self) -> &Arc<AddressSpace> {
@@ -207,7 +225,7 @@ impl DriverMemory {
 fn memory_file(pages: Pages, bytes: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages.flags();
     let file = memfd_create("tautline driver", flags)?;
-    fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+    fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file.into())
 }
@@ -300,6 +318,18 @@ mod tests {
         SharedSlice::of_mapping(&other).read(&mut seen);
         assert_eq!(&seen, b"the last");
         assert_eq!(other.shrinkable(), memory::Shrinkable::Sealed);
+    }
+
+    #[test]
+    fn a_peer_that_keeps_the_file_keeps_no_pages() {
+        let memory = DriverMemory::new(Pages::Small, &[shape(RingLayout::Packed)]).unwrap();
+        let (file, lent) = (File::from(memory.share().unwrap()), memory.lend().unwrap());
+        let pages = || std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap());
+        assert!(pages() > 0);
+        drop(memory);
+        assert!(pages() > 0, "the queues run on");
+        drop(lent);
+        assert_eq!(pages(), 0);
     }
 
     /// Huge pages go when the device punches holes and the pool has no others. A file that is not sealed can lose

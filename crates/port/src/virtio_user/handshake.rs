@@ -31,7 +31,7 @@ use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
 use crate::PairCounters;
-use crate::driver::{DriverMemory, Receive, Transmit};
+use crate::driver::{DriverMemory, LentPages, Receive, Transmit};
 use crate::event_fd::EventFd;
 
 /// Device status (VIRTIO 1.3 §2.1).
@@ -99,6 +99,8 @@ pub(super) struct Established {
     pub error: EventFd,
     /// Readable when memory is lost.
     pub memory: Arc<PeerMemory>,
+    /// Behind the queues, which use it.
+    pub lent: LentPages,
 }
 
 /// One pair, ready to run.
@@ -107,7 +109,7 @@ pub(super) struct Pair {
     pub transmit: Transmit,
 }
 
-/// A same_address_run under way. It does no I/O on the socket.
+/// A handshake under way. It does no I/O on the socket.
 pub(super) struct Handshake {
     session: FrontendSession,
     options: Arc<VirtioUserOptions>,
@@ -228,7 +230,7 @@ impl Handshake {
             self.enqueue(Request::NetSetMtu(mtu.into()));
         }
         let error = event()?;
-        let (queues, memory) = self.share_memory(pairs, &error)?;
+        let (queues, memory, lent) = self.share_memory(pairs, &error)?;
         if features.contains(Features::VHOST_PROTOCOL_FEATURES) {
             for index in 0..2 * u32::from(pairs) {
                 self.enqueue(Request::SetVringEnable(VringState { index, num: 1 }));
@@ -241,8 +243,13 @@ impl Handshake {
         if !self.protocol.contains(ProtocolFeatures::REPLY_ACK) {
             self.enqueue(Request::GetFeatures);
         }
-        self.ready =
-            Some(Established { agreement: Agreement { features, pairs }, pairs: queues, error, memory });
+        self.ready = Some(Established {
+            agreement: Agreement { features, pairs },
+            pairs: queues,
+            error,
+            memory,
+            lent,
+        });
         Ok(())
     }
 
@@ -250,20 +257,21 @@ impl Handshake {
         &mut self,
         pairs: u16,
         error: &EventFd,
-    ) -> Result<(Vec<Pair>, Arc<PeerMemory>), HandshakeError> {
+    ) -> Result<(Vec<Pair>, Arc<PeerMemory>, LentPages), HandshakeError> {
         let shapes = [true, false].map(|receives| self.options.queue(self.features, receives));
         let shapes: Vec<_> = (0..pairs).flat_map(|_| shapes).collect();
         let memory = DriverMemory::new(self.options.pages, &shapes).map_err(system(MAKE_MEMORY))?;
         let (address, size_bytes) = memory.range();
         let region =
             MemoryRegion { guest_address: address, size_bytes, user_address: address, mmap_offset: 0 };
+        let lent = memory.lend().map_err(system("share the memory"))?;
         let file = memory.share().map_err(system("share the memory"))?;
         self.script.push_back((Request::SetMemTable(MemoryTable { regions: vec![region] }), vec![file]));
         let counters = Arc::clone(&self.counters);
         let pairs = (0..pairs).zip(counters.iter());
         let pairs: Result<_, _> =
             pairs.map(|(pair, counters)| self.pair(&memory, pair, error, counters)).collect();
-        Ok((pairs?, Arc::clone(memory.peer())))
+        Ok((pairs?, Arc::clone(memory.peer()), lent))
     }
 
     /// Receiveq and transmitq of a pair (VIRTIO 1.3 §5.1.2).

@@ -33,6 +33,7 @@ pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
 use crate::descriptors::DescriptorGuard;
+use crate::driver::LentPages;
 use crate::event_fd::EventFd;
 use crate::rate::LogRateLimiter;
 use crate::unix_socket::connect_now;
@@ -66,6 +67,7 @@ enum State {
         /// The back-end's word that a queue is malformed: watched, and closed with the connection.
         _error: EventFd,
         memory: Arc<PeerMemory>,
+        _lent: LentPages,
     },
 }
 
@@ -248,11 +250,11 @@ impl VirtioUser {
         };
         let Some(running) = handshake.finish() else { return };
         let (agreement, error) = (running.agreement, running.error);
-        let memory = running.memory;
+        let (memory, _lent) = (running.memory, running.lent);
         let watched = context
             .watch(RING_ERROR, error.as_fd(), Interest::Readable)
             .and_then(|()| context.watch(MEMORY, memory.as_fd(), Interest::Readable));
-        self.state = State::Running { connection, agreement, _error: error, memory };
+        self.state = State::Running { connection, agreement, _error: error, memory, _lent };
         if let Err(error) = watched {
             return self.close(CloseReason::Watch(error), context);
         }
