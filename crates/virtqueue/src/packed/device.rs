@@ -49,7 +49,9 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
         next_used.slot %= size.get();
         if let Some(in_flight) = &in_flight {
             next_used = in_flight.next_used();
-            next_available = next_used.forward(in_flight.resubmit_slots(), size.get());
+            let again = in_flight.resubmit_slots();
+            next_available = next_used.forward(again, size.get());
+            take_back(&ring, next_used, again, size.get());
         }
         let fresh = next_available == PackedPosition::START && next_used == PackedPosition::START;
         let ring = PackedDeviceRing {
@@ -70,6 +72,18 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
     pub fn with_indirect_flags(mut self, flags: IndirectFlags) -> Self {
         self.ring.indirect_flags = flags;
         self
+    }
+}
+
+/// A device that ended while it gave a burst back has written used flags behind a first slot that it did not come to.
+/// The driver has not seen them, and would when it comes there by what is given back next.
+fn take_back<R: PackedRing>(ring: &R, from: PackedPosition, slots: u16, size: u16) {
+    for slot in 0..slots {
+        let at = from.forward(slot, size);
+        let flags = &ring.descriptors()[usize::from(at.slot)].flags;
+        if R::Atomics::observe(flags) & flags::WRAP_BITS == flags::used(at.wrap) {
+            R::Atomics::publish(flags, flags::available(at.wrap));
+        }
     }
 }
 
