@@ -120,8 +120,11 @@ pub fn confine_worker() -> io::Result<()> {
     Ok(())
 }
 
+/// Its name, and what puts it up.
+type Wall = (&'static str, fn() -> Result<(), String>);
+
 /// Of a worker. Seccomp is last, for it forbids the calls of the others; it and Landlock set no_new_privs.
-const WALLS: [(&str, fn() -> Result<(), String>); 3] = [
+const WALLS: [Wall; 3] = [
     ("capabilities", || keep(CapabilitySet::empty())),
     ("the file system (Landlock)", no_files),
     ("system calls (seccomp)", few_calls),
@@ -131,7 +134,7 @@ fn confine() -> Missing {
     put_up(&WALLS)
 }
 
-fn put_up(walls: &[(&str, fn() -> Result<(), String>)]) -> Missing {
+fn put_up(walls: &[Wall]) -> Missing {
     let mut missing = Missing::default();
     walls.iter().for_each(|(name, wall)| missing.note(name, wall()));
     missing
