@@ -129,7 +129,7 @@ struct Lane {
     window: Window,
 }
 
-/// What is under way of frames that keep their order. What comes behind a gap tells of a loss; where nothing comes any
+/// Frames that are under way and keep their order. What comes behind a gap tells of a loss; where nothing comes any
 /// more, time does.
 struct Window {
     size: u64,
