@@ -10,9 +10,13 @@ use measure::Results;
 use peers::nested::{HANDED_ON, Machine, Settings};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
+/// Of a path whose guest stands still, in the same machine.
+const TRIES: usize = 3;
 /// The machine has the generic kernel, whose modules have the card's driver too.
 const ENVIRONMENTS: &str = "host,vm:accel=kvm,kernel=/guest/generic/kernel,memory=256";
-const PATHS: [(&str, &str); 4] = [
+/// A path, and who takes CPU time on it.
+type Wanted = (&'static str, &'static str);
+const PATHS: [Wanted; 4] = [
     ("guest_e1000_tap", "QEMU I/O thread"),
     ("guest_virtio_vhost-net_tap", "vhost worker"),
     ("guest_virtio_vhost-net_veth_macvtap", "vhost worker"),
@@ -24,29 +28,11 @@ fn guests_over_vhost_net_macvtap_an_emulated_card_and_one_that_is_handed_on() {
     peers::standstill::once_more(guests);
 }
 
-fn driver(machine: &Machine) -> String {
-    machine.must(&format!("basename $(readlink /sys/bus/pci/devices/0000:{HANDED_ON}/driver)"))
-}
-
-fn guests() {
-    let start = Instant::now();
-    let mut settings = Settings::default()
-        .size(2, 3072)
-        .program(Path::new(BINARY))
-        .card_to_hand_on()
-        .exit_at_end_of_interrupt();
-    for program in ["/usr/bin/nsenter", "/usr/bin/unshare", "/usr/bin/cat"] {
-        settings = settings.program(Path::new(program));
-    }
-    let machine = settings.start().unwrap();
-    println!("up after {:?}", start.elapsed());
-    machine.must("modprobe vhost_net; modprobe macvtap; modprobe veth; modprobe tun");
-    machine.must("modprobe vfio_pci; modprobe vfio_iommu_type1");
-    let far = machine.near_interface();
-    assert_eq!(driver(&machine), "e1000e\n");
+/// Measures and checks these paths; those whose guest stood still come back.
+fn measured(machine: &Machine, paths: &[Wanted], far: &str) -> Vec<Wanted> {
     let works = ["udp_stream.1472", "tcp_stream.1472", "udp_rr.64"];
     let only: Vec<String> =
-        PATHS.iter().flat_map(|(path, _)| works.map(|work| format!("net.{path}.{work}"))).collect();
+        paths.iter().flat_map(|(path, _)| works.map(|work| format!("net.{path}.{work}"))).collect();
     let line = format!(
         "tautline --verbose compare --quick --blocks 1 --verify-payload --environments {ENVIRONMENTS} --timeout 30s \
          --assign {HANDED_ON},rombar=0 --assign-far {far} \
@@ -54,14 +40,20 @@ fn guests() {
         only.join(",")
     );
     let output = machine.run_within(&line, Duration::from_secs(300)).unwrap();
-    println!("{}\nmeasured after {:?}", output.stdout, start.elapsed());
+    println!("{}", output.stdout);
     assert!(output.success(), "{}{}", output.stdout, output.stderr);
     let json = machine.pull(Path::new("/net.json")).unwrap();
     let results: Results = serde_json::from_slice(&json).unwrap();
     assert!(results.absences.is_empty(), "{:?}", results.absences);
     let network = &results.network;
-    for (path, role) in PATHS {
-        let record = network.paths.iter().find(|record| record.name == path).unwrap();
+    let record = |name: &str| network.paths.iter().find(|record| record.name == name).unwrap();
+    let stood_still = |name: &str| {
+        let failure = record(name).failure.as_ref();
+        failure.is_some_and(|failure| failure.answer.contains("no answer within"))
+    };
+    let (again, done): (Vec<_>, Vec<_>) = paths.iter().copied().partition(|(path, _)| stood_still(path));
+    for (path, role) in done {
+        let record = record(path);
         assert!(record.failure.is_none() && record.emulated, "{record:?}");
         for flow in network.flows.iter().filter(|flow| flow.path == path) {
             let trial = network.trials.iter().find(|trial| trial.metric == flow.metric && trial.counts);
@@ -75,6 +67,34 @@ fn guests() {
             assert!(guest.exits > Some(0) && guest.interrupts > Some(0), "{trial:?}");
         }
     }
+    again
+}
+
+fn driver(machine: &Machine) -> String {
+    machine.must(&format!("basename $(readlink /sys/bus/pci/devices/0000:{HANDED_ON}/driver)"))
+}
+
+fn guests() {
+    let start = Instant::now();
+    let mut settings = Settings::default().size(2, 3072).program(Path::new(BINARY)).card_to_hand_on();
+    for program in ["/usr/bin/nsenter", "/usr/bin/unshare", "/usr/bin/cat"] {
+        settings = settings.program(Path::new(program));
+    }
+    let machine = settings.start().unwrap();
+    println!("up after {:?}", start.elapsed());
+    machine.must("modprobe vhost_net; modprobe macvtap; modprobe veth; modprobe tun");
+    machine.must("modprobe vfio_pci; modprobe vfio_iommu_type1");
+    let far = machine.near_interface();
+    assert_eq!(driver(&machine), "e1000e\n");
+    let mut left = PATHS.to_vec();
+    for _ in 0..TRIES {
+        left = measured(&machine, &left, &far);
+        println!("measured after {:?}, left are {left:?}", start.elapsed());
+        if left.is_empty() {
+            break;
+        }
+    }
+    assert!(left.is_empty(), "no answer within the limit, {TRIES} times: {left:?}");
     // Card and interface are the host's again.
     assert_eq!(driver(&machine), "e1000e\n");
     assert_eq!(machine.near_interface(), far);

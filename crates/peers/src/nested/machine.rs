@@ -15,10 +15,6 @@ use crate::requirements::Requirements;
 /// Where the programs lie that [`Settings::program`] brought; first in the `PATH` of commands.
 pub const PROGRAMS: &str = crate::guest::userland::PROGRAMS;
 
-/// QEMU for [`Settings::exit_at_end_of_interrupt`], in the place of the installed one.
-const QEMU_WITH_EXITS: &str =
-    "#!/bin/sh\nexec /usr/bin/qemu-system-x86_64 \"$@\" -global host-x86_64-cpu.kvm-pv-eoi=off\n";
-
 /// What drives the machine's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
@@ -36,7 +32,6 @@ pub struct Settings {
     cpus: u16,
     memory_mib: u32,
     clock: Clock,
-    exit_at_end_of_interrupt: bool,
     programs: Vec<PathBuf>,
     parameters: Vec<String>,
     arguments: Vec<String>,
@@ -48,7 +43,6 @@ impl Default for Settings {
             cpus: 2,
             memory_mib: 2048,
             clock: Clock::Host,
-            exit_at_end_of_interrupt: false,
             programs: Vec::new(),
             parameters: Vec::new(),
             arguments: Vec::new(),
@@ -66,12 +60,6 @@ impl Settings {
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
-    }
-
-    /// Guests that QEMU starts in it with the host's CPU end each interrupt by an exit, as those of
-    /// [`InnerSettings::exit_at_end_of_interrupt`](super::InnerSettings::exit_at_end_of_interrupt).
-    pub fn exit_at_end_of_interrupt(self) -> Self {
-        Settings { exit_at_end_of_interrupt: true, ..self }
     }
 
     /// Copies a program of the host into it, with the libraries that it names. It can be called by its file's name.
@@ -181,12 +169,6 @@ impl Machine {
         let machine = Self { data: Mutex::new(data), machine, clock: settings.clock, boot };
         for program in &settings.programs {
             machine.bring(program)?;
-        }
-        if settings.exit_at_end_of_interrupt {
-            let qemu = format!("{PROGRAMS}/qemu-system-x86_64");
-            let line =
-                format!("mkdir -p {PROGRAMS}; printf %s '{QEMU_WITH_EXITS}' >{qemu} && chmod +x {qemu}");
-            machine.run(&line)?.expect_success();
         }
         Ok(machine)
     }
