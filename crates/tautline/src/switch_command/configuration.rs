@@ -212,8 +212,12 @@ impl Configured {
         let stays = |name: &String| wanted.iter().any(|one| one.name == *name && one.made.is_none());
         let going: Vec<String> = self.in_force.keys().filter(|name| !stays(name)).cloned().collect();
         let mut ended = BTreeMap::new();
+        let there: Vec<String> = switch.snapshot().ports.into_iter().map(|port| port.name).collect();
         for name in going {
-            if say(&name, "removed", switch.remove_port(&name).map_err(|error| error.to_string())) {
+            if !there.contains(&name) {
+                // By `tautline ctl`.
+                self.in_force.remove(&name);
+            } else if say(&name, "removed", switch.remove_port(&name).map_err(|error| error.to_string())) {
                 ended.extend(self.in_force.remove_entry(&name));
             }
         }

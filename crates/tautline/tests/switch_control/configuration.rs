@@ -81,6 +81,9 @@ fn a_change_that_fails_costs_no_port_and_is_tried_again() {
     let folder = sockets.path("later");
     let inside =
         format!("[ports.two]\nkind = \"vhost-user\"\ntarget = \"{}\"\n", folder.join("two").display());
+    let control = sockets.path("control");
+    let control = format!("control = \"{}\"\n", control.display());
+    let write = |text: String| write(control.clone() + &text);
     write(port(&sockets, "one", "") + &port(&sockets, "two", ""));
     let switch = SwitchProcess::start(&["--config".to_owned(), file.display().to_string()]);
     let mut seen = 0;
@@ -119,6 +122,10 @@ fn a_change_that_fails_costs_no_port_and_is_tried_again() {
     write("metrics = \"127.0.0.1:1\"\n".to_owned() + &port(&sockets, "one", "") + &three);
     reload(&["metrics is not as it was at the start"]);
     reload(&["metrics is not as it was at the start"]);
+    // What was removed by hand comes with the next difference.
+    assert_eq!(ctl(&sockets.path("control"), &["remove", "three"]).code, Some(0));
+    write(port(&sockets, "one", "") + &three + "packed = false\n");
+    reload(&["three: added"]);
     switch.end();
 }
 
