@@ -27,8 +27,7 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(Instant::now() < deadline, "did not come: {what}");
-        // Where a time is measured until there is something, this is a part of it.
-        std::thread::sleep(Duration::from_micros(500));
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
