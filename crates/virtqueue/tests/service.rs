@@ -6,8 +6,8 @@ use std::sync::Arc;
 use memory::{Address, DirtyLog, Iotlb, IotlbEntry, Mapping, SharedSlice, sealed_memfd};
 use virtqueue::mock::{Arena, DATA, RINGS};
 use virtqueue::{
-    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, Piece, PopError, QueueConfig, QueueSize, Request,
-    RingFeatures, RingLayout, RingPlaces, Used, UsedLog,
+    Buffer, Burst, DeviceOptions, DeviceQueue, Direction, DriverQueue, Piece, PopError, QueueConfig,
+    QueueSize, Request, RingFeatures, RingLayout, RingPlaces, Used, UsedLog,
 };
 
 const BOTH: [RingLayout; 2] = [RingLayout::Split, RingLayout::Packed];
@@ -82,6 +82,17 @@ fn region(layout: RingLayout, size: u32) -> Arc<Mapping> {
     Arc::new(Mapping::shared(sealed_memfd(c"in flight", bytes).unwrap(), 0, bytes).unwrap())
 }
 
+/// So many buffers there and back.
+fn use_one_by_one(driver: &mut dyn DriverQueue, device: &mut dyn DeviceQueue, count: u32) {
+    let mut burst = Burst::new(1);
+    for _ in 0..count {
+        driver.add(&[buffer(0)], Direction::FromDevice);
+        device.pop(&mut burst, 1).unwrap();
+        device.add_used_all(&mut burst);
+        driver.reclaim(&mut Vec::new(), 1).unwrap();
+    }
+}
+
 fn tracked(arena: &Arena, region: &Arc<Mapping>) -> Box<dyn DeviceQueue> {
     let in_flight = Some((Arc::clone(region), 0));
     arena
@@ -145,12 +156,7 @@ fn a_fresh_in_flight_region_begins_where_the_ring_stands() {
             let mut driver = arena.driver();
             let (mut burst, mut used) = (Burst::new(8), Vec::new());
             let mut device = arena.device();
-            for cookie in 0..used_before {
-                driver.add(&[buffer(cookie)], Direction::FromDevice);
-                device.pop(&mut burst, 1).unwrap();
-                device.add_used_all(&mut burst);
-                driver.reclaim(&mut used, 1).unwrap();
-            }
+            use_one_by_one(&mut *driver, &mut *device, used_before);
             let config = QueueConfig { position: device.position(), ..arena.config.clone() };
             let in_flight = Some((region(features.layout, 8), 0));
             let options = DeviceOptions { in_flight: in_flight.clone(), ..DeviceOptions::default() };
@@ -178,15 +184,10 @@ fn half_a_burst_that_was_being_given_back_is_not_seen_later() {
             let mut driver = arena.driver();
             let mut device = tracked(&arena, &region);
             let (mut burst, mut used) = (Burst::new(8), Vec::new());
-            for _ in 0..used_before {
-                driver.add(&[buffer(0)], Direction::FromDevice);
-                device.pop(&mut burst, 1).unwrap();
-                device.add_used_all(&mut burst);
-                driver.reclaim(&mut used, 1).unwrap();
-            }
+            use_one_by_one(&mut *driver, &mut *device, used_before);
             driver.add(&[buffer(1), buffer(2), buffer(3), buffer(4)], Direction::FromDevice);
             assert_eq!(device.pop(&mut burst, 8), Ok(4));
-            for slot in used_before + 1..used_before + 4 {
+            for slot in used_before as usize + 1..used_before as usize + 4 {
                 // AVAIL and USED (VIRTIO 1.3 §2.8.1) of this pass.
                 let flags: u16 = if slot / 8 % 2 == 0 { 1 << 7 | 1 << 15 } else { 0 };
                 arena.ring_bytes().slice(16 * (slot % 8) + 14, 2).write(&flags.to_le_bytes());
@@ -214,12 +215,7 @@ fn a_packed_ring_says_where_it_stands() {
             let arena = Arena::new(features, 7, 1 << 13);
             let (mut driver, mut device) = (arena.driver(), arena.device());
             let (mut burst, mut used) = (Burst::new(8), Vec::new());
-            for _ in 0..used_before {
-                driver.add(&[buffer(0)], Direction::FromDevice);
-                device.pop(&mut burst, 1).unwrap();
-                device.add_used_all(&mut burst);
-                driver.reclaim(&mut used, 1).unwrap();
-            }
+            use_one_by_one(&mut *driver, &mut *device, used_before);
             // Some in its hands, and some that it had not seen, when it dies.
             driver.add(&[buffer(1), buffer(2), buffer(3)], Direction::FromDevice);
             device.pop(&mut burst, 2).unwrap();

@@ -117,7 +117,7 @@ impl Queue {
         fill.publish();
         let flags = copying | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         bind_when_free(fd.as_fd(), place, flags).map_err(during("bind to the queue"))?;
-        let unsent = Unsent::new(fd.as_fd()).map_err(during("make an eventfd and an epoll set"))?;
+        let unsent = Unsent::new(fd.as_fd()).map_err(|error| ("make an eventfd and an epoll set", error))?;
         let socket = Socket { fd, to_send: Arc::clone(&to_send), unsent, busy_poll };
         Ok(Queue {
             socket: Arc::new(socket),

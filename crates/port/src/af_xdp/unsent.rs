@@ -1,10 +1,12 @@
 //! Frames that the kernel would not send yet. It is told again by whoever looks for frames from the interface, which may
 //! be another thread, and asleep.
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use rustix::event::{EventfdFlags, epoll, eventfd};
-use rustix::io::{Errno, read, write};
+use rustix::event::epoll;
+
+use crate::event_fd::EventFd;
 
 /// Whether there are any, for the threads of both directions.
 #[derive(Debug)]
@@ -12,14 +14,14 @@ pub(super) struct Unsent {
     some: AtomicBool,
     /// Whoever looks for frames wants to be woken.
     armed: AtomicBool,
-    event: OwnedFd,
+    event: EventFd,
     /// Readable when the socket is, or the eventfd.
     either: OwnedFd,
 }
 
 impl Unsent {
-    pub fn new(socket: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    pub fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let event = EventFd::new()?;
         let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for fd in [socket, event.as_fd()] {
             epoll::add(&either, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
@@ -34,8 +36,7 @@ impl Unsent {
             // Pairs with the fence in `arm`: that sees the frames, or this that somebody sleeps.
             fence(Ordering::SeqCst);
             if self.armed.swap(false, Ordering::Relaxed) {
-                // Only a counter at its limit refuses, and then it is readable.
-                let _ = write(&self.event, &1u64.to_ne_bytes());
+                self.event.notify();
             }
         }
     }
@@ -56,8 +57,7 @@ impl Unsent {
     /// Asks no more.
     pub fn disarm(&self) {
         self.armed.store(false, Ordering::Relaxed);
-        // Fails where nobody has woken us.
-        let _ = read(&self.event, &mut [0; 8]);
+        self.event.drain();
     }
 
     /// Readable while a frame from the interface waits, and when there are frames unsent that [`Unsent::arm`] asked for.
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn who_sleeps_is_woken_by_frames_of_either_kind() {
-        let socket = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let socket = EventFd::new().unwrap();
         let unsent = Unsent::new(socket.as_fd()).unwrap();
         // Nobody sleeps: nothing is said.
         unsent.set(true);
@@ -94,7 +94,7 @@ mod tests {
         assert!(is_readable(unsent.wake_fd()));
         unsent.disarm();
         assert!(!is_readable(unsent.wake_fd()));
-        write(&socket, &1u64.to_ne_bytes()).unwrap();
+        socket.notify();
         assert!(is_readable(unsent.wake_fd()), "the socket's own");
     }
 }

@@ -40,15 +40,16 @@ impl Signals {
         wake_read.set_nonblocking(true)?;
         wake_write.set_nonblocking(true)?;
         let (end, interrupted, show, reload) = Default::default();
+        // The flag first: handlers run in the order in which they were registered. SIGHUP last: whoever finds that it is
+        // caught knows that the others are heard.
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
+        signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
         signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
-        // The flag first: handlers run in the order in which they were registered.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let flag = if signal == SIGHUP && reloads { &reload } else { &end };
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, wake_write.try_clone()?)?;
         }
-        signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
-        signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
         // A signal between the two registrations has set its flag and rung no wake_read.
         (&wake_write).write_all(&[0])?;
         let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: sink.is_json_printed() }];

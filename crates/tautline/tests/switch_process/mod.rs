@@ -27,7 +27,8 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(Instant::now() < deadline, "did not come: {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        // Where a time is measured until there is something, this is a part of it.
+        std::thread::sleep(Duration::from_micros(500));
     }
 }
 
@@ -107,13 +108,14 @@ impl SwitchProcess {
         self.snapshot();
     }
 
-    /// A signal before its handler is there would end the switch.
+    /// A signal before its handler is there would end the switch, and one that is caught but not yet heard is lost: the
+    /// last that is caught says that the others are heard.
     pub fn wait_until_signals_are_caught(&self) {
-        wait_for("the handler of SIGUSR1", || {
+        wait_for("the handler of SIGHUP", || {
             let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-            (caught & 1 << (Signal::USR1.as_raw() - 1) != 0).then_some(())
+            (caught & 1 << (Signal::HUP.as_raw() - 1) != 0).then_some(())
         });
     }
 

@@ -67,14 +67,15 @@ impl PackedInFlight {
                 state.next.store(next, Relaxed);
             }
             head.descriptors.store(size.get(), Relaxed);
+            let base = PackedPosition { slot: base.slot % size.get(), ..base };
             for (index, wrap) in
                 [(&head.used_index, &head.used_wrap), (&head.old_used_index, &head.old_used_wrap)]
             {
-                index.store(base.slot % size.get(), Relaxed);
+                index.store(base.slot, Relaxed);
                 wrap.store(base.wrap.into(), Relaxed);
             }
             head.version.store(VERSION, Release);
-            region.next_used = PackedPosition { slot: base.slot % size.get(), ..base };
+            region.next_used = base;
             return Ok(region);
         }
         check_header(version, descriptors, size)?;
