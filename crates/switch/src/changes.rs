@@ -122,13 +122,14 @@ impl Control {
         let rules: Vec<Rules> = setup::rules(&ports, self.link_local);
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
         let plan = QueuePlan::new(self.workers, &rules.iter().zip(pairs).collect::<Vec<_>>());
-        for rules in &rules {
+        self.attachments.common.table.set_own(crate::control::own_addresses(&rules));
+        self.attachments.set_rules(rules.into_iter().map(Arc::new).collect(), plan);
+        // Only now: by the rules before, a frame would have been learned again.
+        for rules in &self.attachments.rules {
             if matches!(rules.route, Route::Wire(_) | Route::Nowhere) {
                 self.attachments.common.table.flush(rules.port);
             }
         }
-        self.attachments.common.table.set_own(crate::control::own_addresses(&rules));
-        self.attachments.set_rules(rules.into_iter().map(Arc::new).collect(), plan);
     }
 
     /// Copies what passes a port from now on.

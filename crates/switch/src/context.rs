@@ -12,7 +12,7 @@ use port::{FrameBatch, Interest, PortContext, RingState, Side, Sink, SinkChange,
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};
-use crate::forward::Rules;
+use crate::forward::{Route, Rules};
 use crate::mailbox::Generation;
 use crate::poller::Poller;
 use crate::queue_plan::{QueueAssignment, QueuePlan};
@@ -378,13 +378,16 @@ impl PortContext for SwitchContext<'_> {
     fn announce(&mut self, address: MacAddress) {
         let rules = &self.attachments.rules[usize::from(self.port.0)];
         let allowed = rules.addresses.as_ref().is_none_or(|allowed| allowed.contains(&address));
-        if address.is_group() || !allowed {
+        if address.is_group() || !allowed || rules.route == Route::Nowhere {
             return self
                 .log(&format_args!("announced {address}, which may not be behind this port: ignored"));
         }
         match FrameBatch::of_frame(&announce::frame(address)) {
             Ok(frame) => {
-                if let Err(refused) = self.attachments.common.table.learn(address, self.port) {
+                // A wire learns nobody, but carries the frame.
+                if let Route::Learn(_) = rules.route
+                    && let Err(refused) = self.attachments.common.table.learn(address, self.port)
+                {
                     let why = match refused {
                         Refused::Owned => "is another port's own",
                         Refused::MovesTooOften => "moves too often",

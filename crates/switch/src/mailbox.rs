@@ -46,8 +46,11 @@ pub(crate) enum Message {
         from: PortId,
         frame: Box<FrameBatch>,
     },
-    /// These hold from now on, by port.
-    SetRules(Arc<[Arc<Rules>]>),
+    /// These hold from now on, by port. Answered when no frame goes by those before.
+    SetRules {
+        rules: Arc<[Arc<Rules>]>,
+        reply: mpsc::Sender<()>,
+    },
     /// Answered once the worker has given up what it does not need, and looks for frames.
     Begun {
         reply: mpsc::Sender<()>,

@@ -285,7 +285,10 @@ impl RunningWorker {
                     let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
-                Message::SetRules(rules) => self.set_rules(rules),
+                Message::SetRules { rules, reply } => {
+                    self.set_rules(rules);
+                    let _ = reply.send(());
+                }
                 Message::Begun { reply } => {
                     let _ = reply.send(());
                 }

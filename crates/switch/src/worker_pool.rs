@@ -338,12 +338,13 @@ impl WorkerPool {
         AssignedSink { generation, assignment, queue }
     }
 
-    /// Other rules hold from now on.
+    /// Other rules hold once this returns.
     pub fn set_rules(&mut self, rules: Arc<[Arc<Rules>]>) {
+        // First, so that whoever takes a worker's place while it is asked has them too.
+        self.rules = Arc::clone(&rules);
         for worker in 0..self.workers.len() {
-            self.tell(worker, Message::SetRules(Arc::clone(&rules)));
+            self.ask(worker, |reply| Message::SetRules { rules: Arc::clone(&rules), reply });
         }
-        self.rules = rules;
     }
 
     /// A source in the hands of a worker.

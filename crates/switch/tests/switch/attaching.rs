@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use port::in_memory::testing::{Collector, Injector};
@@ -268,6 +268,53 @@ fn an_announced_station_is_made_known_to_all_and_found() {
     check_books(&snapshot, 1);
     let logged = logged.lock().unwrap();
     assert!(logged.len() == 1 && logged[0].starts_with("c: announced ff:ff:ff:ff:ff:ff"), "{logged:?}");
+}
+
+#[test]
+fn an_end_of_a_mirror_or_a_wire_draws_nobody_by_an_announcement() {
+    for is_wire in [false, true] {
+        let of_port = |_| PortOptions::default();
+        let (mut switch, mut hands) = with_ports(&[1, 1, 1], Options::default(), of_port);
+        let ((source, sink), (_injector, mut collector)) = pair();
+        let (ask, asked) = channel::<Sender<()>>();
+        let (mut port, _) = Scripted::new(
+            1,
+            move |context| {
+                context.attach_source(0, source);
+                context.attach_sink(0, sink);
+                context.after(Token(0), Duration::ZERO);
+                Ok(())
+            },
+            move |_, context| {
+                if let Ok(done) = asked.try_recv() {
+                    context.announce(MacAddress(station(2)));
+                    done.send(()).unwrap();
+                }
+                context.after(Token(0), Duration::from_millis(1));
+                Ok(())
+            },
+        );
+        switch.add_port("end", Box::new(port), PortOptions::default()).unwrap();
+        if is_wire {
+            switch.add_wire("end", "c").unwrap();
+        }
+        let bench = Bench::run(switch);
+        if !is_wire {
+            bench.change(|view| view.mirror("a", "end")).unwrap();
+        }
+        send(&mut hands[1][0].0, &frame(BROADCAST, station(2), 1));
+        assert_eq!(number(&receive(&mut hands[0][0].1)), 1);
+        let (done, is_done) = channel();
+        ask.send(done).unwrap();
+        is_done.recv_timeout(Duration::from_secs(10)).unwrap();
+        if is_wire {
+            assert_eq!(receive(&mut hands[2][0].1)[12..14], [0x80, 0x35], "the wire carries it");
+        }
+        send(&mut hands[0][0].0, &frame(station(2), station(1), 2));
+        assert_eq!(number(&receive(&mut hands[1][0].1)), 2, "where it was");
+        while collector.take().is_some() {}
+        bench.stop();
+    }
 }
 
 #[test]
