@@ -111,7 +111,7 @@ fn run_capture(
     }
     anyhow::ensure!(
         answer["port_is_gone"] != true,
-        "capturing '{}': the port was removed; what passed before that is in {}",
+        "capturing '{}': the port was removed, or the switch has ended or was taken over; what passed before that is in {}",
         arguments.port,
         arguments.output.display()
     );

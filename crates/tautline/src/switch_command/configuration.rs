@@ -151,6 +151,11 @@ impl Configured {
         Ok(Configured { path, in_force: in_force.collect(), at_start })
     }
 
+    /// A port was removed by `tautline ctl`: another one of its name is not the file's.
+    pub fn forget(&mut self, name: &str) {
+        self.in_force.remove(name);
+    }
+
     /// Reads the file again and changes what is different; says what was done. A file that is wrong changes nothing, and
     /// what could not be done is tried again the next time.
     pub fn reload(&mut self, switch: &mut View<'_>) -> Vec<String> {
@@ -212,12 +217,8 @@ impl Configured {
         let stays = |name: &String| wanted.iter().any(|one| one.name == *name && one.made.is_none());
         let going: Vec<String> = self.in_force.keys().filter(|name| !stays(name)).cloned().collect();
         let mut ended = BTreeMap::new();
-        let there: Vec<String> = switch.snapshot().ports.into_iter().map(|port| port.name).collect();
         for name in going {
-            if !there.contains(&name) {
-                // By `tautline ctl`.
-                self.in_force.remove(&name);
-            } else if say(&name, "removed", switch.remove_port(&name).map_err(|error| error.to_string())) {
+            if say(&name, "removed", switch.remove_port(&name).map_err(|error| error.to_string())) {
                 ended.extend(self.in_force.remove_entry(&name));
             }
         }

@@ -70,8 +70,9 @@ impl Management {
         self.signals.is_interrupted()
     }
 
-    /// The last snapshot; then all that waits is written, for as long as it is read.
+    /// What captures have, and the last snapshot; then all that waits is written, for as long as it is read.
     pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
+        self.socket.iter().for_each(ControlSocket::finish);
         self.signals.finish(last)
     }
 
@@ -105,6 +106,9 @@ impl Operator for Management {
             match &mut self.socket {
                 Some(socket) if ControlSocket::has(key) => {
                     socket.ready(key, &self.epoll, switch);
+                    if let Some(configured) = &mut self.configured {
+                        socket.removed().iter().for_each(|name| configured.forget(name));
+                    }
                     if let Some(why) = socket.has_not_handed_over() {
                         self.signals.log(&format!("tautline: another process was to take over: {why}"));
                     }

@@ -122,10 +122,19 @@ fn a_change_that_fails_costs_no_port_and_is_tried_again() {
     write("metrics = \"127.0.0.1:1\"\n".to_owned() + &port(&sockets, "one", "") + &three);
     reload(&["metrics is not as it was at the start"]);
     reload(&["metrics is not as it was at the start"]);
-    // What was removed by hand comes with the next difference.
-    assert_eq!(ctl(&sockets.path("control"), &["remove", "three"]).code, Some(0));
-    write(port(&sockets, "one", "") + &three + "packed = false\n");
+    // What was removed by hand comes back with the next reading, other limits or not.
+    let ctl = |arguments: &[&str]| assert_eq!(ctl(&sockets.path("control"), arguments).code, Some(0));
+    ctl(&["remove", "three"]);
+    write(port(&sockets, "one", "") + &three + "flood-limit = 9\n");
     reload(&["three: added"]);
+    // Another one in its place is not the file's.
+    ctl(&["remove", "three"]);
+    let other = sockets.path("other");
+    ctl(&["add", &format!("three=vhost-user:{}", other.display())]);
+    reload(&["three: not added"]);
+    write(port(&sockets, "one", ""));
+    reload(&["nothing is different"]);
+    Guest::running(&other, layouts()[0]);
     switch.end();
 }
 

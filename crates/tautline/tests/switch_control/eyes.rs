@@ -1,13 +1,14 @@
 //! What `tautline ctl` shows and changes.
 use std::fs;
+use std::path::Path;
 
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 use serde_json::Value;
 
 use crate::Scene;
-use crate::common::Run;
-use crate::switch_process::guest::{Guest, frame, layouts};
+use crate::common::{Run, Started};
+use crate::switch_process::guest::{Guest, TRANSMIT, frame, layouts};
 use crate::switch_process::wait_for;
 
 /// The ring of a port in one direction.
@@ -18,7 +19,7 @@ fn ring(rings: &Value, port: &str, from_guest: bool) -> Value {
 }
 
 /// Frames of a capture: their bytes, their length, and whether they came in.
-fn frames(file: &std::path::Path) -> Vec<(Vec<u8>, u32, bool)> {
+fn frames(file: &Path) -> Vec<(Vec<u8>, u32, bool)> {
     let bytes = fs::read(file).unwrap();
     let mut reader = PcapNGReader::new(1 << 20, &bytes[..]).unwrap();
     let mut frames = Vec::new();
@@ -50,7 +51,7 @@ fn rings_say_who_waits_for_whom() {
         // No receive buffer is posted, and frames come.
         let starved = wait_for("the switch's word on a starved guest", || {
             one.send(&frame(1, 100));
-            one.reclaim(crate::switch_process::guest::TRANSMIT);
+            one.reclaim(TRANSMIT);
             let rings = scene.json(&["rings"]);
             let starved = ring(&rings, "two", false);
             let words = starved["words"].as_str().unwrap();
@@ -157,19 +158,25 @@ fn a_capture_keeps_what_its_filter_asks_for() {
     scene.end();
 }
 
+/// A capture of more than comes, that has begun.
+fn endless_capture(scene: &Scene, file: &Path) -> Started {
+    let capture = Run::new(&["ctl"])
+        .arg(scene.sockets.path("control"))
+        .args(&["capture", "one", "--count", "100000000", "--output"])
+        .arg(file)
+        .spawn();
+    wait_for("the capture's beginning", || {
+        fs::metadata(file).is_ok_and(|file| file.len() > 100).then_some(())
+    });
+    capture
+}
+
 #[test]
 fn a_capture_ends_with_its_port() {
     let scene = Scene::new();
     let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);
     let file = scene.sockets.path("one.pcapng");
-    let mut capture = Run::new(&["ctl"])
-        .arg(scene.sockets.path("control"))
-        .args(&["capture", "one", "--count", "1000", "--output"])
-        .arg(&file)
-        .spawn();
-    wait_for("the capture's beginning", || {
-        fs::metadata(&file).is_ok_and(|file| file.len() > 100).then_some(())
-    });
+    let mut capture = endless_capture(&scene, &file);
     one.send(&frame(1, 60));
     wait_for("the frame", || (frames(&file).len() == 1).then_some(()));
     assert_eq!(scene.ctl(&["remove", "one"]).code, Some(0));
@@ -178,6 +185,34 @@ fn a_capture_ends_with_its_port() {
     assert!(ended.stderr.contains("the port was removed"), "{ended}");
     assert!(ended.stdout.contains("1 frames captured"), "{ended}");
     scene.end();
+}
+
+#[test]
+fn a_capture_is_written_to_its_last_frame_when_the_switch_ends() {
+    let scene = Scene::new();
+    let mut one = Guest::running(&scene.sockets.path("one"), layouts()[0]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.pcapng");
+    let mut capture = endless_capture(&scene, &file);
+    // Frames come for as long as anybody takes them.
+    let sending = std::thread::spawn(move || {
+        let mut on_the_way = 0;
+        while !one.is_closed() {
+            while on_the_way < 16 {
+                one.send(&frame(1, 1400));
+                on_the_way += 1;
+            }
+            on_the_way -= one.reclaim(TRANSMIT);
+        }
+    });
+    wait_for("many frames", || fs::metadata(&file).is_ok_and(|file| file.len() > 1 << 20).then_some(()));
+    scene.end();
+    let ended = capture.finish();
+    sending.join().unwrap();
+    assert_eq!(ended.code, Some(1), "{ended}");
+    assert!(ended.stderr.contains("the switch has ended"), "{ended}");
+    let told = ended.stdout.split(' ').next().unwrap().parse::<usize>().unwrap();
+    assert_eq!(frames(&file).len(), told, "{ended}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Clients of the control socket that do not hold to the rules.
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::Scene;
 use crate::switch_process::guest::{Guest, frame, layouts};
@@ -62,6 +65,22 @@ fn no_client_keeps_the_switch_or_a_worker_from_its_work() {
     assert!(said.is_empty() && waited < PATIENCE / 2, "{said} after {waited:.1?}");
     drop((silent, flooding));
     wait_for("an answer to an ordinary client", || (scene.ctl(&["ports"]).code == Some(0)).then_some(()));
+    scene.end();
+}
+
+#[test]
+fn a_capture_goes_to_no_pipe() {
+    let scene = Scene::new();
+    let (_read, write) = rustix::pipe::pipe().unwrap();
+    let socket = client(&scene);
+    let request = b"{\"version\":1,\"command\":\"capture\",\"port\":\"one\",\"snaplen\":64}\n";
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [write.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    sendmsg(&socket, &[IoSlice::new(request)], &mut control, SendFlags::empty()).unwrap();
+    let said = answer(&socket);
+    assert!(said.contains("regular file"), "{said}");
     scene.end();
 }
 

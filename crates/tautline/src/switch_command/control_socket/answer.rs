@@ -5,12 +5,8 @@ use switch::{Snapshot, View};
 use super::protocol::{Add, Outcome, Request};
 use crate::switch_command::ports::{self, PortDefaults};
 
-/// Does what is asked; captures are begun elsewhere.
+/// Does what is asked, but for what the control socket keeps a record of.
 pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) -> Outcome {
-    let done = |result: Result<(), switch::ChangeError>| match result {
-        Ok(()) => Outcome::Ok(with_schema(json!({}))),
-        Err(error) => Outcome::Error(error.to_string()),
-    };
     match request {
         Request::Ports => Outcome::Ok(with_schema(json!({"ports": switch.snapshot().ports}))),
         Request::Stats => Outcome::Ok(with_schema(json!(switch.snapshot()))),
@@ -20,11 +16,18 @@ pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) 
             Ok((name, port, options)) => done(switch.add_port(&name, port, options)),
             Err(why) => Outcome::Error(why),
         },
-        Request::Remove { port } => done(switch.remove_port(&port)),
         Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
-        Request::Capture { .. } | Request::EndCapture | Request::TakeOver { .. } => {
-            Outcome::Error("not here".to_owned())
-        }
+        Request::Remove { .. }
+        | Request::Capture { .. }
+        | Request::EndCapture
+        | Request::TakeOver { .. } => Outcome::Error("not here".to_owned()),
+    }
+}
+
+pub fn done(result: Result<(), switch::ChangeError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Ok(with_schema(json!({}))),
+        Err(error) => Outcome::Error(error.to_string()),
     }
 }
 

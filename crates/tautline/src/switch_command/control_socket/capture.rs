@@ -93,7 +93,7 @@ struct Recorded {
     captured: u64,
     /// For want of room.
     dropped: u64,
-    /// Its port was removed before the end.
+    /// Its port was removed before the end, or the switch has ended.
     port_is_gone: bool,
 }
 

@@ -25,8 +25,8 @@ pub struct Connection {
     answer: Vec<u8>,
     /// The file that came with a request.
     file: Option<OwnedFd>,
-    /// When the other end last did something.
-    moved: Instant,
+    /// When the request that is not whole, or the answer that is not read, began; or when the last of them was over.
+    since: Instant,
     pub capture: Option<Capture>,
 }
 
@@ -46,7 +46,7 @@ impl Connection {
             request: Vec::new(),
             answer: Vec::new(),
             file: None,
-            moved: Instant::now(),
+            since: Instant::now(),
             capture: None,
         })
     }
@@ -79,7 +79,9 @@ impl Connection {
         if received == 0 {
             return Err(End::Gone);
         }
-        self.moved = Instant::now();
+        if self.request.is_empty() {
+            self.since = Instant::now();
+        }
         self.request.extend_from_slice(&bytes[..received]);
         if self.request.len() > REQUEST_BYTES {
             return Err(End::Told("a request is longer than 64 KiB"));
@@ -95,6 +97,7 @@ impl Connection {
         let end = self.request.iter().position(|byte| *byte == b'\n')?;
         let rest = self.request.split_off(end + 1);
         let line = std::mem::replace(&mut self.request, rest);
+        self.since = Instant::now();
         Some((line, self.file.take()))
     }
 
@@ -107,6 +110,9 @@ impl Connection {
         if self.answer.len() + answer.len() > ANSWER_BYTES {
             return Err(End::Gone);
         }
+        if self.answer.is_empty() {
+            self.since = Instant::now();
+        }
         self.answer.extend_from_slice(answer);
         self.write()
     }
@@ -118,11 +124,13 @@ impl Connection {
                 Ok(0) => return Err(End::Gone),
                 Ok(written) => {
                     self.answer.drain(..written);
-                    self.moved = Instant::now();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(End::Gone),
+            }
+            if self.answer.is_empty() {
+                self.since = Instant::now();
             }
         }
         Ok(())
@@ -136,7 +144,7 @@ impl Connection {
             (true, true) => return false,
             (true, false) => IDLE,
         };
-        now.saturating_duration_since(self.moved) > limit
+        now.saturating_duration_since(self.since) > limit
     }
 }
 
@@ -165,6 +173,27 @@ mod tests {
         assert!(connection.read().is_ok());
         assert!(!connection.is_overdue(after(PATIENCE, Duration::from_secs(0)) - Duration::from_secs(1)));
         assert!(connection.is_overdue(after(PATIENCE, Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn a_request_and_an_answer_that_come_in_crumbs_have_no_more() {
+        let (mut connection, mut other) = pair();
+        let mut crumb = |connection: &mut Connection| {
+            other.write_all(b"x").unwrap();
+            assert!(connection.read().is_ok());
+        };
+        crumb(&mut connection);
+        let later = Instant::now() + PATIENCE;
+        std::thread::sleep(Duration::from_millis(20));
+        crumb(&mut connection);
+        assert!(connection.is_overdue(later + Duration::from_millis(10)), "the first one counts");
+        let (mut connection, mut other) = pair();
+        assert!(connection.put(&vec![b'x'; 4 << 20]).is_ok() && connection.wants_to_write());
+        let later = Instant::now() + PATIENCE;
+        std::thread::sleep(Duration::from_millis(20));
+        std::io::Read::read_exact(&mut other, &mut vec![0; 1 << 16]).unwrap();
+        assert!(connection.write().is_ok() && connection.wants_to_write());
+        assert!(connection.is_overdue(later + Duration::from_millis(10)), "its beginning counts");
     }
 
     #[test]

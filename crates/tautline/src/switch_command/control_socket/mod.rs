@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
+use rustix::fs::FileType;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -25,6 +26,7 @@ use switch::View;
 use super::ports::PortDefaults;
 use super::watch::watch;
 use crate::frame_filter;
+use capture::Capture;
 use connection::{Connection, End};
 use listener::ControlListener;
 use protocol::{Outcome, Request};
@@ -34,6 +36,9 @@ const MOST_CONNECTIONS: usize = 32;
 
 /// Captures at once: each has a thread and rings of its own.
 const MOST_CAPTURES: usize = 4;
+
+/// What a capture may take to write what it has when the switch ends.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// Between two looks at connections that may be overdue.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -48,8 +53,12 @@ pub struct ControlSocket {
     listener: ControlListener,
     timer: OwnedFd,
     connections: BTreeMap<u64, Connection>,
+    /// Captures whose connections are closed, until all is written.
+    ending: Vec<Capture>,
     next: u64,
     defaults: PortDefaults,
+    /// Ports that were removed.
+    removed: Vec<String>,
     handed_over: bool,
     /// Why another process that asked for everything did not get it.
     not_handed_over: Option<String>,
@@ -81,6 +90,24 @@ impl ControlSocket {
         self.not_handed_over.take()
     }
 
+    /// Ports that were removed by request since this was asked last.
+    pub fn removed(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// The switch has ended: captures write what they have.
+    pub fn finish(&self) {
+        let deadline = Instant::now() + FLUSH;
+        while self.running_captures() > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn running_captures(&self) -> usize {
+        let connected = self.connections.values().filter_map(|one| one.capture.as_ref());
+        connected.chain(&self.ending).filter(|capture| capture.runs()).count()
+    }
+
     /// Another process goes on with everything.
     pub fn has_handed_over(&self) -> bool {
         self.handed_over
@@ -91,14 +118,14 @@ impl ControlSocket {
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         watch(epoll, &listener, LISTENER, epoll::EventFlags::IN)?;
         watch(epoll, &timer, TIMER, epoll::EventFlags::IN)?;
-        let connections = BTreeMap::new();
-        let next = FIRST_CONNECTION;
         Ok(ControlSocket {
             listener,
             timer,
-            connections,
-            next,
+            connections: BTreeMap::new(),
+            ending: Vec::new(),
+            next: FIRST_CONNECTION,
             defaults,
+            removed: Vec::new(),
             handed_over: false,
             not_handed_over: None,
         })
@@ -232,6 +259,13 @@ impl ControlSocket {
                     }
                 }
             }
+            Request::Remove { port } => {
+                let outcome = answer::done(switch.remove_port(&port));
+                if matches!(outcome, Outcome::Ok(_)) {
+                    self.removed.push(port);
+                }
+                Some(outcome)
+            }
             other => Some(answer::answer(other, &self.defaults, switch)),
         }
     }
@@ -245,12 +279,17 @@ impl ControlSocket {
         switch: &mut View<'_>,
     ) -> Option<Outcome> {
         let refused = |why: String| Some(Outcome::Error(why));
-        let running =
-            self.connections.values().filter(|one| one.capture.as_ref().is_some_and(|one| one.runs()));
-        if running.count() >= MOST_CAPTURES {
+        self.ending.retain(Capture::runs);
+        if self.running_captures() >= MOST_CAPTURES {
             return refused(format!("{MOST_CAPTURES} captures run, the most that there can be; end one"));
         }
         let Some(file) = file else { return refused("no file came with the request".to_owned()) };
+        // A pipe that nobody reads would keep the thread for ever.
+        let is_regular = rustix::fs::fstat(&file)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+        if !is_regular {
+            return refused("a capture goes to a regular file".to_owned());
+        }
         let connection = self.connections.get_mut(&key)?;
         if connection.capture.is_some() {
             return refused("a capture has been made on this connection; open another".to_owned());
@@ -263,7 +302,7 @@ impl ControlSocket {
             Ok(copied) => copied,
             Err(error) => return refused(error.to_string()),
         };
-        match capture::Capture::start(copies, copied, options, file, tell) {
+        match Capture::start(copies, copied, options, file, tell) {
             Ok(capture) => {
                 connection.capture = Some(capture);
                 None
@@ -285,10 +324,11 @@ impl ControlSocket {
     /// Its capture ends too; the thread writes what it has.
     fn close(&mut self, key: u64, switch: &mut View<'_>) {
         if let Some(connection) = self.connections.remove(&key)
-            && let Some(capture) = &connection.capture
+            && let Some(capture) = connection.capture
         {
             capture.stop();
             switch.end_copies(capture.copies);
+            self.ending.push(capture);
         }
         if self.connections.is_empty() {
             self.set_timer(Duration::ZERO);
