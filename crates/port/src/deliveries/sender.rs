@@ -52,6 +52,7 @@ impl SenderLog {
     #[inline(never)] // as above
     pub fn note(&self, to: &ReceiverLog, at: Position, which: &[u16]) {
         let ([first, ..], [.., last]) = (which, which) else { return };
+        to.moves(at);
         let count = self.words[NOTES].load(Relaxed) as usize;
         let notes = &self.words[FIRST_NOTE..];
         let Some(note) = notes.get(count * NOTE_WORDS..).filter(|_| count < MAX_NOTES) else { return };

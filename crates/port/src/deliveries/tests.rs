@@ -140,6 +140,36 @@ fn a_receiver_that_ran_in_between_is_not_taken_for_one_that_has_it() {
     assert_eq!(sender.past().unwrap().left_for(Some(&first), &ALL), ALL);
 }
 
+/// A ring of 256 slots stands at each of 512 places again and again.
+#[test]
+fn a_receiver_that_comes_back_to_where_it_was_has_what_it_got() {
+    let ports = Ports::new();
+    let process = ports.opened_by(1);
+    let (receiver, mut sender) = (process.receiver(1, packed(10, true)), process.sender(split(0)));
+    sender.begin(split(0), 8);
+    sender.note(&receiver, packed(2, true), &ALL);
+    let process = ports.opened_by(2);
+    let (receiver, mut sender) = (process.receiver(1, packed(10, true)), process.sender(split(0)));
+    sender.begin(split(0), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&receiver), &ALL), [0; 0]);
+}
+
+/// It had written a note and not published what it was of.
+#[test]
+fn a_process_that_was_about_to_give_a_receiver_its_first_hides_nothing() {
+    let ports = Ports::new();
+    killed(&ports);
+    let process = ports.opened_by(2);
+    let receiver = process.receiver(1, split(14));
+    let mut second = SenderLog::new(&process.0[2], 0, split(0)).unwrap();
+    second.begin(split(0), 1);
+    second.note(&receiver, split(14), &[0]);
+    let process = ports.opened_by(3);
+    let (receiver, mut sender) = (process.receiver(1, split(14)), process.sender(split(65_530)));
+    sender.begin(split(65_530), 8);
+    assert_eq!(sender.past().unwrap().left_for(Some(&receiver), &ALL), [4, 5, 6, 7]);
+}
+
 #[test]
 fn a_process_that_gave_a_receiver_nothing_hides_nothing() {
     let ports = Ports::new();
