@@ -146,6 +146,11 @@ fn bind_when_free(fd: BorrowedFd<'_>, place: Place, flags: SocketAddrXdpFlags) -
 impl Socket {
     /// Lets the kernel send what is in the ring, as far as it can now.
     pub fn send(&self) {
+        self.unsent.look(|| self.tell_kernel());
+    }
+
+    /// Whether frames are left that a later call may send.
+    fn tell_kernel(&self) -> bool {
         // Each call sends a batch, unless something holds it up.
         for _ in 0..=self.to_send.waiting() / KERNEL_BATCH {
             let before = self.to_send.waiting();
@@ -157,10 +162,10 @@ impl Socket {
             // What a later call cannot mend either is not tried again before the next frame.
             let is_passing = matches!(told, Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS));
             if held_up || !is_passing {
-                return self.unsent.set(is_passing);
+                return is_passing;
             }
         }
-        self.unsent.set(self.to_send.waiting() > 0 && self.to_send.needs_wakeup());
+        self.to_send.waiting() > 0 && self.to_send.needs_wakeup()
     }
 
     /// What the kernel would not send: while there is some, [`Socket::send`] is to be called again.

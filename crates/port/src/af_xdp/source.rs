@@ -52,7 +52,7 @@ impl AfXdpSource {
         self.tellings = if self.socket.unsent().any() { self.tellings + 1 } else { 0 };
         if self.tellings == TELLINGS {
             self.tellings = 0;
-            self.socket.unsent().set(false);
+            self.socket.unsent().clear();
         }
     }
 }

@@ -29,16 +29,23 @@ impl Unsent {
         Ok(Unsent { some: AtomicBool::new(false), armed: AtomicBool::new(false), event, either })
     }
 
-    /// Says whether there are any now.
-    pub fn set(&self, some: bool) {
-        self.some.store(some, Ordering::Relaxed);
-        if some {
+    /// Sets whether there are any, as `is_some` finds. What another thread finds meanwhile stands.
+    pub fn look(&self, is_some: impl FnOnce() -> bool) {
+        self.clear();
+        if is_some() {
+            self.some.store(true, Ordering::Release);
             // Pairs with the fence in `arm`: that sees the frames, or this that somebody sleeps.
             fence(Ordering::SeqCst);
             if self.armed.swap(false, Ordering::Relaxed) {
                 self.event.notify();
             }
         }
+    }
+
+    /// There are none that would go.
+    pub fn clear(&self) {
+        // A swap: what the other thread had put into the ring is seen by who takes its word back.
+        self.some.swap(false, Ordering::AcqRel);
     }
 
     /// Whether there are any.
@@ -82,19 +89,33 @@ mod tests {
         let socket = EventFd::new().unwrap();
         let unsent = Unsent::new(socket.as_fd()).unwrap();
         // Nobody sleeps: nothing is said.
-        unsent.set(true);
+        unsent.look(|| true);
         assert!(unsent.any() && !is_readable(unsent.wake_fd()));
         assert!(unsent.arm(), "there are some already");
         unsent.disarm();
-        unsent.set(false);
+        unsent.clear();
         assert!(!unsent.arm());
-        unsent.set(false);
+        unsent.clear();
         assert!(!is_readable(unsent.wake_fd()));
-        unsent.set(true);
+        unsent.look(|| true);
         assert!(is_readable(unsent.wake_fd()));
         unsent.disarm();
         assert!(!is_readable(unsent.wake_fd()));
         socket.notify();
         assert!(is_readable(unsent.wake_fd()), "the socket's own");
+    }
+
+    #[test]
+    fn what_another_thread_finds_meanwhile_stands() {
+        let socket = EventFd::new().unwrap();
+        let unsent = Unsent::new(socket.as_fd()).unwrap();
+        // Between this one's look and its word the other one publishes frames that do not go.
+        unsent.look(|| {
+            unsent.look(|| true);
+            false
+        });
+        assert!(unsent.any());
+        unsent.look(|| false);
+        assert!(!unsent.any());
     }
 }
