@@ -14,7 +14,7 @@ use vhost_user::socket::{Connection, Listener, UnderWay};
 
 use super::VhostUser;
 use super::link::{Link, Role};
-use super::peer::Peer;
+use super::peer::{End, Peer};
 use super::tokens::{CHANNEL, LINK, MEMORY, PEER};
 use crate::deliveries::DeliveryFile;
 use crate::{Interest, PortContext, PortError, PortState};
@@ -195,8 +195,14 @@ impl VhostUser {
         for token in [LINK, PEER, CHANNEL, MEMORY] {
             context.unwatch(token);
         }
-        if let Some(peer) = &mut self.peer {
+        let parked = self.peer.as_mut().map_or(Ok(()), |peer| {
             peer.device.rings.park(context);
+            peer.check_queues()
+        });
+        if let Err(why) = parked {
+            // The other process could not know where its ring stands: the front-end comes to that one anew.
+            self.lost(&why, context);
+            context.unwatch(LINK);
         }
         self.stands_still = true;
         let mut files = Files::default();
@@ -218,8 +224,8 @@ impl VhostUser {
         let Some(peer) = &mut self.peer else { return self.wait_or_retry(context) };
         peer.device.rings.unpark(context);
         let watched = peer.watch_again(context).and_then(|()| peer.device.watch_control_again(context));
-        if let Err(why) = watched {
-            self.lost(&why.into(), context);
+        if let Err(why) = watched.map_err(End::from).and_then(|()| peer.check_queues()) {
+            self.lost(&why, context);
         }
     }
 

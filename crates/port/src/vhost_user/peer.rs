@@ -202,7 +202,7 @@ impl Peer {
         let _ = channel.try_send(message);
     }
 
-    fn check_queues(&mut self) -> Result<(), End> {
+    pub fn check_queues(&mut self) -> Result<(), End> {
         self.device.rings.take_lost().map_or(Ok(()), |(pair, side)| Err(End::QueueLost { pair, side }))
     }
 

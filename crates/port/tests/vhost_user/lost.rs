@@ -71,3 +71,29 @@ fn a_queue_that_is_lost_while_it_is_asked_for_is_noticed() {
         }
     }
 }
+
+/// Nor is anybody told where it was to be handed over: the other process would go on at a place that it made up.
+#[test]
+fn a_queue_that_is_lost_at_a_take_over_takes_its_connection_along() {
+    for side in [Side::FromGuest, Side::ToGuest] {
+        for is_resumed in [false, true] {
+            let mut host = Host::new(|_| {});
+            let mut alice = Guest::running(&mut host, plain());
+            let lose = |host: &mut Host| match side {
+                Side::FromGuest => drop(host.context.sources.remove(&0)),
+                Side::ToGuest => drop(host.context.sinks.remove(&0)),
+            };
+            lose(&mut host);
+            let state = host.port.hand_over(&mut host.context).unwrap().unwrap();
+            assert_eq!(state.words["peer"], serde_json::Value::Null, "{}", state.words);
+            let logged = host.context.logged.last().unwrap();
+            assert!(logged.contains("lost: its worker does not give it back"), "{logged}");
+            assert!(host.context.sources.is_empty() && host.context.sinks.is_empty());
+            assert!(alice.is_closed(&mut host));
+            if is_resumed {
+                host.port.resume(&mut host.context);
+                Guest::running(&mut host, plain());
+            }
+        }
+    }
+}
