@@ -32,8 +32,13 @@ fn fresh_owner() -> u64 {
 }
 
 impl<R: DeviceRing> Device<R> {
-    pub(crate) fn of_ring(ring: R, translator: Translator, log: Option<UsedLog>, fresh: bool) -> Self {
-        let called_at = fresh.then_some(ring.next_used());
+    /// All that was used up to `called_at` the driver has been called for.
+    pub(crate) fn of_ring(
+        ring: R,
+        translator: Translator,
+        log: Option<UsedLog>,
+        called_at: Option<R::Used>,
+    ) -> Self {
         Device { ring, owner: fresh_owner(), translator, popped: 0, called_at, broken: None, log }
     }
 
@@ -81,10 +86,7 @@ impl<R: DeviceRing> DeviceQueue for Device<R> {
         burst.open += popped;
         self.popped += popped as u64;
         burst.popped_to = self.popped;
-        match stopped {
-            None => Ok(popped),
-            Some(error) => self.stop(popped, error),
-        }
+        stopped.map_or(Ok(popped), |error| self.stop(popped, error))
     }
 
     fn rewind(&mut self, burst: &mut Burst, from: usize) -> usize {

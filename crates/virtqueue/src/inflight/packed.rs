@@ -32,6 +32,8 @@ pub struct PackedInFlight {
     /// Head and last entry of a chain in flight, by buffer id.
     entries: Vec<Option<(u16, u16)>>,
     resubmit: VecDeque<(u16, StoredBuffer)>,
+    /// Whether a chain in flight was so when the region was opened, by buffer id.
+    was_in_flight: Vec<bool>,
     /// Heads of the batch that is being completed.
     batch: Vec<u16>,
 }
@@ -58,6 +60,7 @@ impl PackedInFlight {
             next_used: PackedPosition::START,
             entries: vec![None; slots],
             resubmit: VecDeque::new(),
+            was_in_flight: vec![false; slots],
             batch: Vec::with_capacity(slots),
         };
         let head = &region.header[0];
@@ -168,6 +171,7 @@ impl PackedInFlight {
             Some(entry) if entry.is_none() && count > 0 => *entry = Some((head, last)),
             _ => return Err(bad(head, "id", id)),
         }
+        self.was_in_flight[usize::from(id)] = true;
         Ok(StoredBuffer { id, slot, descriptors })
     }
 
@@ -215,6 +219,7 @@ impl PackedInFlight {
         first.count.store(count, Relaxed);
         first.in_flight.store(1, Release);
         self.entries[usize::from(id)] = Some((head, last));
+        self.was_in_flight[usize::from(id)] = false;
         let header = &self.header[0];
         header.free_head.store(self.free_head, Release);
         header.old_free_head.store(self.free_head, Release);
@@ -227,6 +232,11 @@ impl PackedInFlight {
         self.free_head = head;
         self.header[0].free_head.store(head, Release);
         Some(head)
+    }
+
+    /// Whether the slots of this chain may hold something else by now: it was in flight when the region was opened.
+    pub(crate) fn was_in_flight(&self, id: u16) -> bool {
+        self.was_in_flight[usize::from(id)]
     }
 
     pub(crate) fn rewind(&mut self, ids: impl DoubleEndedIterator<Item = u16>) {

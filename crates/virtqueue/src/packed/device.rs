@@ -53,7 +53,9 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
             next_available = next_used.forward(again, size.get());
             take_back(&ring, next_used, again, size.get());
         }
-        let fresh = next_available == PackedPosition::START && next_used == PackedPosition::START;
+        // One that has gone round may look like a new one: called for is what lies a lap back.
+        let is_new = next_available == PackedPosition::START && next_used == PackedPosition::START;
+        let called_at = PackedPosition { wrap: !next_used.wrap, ..next_used };
         let ring = PackedDeviceRing {
             ring,
             size,
@@ -65,7 +67,7 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
             indirect_flags: IndirectFlags::Trusted,
             features: PhantomData,
         };
-        Device::of_ring(ring, translator, log, fresh)
+        Device::of_ring(ring, translator, log, is_new.then_some(called_at))
     }
 
     /// Makes this of the flags in indirect tables.
@@ -293,7 +295,9 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
             self.next_available.back(chain.slots, size).slot == chain.popped_at
                 && chain.slots <= self.outstanding
         });
-        if !is_latest {
+        let is_in_ring =
+            |chain: &Chain| !self.in_flight.as_ref().is_some_and(|region| region.was_in_flight(chain.id));
+        if !is_latest || !chains.iter().all(is_in_ring) {
             return false;
         }
         let slots = chains.iter().map(|chain| chain.slots).sum();

@@ -29,7 +29,7 @@ impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
             next_used = R::Atomics::observe(&ring.used_header()[USED_INDEX]);
             next_available = next_used;
         }
-        let fresh = next_available == 0 && next_used == 0;
+        let is_new = next_available == 0 && next_used == 0;
         let ring = SplitDeviceRing {
             ring,
             size,
@@ -40,6 +40,6 @@ impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
             in_flight,
             features: PhantomData,
         };
-        Device::of_ring(ring, translator, log, fresh)
+        Device::of_ring(ring, translator, log, is_new.then_some(next_used))
     }
 }
