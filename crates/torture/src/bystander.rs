@@ -47,6 +47,9 @@ pub struct Undisturbed {
     pub received: u64,
     /// Frames that arrived altered, doubled, or behind one that was sent later.
     pub spoiled: u64,
+    /// Broadcasts that somebody sent again who had got them: each may have made up for a lost one.
+    #[serde(default)]
+    pub echoed: u64,
     /// The longest time without an arrival while frames were sent, ns; without what this end was away from its CPU.
     pub longest_gap_ns: u64,
     /// How long it went, ns.
@@ -94,6 +97,11 @@ impl Bystander {
     /// How long this turn beside the hostile front-ends has gone on.
     pub fn turn(&self) -> Duration {
         self.turn.0.elapsed()
+    }
+
+    /// Whether the hostile front-ends have rested yet.
+    pub fn has_turns(&self) -> bool {
+        !self.turns.beside_per_s.is_empty()
     }
 
     /// The hostile front-ends rest for that long; then the next turn begins.
@@ -175,10 +183,12 @@ struct Traffic {
     rate: u32,
 }
 
-/// Numbered: a hostile front-end may send again what it has got itself, and an echo makes up for no frame that is lost.
+/// Numbered: a hostile front-end may send again what it has got itself. Behind a later number that makes up for no frame
+/// that is lost; before it, nobody can tell.
 struct Broadcasts {
     sent: u64,
     received: u64,
+    echoed: u64,
     /// The last number that arrived.
     latest: u64,
     window: Window,
@@ -186,7 +196,7 @@ struct Broadcasts {
 
 impl Broadcasts {
     fn new() -> Self {
-        Broadcasts { sent: 0, received: 0, latest: 0, window: Window::new(BROADCASTS) }
+        Broadcasts { sent: 0, received: 0, echoed: 0, latest: 0, window: Window::new(BROADCASTS) }
     }
 
     fn has_room(&mut self, now: Instant) -> bool {
@@ -209,14 +219,17 @@ impl Broadcasts {
         frame
     }
 
-    /// Whether it is one; counted where it was not there before.
-    fn arrived(&mut self, frame: &[u8]) -> bool {
+    /// Whether it is one; counted where it was not there before. None comes back to whom it came from but as an echo.
+    fn arrived(&mut self, frame: &[u8], at_its_origin: bool) -> bool {
         let is_one = frame.starts_with(&Self::header());
         let number = frame.get(HEADER_BYTES..NUMBER_BYTES).and_then(|bytes| bytes.try_into().ok());
         let number = number.map_or(0, u64::from_be_bytes);
-        if is_one && (self.latest + 1..=self.sent).contains(&number) {
+        let is_first = !at_its_origin && (self.latest + 1..=self.sent).contains(&number);
+        if is_one && is_first {
             self.latest = number;
             self.received += 1;
+        } else if is_one {
+            self.echoed += 1;
         }
         is_one
     }
@@ -278,10 +291,11 @@ impl Traffic {
                 }
             }
             let before = self.received();
-            for (lane, source) in self.lanes.iter_mut().zip([other_source, one_source]) {
+            let ends = [(other_source, false), (one_source, true)];
+            for (lane, (source, sends_broadcasts)) in self.lanes.iter_mut().zip(ends) {
                 for frame in source.rx_burst(BURST).map_err(failed)?.frames() {
                     // A hostile neighbour may send frames, too, and a switch floods those whose station it does not know.
-                    if !self.broadcasts.arrived(frame.snapshot()) {
+                    if !self.broadcasts.arrived(frame.snapshot(), sends_broadcasts) {
                         lane.checker.check(frame);
                     }
                 }
@@ -311,6 +325,7 @@ impl Traffic {
                     sent,
                     received,
                     spoiled: spoiled.iter().sum(),
+                    echoed: self.broadcasts.echoed,
                     longest_gap_ns: longest_gap.as_nanos() as u64,
                     elapsed_ns: elapsed.as_nanos() as u64,
                     asked_per_s: 2.0 * f64::from(self.rate) + 1.0 / BROADCAST.as_secs_f64(),
@@ -353,15 +368,19 @@ mod tests {
     fn an_echo_is_no_arrival() {
         let mut broadcasts = Broadcasts::new();
         let [first, second, third] = [0; 3].map(|_| broadcasts.next());
-        assert!(broadcasts.arrived(&first) && broadcasts.arrived(&third));
+        assert!(broadcasts.arrived(&first, false) && broadcasts.arrived(&third, false));
         // One is lost, and comes back from somebody who had got it; so does the last.
-        assert!(broadcasts.arrived(&second) && broadcasts.arrived(&third));
-        assert_eq!((broadcasts.sent, broadcasts.received), (3, 2));
+        assert!(broadcasts.arrived(&second, false) && broadcasts.arrived(&third, false));
+        assert_eq!((broadcasts.sent, broadcasts.received, broadcasts.echoed), (3, 2, 2));
+        // The next is lost, too, and its echo comes to both.
+        let fourth = broadcasts.next();
+        assert!(broadcasts.arrived(&fourth, true));
+        assert_eq!((broadcasts.received, broadcasts.echoed), (2, 3));
         // Cut off, never sent, or none of these.
         let mut later = third;
-        later[NUMBER_BYTES - 1] = 4;
-        assert!(broadcasts.arrived(&first[..HEADER_BYTES]) && broadcasts.arrived(&later));
-        assert!(!broadcasts.arrived(&first[..13]) && !broadcasts.arrived(&[0; 60]));
+        later[NUMBER_BYTES - 1] = 5;
+        assert!(broadcasts.arrived(&first[..HEADER_BYTES], false) && broadcasts.arrived(&later, false));
+        assert!(!broadcasts.arrived(&first[..13], false) && !broadcasts.arrived(&[0; 60], false));
         assert_eq!(broadcasts.received, 2);
     }
 }

@@ -68,6 +68,13 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         }
         !interrupt::is_set()
     });
+    // A run of less than a turn is one, too.
+    if let (Some(bystander), Some(turn)) = (&mut bystander, arguments.turn)
+        && !bystander.has_turns()
+        && !interrupt::is_set()
+    {
+        bystander.rest(turn / 4);
+    }
     progress.finish();
     let beside = bystander.map(Bystander::end).transpose();
     let families = families?;

@@ -70,6 +70,13 @@ pub fn text(results: &Results, width: usize) -> String {
             beside.received as f64 / (beside.elapsed_ns as f64 / 1e9).max(1e-9),
             beside.longest_gap_ns as f64 / 1e6
         );
+        if beside.echoed > 0 {
+            let _ = writeln!(
+                text,
+                "{} broadcasts came back from others, each of which may hide a lost one: give each port its addresses",
+                beside.echoed
+            );
+        }
         if let (Some(kept), Some(reached)) = (beside.turns.ratio(), beside.turns.reached(beside.asked_per_s))
         {
             let _ = writeln!(
