@@ -277,7 +277,7 @@ fn an_end_of_a_mirror_or_a_wire_draws_nobody_by_an_announcement() {
         let (mut switch, mut hands) = with_ports(&[1, 1, 1], Options::default(), of_port);
         let ((source, sink), (_injector, mut collector)) = pair();
         let (ask, asked) = channel::<Sender<()>>();
-        let (mut port, _) = Scripted::new(
+        let (port, _) = Scripted::new(
             1,
             move |context| {
                 context.attach_source(0, source);

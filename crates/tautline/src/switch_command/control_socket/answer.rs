@@ -17,10 +17,9 @@ pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) 
             Err(why) => Outcome::Error(why),
         },
         Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
-        Request::Remove { .. }
-        | Request::Capture { .. }
-        | Request::EndCapture
-        | Request::TakeOver { .. } => Outcome::Error("not here".to_owned()),
+        Request::Remove { .. } | Request::Capture { .. } | Request::EndCapture | Request::TakeOver { .. } => {
+            Outcome::Error("not here".to_owned())
+        }
     }
 }
 
