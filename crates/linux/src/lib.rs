@@ -11,6 +11,7 @@ pub mod ivshmem;
 pub mod namespace;
 pub mod output_file;
 pub mod output_reader;
+pub mod peer;
 #[cfg(feature = "progress")]
 pub mod progress;
 pub mod save;

@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::net::sockopt::socket_peercred;
+use linux::peer::peer;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -67,8 +67,7 @@ impl TakeOver {
             failed("connecting to", &format_args!("{error}; name the --control socket of a running switch"))
         })?;
         let system = |error: io::Error| failed("talking to the switch at", &error);
-        let peer = socket_peercred(&socket).map_err(|error| system(error.into()))?;
-        if peer.uid != geteuid() {
+        if peer(&socket).map_err(system)?.user != geteuid() {
             let why = "another user runs it; start this one as the same user";
             return Err(failed("the switch at", &why));
         }

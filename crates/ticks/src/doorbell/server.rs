@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use measure::Failure;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::process::Pid;
 
 use super::message::{MEMORY, VERSION, send};
 
@@ -104,8 +105,8 @@ impl Server {
 impl Peer {
     /// The process that came: QEMU, or the receiver itself; 0 where the kernel does not say.
     pub fn process(&self) -> i32 {
-        rustix::net::sockopt::socket_peercred(&self.connection)
-            .map_or(0, |who| who.pid.as_raw_nonzero().get())
+        let peer = linux::peer::peer(&self.connection).ok();
+        Pid::as_raw(peer.and_then(|peer| peer.process))
     }
 
     /// Interrupts the guest. Those that it has not taken yet merge with this one: whoever must not lose any numbers

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::socket_peercred;
+use linux::peer::peer;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 use serde_json::json;
@@ -31,8 +31,8 @@ pub fn run(
     listener: &ControlListener,
     switch: &mut View<'_>,
 ) -> Result<(), String> {
-    let peer = socket_peercred(socket).map_err(|error| format!("asking who takes over: {error}"))?;
-    if peer.uid != geteuid() {
+    let peer = peer(socket).map_err(|error| format!("asking who takes over: {error}"))?;
+    if peer.user != geteuid() {
         return Err("only the user who runs the switch may take it over".to_owned());
     }
     format::check(format)?;
@@ -44,7 +44,9 @@ pub fn run(
     let taken = pass_on(socket, words(state, stood_still_at, control), deadline);
     if taken {
         // By the one that the service manager knows, and before it ends.
-        readiness::main_process(peer.pid);
+        if let Some(process) = peer.process {
+            readiness::main_process(process);
+        }
         return Ok(());
     }
     switch.resume().map_err(|error| error.to_string())?;

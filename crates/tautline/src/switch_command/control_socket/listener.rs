@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use linux::peer::peer;
 use rustix::fs::Mode;
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{geteuid, umask};
 
 pub struct ControlListener {
@@ -59,7 +59,7 @@ impl ControlListener {
 
     /// Whether it is the user of this process, or root.
     pub fn allows(&self, socket: &UnixStream) -> bool {
-        socket_peercred(socket).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid())
+        peer(socket).is_ok_and(|peer| peer.user.is_root() || peer.user == geteuid())
     }
 }
 
