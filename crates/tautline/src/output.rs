@@ -9,6 +9,7 @@ use linux::interrupt;
 use linux::progress::{Detail, Progress};
 use measure::Results;
 use report::gate::GateOutcome;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::{Cli, Color, Format, ResultsTo};
 use crate::exit::Usage;
@@ -169,6 +170,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("writing to the standard output"),
     }
+}
+
+/// Whether whoever read the standard output has gone.
+pub fn is_unread() -> bool {
+    let stdout = std::io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// The width of the terminal.

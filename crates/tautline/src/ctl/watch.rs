@@ -19,7 +19,8 @@ pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWat
     let mut client = connect()?;
     let mut before = client.ask(Request::Stats)?;
     let mut looks = 0;
-    while arguments.count.is_none_or(|count| looks < count) {
+    while arguments.count.is_none_or(|count| looks < count) && (sink.file().is_some() || !output::is_unread())
+    {
         // Until Ctrl-C, so that is no error where no count was asked for.
         if let Err(Interrupted) = interrupt::pause(arguments.interval) {
             return Err(Interrupted.into());

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::sandbox;
+
 /// Bytes of one write: as much as goes into a pipe as a whole.
 const WRITE_BYTES: usize = 4096;
 
@@ -99,7 +101,10 @@ impl NonBlockingWriter {
         shared.lock().max_bytes = max_bytes;
         let writer = Arc::clone(&shared);
         // It ends with the process: nobody can wake it from a write that waits.
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || writer.serve(into))?;
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            sandbox::confine_writer();
+            writer.serve(into);
+        })?;
         Ok(NonBlockingWriter { shared })
     }
 

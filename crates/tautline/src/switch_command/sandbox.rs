@@ -56,6 +56,8 @@ const WORKER_CALLS: &[libc::c_long] = &[
     libc::SYS_timer_create,
     libc::SYS_timer_settime,
     libc::SYS_timer_delete,
+    // When the next frame of a recording is due.
+    libc::SYS_timerfd_settime,
     libc::SYS_gettid,
     libc::SYS_getpid,
     // Memory, what is dropped, and pages that a guest has taken away (SIGBUS).
@@ -116,8 +118,13 @@ pub fn prepare() -> Option<String> {
 
 /// Narrows the worker that calls this. What is missing was said at the start.
 pub fn confine_worker() -> io::Result<()> {
-    let _ = confine();
+    confine_writer();
     Ok(())
+}
+
+/// The same for a thread that writes to what is open.
+pub fn confine_writer() {
+    let _ = confine();
 }
 
 /// Its name, and what puts it up.

@@ -1,13 +1,16 @@
 //! What `tautline ctl` shows and changes.
 use std::fs;
+use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 use serde_json::Value;
 
 use crate::Scene;
-use crate::common::{Run, Started};
+use crate::common::{Run, Started, tautline};
 use crate::switch_process::guest::{Guest, TRANSMIT, frame, layouts};
 use crate::switch_process::wait_for;
 
@@ -89,6 +92,21 @@ fn rings_say_who_waits_for_whom() {
         assert!(watched.code == Some(0) && watched.stdout.matches("frames/s").count() == 2, "{watched}");
         scene.end();
     }
+}
+
+#[test]
+fn who_watches_ends_when_nobody_reads_any_more() {
+    let scene = Scene::new();
+    let mut watch = Command::new(tautline());
+    let control = scene.sockets.path("control");
+    watch.arg("ctl").arg(control).args(["watch", "--interval", "100ms"]).stdout(Stdio::piped());
+    let mut watch = linux::Child::spawn(&mut watch).unwrap();
+    let mut line = [0; 10];
+    watch.take_stdout().unwrap().read_exact(&mut line).unwrap();
+    // The reading end is closed now.
+    let ended = watch.wait_within(Duration::from_secs(60)).unwrap();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    scene.end();
 }
 
 #[test]

@@ -3,12 +3,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use peers::requirements::is_root;
 use rustix::process::Uid;
 
-use crate::Scene;
+use crate::common::{Run, tautline};
 use crate::switch_process::guest::{Guest, frame, layouts};
+use crate::switch_process::{Sockets, passed, wait_for};
+use crate::{Scene, ctl};
 
 /// A field of a thread's status.
 fn field(status: &str, name: &str) -> String {
@@ -36,6 +39,13 @@ fn a_worker_keeps_only_what_it_needs_and_ports_can_still_be_added() {
             assert_eq!(u64::from_str_radix(&of(set), 16), Ok(0), "{name} has capabilities: {status}");
         }
     }
+    // Threads that write what the switch says, and the others.
+    for (name, status) in &threads {
+        assert_eq!(field(status, "NoNewPrivs"), "1", "{name}: {status}");
+        if ["log", "output"].contains(&name.as_str()) {
+            assert_eq!(u64::from_str_radix(&field(status, "CapEff"), 16), Ok(0), "{name}: {status}");
+        }
+    }
     let (_, control) = threads.iter().find(|(name, _)| name == "tautline").unwrap();
     assert_eq!(field(control, "NoNewPrivs"), "1", "{control}");
     // SETUID, SETGID, SYS_MODULE, SYS_RAWIO, SYS_PTRACE and SYS_ADMIN are of use to no port.
@@ -51,6 +61,46 @@ fn a_worker_keeps_only_what_it_needs_and_ports_can_still_be_added() {
     one.send(&frame(1, 100));
     assert_eq!(late.receive(), frame(1, 100));
     scene.end();
+}
+
+/// It may ask to be woken when that is.
+#[test]
+fn a_confined_worker_sleeps_until_the_next_frame_of_a_recording_is_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.pcap");
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    // Two frames, an hour apart.
+    let mut recording = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    for seconds in [0, 3600] {
+        recording.extend([words(&[seconds, 0, 60, 60]), frame(1, 60)].concat());
+    }
+    fs::write(&file, recording).unwrap();
+    let scene = Scene::with(&["--port".to_owned(), format!("recording=pcap:{}", file.display())]);
+    let asleep_ns = || {
+        let stats = scene.json(&["stats"]);
+        stats["workers"].as_array().unwrap().iter().map(|one| one["asleep_ns"].as_u64().unwrap()).sum::<u64>()
+    };
+    wait_for("the first frame", || (passed(&scene.json(&["stats"]), "recording", true) == 1).then_some(()));
+    let before = asleep_ns();
+    wait_for("a worker's sleep", || (asleep_ns() > before).then_some(()));
+    scene.end();
+}
+
+/// Whose process has no number here: the kernel says 0.
+#[test]
+fn who_comes_from_outside_of_the_switchs_namespace_of_processes_is_served() {
+    let sockets = Sockets::new();
+    let control = sockets.path("control");
+    let mut switch = Command::new("unshare");
+    switch.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    switch.arg(tautline()).arg("switch").args(sockets.port("one", "vhost-user", ""));
+    switch.arg("--control").arg(&control);
+    let mut switch = Run::of(&mut switch).spawn();
+    wait_for("the control socket", || control.exists().then_some(()));
+    let said = ctl(&control, &["ports"]);
+    switch.kill();
+    assert_eq!(said.code, Some(0), "{said}");
+    println!("{}", switch.finish());
 }
 
 /// Does something as the user who has nothing: Linux gives each thread its own user.

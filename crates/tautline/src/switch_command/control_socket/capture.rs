@@ -16,6 +16,7 @@ use switch::{Copied, CopiesId};
 
 use super::protocol::Outcome;
 use crate::frame_filter::{Filter, HEADER_BYTES, Headers};
+use crate::switch_command::sandbox;
 
 /// Between two looks at queues that had nothing: shorter than their rings take to fill at a million frames a second.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -52,6 +53,7 @@ impl Capture {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let run = move || {
+            sandbox::confine_writer();
             let outcome = match record(&copied, &options, file.into(), &stopped) {
                 Ok(Recorded { captured, dropped, port_is_gone }) => Outcome::Ok(json!({
                     "schema": "tautline-ctl/1",
