@@ -1,6 +1,6 @@
 //! A running switch is changed: ports come and go, and their rules.
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use port::Port;
 
@@ -13,6 +13,9 @@ use crate::port_entry::PortEntry;
 use crate::queue_plan::QueuePlan;
 use crate::setup::{self, Forwarding, NamedPort};
 use crate::{MAX_PORTS, PortId, PortOptions};
+
+/// Rings of copies in place of former ones that whoever looks has not taken up yet: beyond them a queue is not copied.
+const REPLACED: usize = 8;
 
 impl Control {
     /// The place of a port that is there.
@@ -133,10 +136,19 @@ impl Control {
     }
 
     /// Copies what passes a port from now on.
-    pub(crate) fn copy_port(&mut self, name: &str, feed: Sender<Copied>) -> Result<CopiesId, ChangeError> {
+    pub(crate) fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
         let at = self.place_of(name)?;
+        let (feed, copied) = self.feed(at);
         let observed = self.attachments.observe(PortId(at as u16), feed);
-        observed.map_err(|source| ChangeError::System { action: "making room for copies", source })
+        let id =
+            observed.map_err(|source| ChangeError::System { action: "making room for copies", source })?;
+        Ok((id, copied))
+    }
+
+    /// For the copies of a port: its queues, and some that come in place of those that have stopped.
+    fn feed(&self, at: usize) -> (SyncSender<Copied>, Receiver<Copied>) {
+        let pairs = self.entries[at].port.as_ref().map_or(0, |port| port.queue_pairs());
+        sync_channel(2 * usize::from(pairs) + REPLACED)
     }
 
     /// Ends that.
@@ -155,7 +167,7 @@ impl Control {
         if from_id == to_id || self.mirrors.iter().any(is_used) {
             return Err(ChangeError::Mirrored(to.to_owned()));
         }
-        let (feed, copied) = channel();
+        let (feed, copied) = self.feed(usize::from(from_id.0));
         let pairs = self.entries[usize::from(from_id.0)].port.as_ref().map_or(0, |port| port.queue_pairs());
         let port = Box::new(Mirror::new(from, to, pairs, copied));
         let by = self.put(

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use port::{FrameBatch, Interest, PortContext, RingState, Side, Sink, SinkChange, Source, Token};
@@ -115,9 +115,9 @@ impl Attachments {
     }
 
     /// Copies what passes a port, of all its queues.
-    pub fn observe(&mut self, port: PortId, feed: Sender<Copied>) -> io::Result<CopiesId> {
-        let observer = Observer { id: CopiesId(self.number()), port, feed, ended: Arc::default() };
-        let id = observer.id;
+    pub fn observe(&mut self, port: PortId, feed: SyncSender<Copied>) -> io::Result<CopiesId> {
+        let id = CopiesId(self.number());
+        let mut observer = Observer::new(id, port, feed);
         let copied = self.attached.keys().filter(|(id, _)| id.port == port).try_for_each(|(id, side)| {
             let copy = observer.copy(id.pair, *side)?;
             match side {
@@ -170,10 +170,12 @@ impl Attachments {
 
     /// A queue that is about to be attached, with the copies that are asked for.
     fn observed<T: Copying + ?Sized>(&mut self, id: QueueId, side: Side, mut queue: Box<T>) -> Box<T> {
-        for observer in self.observers.iter().filter(|observer| observer.port == id.port) {
+        for observer in self.observers.iter_mut().filter(|observer| observer.port == id.port) {
             match observer.copy(id.pair, side) {
                 Ok(copy) => queue = copies::copied(queue, copy),
+                Err(_) if observer.told => {}
                 Err(error) => {
+                    observer.told = true;
                     let what = format!("queue pair {} is not copied: {error}", id.pair);
                     self.logged.push((id.port, what));
                 }
@@ -267,7 +269,7 @@ impl Attachments {
         let held = self.held.as_mut().and_then(|held| held.remove(&id)).map(|(_, source)| source);
         let source = held.or_else(|| self.pool.take_source(self.plan.source(id.port, id.pair), id));
         self.forget_if_down(id.port);
-        source.map(copies::alone)
+        source.map(|source| copies::alone(source, id, Side::FromGuest, &mut self.observers))
     }
 
     fn take_sink(&mut self, id: QueueId) -> Option<Box<dyn Sink>> {
@@ -276,7 +278,7 @@ impl Attachments {
         let sink = assigned.and_then(|assigned| self.pool.take_sink(id, assigned));
         self.arrange(id.port, BTreeMap::new());
         self.forget_if_down(id.port);
-        sink.map(copies::alone)
+        sink.map(|sink| copies::alone(sink, id, Side::ToGuest, &mut self.observers))
     }
 
     /// Gives all sinks of a port, the new ones included, to the workers that the plan names.

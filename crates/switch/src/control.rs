@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use port::{Interest, Port, PortContext, PortError, QueueError};
@@ -121,8 +121,7 @@ impl View<'_> {
 
     /// Copies all that passes a port, in both directions; of queues that come later too.
     pub fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
-        let (feed, copied) = channel();
-        Ok((self.control.copy_port(name, feed)?, copied))
+        self.control.copy_port(name)
     }
 
     /// Ends that.

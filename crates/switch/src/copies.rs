@@ -4,16 +4,17 @@
 //! places between two bursts, so nothing is lost by it, and a queue that nobody looks at is not touched at all. A ring
 //! that is full drops copies and counts them; the frames themselves go on.
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 
 use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
 use port::{FrameBatch, QueueCounters, QueueError, RingState, Side, Sink, Source};
 
-use crate::PortId;
+use crate::{PortId, QueueId};
 
 /// Frames that wait for whoever looks at one queue.
 const WAITING: u16 = 1024;
@@ -39,19 +40,41 @@ pub struct Copied {
 pub(crate) struct Observer {
     pub id: CopiesId,
     pub port: PortId,
-    pub feed: Sender<Copied>,
+    feed: SyncSender<Copied>,
     /// Nobody looks any more.
     pub ended: Arc<AtomicBool>,
+    /// Of queues that are not attached now: a guest may stop and start its rings as often as it likes, and there is one
+    /// ring for each, as long as a worker has not thrown the queue away.
+    spare: BTreeMap<(u16, Side), Copy>,
+    /// Somebody was told that a queue is not copied.
+    pub told: bool,
 }
 
 impl Observer {
+    pub fn new(id: CopiesId, port: PortId, feed: SyncSender<Copied>) -> Self {
+        Observer { id, port, feed, ended: Arc::default(), spare: BTreeMap::new(), told: false }
+    }
+
     /// Where the copies of one queue go.
-    pub fn copy(&self, pair: u16, side: Side) -> io::Result<Copy> {
+    pub fn copy(&mut self, pair: u16, side: Side) -> io::Result<Copy> {
+        if let Some(copy) = self.spare.remove(&(pair, side)) {
+            return Ok(copy);
+        }
         let (sink, source) = queue(QueueOptions { slots: WAITING, ..QueueOptions::default() })?;
         let counters = Arc::clone(sink.counters());
-        // Nobody looks any more: the copies fill their ring, and it goes with the observer.
-        let _ = self.feed.send(Copied { pair, side, source, counters });
+        match self.feed.try_send(Copied { pair, side, source, counters }) {
+            // Nobody looks any more: the copies fill their ring, and it goes with the observer.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+            Err(TrySendError::Full(_)) => {
+                return Err(io::Error::other("whoever looks does not take up those before"));
+            }
+        }
         Ok(Copy { id: self.id, sink, ended: Arc::clone(&self.ended) })
+    }
+
+    /// The queue of these copies is not attached any more.
+    pub fn keep(&mut self, pair: u16, side: Side, copy: Copy) {
+        self.spare.insert((pair, side), copy);
     }
 }
 
@@ -185,9 +208,20 @@ impl Copying for dyn Sink {
     }
 }
 
-/// The queue alone.
-pub(crate) fn alone<T: Copying + ?Sized>(queue: Box<T>) -> Box<T> {
-    queue.parted().0
+/// The queue alone; its copies are kept by their observers.
+pub(crate) fn alone<T: Copying + ?Sized>(
+    queue: Box<T>,
+    id: QueueId,
+    side: Side,
+    observers: &mut [Observer],
+) -> Box<T> {
+    let (inner, copies) = queue.parted();
+    for copy in copies {
+        if let Some(observer) = observers.iter_mut().find(|observer| observer.id == copy.id) {
+            observer.keep(id.pair, side, copy);
+        }
+    }
+    inner
 }
 
 /// Another queue, made of the one that is copied; the copies stay.

@@ -1,10 +1,11 @@
 //! Ports, rules, copies and mirrors that come and go while frames pass.
 use std::time::Duration;
 
-use port::{Side, Source};
-use switch::{ChangeError, Options, PortOptions};
+use port::{Side, Source, Token};
+use switch::{ChangeError, Options, PortOptions, Switch};
 use virtio::net::MacAddress;
 
+use crate::attaching::pair;
 use crate::bench::*;
 
 fn workers(count: usize) -> Options {
@@ -111,6 +112,49 @@ fn copies_are_what_passes_and_end_without_a_trace() {
     let snapshot = bench.stop();
     assert_eq!(snapshot.dropped(), 0);
     check_books(&snapshot, 0);
+}
+
+/// A guest may stop and start its rings as often as it likes.
+#[test]
+fn a_queue_that_comes_and_goes_is_copied_into_one_ring() {
+    let mut switch = Switch::new(Options::default()).unwrap();
+    let ((source, sink), (mut injector, _collector)) = pair();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let (port, _) = Scripted::new(
+        1,
+        |context| {
+            context.attach_source(0, source);
+            context.attach_sink(0, sink);
+            context.after(Token(0), Duration::from_millis(1));
+            Ok(())
+        },
+        move |_, context| {
+            let source = context.detach_source(0).unwrap();
+            context.attach_source(0, source);
+            let sink = context.detach_sink(0).unwrap();
+            context.attach_sink(0, sink);
+            context.after(Token(0), Duration::from_millis(1));
+            let _ = done.send(());
+            Ok(())
+        },
+    );
+    switch.add_port("a", Box::new(port), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    let (_id, copied) = bench.change(|view| view.copy_port("a")).unwrap();
+    is_done.try_iter().for_each(drop);
+    for _ in 0..100 {
+        is_done.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+    let mut queues: Vec<_> = copied.try_iter().collect();
+    assert_eq!(queues.len(), 2, "one for each direction");
+    send(&mut injector, &frame(station(2), station(1), 7));
+    let from_guest = queues.iter_mut().find(|queue| queue.side == Side::FromGuest).unwrap();
+    until("the copy", || {
+        let there = from_guest.source.rx_burst(1).unwrap().len();
+        from_guest.source.release();
+        there == 1
+    });
+    bench.stop();
 }
 
 #[test]

@@ -84,13 +84,24 @@ impl Capture {
 
 /// One queue, and its interface in the file.
 struct Queue {
+    pair: u16,
     side: Side,
     interface: u32,
     source: port::in_memory::InMemorySource,
     counters: Arc<QueueCounters>,
+    /// Of the rings before this one.
+    dropped: u64,
+}
+
+impl Queue {
+    /// Copies that found no room.
+    fn dropped(&self) -> u64 {
+        self.dropped + self.counters.counts().dropped()
+    }
 }
 
 /// What came of it.
+#[derive(Debug, PartialEq)]
 struct Recorded {
     captured: u64,
     /// For want of room.
@@ -99,76 +110,175 @@ struct Recorded {
     port_is_gone: bool,
 }
 
+/// The file, and what is in it.
+struct Recording<'a> {
+    options: &'a Options,
+    out: BufWriter<File>,
+    queues: Vec<Queue>,
+    captured: u64,
+    /// A record on its way.
+    bytes: Vec<u8>,
+    /// The first bytes of a frame.
+    start: Vec<u8>,
+}
+
+impl<'a> Recording<'a> {
+    fn new(options: &'a Options, file: File) -> io::Result<Self> {
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        let mut bytes = Vec::new();
+        pcapng::section(&mut bytes);
+        out.write_all(&bytes)?;
+        let start = Vec::with_capacity(HEADER_BYTES);
+        Ok(Recording { options, out, queues: Vec::new(), captured: 0, bytes, start })
+    }
+
+    fn is_done(&self) -> bool {
+        self.options.count.is_some_and(|count| self.captured >= count)
+    }
+
+    /// One more queue, or another ring of one that is there: the one before gets no more copies.
+    fn add(&mut self, copied: Copied) -> io::Result<()> {
+        let Copied { pair, side, source, counters } = copied;
+        if let Some(at) = self.queues.iter().position(|queue| (queue.pair, queue.side) == (pair, side)) {
+            while self.take(at)? {}
+            let queue = &mut self.queues[at];
+            queue.dropped = queue.dropped();
+            (queue.source, queue.counters) = (source, counters);
+            return Ok(());
+        }
+        let interface = self.queues.len() as u32;
+        self.bytes.clear();
+        let direction = if side == Side::FromGuest { "from guest" } else { "to guest" };
+        let name = format!("{direction}, queue pair {pair}");
+        pcapng::interface(&mut self.bytes, &name, self.options.snaplen);
+        self.out.write_all(&self.bytes)?;
+        self.queues.push(Queue { pair, side, interface, source, counters, dropped: 0 });
+        Ok(())
+    }
+
+    /// Writes some copies of a queue; whether there were any.
+    fn take(&mut self, at: usize) -> io::Result<bool> {
+        let queue = &mut self.queues[at];
+        self.bytes.clear();
+        let left = self.options.count.map_or(usize::MAX, |count| (count - self.captured) as usize);
+        let batch = queue.source.rx_burst(BURST.min(left)).map_err(io::Error::other)?;
+        for frame in batch.frames() {
+            let filter = self.options.filter.as_ref();
+            if filter.is_some_and(|filter| !matches(filter, &frame, &mut self.start)) {
+                continue;
+            }
+            self.captured += 1;
+            let from_guest = queue.side == Side::FromGuest;
+            pcapng::frame(&mut self.bytes, queue.interface, &frame, from_guest, self.options.snaplen);
+        }
+        let moved = !batch.is_empty();
+        queue.source.release();
+        self.out.write_all(&self.bytes)?;
+        Ok(moved)
+    }
+
+    fn end(mut self, port_is_gone: bool) -> io::Result<Recorded> {
+        self.bytes.clear();
+        for queue in &self.queues {
+            pcapng::statistics(&mut self.bytes, queue.interface, queue.dropped());
+        }
+        self.out.write_all(&self.bytes)?;
+        self.out.flush()?;
+        Ok(Recorded {
+            captured: self.captured,
+            dropped: self.queues.iter().map(Queue::dropped).sum(),
+            port_is_gone: port_is_gone && !self.is_done(),
+        })
+    }
+}
+
 fn record(
     copied: &Receiver<Copied>,
     options: &Options,
     file: File,
     stop: &AtomicBool,
 ) -> io::Result<Recorded> {
-    let mut out = BufWriter::with_capacity(1 << 20, file);
-    let (mut bytes, mut start) = (Vec::new(), Vec::with_capacity(HEADER_BYTES));
-    pcapng::section(&mut bytes);
-    out.write_all(&bytes)?;
-    let mut queues: Vec<Queue> = Vec::new();
-    let (mut captured, mut port_is_gone) = (0, false);
-    let is_done = |captured: u64| options.count.is_some_and(|count| captured >= count);
-    while !is_done(captured) {
+    let mut recording = Recording::new(options, file)?;
+    let mut port_is_gone = false;
+    while !recording.is_done() {
         // In this order: whoever ends the capture lets go of the other end only then.
         let disconnected = loop {
-            let Copied { pair, side, source, counters } = match copied.try_recv() {
-                Ok(copied) => copied,
+            match copied.try_recv() {
+                Ok(copied) => recording.add(copied)?,
                 Err(why) => break why == TryRecvError::Disconnected,
-            };
-            bytes.clear();
-            let direction = if side == Side::FromGuest { "from guest" } else { "to guest" };
-            pcapng::interface(&mut bytes, &format!("{direction}, queue pair {pair}"), options.snaplen);
-            out.write_all(&bytes)?;
-            queues.push(Queue { side, interface: queues.len() as u32, source, counters });
+            }
         };
         let is_told = stop.load(Ordering::Relaxed);
         port_is_gone = disconnected && !is_told;
-        let ends = disconnected || is_told;
         let mut moved = false;
-        for queue in &mut queues {
-            bytes.clear();
-            let left = options.count.map_or(usize::MAX, |count| (count - captured) as usize);
-            let batch = queue.source.rx_burst(BURST.min(left)).map_err(io::Error::other)?;
-            for frame in batch.frames() {
-                if options.filter.as_ref().is_some_and(|filter| !matches(filter, &frame, &mut start)) {
-                    continue;
-                }
-                captured += 1;
-                let from_guest = queue.side == Side::FromGuest;
-                pcapng::frame(&mut bytes, queue.interface, &frame, from_guest, options.snaplen);
-            }
-            moved |= !batch.is_empty();
-            queue.source.release();
-            out.write_all(&bytes)?;
-            if is_done(captured) {
+        for at in 0..recording.queues.len() {
+            moved |= recording.take(at)?;
+            if recording.is_done() {
                 break;
             }
         }
         if !moved {
-            if ends {
+            if disconnected || is_told {
                 break;
             }
             // Who reads the file meanwhile sees whole records.
-            out.flush()?;
+            recording.out.flush()?;
             std::thread::sleep(PAUSE);
         }
     }
-    let dropped = queues.iter().map(|queue| queue.counters.counts().dropped()).sum();
-    bytes.clear();
-    for queue in &queues {
-        pcapng::statistics(&mut bytes, queue.interface, queue.counters.counts().dropped());
-    }
-    out.write_all(&bytes)?;
-    out.flush()?;
-    Ok(Recorded { captured, dropped, port_is_gone: port_is_gone && !is_done(captured) })
+    recording.end(port_is_gone)
 }
 
 fn matches(filter: &Filter, frame: &Frame<'_>, start: &mut Vec<u8>) -> bool {
     start.clear();
     pcapng::start_of(frame, frame.len_bytes().min(HEADER_BYTES), start);
     filter.matches(&Headers::read(start, frame.len_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+    use std::sync::mpsc::sync_channel;
+
+    use port::in_memory::{QueueOptions, queue};
+    use port::{FrameBatch, Sink};
+
+    use super::*;
+
+    /// A guest that breaks its ring and starts it again gets another ring of copies each time.
+    #[test]
+    fn a_queue_that_comes_again_is_the_same_interface() {
+        let (feed, copied) = sync_channel(10);
+        for round in 0..3 {
+            let (mut sink, source) = queue(QueueOptions { slots: 4, ..QueueOptions::default() }).unwrap();
+            let frame = FrameBatch::of_frame(&[round; 60]).unwrap();
+            // One more than the ring takes.
+            (0..5).for_each(|_| sink.accept(&frame, &[0]).unwrap());
+            let counters = Arc::clone(sink.counters());
+            feed.send(Copied { pair: 1, side: Side::FromGuest, source, counters }).unwrap();
+        }
+        drop(feed);
+        let mut file = tempfile::tempfile().unwrap();
+        let options = Options { count: None, snaplen: 65_535, filter: None };
+        let written = file.try_clone().unwrap();
+        let recorded = record(&copied, &options, written, &AtomicBool::new(false)).unwrap();
+        assert_eq!(recorded, Recorded { captured: 12, dropped: 3, port_is_gone: true });
+        file.rewind().unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        let name = b"from guest, queue pair 1";
+        assert_eq!(bytes.windows(name.len()).filter(|bytes| bytes == name).count(), 1);
+        // And no more than asked for, wherever the rings end.
+        let (feed, copied) = sync_channel(10);
+        for _ in 0..2 {
+            let (mut sink, source) = queue(QueueOptions { slots: 4, ..QueueOptions::default() }).unwrap();
+            let frame = FrameBatch::of_frame(&[0; 60]).unwrap();
+            (0..4).for_each(|_| sink.accept(&frame, &[0]).unwrap());
+            let counters = Arc::clone(sink.counters());
+            feed.send(Copied { pair: 1, side: Side::FromGuest, source, counters }).unwrap();
+        }
+        let options = Options { count: Some(3), ..options };
+        let recorded = record(&copied, &options, tempfile::tempfile().unwrap(), &AtomicBool::new(false));
+        assert_eq!(recorded.unwrap().captured, 3);
+    }
 }
