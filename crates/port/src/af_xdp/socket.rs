@@ -24,6 +24,9 @@ const BIND_TRIES: u32 = 20;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// Frames that the kernel sends in one call at least (`TX_BATCH_SIZE`), while nothing holds it up.
 const KERNEL_BATCH: u32 = 32;
+/// Frames that the interface drops and those behind do not wait for: each ends a call (EBUSY), which may have moved the
+/// ring all the same.
+const DROPPED_AT_ONCE: u32 = 64;
 
 /// Where a socket belongs.
 #[derive(Clone, Copy, Debug)]
@@ -151,18 +154,22 @@ impl Socket {
 
     /// Whether frames are left that a later call may send.
     fn tell_kernel(&self) -> bool {
-        // Each call sends a batch, unless something holds it up.
-        for _ in 0..=self.to_send.waiting() / KERNEL_BATCH {
+        // Each call sends a batch, unless something holds it up, or ends at a frame that is dropped.
+        let mut batches = self.to_send.waiting() / KERNEL_BATCH + 1;
+        let mut dropped = DROPPED_AT_ONCE;
+        while batches > 0 && dropped > 0 {
             let before = self.to_send.waiting();
             if before == 0 || !self.to_send.needs_wakeup() {
                 break;
             }
-            let told = send(&self.fd, &[], SendFlags::DONTWAIT);
-            let held_up = self.to_send.waiting() == before;
-            // What a later call cannot mend either is not tried again before the next frame.
-            let is_passing = matches!(told, Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS));
-            if held_up || !is_passing {
-                return is_passing;
+            match send(&self.fd, &[], SendFlags::DONTWAIT) {
+                Err(Errno::BUSY) => dropped -= 1,
+                // A batch was sent; before Linux 6.17 the ring does not always say so.
+                Err(Errno::AGAIN) => batches -= 1,
+                Ok(_) | Err(Errno::NOBUFS) if self.to_send.waiting() == before => return true,
+                Ok(_) | Err(Errno::NOBUFS) => batches -= 1,
+                // What a later call cannot mend either is not tried again before the next frame.
+                Err(_) => return false,
             }
         }
         self.to_send.waiting() > 0 && self.to_send.needs_wakeup()

@@ -76,13 +76,19 @@ impl Device {
         let sent = match event {
             Event::FeaturesSet { features, done } => {
                 let features = Features::from_bits_retain(features.bits());
-                if features.difference(Features::VHOST_LOG_ALL)
-                    != self.features.difference(Features::VHOST_LOG_ALL)
-                {
+                let changed = features.symmetric_difference(self.features);
+                if !changed.difference(Features::VHOST_LOG_ALL).is_empty() {
                     self.forget_commands(context);
                 }
                 self.features = features;
-                self.update_logs(context);
+                // QEMU says so for each pair, and twice: each time a queue is taken from its worker.
+                if changed.contains(Features::VHOST_LOG_ALL) {
+                    if !features.contains(Features::VHOST_LOG_ALL) {
+                        // The next migration has another, and this may be too short for the memory then.
+                        self.memory.log = None;
+                    }
+                    self.update_logs(context);
+                }
                 session.answer(done, Ok(()))
             }
             Event::MemoryTableSet { regions, done } => {
@@ -104,9 +110,8 @@ impl Device {
                 });
                 session.answer(done, outcome)
             }
-            Event::LogNotifierSet { done, .. } => {
-                session.answer(done, Err(Refusal::new("this back-end signals no log eventfd; poll the log")))
-            }
+            // Whoever waits for it polls the log as well: nothing says that a back-end signals it.
+            Event::LogNotifierSet { done, .. } => session.answer(done, Ok(())),
             Event::VringStarted { index, config, kick, call, err, enabled, done } => {
                 let kind = Kind::of(index.as_usize(), self.shared.options.queue_pairs, self.features);
                 let stopped_at = Arc::default();
@@ -139,7 +144,7 @@ impl Device {
                 if let Some(ring) = self.rings.get_mut(index.as_usize()) {
                     ring.config.log = log;
                 }
-                self.update_logs(context);
+                self.update_log(index.as_usize(), context);
                 session.answer(done, Ok(()))
             }
             Event::BackendChannelSet { socket, done } => {
@@ -382,14 +387,15 @@ impl Device {
     }
 
     fn update_logs(&mut self, context: &mut dyn PortContext) {
-        let logs: Vec<_> = self
-            .rings
-            .iter()
-            .map(|(index, ring)| (index, self.used_log(&ring.config, &self.memory.space)))
-            .collect();
-        for (index, log) in logs {
-            self.rings.change(index, context, |running| running.queue().set_log(log));
-        }
+        let started: Vec<usize> = self.rings.iter().map(|(index, _)| index).collect();
+        started.into_iter().for_each(|index| self.update_log(index, context));
+    }
+
+    fn update_log(&mut self, index: usize, context: &mut dyn PortContext) {
+        let Some(ring) = self.rings.get_mut(index) else { return };
+        let config = ring.config;
+        let log = self.used_log(&config, &self.memory.space);
+        self.rings.change(index, context, |running| running.queue().set_log(log));
     }
 
     fn change_kick(&mut self, index: usize, kick: Kick, context: &mut dyn PortContext) -> Outcome {

@@ -76,6 +76,30 @@ fn a_burst_longer_than_the_kernel_sends_at_once_arrives_whole_and_in_order() {
     assert_eq!((counts.frames, counts.drops), (150, vec![]));
 }
 
+/// A veth drops what is longer than its other end takes (since about Linux 6.6), and so does a card without a link.
+#[test]
+fn frames_that_the_interface_drops_hold_up_no_others() {
+    let (ports, kernel) = (Namespace::new(), Namespace::new());
+    join(&ports, "p0", &kernel, 1);
+    let (_port, mut context) = open(&ports, "p0,queue-size=64");
+    let socket = packet_socket(&kernel, "e0");
+    let frames = |bytes: usize| -> Vec<_> {
+        (0..30).map(|number| (NetHeader::default(), frame(bytes, number))).collect()
+    };
+    let sink = context.sinks.get_mut(&0).unwrap();
+    // Nobody looks for frames from the interface meanwhile, who would tell the kernel again.
+    accept(sink.as_mut(), &frames(1700));
+    accept(sink.as_mut(), &frames(60));
+    for (_, frame) in frames(60) {
+        let mut came = receive(&socket);
+        // Before that a veth took them.
+        while came.len() == 1700 {
+            came = receive(&socket);
+        }
+        assert_eq!(came, frame);
+    }
+}
+
 #[test]
 fn what_has_no_room_is_counted_here_or_by_the_kernel() {
     let (ports, kernel) = (Namespace::new(), Namespace::new());

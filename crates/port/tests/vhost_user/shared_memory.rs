@@ -100,7 +100,13 @@ fn written_pages_are_logged() {
         alice.send(1, &frame(4, 60));
         assert_eq!(forward_all(left, right), 1);
         assert!(log.take().is_empty());
-        assert_eq!(bob.received(0).len(), 4);
+        // The next migration has a log of its own; the one before may be too short for the memory by then.
+        bob.set_features(right, features.union(Features::VHOST_LOG_ALL));
+        alice.send(1, &frame(5, 60));
+        bob.post(0, 1, 4096);
+        assert_eq!(forward_all(left, right), 1);
+        assert!(log.take().is_empty());
+        assert_eq!(bob.received(0).len(), 5);
     });
 }
 

@@ -18,6 +18,8 @@ pub struct SplitInFlight {
     last_batch_head: u16,
     /// Heads that the predecessor had popped, oldest first.
     resubmit: VecDeque<u16>,
+    /// Whether a chain in flight was so when the region was opened, by its head.
+    was_in_flight: Vec<bool>,
 }
 
 impl SplitInFlight {
@@ -30,8 +32,14 @@ impl SplitInFlight {
         used_index: u16,
     ) -> Result<Self, InFlightError> {
         let (header, states) = bind::<SplitHeader, SplitState>(mapping, offset, size)?;
-        let mut region =
-            SplitInFlight { header, states, counter: 0, last_batch_head: 0, resubmit: VecDeque::new() };
+        let mut region = SplitInFlight {
+            header,
+            states,
+            counter: 0,
+            last_batch_head: 0,
+            resubmit: VecDeque::new(),
+            was_in_flight: vec![false; usize::from(size.get())],
+        };
         let head = &region.header[0];
         let (version, descriptors) = (head.version.load(Acquire), head.descriptors.load(Relaxed));
         if version == 0 {
@@ -73,6 +81,7 @@ impl SplitInFlight {
         open.sort_unstable();
         self.counter = open.last().map_or(0, |(counter, _)| counter.wrapping_add(1));
         self.resubmit = open.into_iter().map(|(_, index)| index).collect();
+        self.resubmit.iter().for_each(|head| self.was_in_flight[usize::from(*head)] = true);
         Ok(())
     }
 
@@ -92,6 +101,7 @@ impl SplitInFlight {
     /// "When receiving available buffers from the driver".
     pub(crate) fn pop(&mut self, heads: impl Iterator<Item = u16>) {
         for head in heads {
+            self.was_in_flight[usize::from(head)] = false;
             let state = &self.states[usize::from(head)];
             state.counter.store(self.counter, Relaxed);
             self.counter = self.counter.wrapping_add(1);
@@ -100,8 +110,15 @@ impl SplitInFlight {
         }
     }
 
-    pub(crate) fn rewind(&mut self, heads: impl Iterator<Item = u16>) {
-        for head in heads {
+    /// Whether this chain stands at another place of the ring than it counts for, perhaps: it was in flight when the
+    /// region was opened, and others before it may have been used.
+    pub(crate) fn was_in_flight(&self, head: u16) -> bool {
+        self.was_in_flight[usize::from(head)]
+    }
+
+    /// The latest first: killed in between, the next one finds the oldest in flight, which are those it counts on.
+    pub(crate) fn rewind(&mut self, heads: impl DoubleEndedIterator<Item = u16>) {
+        for head in heads.rev() {
             self.states[usize::from(head)].in_flight.store(0, Release);
         }
     }

@@ -179,7 +179,11 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
     }
 
     fn rewind(&mut self, chains: &[Chain]) -> bool {
-        if chains.last().is_none_or(|chain| chain.popped_at.wrapping_add(1) != self.next_available) {
+        let is_in_ring =
+            |chain: &Chain| !self.in_flight.as_ref().is_some_and(|region| region.was_in_flight(chain.id));
+        if chains.last().is_none_or(|chain| chain.popped_at.wrapping_add(1) != self.next_available)
+            || !chains.iter().all(is_in_ring)
+        {
             return false;
         }
         if let Some(in_flight) = &mut self.in_flight {
