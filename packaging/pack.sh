@@ -20,6 +20,7 @@ put 644 "$documents/completions/bash" share/bash-completion/completions/tautline
 put 644 "$documents/completions/zsh" share/zsh/vendor-completions/_tautline
 put 644 "$documents/completions/fish" share/fish/vendor_completions.d/tautline.fish
 put 644 "$here/tautline-switch.service" lib/systemd/system/tautline-switch.service
+put 644 "$here/sysusers.conf" lib/sysusers.d/tautline.conf
 put 644 "$here/tap.conf" share/doc/tautline/examples/tap.conf
 put 644 "$here/af-xdp.conf" share/doc/tautline/examples/af-xdp.conf
 put 644 "$here/switch.toml" share/doc/tautline/examples/switch.toml

@@ -107,7 +107,7 @@ for architecture in $native $foreign; do
     rm -f "$root/tmp/emulator"
     within dpkg --verify tautline || fail "$package: not as it was packed"
     for file in usr/share/man/man1/tautline.1.gz usr/share/bash-completion/completions/tautline \
-        usr/lib/systemd/system/tautline-switch.service usr/share/doc/tautline/copyright etc/tautline/switch.toml; do
+        usr/lib/systemd/system/tautline-switch.service usr/lib/sysusers.d/tautline.conf usr/share/doc/tautline/copyright etc/tautline/switch.toml; do
         [ -s "$root/$file" ] || fail "$package has no $file"
     done
     if [ "$architecture" = "$native" ]; then
@@ -116,6 +116,13 @@ for architecture in $native $foreign; do
         program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$root/usr/lib/systemd/system/tautline-switch.service")
         [ -x "$root$program" ] || fail "the unit starts '$program', which is not there"
         sed "s,^ExecStart=[^ ]*,ExecStart=$root$program," "$root/usr/lib/systemd/system/tautline-switch.service" >"$unit"
+        # The user that it runs as is made by systemd's own tool; nobody may be made for a folder that is root's alone.
+        user=$(sed -n 's/^User=//p' "$unit")
+        mkdir -p "$here/users/etc"
+        systemd-sysusers --root="$here/users" - <"$root/usr/lib/sysusers.d/tautline.conf" >"$here/printed" 2>&1 ||
+            { cat "$here/printed" >&2; fail 'systemd-sysusers'; }
+        grep -q "^$user:" "$here/users/etc/passwd" || fail "sysusers.d makes no user '$user'"
+        ! grep -q '^DynamicUser=' "$unit" || fail 'behind DynamicUser= no front-end reaches /run/tautline'
         analyze() {
             systemd-analyze verify --man=no --recursive-errors=no "$unit" >"$here/printed" 2>&1 ||
                 { cat "$here/printed" >&2; fail "systemd-analyze verify$1"; }
