@@ -234,18 +234,18 @@ impl PackedInFlight {
         Some(head)
     }
 
-    /// Whether the slots of this chain may hold something else by now: it was in flight when the region was opened.
-    pub(crate) fn was_in_flight(&self, id: u16) -> bool {
-        self.was_in_flight[usize::from(id)]
-    }
-
-    pub(crate) fn rewind(&mut self, ids: impl DoubleEndedIterator<Item = u16>) {
-        for id in ids.rev() {
+    /// Not where one was in flight when the region was opened: its slots may hold something else by now.
+    pub(crate) fn rewind(&mut self, mut ids: impl DoubleEndedIterator<Item = u16> + Clone) -> bool {
+        if ids.clone().any(|id| self.was_in_flight[usize::from(id)]) {
+            return false;
+        }
+        while let Some(id) = ids.next_back() {
             if let Some(head) = self.free(id) {
                 self.states[usize::from(head)].in_flight.store(0, Release);
             }
         }
         self.header[0].old_free_head.store(self.free_head, Release);
+        true
     }
 
     /// "When supplying used buffers to the driver", up to the point where the flags are published; `used`

@@ -110,17 +110,17 @@ impl SplitInFlight {
         }
     }
 
-    /// Whether this chain stands at another place of the ring than it counts for, perhaps: it was in flight when the
-    /// region was opened, and others before it may have been used.
-    pub(crate) fn was_in_flight(&self, head: u16) -> bool {
-        self.was_in_flight[usize::from(head)]
-    }
-
-    /// The latest first: killed in between, the next one finds the oldest in flight, which are those it counts on.
-    pub(crate) fn rewind(&mut self, heads: impl DoubleEndedIterator<Item = u16>) {
-        for head in heads.rev() {
+    /// Not where one was in flight when the region was opened: others before it may have been used, and it stands at
+    /// another place of the ring than it counts for. The latest first: killed in between, the next one finds the oldest
+    /// in flight, which are those it counts on.
+    pub(crate) fn rewind(&mut self, mut heads: impl DoubleEndedIterator<Item = u16> + Clone) -> bool {
+        if heads.clone().any(|head| self.was_in_flight[usize::from(head)]) {
+            return false;
+        }
+        while let Some(head) = heads.next_back() {
             self.states[usize::from(head)].in_flight.store(0, Release);
         }
+        true
     }
 
     /// "When supplying used buffers to the driver"; `publish` moves the used ring's index.

@@ -295,14 +295,14 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
             self.next_available.back(chain.slots, size).slot == chain.popped_at
                 && chain.slots <= self.outstanding
         });
-        let is_in_ring =
-            |chain: &Chain| !self.in_flight.as_ref().is_some_and(|region| region.was_in_flight(chain.id));
-        if !is_latest || !chains.iter().all(is_in_ring) {
+        if !is_latest {
             return false;
         }
         let slots = chains.iter().map(|chain| chain.slots).sum();
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.rewind(chains.iter().map(|chain| chain.id));
+        if let Some(in_flight) = &mut self.in_flight
+            && !in_flight.rewind(chains.iter().map(|chain| chain.id))
+        {
+            return false;
         }
         self.next_available = self.next_available.back(slots, size);
         self.outstanding -= slots;

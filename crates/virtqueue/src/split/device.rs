@@ -179,15 +179,13 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
     }
 
     fn rewind(&mut self, chains: &[Chain]) -> bool {
-        let is_in_ring =
-            |chain: &Chain| !self.in_flight.as_ref().is_some_and(|region| region.was_in_flight(chain.id));
-        if chains.last().is_none_or(|chain| chain.popped_at.wrapping_add(1) != self.next_available)
-            || !chains.iter().all(is_in_ring)
-        {
+        if chains.last().is_none_or(|chain| chain.popped_at.wrapping_add(1) != self.next_available) {
             return false;
         }
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.rewind(chains.iter().map(|chain| chain.id));
+        if let Some(in_flight) = &mut self.in_flight
+            && !in_flight.rewind(chains.iter().map(|chain| chain.id))
+        {
+            return false;
         }
         self.next_available = self.next_available.wrapping_sub(chains.len() as u16);
         true
