@@ -182,13 +182,12 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
         if chains.last().is_none_or(|chain| chain.popped_at.wrapping_add(1) != self.next_available) {
             return false;
         }
-        if let Some(in_flight) = &mut self.in_flight
-            && !in_flight.rewind(chains.iter().map(|chain| chain.id))
-        {
-            return false;
+        let heads = chains.iter().map(|chain| chain.id);
+        let may = self.in_flight.as_mut().is_none_or(|region| region.rewind(heads));
+        if may {
+            self.next_available = self.next_available.wrapping_sub(chains.len() as u16);
         }
-        self.next_available = self.next_available.wrapping_sub(chains.len() as u16);
-        true
+        may
     }
 
     #[inline(always)]
