@@ -245,19 +245,24 @@ mod tests {
 
     use super::*;
 
-    /// A guest that breaks its ring and starts it again gets another ring of copies each time.
-    #[test]
-    fn a_queue_that_comes_again_is_the_same_interface() {
-        let (feed, copied) = sync_channel(10);
-        for round in 0..3 {
+    /// So many rings of one queue, of four copies each, and as many frames for each.
+    fn rings(rings: u8, frames: usize) -> Receiver<Copied> {
+        let (feed, copied) = sync_channel(rings.into());
+        for round in 0..rings {
             let (mut sink, source) = queue(QueueOptions { slots: 4, ..QueueOptions::default() }).unwrap();
             let frame = FrameBatch::of_frame(&[round; 60]).unwrap();
-            // One more than the ring takes.
-            (0..5).for_each(|_| sink.accept(&frame, &[0]).unwrap());
+            (0..frames).for_each(|_| sink.accept(&frame, &[0]).unwrap());
             let counters = Arc::clone(sink.counters());
             feed.send(Copied { pair: 1, side: Side::FromGuest, source, counters }).unwrap();
         }
-        drop(feed);
+        copied
+    }
+
+    /// A guest that breaks its ring and starts it again gets another ring of copies each time.
+    #[test]
+    fn a_queue_that_comes_again_is_the_same_interface() {
+        // One more than each takes.
+        let copied = rings(3, 5);
         let mut file = tempfile::tempfile().unwrap();
         let options = Options { count: None, snaplen: 65_535, filter: None };
         let written = file.try_clone().unwrap();
@@ -269,16 +274,8 @@ mod tests {
         let name = b"from guest, queue pair 1";
         assert_eq!(bytes.windows(name.len()).filter(|bytes| bytes == name).count(), 1);
         // And no more than asked for, wherever the rings end.
-        let (feed, copied) = sync_channel(10);
-        for _ in 0..2 {
-            let (mut sink, source) = queue(QueueOptions { slots: 4, ..QueueOptions::default() }).unwrap();
-            let frame = FrameBatch::of_frame(&[0; 60]).unwrap();
-            (0..4).for_each(|_| sink.accept(&frame, &[0]).unwrap());
-            let counters = Arc::clone(sink.counters());
-            feed.send(Copied { pair: 1, side: Side::FromGuest, source, counters }).unwrap();
-        }
         let options = Options { count: Some(3), ..options };
-        let recorded = record(&copied, &options, tempfile::tempfile().unwrap(), &AtomicBool::new(false));
+        let recorded = record(&rings(2, 4), &options, tempfile::tempfile().unwrap(), &AtomicBool::new(false));
         assert_eq!(recorded.unwrap().captured, 3);
     }
 }
