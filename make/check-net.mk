@@ -6,4 +6,4 @@
 check-net:
 	@scripts/setup.sh test
 	$(CARGO) run --release --locked -p tautline --example check_net
-	$(CARGO) test --locked --release -p tautline --test network_honest -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --locked --release -p tautline --test commands network_honest:: -- --ignored --nocapture --test-threads 1

@@ -6,4 +6,4 @@
 test-worst:
 	@scripts/setup.sh test
 	command -v perf >/dev/null || apt-get install -y -q linux-perf
-	$(CARGO) test --locked --release -p tautline --test kvm_worst_causes -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --locked --release -p tautline --test nested kvm_worst_causes:: -- --ignored --nocapture --test-threads 1

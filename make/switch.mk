@@ -11,17 +11,17 @@ bench-switch-idle:
 
 ## recovery: the switch killed under load and started again, and taken over, 100 rounds of each layout and driver; a guest migrated ten times with each
 recovery:
-	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test recovery --test recovery_drivers -- --nocapture --test-threads 1
-	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch_guests -- migrates --nocapture --test-threads 1
-	TAUTLINE_UPGRADE_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test upgrade -- --nocapture --test-threads 1
+	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch recovery -- --nocapture --test-threads 1
+	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch -- migrates --nocapture --test-threads 1
+	TAUTLINE_UPGRADE_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch upgrade:: -- --nocapture --test-threads 1
 
 ## soak: guests, ports, hostile peers, kills and captures at random, for so many SECONDS (an hour): nothing may grow
 soak:
-	TAUTLINE_SOAK_SECONDS=$(or $(SECONDS),3600) $(CARGO) test --locked --release -p tautline --test switch_control soak -- --nocapture
+	TAUTLINE_SOAK_SECONDS=$(or $(SECONDS),3600) $(CARGO) test --locked --release -p tautline --test switch soak -- --nocapture
 
 ## torture-long: COUNT (ten million) hostile messages and ring states that the switch has seen for certain, beside two neighbours at 100,000 frames a second each way
 torture-long:
-	TAUTLINE_TORTURE_COUNT=$(or $(COUNT),10000000) $(CARGO) test --locked --release -p tautline --test torture millions -- --ignored --nocapture
+	TAUTLINE_TORTURE_COUNT=$(or $(COUNT),10000000) $(CARGO) test --locked --release -p tautline --test commands millions -- --ignored --nocapture
 
 ## torture-peers: the same cases at DPDK's and Open vSwitch's back-ends, SECONDS (20) for each kind; what each did, as a table
 torture-peers:

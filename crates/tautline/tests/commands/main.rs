@@ -1,0 +1,25 @@
+//! The commands but for the switch: as a user calls them.
+
+#[allow(dead_code, unused_imports, reason = "the program's own uses are elsewhere")]
+#[path = "../../src/cli.rs"]
+mod cli;
+mod command_line;
+#[path = "../common/mod.rs"]
+mod common;
+mod compare;
+mod compare_network;
+#[allow(dead_code, reason = "what `cli` needs")]
+#[path = "../../src/duration.rs"]
+mod duration;
+mod host_command;
+mod network_honest;
+mod network_paths;
+mod rfc2544;
+mod scenario;
+#[path = "../switch_process/mod.rs"]
+mod switch_process;
+mod torture;
+mod tti;
+mod tti_cyclictest;
+mod two_hosts;
+mod vm;

@@ -1,0 +1,9 @@
+//! What the repository promises of itself: layers, imports, pages, words, the oldest Rust, set-up.
+
+mod architecture;
+mod documentation;
+mod import_circles;
+mod oldest_rust;
+mod setup;
+mod threat_model;
+mod wording;

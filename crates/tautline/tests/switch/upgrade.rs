@@ -1,0 +1,278 @@
+//! A running switch is taken over by another process under load, again and again: front-ends notice nothing.
+//!
+//! `TAUTLINE_UPGRADE_ROUNDS` rounds of each layout (`make recovery`), or a few.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::switch_process::guest::{Guest, layouts, plain};
+use crate::switch_process::load::Load;
+use crate::switch_process::{SOON, Sockets, SwitchProcess, wait_for};
+use peers::requirements::is_root;
+use virtio::Features;
+
+/// Time under load before each take-over.
+const LOAD: Duration = Duration::from_millis(30);
+
+/// More frames than the rings of both guests hold.
+const ANEW: usize = 100;
+
+/// Two guests at a switch with a control socket.
+struct Scene {
+    sockets: Sockets,
+    arguments: Vec<String>,
+    switch: SwitchProcess,
+    load: Load,
+}
+
+impl Scene {
+    fn new(wanted: Features) -> Self {
+        let sockets = Sockets::in_memory();
+        let mut arguments: Vec<String> =
+            ["one", "two"].iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
+        let control = sockets.path("control").display().to_string();
+        arguments.extend(["--control".to_owned(), control]);
+        let switch = SwitchProcess::start(&arguments);
+        // One of them tracks what is in flight, as QEMU does; the other does not.
+        let (sender, _) = Guest::running_with_in_flight(&sockets.path("one"), wanted);
+        let receiver = Guest::running(&sockets.path("two"), wanted);
+        let mut scene = Scene { sockets, arguments, switch, load: Load::new(sender, receiver) };
+        scene.load_for(LOAD);
+        scene
+    }
+
+    fn control(&self) -> std::path::PathBuf {
+        self.sockets.path("control")
+    }
+
+    /// Frames flow for so long, and more arrive than the rings held before.
+    fn load_for(&mut self, time: Duration) {
+        let (until, before) = (Instant::now() + time, self.load.received.len());
+        self.step_until("frames", |load| Instant::now() > until && load.received.len() > before + ANEW);
+    }
+
+    /// Without a pause in between, so that times are exact.
+    fn step_until(&mut self, what: &str, mut is_done: impl FnMut(&Load) -> bool) {
+        let deadline = Instant::now() + SOON;
+        while !is_done(&self.load) {
+            self.load.step(true);
+            assert!(
+                Instant::now() < deadline,
+                "did not come: {what}; the switch said {:#?}",
+                self.switch.logged()
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    /// Another process of the same arguments takes over; for how long no frame moved, as it says and as the receiver
+    /// saw it.
+    fn take_over(&mut self) -> (Duration, Duration) {
+        let mut arguments = self.arguments.clone();
+        arguments.extend(["--take-over".to_owned(), self.control().display().to_string()]);
+        let new = SwitchProcess::begin(&arguments);
+        self.load.longest_gap();
+        let deadline = Instant::now() + SOON;
+        let said = loop {
+            self.load.step(true);
+            let said = new.logged().into_iter().find_map(|line| {
+                let (_, time) = line.split_once("taken over; no frame moved for ")?;
+                time.strip_suffix(" ms")?.parse::<f64>().ok()
+            });
+            if let Some(said) = said {
+                break said;
+            }
+            let old = self.switch.logged();
+            assert!(Instant::now() < deadline, "the new one said {:#?}, the old one {old:#?}", new.logged());
+        };
+        let old = std::mem::replace(&mut self.switch, new);
+        self.load_for(LOAD);
+        let logged = old.ended();
+        assert!(logged.iter().any(|line| line.contains("another process has taken over")), "{logged:#?}");
+        (Duration::from_secs_f64(said / 1e3), self.load.longest_gap())
+    }
+
+    /// A new switch that cannot take over ends with an error; what it said.
+    fn refused(&mut self, arguments: &[String]) -> Vec<String> {
+        let mut new = SwitchProcess::begin(arguments);
+        let deadline = Instant::now() + SOON;
+        let status = loop {
+            self.load.step(true);
+            if let Some(status) = new.status() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it runs on and said {:#?}", new.logged());
+        };
+        assert_eq!(status.code(), Some(1));
+        std::thread::sleep(Duration::from_millis(20));
+        new.logged()
+    }
+
+    /// All that was sent arrives, once, in its order.
+    fn check(mut self, what: &str) {
+        let deadline = Instant::now() + SOON;
+        while self.load.received.len() < self.load.sent as usize
+            || self.load.completed.len() < self.load.sent as usize
+        {
+            self.load.step(false);
+            assert!(Instant::now() < deadline, "{what}: {} frames missing", self.load.in_flight().len());
+        }
+        let (lost, doubled) = (self.load.lost(), self.load.doubled());
+        let late = &self.load.out_of_order;
+        println!(
+            "{what}: {} frames, {} lost, {} doubled, {} out of order",
+            self.load.sent,
+            lost.len(),
+            doubled.len(),
+            late.len()
+        );
+        assert!(lost.is_empty() && doubled.is_empty(), "lost {lost:?}, doubled {doubled:?}");
+        assert!(late.is_empty(), "behind frames that were sent later: {late:?}");
+        let notes = self.sockets.path("one.deliveries");
+        assert!(notes.exists(), "the old switch left them to the new one");
+        let (_, logged) = self.switch.end();
+        assert!(logged.iter().all(|line| !line.contains("disconnected")), "{logged:#?}");
+        assert!(!self.sockets.path("control").exists(), "the control socket goes with the last switch");
+        assert!(!self.sockets.path("one").exists(), "and so do the ports'");
+        assert!(!notes.exists(), "and what was noted of deliveries");
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> (Duration, Duration) {
+    times.sort_unstable();
+    (times[times.len() / 2], *times.last().unwrap())
+}
+
+#[test]
+fn front_ends_notice_nothing_of_an_upgrade() {
+    let rounds = std::env::var("TAUTLINE_UPGRADE_ROUNDS").map_or(5, |rounds| rounds.parse().unwrap());
+    for wanted in layouts() {
+        let mut scene = Scene::new(wanted);
+        let (said, seen): (Vec<_>, Vec<_>) = (0..rounds).map(|_| scene.take_over()).unzip();
+        let ((said, longest), (seen, longest_seen)) = (median(said), median(seen));
+        println!(
+            "{wanted}: {rounds} take-overs; no frame moved for {said:.2?} (median), {longest:.2?} (longest); between two \
+             frames at the receiver {seen:.2?} (median), {longest_seen:.2?} (longest)"
+        );
+        scene.check(&wanted.to_string());
+    }
+}
+
+/// A new switch of which only the beginning is there: how far it comes, and its end of the connection.
+fn half_a_take_over(control: &Path, steps: usize) -> UnixStream {
+    let mut socket = UnixStream::connect(control).unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    if steps == 0 {
+        return socket;
+    }
+    socket.write_all(b"{\"version\":1,\"command\":\"take-over\",\"format\":1}\n").unwrap();
+    // Nothing of the answer, a part, all of it (descriptors that nobody takes are closed), and then a wrong word.
+    let mut some = vec![0; [0, 0, 100, 1 << 16, 1 << 16][steps]];
+    if !some.is_empty() {
+        assert!(socket.read(&mut some).unwrap() > 0);
+    }
+    if steps >= 3 {
+        // To the last byte: the end of a connection with some unread hides what was said before it.
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        while socket.read(&mut some).is_ok_and(|read| read > 0) {}
+    }
+    if steps == 4 {
+        socket.write_all(b"taken ov").unwrap();
+    }
+    socket
+}
+
+#[test]
+fn the_old_switch_goes_on_when_the_new_one_is_gone() {
+    let mut scene = Scene::new(plain());
+    for steps in 0..5 {
+        drop(half_a_take_over(&scene.control(), steps));
+        scene.load_for(LOAD);
+        assert!(scene.switch.lives(), "step {steps}");
+    }
+    // One that stays, and says nothing or half its last word, is not waited for.
+    for steps in 3..5 {
+        let silent = half_a_take_over(&scene.control(), steps);
+        scene.load_for(LOAD);
+        assert!(scene.switch.lives(), "step {steps}");
+        drop(silent);
+    }
+    // One that is not made for what it is handed says so, and ends.
+    let take_over = ["--take-over".to_owned(), scene.control().display().to_string()];
+    let mut narrow = scene.arguments.clone();
+    narrow[1] += ",server=off";
+    let fewer = [&scene.arguments[..2], &scene.arguments[4..]].concat();
+    for (arguments, why) in [(narrow, "server= differs"), (fewer, "has a port 'two'")] {
+        let said = scene.refused(&[&arguments[..], &take_over].concat());
+        assert!(said.iter().any(|line| line.contains(why)), "{said:#?}");
+        scene.load_for(LOAD);
+        assert!(scene.control().exists() && scene.sockets.path("one").exists());
+    }
+    scene.check("after failures");
+}
+
+/// To root the socket is open, and to take over it takes the same user.
+#[test]
+fn only_its_own_user_takes_a_switch_over() {
+    if !is_root() {
+        println!("nobody else tries: only root can be two users");
+        return;
+    }
+    let sockets = Sockets::new();
+    let folder = sockets.path("control").parent().unwrap().to_owned();
+    std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
+    let mut arguments = sockets.port("one", "vhost-user", "").to_vec();
+    arguments.extend(["--control".to_owned(), sockets.path("control").display().to_string()]);
+    // Where it was built only its own user may come.
+    let program = folder.join("tautline");
+    std::fs::copy(env!("CARGO_BIN_EXE_tautline"), &program).unwrap();
+    let mut switch = SwitchProcess::start_as(65534, &program, &arguments);
+    let mut said = String::new();
+    BufReader::new(half_a_take_over(&sockets.path("control"), 1)).read_line(&mut said).unwrap();
+    assert!(said.contains("only the user who runs the switch may take it over"), "{said}");
+    arguments.extend(["--take-over".to_owned(), sockets.path("control").display().to_string()]);
+    let mut new = SwitchProcess::begin(&arguments);
+    let status = wait_for("the new one's end", || new.status());
+    assert_eq!(status.code(), Some(1));
+    wait_for("its reason", || {
+        new.logged().iter().any(|line| line.contains("another user runs it")).then_some(())
+    });
+    assert!(switch.lives());
+    switch.end();
+}
+
+#[test]
+fn a_new_switch_is_killed_at_any_moment() {
+    let (mut resumed, mut behind) = (0, 0);
+    let mut scene = Scene::new(plain().union(Features::RING_PACKED));
+    for delay in [0, 3, 5, 7, 9, 12, 16, 24] {
+        let take_over = ["--take-over".to_owned(), scene.control().display().to_string()];
+        let new = SwitchProcess::begin(&[&scene.arguments[..], &take_over].concat());
+        let until = Instant::now() + Duration::from_millis(delay);
+        scene.step_until("the moment", |_| Instant::now() > until);
+        new.kill();
+        let before = scene.load.received.len();
+        let deadline = Instant::now() + SOON;
+        // Either the old one goes on, or the new one had said its last word: then both are gone, as after any kill.
+        loop {
+            scene.load.step(true);
+            if scene.load.received.len() > before + ANEW {
+                resumed += 1;
+                break;
+            }
+            if !scene.switch.lives() {
+                behind += 1;
+                scene = Scene::new(plain().union(Features::RING_PACKED));
+                break;
+            }
+            assert!(Instant::now() < deadline, "after {delay} ms: {:#?}", scene.switch.logged());
+        }
+    }
+    println!(
+        "{resumed} times the old switch went on; {behind} times the new one had taken over before it was killed"
+    );
+    assert!(resumed > 0);
+    scene.check("after kills");
+}
