@@ -26,7 +26,7 @@ pub use port::Port;
 use crate::process::{PAUSE, Process, tail};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Output};
+use crate::{Error, Output, standstill};
 use archive::Archive;
 use control::{Control, Silence};
 use userland::Userland;
@@ -37,9 +37,6 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 const BOOT: Duration = Duration::from_secs(120);
 /// How much longer than the guest's own limit an answer may take.
 const GRACE: Duration = Duration::from_secs(20);
-
-/// A guest ends what takes longer than its limit, and answers; what is said of one that does neither.
-pub(crate) const NO_ANSWER: &str = "no answer at all";
 
 /// What the guest is to be.
 #[derive(Clone, Debug)]
@@ -262,11 +259,24 @@ impl Guest {
         self.folder.path()
     }
 
+    /// Notes as evidence what the kernel's console says of a stall, where the guest answers no command either.
+    fn note_standstill(&self) {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let console = self.console();
+        let Some(stall) = standstill::stall(&console) else { return };
+        let answers =
+            self.control.send("true", PATIENCE).is_ok_and(|id| self.control.output(id, PATIENCE).is_ok());
+        if !answers {
+            standstill::note(format!("its console says \"{stall}\", and `true` has no answer"));
+        }
+    }
+
     fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {
+        self.note_standstill();
         match silence {
             Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
             Silence::TimedOut => {
-                let said = format!("{NO_ANSWER}; the console: {}", tail(&self.console()));
+                let said = format!("no answer; the console: {}", tail(&self.console()));
                 Error::TimedOut { doing: doing.to_owned(), limit, said }
             }
         }

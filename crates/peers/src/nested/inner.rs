@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::machine::{Clock, Machine};
 use super::places::{GENERIC_INITRAMFS, GENERIC_KERNEL, INITRAMFS, KERNEL, SOCKET};
 use crate::guest::control::{Control, Silence};
-use crate::guest::{Job, LIMIT, NO_ANSWER};
+use crate::guest::{Job, LIMIT};
 use crate::process::tail;
 use crate::{Error, Output};
 
@@ -166,6 +166,7 @@ impl Machine {
             if silence == Silence::TimedOut && runs && Instant::now() < deadline {
                 continue;
             }
+            self.note_deaf_guests();
             let console = inner.console();
             let _ = self.run(&format!("kill -KILL $(cat {PID})"));
             let job = inner.job.take().expect("it was just begun");
@@ -186,7 +187,8 @@ impl Inner<'_> {
         self.control.output(id, LIMIT + GRACE).map_err(|silence| match silence {
             Silence::Ended => Error::refused(doing(), format!("it has ended: {}", tail(&self.console()))),
             Silence::TimedOut => {
-                let said = format!("{NO_ANSWER}; the console: {}", tail(&self.console()));
+                self.machine.note_deaf_guests();
+                let said = format!("no answer; the console: {}", tail(&self.console()));
                 Error::TimedOut { doing: doing(), limit: LIMIT, said }
             }
         })

@@ -9,6 +9,7 @@
 //! A [`Machine`] is a [`Guest`] too, so that commands run in it as in any. Figures that are taken in it are those of
 //! an emulated CPU: they show that a path works, and what it counts; never how fast it is.
 
+mod deaf;
 mod image;
 mod inner;
 mod kernel;

@@ -1,0 +1,111 @@
+//! Guests within the machine whose virtual CPU runs and takes no interrupt, as KVM's counters show.
+//!
+//! QEMU's emulated SVM delivers an interrupt twice now and then. A guest that gets one while its interrupts are off can
+//! wait for ever for a lock that it holds itself (docs/nested.md). Its CPU then leaves the guest only for the
+//! interrupts of the host (`irq_exits`): it halts no more, reaches no device, and not even its own timer's interrupt
+//! can be injected. A guest that works, or waits, does one of these several times a second.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::machine::Machine;
+use crate::standstill;
+
+/// How long a guest is to be watched before it counts as deaf.
+const WATCHED: Duration = Duration::from_secs(10);
+/// How often [`Machine::watch_guests`] looks.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Counters of each guest: its folder's name, the exits for the host's interrupts, and the sum of all else.
+const READ: &str = "cd /sys/kernel/debug/kvm && for vm in [0-9]*; do [ -e $vm/irq_exits ] && \
+    echo $vm $(cat $vm/irq_exits) $(($(cat $vm/irq_injections) + $(cat $vm/nmi_injections) + $(cat $vm/halt_exits) + \
+    $(cat $vm/io_exits) + $(cat $vm/mmio_exits) + $(cat $vm/irq_window_exits))); done; true";
+
+/// Counters of one guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counters {
+    /// Exits for interrupts of the host.
+    host_interrupts: u64,
+    /// Interrupts injected, halts, and exits to devices.
+    signs_of_life: u64,
+}
+
+type Sample = BTreeMap<String, Counters>;
+
+fn parse(printed: &str) -> Sample {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let mut number = || words.next()?.parse().ok();
+        Some((name, Counters { host_interrupts: number()?, signs_of_life: number()? }))
+    };
+    printed.lines().filter_map(line).collect()
+}
+
+/// The guests that ran between two samples and showed no sign of life.
+fn deaf(before: &Sample, after: &Sample) -> Vec<String> {
+    let between = |(name, now): (&String, &Counters)| {
+        let then = before.get(name)?;
+        let ran = now.host_interrupts - then.host_interrupts.min(now.host_interrupts);
+        (ran > 0 && now.signs_of_life == then.signs_of_life).then(|| {
+            format!(
+                "the CPU of KVM's guest {name} was interrupted {ran} times by its host and took no interrupt itself"
+            )
+        })
+    };
+    after.iter().filter_map(between).collect()
+}
+
+impl Machine {
+    fn sample(&self) -> Option<Sample> {
+        let output = self.run_within(READ, Duration::from_secs(20)).ok()?;
+        Some(parse(&output.stdout))
+    }
+
+    /// Watches the guests for ten seconds, and notes as evidence which of them are deaf.
+    pub(super) fn note_deaf_guests(&self) {
+        let Some(before) = self.sample() else { return };
+        std::thread::sleep(WATCHED);
+        let Some(after) = self.sample() else { return };
+        deaf(&before, &after).into_iter().for_each(standstill::note);
+    }
+
+    /// Watches the guests within while `work` starts and ends some, and notes as evidence which of them were deaf for
+    /// ten seconds.
+    pub fn watch_guests<T>(&self, work: impl FnOnce() -> T) -> T {
+        let ended = AtomicBool::new(false);
+        let (result, found) = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let (mut found, mut older, mut old) = (Vec::new(), Sample::new(), Sample::new());
+                while !ended.load(Ordering::Relaxed) {
+                    let now = self.sample().unwrap_or_default();
+                    found.extend(deaf(&older, &now));
+                    (older, old) = (old, now);
+                    std::thread::park_timeout(PERIOD);
+                }
+                found
+            });
+            let result = work();
+            ended.store(true, Ordering::Relaxed);
+            watch.thread().unpark();
+            (result, watch.join().unwrap_or_default())
+        });
+        found.into_iter().for_each(standstill::note);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_is_interrupted_by_its_host_alone_is_deaf() {
+        let before = parse("900-12 100 50\n901-12 100 50\n902-12 100 50\n903-12 100 50\n");
+        let after = parse("900-12 2600 50\n901-12 2600 51\n902-12 100 50\n904-12 2600 0\nnonsense\n");
+        let found = deaf(&before, &after);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("900-12 was interrupted 2500 times"), "{found:?}");
+        assert!(deaf(&after, &before).is_empty());
+    }
+}
