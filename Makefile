@@ -1,5 +1,6 @@
 # make compare   what virtualization costs on this machine: table and page, in about four minutes
-# make test      all tests; installs what they need
+# make test      what each change must pass, in half an hour; installs what it needs
+# make test-long all that takes longer (STEPS="soak dist": some of it), with a record in bench-results/long/
 # make prove     shows that the comparison can be trusted on this machine
 # make bench-peers  our switch beside DPDK and Open vSwitch (QUICK=1: within 5 minutes)
 # make check-net  the network work beside iperf3 and sockperf
@@ -9,7 +10,7 @@
 SHELL := /bin/sh
 CARGO ?= cargo
 
-.PHONY: compare test fast setup lint release prove
+.PHONY: compare test test-long fast setup lint release prove
 
 compare: setup release
 	$(TAUTLINE) compare --quick --output compare.json --html compare.html
@@ -29,7 +30,7 @@ prove: setup release
 
 lint:
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	scripts/lints.sh
 
 fast:
 	$(CARGO) test --locked --workspace --lib
@@ -37,5 +38,9 @@ fast:
 test:
 	@scripts/setup.sh test
 	scripts/test.sh
+
+test-long: release
+	@scripts/setup.sh test
+	scripts/test-long.sh $(STEPS)
 
 -include make/*.mk

@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle test-switch-extra recovery soak torture-long torture-peers
+.PHONY: bench-switch-idle recovery soak torture-long torture-peers
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -27,8 +27,3 @@ torture-long:
 torture-peers:
 	@scripts/setup.sh test
 	$(CARGO) run --locked --release -p tautline --example torture_peers -- $(or $(SECONDS),20)
-
-## test-switch-extra: limits of instructions for a frame from guest to guest
-test-switch-extra:
-	command -v valgrind >/dev/null || apt-get install -y -q valgrind
-	$(CARGO) run --locked --release -p port --example forward gate

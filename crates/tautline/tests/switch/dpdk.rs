@@ -168,7 +168,7 @@ fn drivers_packed_vectorised() {
     let name = if ["avx512f", "avx512bw", "avx512vl"].iter().all(|flag| flags.contains(flag)) {
         "packed ring vectorized"
     } else {
-        println!("this CPU has no AVX-512: DPDK's standard path is tested again");
+        peers::absent("avx512", "DPDK's vectorised path needs AVX-512; its standard path is tested again");
         "packed ring standard"
     };
     path(|vdev| vdev.packed(true).mergeable(false).vectorized(true), name, name);

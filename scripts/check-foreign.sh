@@ -1,0 +1,11 @@
+#!/bin/sh
+# Checks the sources for the other of the two processors: types and borrows, no code. scripts/cross.sh says with which
+# compiler.
+set -eu
+cd "$(dirname "$0")/.."
+case $(uname -m) in
+x86_64) ARCH=aarch64 ;;
+*) ARCH=x86_64 ;;
+esac
+. scripts/cross.sh
+"$cargo" check --locked --workspace --target "$target"

@@ -1,0 +1,56 @@
+#!/bin/sh
+# What takes longer than each change can wait for, one step after the other: test-long.sh [STEP…], all without a name.
+# Called by `make test-long`, after set-up. Each step runs, whatever became of those before. A run of all steps leaves
+# its record in bench-results/long/DATE-COMMIT.json, which is committed: schema tautline-long/1, described in
+# docs/results-schema.md.
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools/bin
+if [ -n "$(git status --porcelain --untracked-files=no)" ]; then
+    echo 'test-long: the record names a commit, and the work tree differs from it; commit or stash first' >&2
+    exit 1
+fi
+commit=$(git rev-parse HEAD)
+wanted=" $* "
+folder=target/test-long
+rm -rf "$folder"
+mkdir -p "$folder"
+failed=
+
+step() { # step NAME COMMAND…
+    name=$1
+    shift
+    case $wanted in
+    '  ' | *" $name "*) ;;
+    *) return 0 ;;
+    esac
+    printf '\n=== %s: %s\n' "$name" "$*"
+    since=$(date +%s)
+    # The step's own status: tee's would hide it.
+    { "$@" 2>&1 && echo 0 >"$folder/status" || echo $? >"$folder/status"; } | tee "$folder/$name.log"
+    status=$(cat "$folder/status")
+    seconds=$(($(date +%s) - since))
+    printf '=== %s: exit status %s after %s s\n' "$name" "$status" "$seconds"
+    [ "$status" = 0 ] || failed="$failed $name"
+    scripts/long-record.py step "$folder" "$name" "$*" "$status" "$seconds"
+}
+
+step oldest-rust scripts/oldest-rust.sh
+step foreign make test-foreign
+step dist make test-dist
+step fuzz env SECONDS_EACH=120 make fuzz
+step host-kills make host-kills
+step recovery make recovery
+step soak make soak SECONDS=600
+step torture make torture-long COUNT=1000000
+step worst make test-worst
+step tti make test-tti
+step tti-cyclictest make check-tti
+step net make check-net
+step prove make prove
+step paths make bench-paths
+
+if [ "$wanted" = '  ' ]; then
+    scripts/long-record.py write "$folder" "$commit"
+fi
+[ -z "$failed" ] || { echo "test-long: failed:$failed" >&2; exit 1; }
