@@ -133,95 +133,103 @@ HASHES
 }
 
 # --- what is missing ------------------------------------------------------------------------------------
-packages=
 need() { # need COMMAND PACKAGE
     has "$1" || packages="$packages $2"
 }
-need cc gcc
-[ -e /usr/include/stdlib.h ] || packages="$packages libc6-dev"
-if [ "$purpose" != dist ]; then
-    need "$qemu" "$qemu_package"
-    need crun crun
-    need runc runc # crun does not run where cgroup v1 and v2 are mixed
-fi
-foreign_rust=
-if [ "$purpose" != compare ]; then
-    need dpkg-deb dpkg
-    need readelf binutils
-    need "$foreign-linux-gnu-gcc" "gcc-$(echo "$foreign" | tr _ -)-linux-gnu"
-    [ -e "/usr/$foreign-linux-gnu/lib/libc.a" ] || packages="$packages libc6-dev-$foreign_debian-cross"
-    # A standard library for the other architecture: rustup's, or the distribution's.
-    foreign_rust=missing
-    for root in "$(rustc --print sysroot 2>/dev/null)" /usr /usr/lib/rust-*; do
-        [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
-    done
-fi
-root_tar=
-if [ "$purpose" = test ]; then
-    # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
-    need "qemu-$foreign-static" qemu-user-static
-    need umoci umoci
-    need systemd-analyze systemd
-    need mmdebstrap mmdebstrap
-    [ -e "$clean_root" ] || root_tar=missing
-    need cyclictest rt-tests
-    need lxc-execute lxc
-    need chromium chromium
-    need valgrind valgrind
-    dpdk=
-    has dpdk-testpmd || dpdk=missing
-    need setpriv util-linux
-    need strace strace
-    # Judges exported libvirt domains.
-    need virt-xml-validate libvirt-clients
-    need xmllint libxml2-utils
-    # Starts domains for `tautline vm attach`, as an ordinary user: no service of the system.
-    need libvirtd 'libvirt-daemon libvirt-daemon-driver-qemu'
-    need prlimit util-linux
-    need ip iproute2
-    # What the peers' guest brings along.
-    need busybox busybox-static
-    need ping iputils-ping
-    need iperf3 iperf3
-    need sockperf sockperf
-    need nft nftables
-    need ethtool ethtool
-    [ -d "$ovs_cache" ] || ovs=missing
-    mlr=
-    has_mlrsearch || mlr=missing
-    [ -e "$tuned_cache/usr/lib/python3/dist-packages/six.py" ] || tuned=missing
-    [ -d "$irqbalance_cache" ] || irqbalance=missing
-    flavor=
-    has_nova || flavor=missing
-    crate_tools=
-    has_tools || crate_tools=missing
-    [ -z "$mlr$flavor$crate_tools" ] || has_venv || packages="$packages python3-venv"
-fi
-rust=
-rust_is_recent || rust=missing
-kernel=
-[ "$purpose" = dist ] || ls "$cache"/vmlinuz-* >/dev/null 2>&1 || kernel=missing
-# The newest image needs its modules: a guest with network ports loads virtio's, one with a doorbell VFIO's.
-if [ "$purpose" = test ] && [ -z "$kernel" ]; then
-    newest=$(ls "$cache"/vmlinuz-* | sort | tail -n 1)
-    newest=$cache/modules/${newest##*/vmlinuz-}
-    # A cache made by an older set-up lacks some.
-    grep -qs drivers/vfio "$newest/parts" || kernel=missing
-fi
-
-# The nested machine, in which KVM is real, runs a generic kernel on an emulated x86 CPU.
-generic=
-if [ "$purpose" = test ] && [ "$machine" = x86_64 ]; then
-    grep -qs fs/configfs "$nested_cache"/modules/*/parts || generic=missing
-    ls "$realtime_cache"/vmlinuz-* >/dev/null 2>&1 || realtime=missing
-fi
-
-if [ -z "$packages$rust$foreign_rust$kernel$generic${realtime:-}$root_tar${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]; then
-    exit 0
-fi
+has_kernel() { # has_kernel FOLDER [PART]: an image; the newest has modules, where set-up made it, of PART too
+    newest=$(ls "$1"/vmlinuz-* 2>/dev/null | sort | tail -n 1)
+    [ -s "$newest" ] || return 1
+    newest=$1/modules/${newest##*/vmlinuz-}
+    if [ -z "${2:-}" ] && [ ! -d "$newest" ]; then return 0; fi
+    ls -R "$newest" 2>/dev/null | grep -q '\.ko' && grep -qs "${2:-}" "$newest/parts"
+}
+look() { # finds out what is missing; once more at the end, whether each step made what it was to make
+    packages=
+    need cc gcc
+    [ -e /usr/include/stdlib.h ] || packages="$packages libc6-dev"
+    if [ "$purpose" != dist ]; then
+        need "$qemu" "$qemu_package"
+        need crun crun
+        need runc runc # crun does not run where cgroup v1 and v2 are mixed
+        # Debian's modules from 12 on are packed by the first, Ubuntu's by the second.
+        need xz xz-utils
+        need zstd zstd
+    fi
+    foreign_rust=
+    if [ "$purpose" != compare ]; then
+        need dpkg-deb dpkg
+        need readelf binutils
+        need "$foreign-linux-gnu-gcc" "gcc-$(echo "$foreign" | tr _ -)-linux-gnu"
+        [ -e "/usr/$foreign-linux-gnu/lib/libc.a" ] || packages="$packages libc6-dev-$foreign_debian-cross"
+        # A standard library for the other architecture: rustup's, or the distribution's.
+        foreign_rust=missing
+        for root in "$(rustc --print sysroot 2>/dev/null)" /usr /usr/lib/rust-*; do
+            [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
+        done
+    fi
+    root_tar=
+    if [ "$purpose" = test ]; then
+        # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
+        need "qemu-$foreign-static" qemu-user-static
+        need umoci umoci
+        need systemd-analyze systemd
+        need mmdebstrap mmdebstrap
+        [ -s "$clean_root" ] || root_tar=missing
+        need cyclictest rt-tests
+        need lxc-execute lxc
+        need chromium chromium
+        need valgrind valgrind
+        dpdk=
+        has dpdk-testpmd || dpdk=missing
+        need setpriv util-linux
+        need strace strace
+        # Judges exported libvirt domains.
+        need virt-xml-validate libvirt-clients
+        need xmllint libxml2-utils
+        # Starts domains for `tautline vm attach`, as an ordinary user: no service of the system.
+        need libvirtd 'libvirt-daemon libvirt-daemon-driver-qemu'
+        need prlimit util-linux
+        need ip iproute2
+        # What the peers' guest brings along.
+        need busybox busybox-static
+        need ping iputils-ping
+        need iperf3 iperf3
+        need sockperf sockperf
+        need nft nftables
+        need ethtool ethtool
+        ovs= mlr= tuned= irqbalance= flavor= crate_tools=
+        [ -x "$ovs_cache/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk" ] || ovs=missing
+        has_mlrsearch || mlr=missing
+        [ -x "$tuned_cache/usr/sbin/tuned" ] && [ -e "$tuned_cache/usr/lib/python3/dist-packages/six.py" ] || tuned=missing
+        [ -x "$irqbalance_cache/usr/sbin/irqbalance" ] || irqbalance=missing
+        has_nova || flavor=missing
+        has_tools || crate_tools=missing
+        [ -z "$mlr$flavor$crate_tools" ] || has_venv || packages="$packages python3-venv"
+    fi
+    rust=
+    rust_is_recent || rust=missing
+    kernel= generic= realtime=
+    case $purpose in
+    compare) has_kernel "$cache" || kernel=missing ;;
+    test)
+        # A guest with network ports loads virtio's, one with a doorbell VFIO's. A cache made by an older set-up lacks some.
+        has_kernel "$cache" drivers/vfio || kernel=missing
+        # The nested machine, in which KVM is real, runs a generic kernel on an emulated x86 CPU.
+        if [ "$machine" = x86_64 ]; then
+            has_kernel "$nested_cache" fs/configfs || generic=missing
+            has_kernel "$realtime_cache" drivers/net || realtime=missing
+        fi
+        ;;
+    esac
+}
+nothing_is_missing() {
+    [ -z "$packages$rust$foreign_rust$kernel$generic$realtime$root_tar${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+}
+look
+! nothing_is_missing || exit 0
 
 # --- how it can be installed ----------------------------------------------------------------------------
-plan() { # nothing has been done yet when this is printed
+plan() { # what is missing
     [ -z "$packages" ] || say "  $packages (Debian's names)"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
@@ -234,7 +242,7 @@ plan() { # nothing has been done yet when this is printed
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
-    [ -z "${realtime:-}" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/"
+    [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION"
 }
 if ! has apt-get; then
@@ -309,6 +317,10 @@ if [ -n "${dpdk:-}" ]; then
     refresh
     # The drivers' packages carry DPDK's ABI version in their names.
     drivers=$(apt-cache search --names-only '^librte-net-(virtio|vhost)[0-9]+$' | cut -d' ' -f1 | tr '\n' ' ')
+    if [ -z "$drivers" ]; then
+        say "no package of this distribution has DPDK's drivers virtio and vhost (librte-net-virtio…, librte-net-vhost…)"
+        missing=yes
+    fi
     packages="$packages dpdk-dev $drivers"
 fi
 ovs_packages='openvswitch-common openvswitch-switch openvswitch-switch-dpdk'
@@ -403,45 +415,69 @@ if [ -n "$root_tar" ]; then
 fi
 
 # --- kernels: stock ones, unpacked, never installed ---------------------------------------------------------
+depends() { # depends PACKAGE PATTERN: those of its dependencies
+    apt-cache depends --no-recommends --no-suggests "$1" 2>/dev/null | sed -n "s/^ *Depends: \($2\)\$/\1/p"
+}
+# Where a package has images: Debian to 6.x and Ubuntu in /boot, Debian from 7.x on beside the modules.
+images() { # images UNPACKED: lines of a version and its image's file
+    for file in "$1"/boot/vmlinuz-* "$1"/lib/modules/*/vmlinuz "$1"/usr/lib/modules/*/vmlinuz; do
+        [ -s "$file" ] || continue
+        case $file in
+        */boot/*) echo "${file##*/vmlinuz-} $file" ;;
+        *) version=${file%/vmlinuz}; echo "${version##*/} $file" ;;
+        esac
+    done
+}
+keep_kernel() { # keep_kernel FOLDER VERSION IMAGE UNPACKED PARTS
+    modules=
+    for top in "$4/lib/modules/$2" "$4/usr/lib/modules/$2"; do
+        [ ! -d "$top/kernel" ] || modules=$top/kernel
+    done
+    if [ -z "$modules" ]; then
+        say "the packages have the image of Linux $2, and no modules for it"
+        return 1
+    fi
+    mkdir -p "$1/modules"
+    rm -rf "$1/modules/.new"
+    mkdir "$1/modules/.new" || return 1
+    # A part that is built into the kernel has no folder.
+    for part in $5; do
+        [ -d "$modules/$part" ] || continue
+        mkdir -p "$1/modules/.new/$part" && cp -R "$modules/$part/." "$1/modules/.new/$part" || return 1
+    done
+    echo "$5" >"$1/modules/.new/parts" || return 1
+    rm -rf "$1/modules/$2"
+    mv "$1/modules/.new" "$1/modules/$2" || return 1
+    # After the modules, for the image's presence says that all is there; a whole file or none.
+    cp "$3" "$1/.new" && mv "$1/.new" "$1/vmlinuz-$2"
+}
 fetch_kernel() { # fetch_kernel FOLDER METAPACKAGES MODULES: those below kernel/ that the tests use
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT INT TERM
     # apt drops its privileges where it can, so the folder must be open to it.
     chmod 755 "$folder"
+    kept=
     for meta in $2; do
-        image=$(apt-cache depends --no-recommends --no-suggests "$meta" 2>/dev/null |
-            sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+        image=$(depends "$meta" 'linux-image-[^ ]*' | head -n 1)
         [ -n "$image" ] || continue
         say "fetching $image into $1 (it is not installed)"
-        # Ubuntu has the modules in packages of their own.
-        modules=$(apt-cache depends --no-recommends --no-suggests "$image" 2>/dev/null |
-            sed -n 's/^ *Depends: \(linux-modules-[^ ]*\)$/\1/p')
-        (cd "$folder" && apt-get download -qq "$image" $modules 2>/dev/null &&
-            for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done) || continue
-        mkdir -p "$1/modules"
-        # Before the image, whose presence says that all is there. A kernel that has them built in has no files.
-        for file in "$folder"/unpacked/boot/vmlinuz-*; do
-            version=${file##*/vmlinuz-}
-            rm -rf "$1/modules/.new"
-            mkdir "$1/modules/.new"
-            for part in $3; do
-                [ -d "$folder/unpacked/lib/modules/$version/kernel/$part" ] || continue
-                mkdir -p "$1/modules/.new/$part"
-                cp -R "$folder/unpacked/lib/modules/$version/kernel/$part/." "$1/modules/.new/$part"
-            done
-            echo "$3" >"$1/modules/.new/parts"
-            rm -rf "$1/modules/$version"
-            mv "$1/modules/.new" "$1/modules/$version"
-        done
-        for file in "$folder"/unpacked/boot/vmlinuz-*; do
-            # A whole file or none, should this be interrupted.
-            cp "$file" "$1/.new" && mv "$1/.new" "$1/$(basename "$file")"
-        done
-        rm -rf "$folder"
-        return 0
+        # Ubuntu has the modules, and Debian from 7.x on modules and image, in packages of their own.
+        if ! (cd "$folder" && apt-get download -qq "$image" $(depends "$image" 'linux-modules-[^ ]*') \
+            $(depends "$image" 'linux-binary-[^ ]*') 2>answer && for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done); then
+            say "it could not be fetched or unpacked: $(tail -n 1 "$folder/answer")"
+            continue
+        fi
+        images "$folder/unpacked" >"$folder/images"
+        while read -r version file; do
+            ! keep_kernel "$1" "$version" "$file" "$folder/unpacked" "$3" || kept=$version
+        done <"$folder/images"
+        [ -z "$kept" ] || break
+        say "$image and what it depends on gave no kernel image with modules"
+        rm -rf "$folder"/*
     done
     rm -rf "$folder"
-    say "no stock kernel could be fetched ($2); copy a vmlinuz-* to $1/"
+    [ -n "$kept" ] && return 0
+    say "no stock kernel could be fetched ($2); copy a vmlinuz-* to $1/, and its modules to $1/modules/VERSION/"
     return 1
 }
 if [ -n "$kernel" ]; then
@@ -449,7 +485,7 @@ if [ -n "$kernel" ]; then
     fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/vfio drivers/virtio net/802 net/8021q
         net/core net/llc net/packet virt/lib' || missing=yes
 fi
-if [ -n "${realtime:-}" ]; then
+if [ -n "$realtime" ]; then
     refresh
     fetch_kernel "$realtime_cache" "$realtime_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q
         net/core net/llc net/packet' || missing=yes
@@ -460,4 +496,9 @@ if [ -n "$generic" ]; then
         drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost
         drivers/virtio fs/configfs lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
 fi
-[ -z "${missing:-}" ]
+[ -z "${missing:-}" ] || exit 1
+look
+nothing_is_missing && exit 0
+say 'all steps have ended without an error, and this is missing still; please install it by hand:'
+plan
+exit 1

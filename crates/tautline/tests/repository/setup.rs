@@ -14,6 +14,8 @@ const TOOLS: [&str; 17] = [
     "sh", "env", "uname", "sed", "grep", "ls", "sort", "head", "tail", "cut", "tr", "mktemp", "chmod", "rm",
     "mkdir", "cp", "mv",
 ];
+/// What the stand-in for `apt-get install` brings.
+const INSTALLED: &str = "cc qemu-system-x86_64 qemu-system-aarch64 crun runc xz zstd";
 
 /// A machine that lacks all but a recent Rust and a kernel.
 struct Machine {
@@ -28,25 +30,37 @@ impl Machine {
         for tool in TOOLS {
             symlink(found(tool), bin.join(tool)).unwrap();
         }
-        let stand_in = |name: &str, script: &str| {
-            let file = bin.join(name);
-            fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        };
+        let machine = Machine { folder };
+        let stand_in = |name: &str, script: &str| machine.stand_in(name, script);
         stand_in("id", &format!("echo {user}"));
         stand_in("rustc", "echo 'rustc 1.999.0 (stand-in)'");
         stand_in("cargo", "");
         stand_in("apt-cache", "");
         // Its words go where apt-get's warnings go.
-        stand_in("apt-get", "echo \"RAN apt-get $*\" >&2");
+        let install = format!(
+            "echo \"RAN apt-get $*\" >&2\n[ \"$1\" = install ] || exit 0\nfor name in {INSTALLED}; do cp '{bin}/cargo' '{bin}'/$name; done",
+            bin = bin.display()
+        );
+        stand_in("apt-get", &install);
         stand_in(
             "sudo",
             "echo \"RAN sudo $*\" >&2\n[ \"$1\" != -n ] || shift\n[ \"$1\" = true ] || exec \"$@\"",
         );
-        let kernel = folder.path().join("cache/tautline/kernel");
+        let kernel = machine.kernels();
         fs::create_dir_all(&kernel).unwrap();
-        fs::write(kernel.join("vmlinuz-1"), "").unwrap();
-        Machine { folder }
+        fs::write(kernel.join("vmlinuz-1"), "an image").unwrap();
+        machine
+    }
+
+    fn stand_in(&self, name: &str, script: &str) {
+        let file = self.folder.path().join("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Where set-up keeps kernels.
+    fn kernels(&self) -> PathBuf {
+        self.folder.path().join("cache/tautline/kernel")
     }
 
     fn without(self, tool: &str) -> Self {
@@ -167,5 +181,105 @@ fn without_sudo_or_apt_it_prints_what_to_install() {
         assert_in_order(&text, &["has no apt-get; please install", "gcc"]);
         assert!(!text.contains("RAN") && !text.contains(QUESTION), "{text}");
         assert_eq!(code, Some(1), "{text}");
+    }
+}
+
+#[test]
+fn what_apt_did_not_bring_is_named_at_the_end() {
+    let machine = Machine::new(0);
+    machine.stand_in("apt-get", "");
+    let (text, code) = machine.set_up(None);
+    assert_in_order(&text, &["to be installed:", "gcc", "missing still", "gcc"]);
+    assert_eq!(code, Some(1), "{text}");
+}
+
+/// A machine that lacks a kernel alone. Packages are folders of files; `depends` has lines of a package and one that
+/// it depends on.
+fn without_kernel(depends: &str, packages: &[(&str, &[&str])]) -> Machine {
+    let machine = Machine::new(0);
+    fs::remove_dir_all(machine.kernels()).unwrap();
+    let shelf = machine.folder.path().join("packages");
+    for (package, files) in packages {
+        for file in *files {
+            let file = shelf.join(package).join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "content").unwrap();
+        }
+    }
+    for name in INSTALLED.split(' ') {
+        machine.stand_in(name, "");
+    }
+    fs::write(shelf.join("depends"), depends).unwrap();
+    let shelf = shelf.display();
+    // The package is the last word.
+    machine.stand_in(
+        "apt-cache",
+        &format!(
+            "for package in \"$@\"; do :; done\nsed -n \"s/^$package /  Depends: /p\" '{shelf}/depends'"
+        ),
+    );
+    machine.stand_in(
+        "apt-get",
+        "[ \"$1\" = download ] || exit 0\nshift 2\nfor package in \"$@\"; do : >\"$package.deb\"; done",
+    );
+    machine.stand_in(
+        "dpkg",
+        &format!("package=${{2##*/}}\nmkdir -p \"$3\"\ncp -R '{shelf}'/\"${{package%.deb}}\"/. \"$3\""),
+    );
+    machine
+}
+
+/// The metapackage that set-up asks for first.
+const META: &str =
+    if cfg!(target_arch = "aarch64") { "linux-image-cloud-arm64" } else { "linux-image-cloud-amd64" };
+const DRIVER: &str = "kernel/drivers/net/virtio_net.ko.xz";
+
+#[test]
+fn a_kernel_comes_with_its_modules_however_its_packages_are_split() {
+    let boot = "boot/vmlinuz-1";
+    let (modules, merged) = (&*format!("lib/modules/1/{DRIVER}"), &*format!("usr/lib/modules/1/{DRIVER}"));
+    let image = format!("{META} linux-image-1\n");
+    let split = format!("{image}linux-image-1 linux-modules-1\n");
+    let split_in_three = format!("{split}linux-image-1 linux-base-1\nlinux-image-1 linux-binary-1\n");
+    let debian_12: &[(&str, &[&str])] = &[("linux-image-1", &[boot, modules])];
+    let debian_13: &[(&str, &[&str])] = &[("linux-image-1", &[boot, merged])];
+    let ubuntu: &[(&str, &[&str])] = &[("linux-image-1", &[boot]), ("linux-modules-1", &[modules])];
+    let debian_14: &[(&str, &[&str])] = &[
+        ("linux-image-1", &["usr/share/doc/linux-image-1/copyright"]),
+        ("linux-binary-1", &["usr/lib/modules/1/vmlinuz"]),
+        ("linux-modules-1", &[merged]),
+    ];
+    for (depends, packages) in
+        [(&image, debian_12), (&image, debian_13), (&split, ubuntu), (&split_in_three, debian_14)]
+    {
+        let machine = without_kernel(depends, packages);
+        let (text, code) = machine.set_up(None);
+        assert_eq!(code, Some(0), "{packages:?}: {text}");
+        let names = |folder: &Path| {
+            let mut names: Vec<_> =
+                fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&machine.kernels()), ["modules", "vmlinuz-1"], "{text}");
+        assert_eq!(names(&machine.kernels().join("modules")), ["1"], "{text}");
+        assert!(machine.kernels().join("modules/1/drivers/net/virtio_net.ko.xz").is_file(), "{text}");
+    }
+}
+
+#[test]
+fn packages_without_an_image_or_without_modules_are_no_kernel() {
+    let depends = format!("{META} linux-image-1\n");
+    let modules = &*format!("lib/modules/1/{DRIVER}");
+    for (files, why) in [
+        (&["boot/vmlinuz-1"][..], "no modules for it"),
+        (&[modules], "gave no kernel image"),
+        (&["usr/share/doc/linux-image-1/copyright"], "gave no kernel image"),
+    ] {
+        let machine = without_kernel(&depends, &[("linux-image-1", files)]);
+        let (text, code) = machine.set_up(None);
+        assert_in_order(&text, &["fetching linux-image-1", why, "no stock kernel could be fetched"]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(!machine.kernels().join("vmlinuz-1").exists(), "{text}");
     }
 }
