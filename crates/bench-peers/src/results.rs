@@ -1,5 +1,6 @@
 //! The results file: everything that was measured, raw. Tables and gates are made of nothing else.
 use std::path::Path;
+use std::process::Command;
 
 use measure::host_facts::HostFacts;
 use measure::{LoadError, Noise, Verdict};
@@ -94,6 +95,10 @@ pub struct Results {
     pub schema: String,
     /// UTC, RFC 3339.
     pub started: String,
+    /// The commit of the sources, with `-dirty` where they differ from it; none in files of before 2026-11-26, and where
+    /// git knows none.
+    #[serde(default)]
+    pub commit: Option<String>,
     pub elapsed_s: f64,
     pub host: HostFacts,
     pub programs: Vec<Program>,
@@ -105,14 +110,41 @@ pub struct Results {
     pub left_out: Vec<String>,
 }
 
+/// The commit of the sources that this program was built from, as git describes it.
+fn commit() -> Option<String> {
+    let git = Command::new("git")
+        .args([
+            "-C",
+            env!("CARGO_MANIFEST_DIR"),
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .output();
+    let said = git.ok().filter(|output| output.status.success())?.stdout;
+    Some(String::from_utf8(said).ok()?.trim().to_owned())
+}
+
+/// The file of a program of this repository is named from its root: the raw file goes to others.
+fn relative(mut program: Program) -> Program {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/bench-peers");
+    if let Ok(file) = program.file.strip_prefix(root) {
+        program.file = file.to_owned();
+    }
+    program
+}
+
 impl Results {
     pub fn new(started: String, programs: Vec<Program>, plan: RunPlan) -> Self {
         Results {
             schema: SCHEMA.to_owned(),
             started,
+            commit: commit(),
             elapsed_s: 0.0,
             host: HostFacts::gather(),
-            programs,
+            programs: programs.into_iter().map(relative).collect(),
             plan,
             code_paths: Vec::new(),
             trials: Vec::new(),

@@ -1,7 +1,8 @@
-//! The ten rows of README.md are those that the renderer makes of the raw file of the run that it names.
+//! What README.md and docs/benchmarks.md say of the newest kept run: its ten rows are those that the renderer makes of the
+//! raw file, it passes the gate, so many figures miss a goal, and the packet path has not changed much since.
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -46,35 +47,114 @@ fn shortened(headings: &[String], row: &[String]) -> Vec<String> {
     ]
 }
 
+/// The newest kept run, as README.md names it.
+struct Run {
+    /// Of its files: the day and the machine.
+    name: String,
+    /// README's part about it.
+    part: String,
+    folder: tempfile::TempDir,
+}
+
+impl Run {
+    fn newest() -> Self {
+        let readme = fs::read_to_string(root().join("README.md")).unwrap();
+        let part = readme.split("<!-- packets: begin -->").nth(1).unwrap();
+        let part = part.split("<!-- packets: end -->").next().unwrap();
+        // The page that is named first is the run's.
+        let name = part.split("docs/results/").nth(1).and_then(|rest| rest.split(".md").next()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let packed = root().join(format!("bench-results/{name}.json.gz"));
+        let unpacked = Command::new("gzip").arg("-dc").arg(&packed).output().unwrap();
+        assert!(unpacked.status.success(), "{}: {unpacked:?}", packed.display());
+        fs::write(folder.path().join("results.json"), unpacked.stdout).unwrap();
+        Self { name: name.to_owned(), part: part.to_owned(), folder }
+    }
+
+    /// Its tables, judged by one of this crate's files of limits.
+    fn judged_by(&self, limits: &str) -> Output {
+        let limits = Path::new(env!("CARGO_MANIFEST_DIR")).join(limits);
+        let mut render = Command::new(env!("CARGO_BIN_EXE_bench-peers"));
+        render.arg("render").arg(self.folder.path().join("results.json")).arg("--gate").arg(limits);
+        render.output().unwrap()
+    }
+
+    /// The commit that README.md names.
+    fn commit(&self) -> &str {
+        self.part.split("at commit ").nth(1).and_then(|rest| rest.split([':', ' ', ',']).next()).unwrap()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
 #[test]
 fn the_readmes_rows_are_those_of_the_newest_run() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let part = readme.split("<!-- packets: begin -->").nth(1).unwrap();
-    let part = part.split("<!-- packets: end -->").next().unwrap();
-    // The page that is named first is the run's.
-    let run = part.split("docs/results/").nth(1).and_then(|rest| rest.split(".md").next()).unwrap();
+    let run = Run::newest();
     let day = |name: &str| name[..10].to_owned();
     // Folders of runs that are not kept lie there too.
     let raw = fs::read_dir(root().join("bench-results")).unwrap();
     let names = raw.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let newest = names.filter(|name| name.ends_with(".json.gz")).map(|name| day(&name)).max().unwrap();
-    assert_eq!(day(run), newest, "README.md names a run, and there is a newer one");
-    assert!(part.contains(&format!("`make bench-peers`, {newest},")), "{part}");
+    assert_eq!(day(&run.name), newest, "README.md names a run, and there is a newer one");
+    assert!(run.part.contains(&format!("`make bench-peers`, {newest},")), "{}", run.part);
 
-    let folder = tempfile::tempdir().unwrap();
-    let packed = root().join(format!("bench-results/{run}.json.gz"));
-    let unpacked = Command::new("gzip").arg("-dc").arg(&packed).output().unwrap();
-    assert!(unpacked.status.success(), "{}: {unpacked:?}", packed.display());
-    let file = folder.path().join("results.json");
-    fs::write(&file, unpacked.stdout).unwrap();
-    let drawn = Command::new(env!("CARGO_BIN_EXE_bench-peers")).arg("render").arg(&file).output().unwrap();
-    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
+    let drawn = run.judged_by("gate.toml");
+    assert!(drawn.status.success(), "the newest run misses a limit of the gate: {}", said(&drawn));
     let overview = table(&String::from_utf8(drawn.stdout).unwrap(), "### Rate and busy time");
 
-    let page = fs::read_to_string(root().join(format!("docs/results/{run}.md"))).unwrap();
-    assert_eq!(table(&page, "### Rate and busy time"), overview, "docs/results/{run}.md");
+    let page = fs::read_to_string(root().join(format!("docs/results/{}.md", run.name))).unwrap();
+    assert_eq!(table(&page, "### Rate and busy time"), overview, "docs/results/{}.md", run.name);
     let expected: Vec<_> = overview[1..].iter().map(|row| shortened(&overview[0], row)).collect();
-    let rows = table(part, "");
+    let rows = table(&run.part, "");
     assert_eq!(&rows[1..], expected, "README.md");
     assert_eq!(rows.len(), 11, "ten rows and their headings");
+}
+
+#[test]
+fn the_page_counts_the_figures_that_miss_a_goal() {
+    let said = said(&Run::newest().judged_by("goals.toml"));
+    let line = said.lines().find(|line| line.starts_with("Gate: ")).unwrap_or_else(|| panic!("{said}"));
+    let numbers: Vec<&str> =
+        line.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty()).collect();
+    let (judged, missed) = (numbers[0], numbers[2]);
+    let busy =
+        said.lines().filter(|line| line.starts_with("missed: ") && line.contains(": Busy of ")).count();
+    let page = fs::read_to_string(root().join("docs/benchmarks.md")).unwrap();
+    let sentence = format!("{missed} of {judged} figures miss a goal, {busy} of them in busy time");
+    assert!(page.contains(&sentence), "docs/benchmarks.md does not say '{sentence}'");
+}
+
+#[test]
+fn the_packet_path_has_not_changed_much_since_the_newest_run() {
+    /// Lines added and removed. README's figures are then those of another program: `make bench-peers` makes new ones.
+    const LIMIT: u64 = 1000;
+    const PACKET_PATH: [&str; 9] = [
+        "crates/memory/src",
+        "crates/virtqueue/src",
+        "crates/port/src/device",
+        "crates/port/src/deliver",
+        "crates/port/src/frame_batch",
+        "crates/port/src/frame_batch.rs",
+        "crates/switch/src/forward.rs",
+        "crates/switch/src/running_worker.rs",
+        "crates/switch/src/tx_queues.rs",
+    ];
+    let run = Run::newest();
+    for path in PACKET_PATH {
+        assert!(root().join(path).exists(), "{path} has moved: name its new place here");
+    }
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["diff", "--numstat", "-M", run.commit(), "HEAD", "--"]).args(PACKET_PATH);
+    let output = git.output().unwrap();
+    assert!(output.status.success(), "git knows no commit {}: {}", run.commit(), said(&output));
+    let numbers = said(&output);
+    let changed: u64 =
+        numbers.lines().flat_map(|line| line.split('\t').take(2)).filter_map(|n| n.parse::<u64>().ok()).sum();
+    assert!(
+        changed <= LIMIT,
+        "{changed} lines of the packet path changed since {}, which README.md cites:\n{numbers}",
+        run.commit()
+    );
 }
