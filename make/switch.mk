@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle recovery soak torture-long torture-peers
+.PHONY: bench-switch-idle recovery guest-kills soak torture-long torture-peers
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -14,6 +14,10 @@ recovery:
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch recovery -- --nocapture --test-threads 1
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch -- migrates --nocapture --test-threads 1
 	TAUTLINE_UPGRADE_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch upgrade:: -- --nocapture --test-threads 1
+
+## guest-kills: the switch of a stock guest killed KILLS (500) times under traffic; the guest answers after each
+guest-kills:
+	TAUTLINE_GUEST_KILLS=$(or $(KILLS),500) $(CARGO) test --locked --release -p tautline --test switch hundreds_of_kills -- --ignored --nocapture
 
 ## soak: guests, ports, hostile peers, kills and captures at random, for so many SECONDS (an hour): nothing may grow
 soak:

@@ -41,6 +41,7 @@ step dist make test-dist
 step fuzz env SECONDS_EACH=120 make fuzz
 step host-kills make host-kills
 step recovery make recovery
+step guest-kills make guest-kills
 step soak make soak SECONDS=600
 step torture make torture-long COUNT=1000000
 step worst make test-worst

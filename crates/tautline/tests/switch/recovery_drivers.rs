@@ -244,3 +244,90 @@ fn stock_guest(packed: bool) {
     guest.must("ping -c 3 -i 0.05 -W 10 10.0.0.2");
     drop(switch);
 }
+
+/// A stock guest whose switch is killed again and again, at other moments of its traffic each time.
+struct Killed {
+    arguments: Vec<String>,
+    switch: SwitchProcess,
+    guest: peers::Guest,
+    sockets: Sockets,
+}
+
+impl Killed {
+    fn start(packed: bool, pairs: u16) -> Self {
+        let sockets = Sockets::in_memory();
+        let options = format!(",server=off,queue-pairs={pairs}");
+        let mut arguments: Vec<String> =
+            ["near", "far"].iter().flat_map(|name| sockets.port(name, "vhost-user", &options)).collect();
+        arguments.extend(connect("near", "far"));
+        arguments.extend(["--control".to_owned(), sockets.path("control").display().to_string()]);
+        let switch = SwitchProcess::start(&arguments);
+        let port =
+            |name: &str| Port::new(Path::new(&sockets.path(name))).server().packed(packed).queue_pairs(pairs);
+        let settings = GuestSettings::default().size(pairs, 256);
+        let guest = settings.port(port("near")).port(port("far")).start().unwrap();
+        guest.must(
+            "set -e
+             ip address add 10.0.0.1/24 dev eth0
+             ip link set eth0 up
+             ip netns add far
+             ip link set eth1 netns far
+             ip -n far address add 10.0.0.2/24 dev eth1
+             ip -n far link set eth1 up
+             ping -c 3 -i 0.05 -W 10 10.0.0.2",
+        );
+        Self { arguments, switch, guest, sockets }
+    }
+
+    /// What guest, QEMU and switch say of rings that carry nothing.
+    fn standing(&self) -> String {
+        let control = self.sockets.path("control").display().to_string();
+        let rings = std::process::Command::new(env!("CARGO_BIN_EXE_tautline"))
+            .args(["ctl", &control, "rings"])
+            .output()
+            .map_or_else(
+                |error| error.to_string(),
+                |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+            );
+        let look = "ip -s link; ip -n far -s link; grep virtio /proc/interrupts; sleep 1; \
+                    grep virtio /proc/interrupts; dmesg | tail -n 30";
+        let guest = self.guest.run(look).map_or_else(|error| error.to_string(), |output| output.stdout);
+        format!("rings: {rings}\nguest: {guest}\nswitch: {:#?}", self.switch.logged())
+    }
+
+    /// Kills the switch this long after traffic began, and starts another; frames pass on all CPUs then.
+    fn kill(&mut self, number: usize, after: Duration, cpus: u16) {
+        let flood = (0..cpus).map(|cpu| format!("taskset {:x} ping -q -f -w 1 10.0.0.2 &", 1 << cpu));
+        let flood = flood.collect::<Vec<_>>().join(" ") + " wait";
+        let job = self.guest.begin(&flood, Duration::from_secs(60)).unwrap();
+        std::thread::sleep(after);
+        let new = SwitchProcess::begin(&["--help".to_owned()]);
+        std::mem::replace(&mut self.switch, new).kill();
+        self.switch = SwitchProcess::start(&self.arguments);
+        let _ = job.wait().unwrap_or_else(|error| panic!("kill {number}: {error}\n{}", self.standing()));
+        for cpu in 0..cpus {
+            let line = format!("taskset {:x} ping -q -c 1 -W 20 10.0.0.2", 1 << cpu);
+            let answered = self.guest.run(&line).is_ok_and(|output| output.success());
+            assert!(answered, "kill {number}, {after:?} into traffic, CPU {cpu}\n{}", self.standing());
+        }
+    }
+}
+
+/// Both layouts, one queue pair and two: `TAUTLINE_GUEST_KILLS` in all.
+#[test]
+#[ignore = "a quarter of an hour: make guest-kills"]
+fn a_stock_guest_answers_after_hundreds_of_kills() {
+    let kills = std::env::var("TAUTLINE_GUEST_KILLS").map_or(500, |kills| kills.parse::<usize>().unwrap());
+    let kinds = [(false, 1), (true, 1), (false, 2), (true, 2)];
+    for (packed, pairs) in kinds {
+        let mut killed = Killed::start(packed, pairs);
+        for number in 0..kills / kinds.len() {
+            // Spread over most of a second of traffic, and never twice the same.
+            killed.kill(number, Duration::from_micros(number as u64 * 7919 % 800 * 1000 + 137), pairs);
+        }
+        println!(
+            "Linux, packed {packed}, {pairs} queue pairs: it answered after each of {} kills",
+            kills / kinds.len()
+        );
+    }
+}
