@@ -14,6 +14,7 @@ mod answering;
 pub mod bridge;
 pub mod build;
 pub mod bystander;
+pub mod chosen;
 mod cpus;
 mod error;
 pub mod guest;

@@ -11,7 +11,7 @@ use environment::openvswitch::{self, BRIDGE, Instance, MEMORY_MIB, Programs, sta
 use crate::netns::Netns;
 use crate::process::{self, Process, tail};
 use crate::requirements::Requirements;
-use crate::{Error, Output, Pages, cpus};
+use crate::{Error, Output, Pages, chosen, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -94,6 +94,8 @@ impl PmdStats {
 
 /// The programs of one build. Set-up unpacks the packages into the cache; an installed one is taken where it has not.
 fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
+    let chosen = chosen::named(chosen::OPENVSWITCH);
+    let named = named.or(chosen.as_deref());
     let root = named.map(Path::to_owned).or_else(unpacked).unwrap_or_else(|| "/".into());
     let remedy = match named {
         Some(_) => "Open vSwitch with DPDK: name the folder it was built in or installed to",

@@ -24,7 +24,7 @@ mod shared_memory;
 mod shortfall;
 mod watch;
 
-pub use accelerator::Accelerator;
+pub use accelerator::{Accelerator, emulated_cpu};
 pub use arguments::GuestSettings;
 pub use guest::Guest;
 pub use host_cpus::HostCpus;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ::vm::{Accelerator, Plan, Profile, SharedMemory, arguments};
+use ::vm::{Accelerator, Plan, Profile, SharedMemory, arguments, emulated_cpu};
 use linux::OutputFile;
 use linux::child::inherit;
 use measure::Failure;
@@ -133,9 +133,13 @@ fn command(
         command.args(["-machine", vm.machine_type()]);
         match vm.accelerator {
             Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
-            Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+            Accelerator::Tcg => command.args(["-accel", "tcg,thread=multi"]),
         };
         command.args(["-smp", &start.cpus.len().to_string(), "-m", &format!("{}M", vm.memory_mib)]);
+    }
+    if vm.accelerator == Accelerator::Tcg {
+        // The last one counts.
+        command.args(["-cpu", emulated_cpu(&vm.qemu)]);
     }
     let mut kernel_line = kernel_command_line(&start.agent.arguments);
     if let Some(doorbell) = &vm.doorbell {

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::control::{Control, Silence};
 use super::userland::Userland;
-use super::{GRACE, PAUSE, new_folder, stock_kernel};
+use super::{GRACE, PAUSE, new_folder};
 use crate::requirements::Requirements;
-use crate::{Error, Output};
+use crate::{Error, Output, chosen};
 
 /// Kernel, file system and control channel of a guest, for any user of this machine to boot.
 pub struct Boot {
     folder: tempfile::TempDir,
+    cpu: &'static str,
     kernel: PathBuf,
     initramfs: PathBuf,
     listener: UnixListener,
@@ -23,8 +24,8 @@ impl Boot {
     /// Makes all that QEMU needs.
     pub fn prepare() -> Result<Self, Error> {
         let mut needs = Requirements::new();
-        needs.program("qemu-system-x86_64", "qemu-system-x86");
-        let kernel = stock_kernel(&mut needs);
+        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let kernel = chosen::kernel(&mut needs);
         let userland = Userland::find(&kernel, &mut needs);
         needs.met()?;
         let failed = |doing: &'static str| Error::system(doing);
@@ -43,7 +44,7 @@ impl Boot {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(path, mode).map_err(failed("letting others boot the guest"))?;
         }
-        Ok(Self { folder, kernel: image, initramfs, listener })
+        Ok(Self { folder, cpu: vm::emulated_cpu(&qemu), kernel: image, initramfs, listener })
     }
 
     /// QEMU's arguments beside machine, memory and network cards. No word of them has a space but the
@@ -56,8 +57,6 @@ impl Boot {
             "-display",
             "none",
             "-no-reboot",
-            "-cpu",
-            "max",
             "-append",
             "quiet",
             "-device",
@@ -67,6 +66,7 @@ impl Boot {
         ];
         let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
         arguments.extend(["-chardev".into(), format!("socket,id=control,path={control}")]);
+        arguments.extend(["-cpu".into(), self.cpu.into()]);
         arguments.extend(["-kernel".into(), path(&self.kernel), "-initrd".into(), path(&self.initramfs)]);
         arguments
     }

@@ -7,7 +7,7 @@
 pub(crate) mod archive;
 pub(crate) mod control;
 mod elsewhere;
-mod migration;
+pub(crate) mod migration;
 pub(crate) mod modules;
 mod port;
 mod realtime;
@@ -26,7 +26,7 @@ pub use port::Port;
 use crate::process::{PAUSE, Process, tail};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Output, standstill};
+use crate::{Error, Output, chosen, standstill};
 use archive::Archive;
 use control::{Control, Silence};
 use userland::Userland;
@@ -115,10 +115,10 @@ struct Plan {
 impl Plan {
     fn new(settings: Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
-        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let qemu = chosen::qemu(&mut needs);
         let kernel = match settings.realtime {
             true => realtime::find(&mut needs),
-            false => stock_kernel(&mut needs),
+            false => chosen::kernel(&mut needs),
         };
         let userland = Userland::find(&kernel, &mut needs);
         needs.met()?;
@@ -140,7 +140,8 @@ impl Plan {
         std::fs::write(&initramfs, file_system).map_err(Error::system("writing the guest's file system"))?;
         let mut command = Command::new(&self.qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+        command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi"]);
+        command.args(["-cpu", vm::emulated_cpu(&self.qemu)]);
         command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}K")]);
         command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}K,share=on")]);
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
@@ -157,14 +158,6 @@ impl Plan {
         command.args(arguments);
         Ok(command)
     }
-}
-
-/// The distribution's kernel.
-fn stock_kernel(needs: &mut Requirements) -> PathBuf {
-    environment::vm::find_kernel().unwrap_or_else(|failure| {
-        needs.missing(format!("a kernel image ({failure})"));
-        PathBuf::new()
-    })
 }
 
 fn new_folder() -> Result<tempfile::TempDir, Error> {
@@ -201,8 +194,8 @@ impl Guest {
         Ok(guest)
     }
 
-    /// The same, where no guest boots and nobody will say so.
-    fn launch_silent(mut command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
+    /// The same for a guest that does not boot but goes on, and therefore does not say that it is ready.
+    pub(crate) fn launch_silent(mut command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
         let socket = folder.path().join("control");
         let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
         command.args(["-chardev", &format!("socket,id=control,path={}", socket.display())]);

@@ -13,7 +13,7 @@ pub use vdev::{VHOST_NET, Vdev};
 use crate::process::{self, PAUSE, Process};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Netns, Output, Pages, cpus};
+use crate::{Error, Netns, Output, Pages, chosen, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -390,6 +390,8 @@ fn find(named: Option<&Path>, needs: &mut Requirements) -> PathBuf {
             }
             path.to_owned()
         }
-        None => needs.program("dpdk-testpmd", PACKAGES),
+        None => {
+            chosen::file(chosen::TESTPMD, needs).unwrap_or_else(|| needs.program("dpdk-testpmd", PACKAGES))
+        }
     }
 }

@@ -2,8 +2,17 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// A program's path; a test without it fails and says how to get it.
+/// A program's path; a test without it fails and says how to get it. Variables name other builds of two of them, as in
+/// `peers::chosen`.
 pub fn need(program: &str, package: &str) -> PathBuf {
+    let chosen = match program {
+        "qemu-system-x86_64" => std::env::var_os("TAUTLINE_QEMU"),
+        "dpdk-testpmd" => std::env::var_os("TAUTLINE_TESTPMD"),
+        _ => None,
+    };
+    if let Some(chosen) = chosen {
+        return chosen.into();
+    }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders)
         .map(|folder| folder.join(program))
