@@ -1,7 +1,7 @@
 //! The nested machine: KVM in it is real, and it is gone when it is dropped.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use peers::nested::{InnerSettings, Machine, Settings};
 
@@ -50,6 +50,22 @@ fn kvm_is_real_and_all_is_gone_at_the_end() {
     assert!(!Path::new(&format!("/proc/{id}")).exists());
     assert!(!folder.exists());
     println!("{:?} in all", start.elapsed());
+}
+
+#[test]
+fn machines_go_on_from_one_boot_and_none_changes_it() {
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let boots = [1, 2].map(|round| {
+        let before = seconds();
+        let machine = Settings::default().start().unwrap();
+        let clock: u64 = machine.must("date +%s").trim().parse().unwrap();
+        assert!((before..=seconds()).contains(&clock), "its clock is that of the host");
+        assert!(!machine.run("test -e /left-behind").unwrap().success(), "start {round}");
+        machine.must("echo mine >/left-behind; sync");
+        // To the microsecond.
+        machine.must("dmesg | head -n 100")
+    });
+    assert_eq!(boots[0], boots[1]);
 }
 
 /// With the counting clock a boot takes the same time, by the machine's own clock, whatever the host does.

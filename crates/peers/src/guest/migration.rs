@@ -58,9 +58,8 @@ impl Movable {
         command.args(monitor(folder.path())).args(["-incoming", &uri]);
         let guest = Guest::launch_silent(command, folder)?;
         wait_for_listener(&incoming, LIMIT)?;
-        let path = self.guest.folder().join(MONITOR);
         let failed = |error: QmpError| Error::refused("migrating a guest", error.to_string());
-        let mut monitor = Qmp::connect(&path, LIMIT).map_err(failed)?;
+        let mut monitor = connect_monitor(self.guest.folder()).map_err(failed)?;
         monitor.execute_with("migrate", json!({ "uri": uri })).map_err(failed)?;
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -92,6 +91,12 @@ impl Migration {
     }
 }
 
-fn monitor(folder: &Path) -> [String; 2] {
+/// QEMU's arguments for a monitor in the guest's folder.
+pub(crate) fn monitor(folder: &Path) -> [String; 2] {
     ["-qmp".to_owned(), format!("unix:{},server=on,wait=off", folder.join(MONITOR).display())]
+}
+
+/// A connection to it.
+pub(crate) fn connect_monitor(folder: &Path) -> Result<Qmp, QmpError> {
+    Qmp::connect(&folder.join(MONITOR), LIMIT)
 }

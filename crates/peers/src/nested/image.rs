@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use super::{kernel, places};
-use crate::Error;
+use super::{cache, kernel, places};
 use crate::guest::archive::Archive;
 use crate::guest::userland::{Userland, needed_libraries, read};
 use crate::requirements::Requirements;
+use crate::{Error, chosen};
 
 /// What QEMU loads beside its libraries, where the host has it: Debian's packages qemu-system-data and seabios.
 const FIRMWARE: &[&str] = &[
@@ -24,9 +24,6 @@ const FIRMWARE: &[&str] = &[
 ];
 const FIRMWARE_FOLDERS: &[&str] = &["/usr/share/qemu", "/usr/share/seabios"];
 
-/// How long an image may be out of use before the next one takes its place.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-
 /// All that goes into the image, found on the host before anything is started.
 pub struct Parts {
     kernel: PathBuf,
@@ -40,10 +37,7 @@ pub struct Parts {
 
 impl Parts {
     pub fn find(kernel: &Path, qemu: &Path, needs: &mut Requirements) -> Self {
-        let inner_kernel = environment::vm::find_kernel().unwrap_or_else(|failure| {
-            needs.missing(format!("a kernel image ({failure})"));
-            PathBuf::new()
-        });
+        let inner_kernel = chosen::kernel(needs);
         Self {
             kernel: kernel.to_owned(),
             qemu: qemu.to_owned(),
@@ -59,16 +53,16 @@ impl Parts {
     /// it is never stale, and machines that run at the same time share its pages.
     pub fn in_cache(&self) -> Result<PathBuf, Error> {
         let content = self.build()?;
-        let folder = kernel::cache();
+        let folder = cache::folder();
         let doing = || format!("keeping the nested machine's image in {}", folder.display());
-        let file = folder.join(format!("{}.cpio", self.hash(&content)?));
+        let file = folder.join(format!("{}.cpio", hash(&self.sha256sum, &content)?));
         // Whoever opens it now is not to lose it.
         if let Ok(kept) = std::fs::File::options().append(true).open(&file) {
             let _ = kept.set_modified(SystemTime::now());
             return Ok(file);
         }
         std::fs::create_dir_all(&folder).map_err(Error::system(doing()))?;
-        drop_unused(&folder);
+        cache::drop_unused(&folder);
         let mut new = tempfile::NamedTempFile::new_in(&folder).map_err(Error::system(doing()))?;
         new.write_all(&content).map_err(Error::system(doing()))?;
         new.persist(&file).map_err(|error| Error::System { doing: doing(), error: error.error })?;
@@ -104,50 +98,21 @@ impl Parts {
         Ok(bytes)
     }
 
-    fn hash(&self, content: &[u8]) -> Result<String, Error> {
-        let doing = "hashing the nested machine's image";
-        let mut command = Command::new(&self.sha256sum);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::system(doing))?;
-        let written = child.stdin.take().expect("piped").write_all(content);
-        let output = child.wait_with_output().map_err(Error::system(doing))?;
-        written.map_err(Error::system(doing))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let hash = text.split_whitespace().next().filter(|hash| hash.len() == 64);
-        hash.map(str::to_owned).ok_or_else(|| Error::refused(doing, text.clone().into_owned()))
+    /// The name of a content that is made of these words, for the cache.
+    pub fn name(&self, words: &[String]) -> Result<String, Error> {
+        hash(&self.sha256sum, words.join("\0").as_bytes())
     }
 }
 
-/// Removes images that nobody has used lately.
-fn drop_unused(folder: &Path) {
-    for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = file.path();
-        let unused = file
-            .metadata()
-            .and_then(|metadata| metadata.modified())
-            .is_ok_and(|used| used.elapsed().is_ok_and(|since| since > KEPT));
-        if unused && path.extension().is_some_and(|extension| extension == "cpio") {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_images_out_of_use_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = SystemTime::now() - 2 * KEPT;
-        for (name, modified) in [("a.cpio", old), ("b.cpio", SystemTime::now()), ("kernel", old)] {
-            let file = std::fs::File::create(folder.path().join(name)).unwrap();
-            file.set_modified(modified).unwrap();
-        }
-        drop_unused(folder.path());
-        let mut left: Vec<_> =
-            std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["b.cpio", "kernel"]);
-    }
+fn hash(sha256sum: &Path, content: &[u8]) -> Result<String, Error> {
+    let doing = "hashing the nested machine's image";
+    let mut command = Command::new(sha256sum);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(Error::system(doing))?;
+    let written = child.stdin.take().expect("piped").write_all(content);
+    let output = child.wait_with_output().map_err(Error::system(doing))?;
+    written.map_err(Error::system(doing))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let hash = text.split_whitespace().next().filter(|hash| hash.len() == 64);
+    hash.map(str::to_owned).ok_or_else(|| Error::refused(doing, text.clone().into_owned()))
 }

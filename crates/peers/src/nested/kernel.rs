@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use environment::vm::Module;
 
+use super::cache;
 use crate::guest::archive::Archive;
 use crate::guest::modules;
 use crate::requirements::Requirements;
@@ -38,16 +39,9 @@ const MODULES: &[&str] = &[
 /// What a guest within loads besides, if it has this kernel.
 const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk", "dummy"];
 
-/// The folder of the cache for all that is of the nested machine.
-pub fn cache() -> PathBuf {
-    let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
-    folder.unwrap_or_else(home).join("tautline/nested")
-}
-
 /// The newest generic kernel that set-up has unpacked.
 pub fn find(needs: &mut Requirements) -> PathBuf {
-    let folder = cache().join("kernel");
+    let folder = cache::folder().join("kernel");
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_image =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));

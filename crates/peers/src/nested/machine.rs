@@ -1,13 +1,14 @@
 //! The machine itself: what it is to be, and its start.
 
 use std::ops::Deref;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::{image, kernel, places};
+use super::launch::Launch;
+use super::saved::Saved;
+use super::{image, kernel};
 use crate::Error;
 use crate::guest::Guest;
 use crate::requirements::Requirements;
@@ -80,7 +81,8 @@ impl Settings {
         self
     }
 
-    /// Boots it, and waits until it takes commands.
+    /// Starts it, and waits until it takes commands: booted where it has something of this test's, otherwise as it was
+    /// when one like it had booted first.
     pub fn start(self) -> Result<Machine, Error> {
         Machine::start(&self)
     }
@@ -92,7 +94,7 @@ pub struct Machine {
     pub(super) data: Mutex<UnixStream>,
     machine: Guest,
     clock: Clock,
-    /// How long its own boot took.
+    /// How long its own start took.
     boot: Duration,
 }
 
@@ -110,7 +112,7 @@ impl Machine {
         self.clock
     }
 
-    /// How long its own boot took: how fast this machine is.
+    /// How long its own start took; with the counting clock a boot, which tells how fast this machine is.
     pub(super) fn boot(&self) -> Duration {
         self.boot
     }
@@ -118,58 +120,81 @@ impl Machine {
     fn start(settings: &Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
-        let mut command = Command::new(&qemu);
         let kernel = kernel::find(&mut needs);
         let parts = image::Parts::find(&kernel, &qemu, &mut needs);
         needs.met()?;
-        let image = parts.in_cache()?;
-
-        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the nested machine"))?;
-        let socket = folder.path().join("data");
-        let listener = UnixListener::bind(&socket).map_err(Error::system("making the channel for files"))?;
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.args(["-machine", "q35", "-cpu", "max"]);
-        command.args(["-smp", &settings.cpus.to_string(), "-m", &format!("{}M", settings.memory_mib)]);
-        match settings.clock {
-            Clock::Host => command.args(["-accel", "tcg,thread=multi"]),
-            // Neither the time of day nor random numbers differ from one boot to the next.
-            Clock::Instructions => command.args(["-accel", "tcg,thread=single"]).args([
-                "-icount",
-                "shift=1,sleep=off",
-                "-rtc",
-                "base=2026-01-01,clock=vm",
-                "-seed",
-                "1",
-            ]),
-        };
-        command.args(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
-        command.arg("-kernel").arg(&kernel).arg("-initrd").arg(&image);
-        // The TSC of an emulated CPU is one counter for all CPUs, which the kernel cannot know: for an AMD CPU
-        // without a constant TSC it would call it unstable, and KVM would then stop a guest's TSC with its CPU.
-        let mut line = "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=nopt tsc=reliable".to_owned();
-        for word in &settings.parameters {
-            line = line + " " + word;
-        }
-        command.args(["-append", &line, "-serial", "stdio"]);
-        let inner = folder.path().join(places::SOCKET);
-        command.args(["-device", "virtio-serial-pci"]);
-        for (name, chardev) in [
-            ("data", format!("socket,id=data,path={}", socket.display())),
-            ("guest", format!("socket,id=guest,path={},server=on,wait=off", inner.display())),
-        ] {
-            let device = format!("virtserialport,chardev={name},name={name}");
-            command.args(["-chardev", &chardev, "-device", &device]);
-        }
-        command.args(&settings.arguments);
+        let words = settings.words(&qemu, &kernel, &parts.in_cache()?);
         let start = Instant::now();
-        let machine = Guest::launch(command, folder)?;
-        // QEMU connected before the machine could boot.
-        let (data, _) = listener.accept().map_err(Error::system("making the channel for files"))?;
+        let (machine, data) = if settings.can_be_saved() {
+            // The image holds QEMU, whose version counts too, and the kernel.
+            Saved::new(&parts.name(&words)?).restore(settings.memory_mib, || Launch::new(&qemu, &words))?
+        } else {
+            Launch::new(&qemu, &words)?.boot()?
+        };
         let boot = start.elapsed();
         let machine = Self { data: Mutex::new(data), machine, clock: settings.clock, boot };
         for program in &settings.programs {
             machine.bring(program)?;
         }
         Ok(machine)
+    }
+}
+
+impl Settings {
+    /// Whether a test can have one that booted before. Not one with a file or socket of this test, nor one whose time
+    /// is counted from its start.
+    fn can_be_saved(&self) -> bool {
+        self.clock == Clock::Host && !self.arguments.iter().any(|word| word.contains('/'))
+    }
+
+    /// QEMU's arguments, without what is another at each start.
+    fn words(&self, qemu: &Path, kernel: &Path, image: &Path) -> Vec<String> {
+        let path = |path: &Path| path.display().to_string();
+        // The TSC of an emulated CPU is one counter for all CPUs, which the kernel cannot know: for an AMD CPU
+        // without a constant TSC it would call it unstable, and KVM would then stop a guest's TSC with its CPU.
+        let mut line = "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=nopt tsc=reliable".to_owned();
+        for word in &self.parameters {
+            line = line + " " + word;
+        }
+        let clock: &[&str] = match self.clock {
+            Clock::Host => &["-accel", "tcg,thread=multi"],
+            // Neither the time of day nor random numbers differ from one boot to the next.
+            Clock::Instructions => &[
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=1,sleep=off",
+                "-rtc",
+                "base=2026-01-01,clock=vm",
+                "-seed",
+                "1",
+            ],
+        };
+        let (cpus, memory) = (self.cpus.to_string(), format!("{}M", self.memory_mib));
+        let (kernel, image) = (path(kernel), path(image));
+        let mut words = vec!["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"];
+        words.extend(["-machine", "q35", "-cpu", vm::emulated_cpu(qemu), "-smp", &cpus, "-m", &memory]);
+        words.extend(clock);
+        words.extend(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
+        words.extend(["-kernel", &kernel, "-initrd", &image, "-append", &line, "-serial", "stdio"]);
+        words.extend(["-device", "virtio-serial-pci"]);
+        for device in ["virtserialport,chardev=data,name=data", "virtserialport,chardev=guest,name=guest"] {
+            words.extend(["-device", device]);
+        }
+        words.extend(self.arguments.iter().map(String::as_str));
+        words.into_iter().map(str::to_owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_with_something_of_its_test_is_never_saved() {
+        assert!(Settings::default().card_to_hand_on().parameter("a=/b").can_be_saved());
+        assert!(!Settings::default().clock(Clock::Instructions).can_be_saved());
+        let socket = "socket,id=shell,path=/tmp/shell";
+        assert!(!Settings::default().arguments(["-chardev", socket]).can_be_saved());
     }
 }

@@ -9,14 +9,17 @@
 //! A [`Machine`] is a [`Guest`] too, so that commands run in it as in any. Figures that are taken in it are those of
 //! an emulated CPU: they show that a path works, and what it counts; never how fast it is.
 
+mod cache;
 mod deaf;
 mod image;
 mod inner;
 mod kernel;
+mod launch;
 mod machine;
 mod network;
 mod one_way;
 mod places;
+mod saved;
 mod transfer;
 
 pub use inner::{Inner, InnerSettings};

@@ -1,0 +1,47 @@
+//! The start of the machine's QEMU, and the channels to the machine.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Command;
+
+use super::places;
+use crate::Error;
+use crate::guest::Guest;
+
+/// A QEMU about to start: its command, and the machine's channels in a folder of its own.
+pub struct Launch {
+    pub command: Command,
+    pub folder: tempfile::TempDir,
+    data: UnixListener,
+}
+
+impl Launch {
+    /// With these of its arguments.
+    pub fn new(qemu: &Path, words: &[String]) -> Result<Self, Error> {
+        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the nested machine"))?;
+        let socket = folder.path().join("data");
+        let data = UnixListener::bind(&socket).map_err(Error::system("making the channel for files"))?;
+        let mut command = Command::new(qemu);
+        let inner = folder.path().join(places::SOCKET);
+        command.args(["-chardev", &format!("socket,id=data,path={}", socket.display())]);
+        command.args(["-chardev", &format!("socket,id=guest,path={},server=on,wait=off", inner.display())]);
+        command.args(words);
+        Ok(Self { command, folder, data })
+    }
+
+    /// Boots it, and waits until it takes commands.
+    pub fn boot(self) -> Result<(Guest, UnixStream), Error> {
+        Self::accept(&self.data, Guest::launch(self.command, self.folder)?)
+    }
+
+    /// Starts QEMU, which waits for a machine that goes on.
+    pub fn wait(self) -> Result<(Guest, UnixStream), Error> {
+        Self::accept(&self.data, Guest::launch_silent(self.command, self.folder)?)
+    }
+
+    /// QEMU has connected before the machine can run.
+    fn accept(data: &UnixListener, guest: Guest) -> Result<(Guest, UnixStream), Error> {
+        let (data, _) = data.accept().map_err(Error::system("making the channel for files"))?;
+        Ok((guest, data))
+    }
+}
