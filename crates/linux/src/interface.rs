@@ -71,12 +71,114 @@ impl Interface {
         /// `struct ethtool_channels`: command; most, then current of each: receiving, sending, other, combined.
         type Channels = [u32; 9];
         let mut channels: Channels = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut request = self.request();
-        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-        // SAFETY: SIOCETHTOOL reads one `ifreq`; with this command it fills in the channels, which are live.
-        unsafe { self.ask::<{ libc::SIOCETHTOOL as Opcode }>(&mut request) }?;
+        // SAFETY: the command writes one `ethtool_channels`.
+        unsafe { self.ethtool(&mut channels) }?;
         let [.., receiving, _, _, combined] = channels;
         Ok(receiving + combined)
+    }
+
+    /// Asks the driver by one of ethtool's commands, whose number and arguments are in `words`.
+    ///
+    /// # Safety
+    /// The command must write no more than `words` holds.
+    unsafe fn ethtool(&self, words: &mut [u32]) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: SIOCETHTOOL reads one `ifreq`; the words are live, and the caller promises that they are enough.
+        unsafe { self.ask::<{ libc::SIOCETHTOOL as Opcode }>(&mut request) }
+    }
+
+    /// Its driver's name, and the name of the device on a bus that it drives, which is empty for an interface made
+    /// of software (`ETHTOOL_GDRVINFO`).
+    ///
+    /// # Errors
+    /// The kernel's answer, where there is no such interface or it has no driver to ask.
+    pub fn driver(&self) -> io::Result<(String, String)> {
+        const ETHTOOL_GDRVINFO: u32 = 3;
+        /// `struct ethtool_drvinfo`: command; texts of 32 bytes: driver, version, firmware, bus, ROM; six words more,
+        /// and 12 bytes.
+        const WORDS: usize = 1 + 5 * 8 + 3 + 5;
+        let mut words = [0; WORDS];
+        words[0] = ETHTOOL_GDRVINFO;
+        // SAFETY: the command writes one `ethtool_drvinfo`.
+        unsafe { self.ethtool(&mut words) }?;
+        Ok((text(&words[1..9]), text(&words[25..33])))
+    }
+
+    /// Switches these features off or on, by the names that `ethtool -k` has them under in the kernel
+    /// (`rx-vlan-hw-parse`); returns which of them changed. Names that the kernel does not know are left out.
+    ///
+    /// # Errors
+    /// The kernel's answer: no such interface, or no right to change it.
+    pub fn switch_features(&self, names: &[&'static str], on: bool) -> io::Result<Vec<&'static str>> {
+        const ETHTOOL_SFEATURES: u32 = 0x3b;
+        let there = self.feature_names()?;
+        let index = |name: &&str| there.iter().position(|other| other == name);
+        let known: Vec<_> = names.iter().filter_map(|name| Some((*name, index(name)?))).collect();
+        let before = self.active_features(there.len())?;
+        let blocks = there.len().div_ceil(32);
+        // `struct ethtool_sfeatures`: command, blocks; of each block which are meant, and which of them are on.
+        let mut set = vec![0; 2 + 2 * blocks];
+        (set[0], set[1]) = (ETHTOOL_SFEATURES, blocks as u32);
+        for (_, index) in &known {
+            let block = 2 + 2 * (index / 32);
+            set[block] |= 1 << (index % 32);
+            set[block + 1] |= u32::from(on) << (index % 32);
+        }
+        // SAFETY: the command reads as many blocks as are there, and writes nothing.
+        unsafe { self.ethtool(&mut set) }?;
+        let after = self.active_features(there.len())?;
+        let changed = known.into_iter().filter(|(_, index)| before[*index] != after[*index]);
+        Ok(changed.map(|(name, _)| name).collect())
+    }
+
+    /// Which of these features are on, by their names in the kernel.
+    ///
+    /// # Errors
+    /// The kernel's answer, where there is no such interface.
+    pub fn features_on(&self, names: &[&'static str]) -> io::Result<Vec<&'static str>> {
+        let there = self.feature_names()?;
+        let active = self.active_features(there.len())?;
+        let is_on = |name: &str| there.iter().zip(&active).any(|(other, on)| *on && other == name);
+        Ok(names.iter().copied().filter(|name| is_on(name)).collect())
+    }
+
+    /// Names of all features, in the order of their bits (`ETHTOOL_GSTRINGS`).
+    fn feature_names(&self) -> io::Result<Vec<String>> {
+        const ETHTOOL_GSTRINGS: u32 = 0x1b;
+        const ETHTOOL_GSSET_INFO: u32 = 0x37;
+        const ETH_SS_FEATURES: u32 = 4;
+        /// Words of one name.
+        const NAME: usize = 8;
+        // `struct ethtool_sset_info`: command, nothing, a mask of sets in two words; their sizes.
+        let mut sets = [0u32; 5];
+        sets[0] = ETHTOOL_GSSET_INFO;
+        let mask = (1u64 << ETH_SS_FEATURES).to_ne_bytes();
+        for (word, bytes) in sets[2..4].iter_mut().zip(mask.chunks_exact(4)) {
+            *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        // SAFETY: the command writes one size for the one set in the mask.
+        unsafe { self.ethtool(&mut sets) }?;
+        let count = sets[4];
+        // `struct ethtool_gstrings`: command, set, how many; the names.
+        let mut strings = vec![0; 3 + count as usize * NAME];
+        strings[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count]);
+        // SAFETY: the command writes all names of the set; their number is the kernel's own constant, asked above.
+        unsafe { self.ethtool(&mut strings) }?;
+        Ok(strings[3..].chunks_exact(NAME).map(text).collect())
+    }
+
+    /// Which of so many features are on (`ETHTOOL_GFEATURES`).
+    fn active_features(&self, count: usize) -> io::Result<Vec<bool>> {
+        const ETHTOOL_GFEATURES: u32 = 0x3a;
+        let blocks = count.div_ceil(32);
+        // `struct ethtool_gfeatures`: command, blocks; of each block which can be, are asked to be, are, and never
+        // can be.
+        let mut get = vec![0; 2 + 4 * blocks];
+        (get[0], get[1]) = (ETHTOOL_GFEATURES, blocks as u32);
+        // SAFETY: the command writes no more blocks than it was told are there.
+        unsafe { self.ethtool(&mut get) }?;
+        Ok((0..count).map(|index| get[2 + 4 * (index / 32) + 2] >> (index % 32) & 1 == 1).collect())
     }
 
     /// Sets the longest IP packet in bytes.
@@ -150,6 +252,13 @@ impl Interface {
     }
 }
 
+/// A text that ends with a zero byte or with its words.
+fn text(words: &[u32]) -> String {
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// The bytes of a socket's address behind its family.
 fn socket_address(offset: usize, address: &[u8]) -> [libc::c_char; 14] {
     let mut bytes = [0; 14];
@@ -170,6 +279,8 @@ mod tests {
         }
         assert!(Interface::named("none-such").unwrap().index().is_err());
         assert!(Interface::named("none-such").unwrap().set_up().is_err());
+        assert!(Interface::named("none-such").unwrap().driver().is_err());
+        assert!(Interface::named("none-such").unwrap().switch_features(&["loopback"], true).is_err());
     }
 
     #[test]
@@ -189,6 +300,16 @@ mod tests {
                 lo.set_up()?;
                 reaches()?;
                 lo.set_mtu(1400)?;
+                assert_eq!(lo.driver().map_or_else(|_| String::new(), |(_, bus)| bus), "", "it is no device");
+                let cut = ["tx-tcp-segmentation", "no-such-feature"];
+                assert_eq!(lo.features_on(&cut)?, ["tx-tcp-segmentation"]);
+                assert_eq!(lo.switch_features(&cut, false)?, ["tx-tcp-segmentation"]);
+                assert!(lo.features_on(&cut)?.is_empty());
+                assert!(lo.switch_features(&cut, false)?.is_empty(), "it was off already");
+                assert_eq!(lo.switch_features(&cut, true)?, ["tx-tcp-segmentation"]);
+                assert_eq!(lo.features_on(&["loopback", "tx-tcp-segmentation"])?.len(), 2);
+                // What cannot be changed is left as it is.
+                assert!(lo.switch_features(&["loopback"], false).is_ok_and(|changed| changed.is_empty()));
                 lo.set_address("10.1.2.3".parse().unwrap(), 24)?;
                 lo.set_address("fd00::1".parse().unwrap(), 64)?;
                 UdpSocket::bind("10.1.2.3:0")?;

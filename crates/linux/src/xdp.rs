@@ -6,9 +6,12 @@
 
 use std::ffi::{CStr, c_int, c_long};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::io::{Errno, Result};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+mod btf;
 
 /// Where an interface runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +38,13 @@ pub struct Attached {
 
 impl Redirect {
     /// Loads it, for queues below this number.
+    ///
+    /// # Errors
+    /// The kernel's answer.
     pub fn load(queues: u32) -> Result<Self> {
-        const MAP_CREATE: c_int = 0;
-        const PROG_LOAD: c_int = 5;
-        const MAP_TYPE_XSKMAP: u64 = 17;
-        const PROG_TYPE_XDP: u64 = 6;
-        // Type and bytes of a key; bytes of a value and entries.
-        let map =
-            owned(bpf(MAP_CREATE, [pair(MAP_TYPE_XSKMAP, 4), pair(4, u64::from(queues)), 0, 0, 0, 0])?)?;
+        let map = socket_map(queues)?;
         // return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS);
-        let program = [
+        let text = [
             instruction(0x61, 2, 1, 16, 0), // r2 = *(u32 *)(r1 + 16), the queue's index
             instruction(0x18, 1, 1, 0, number(&map)), // r1 = the map, by its descriptor
             0,                              // the second half of that
@@ -52,23 +52,80 @@ impl Redirect {
             instruction(0x85, 0, 0, 0, 51), // call bpf_redirect_map
             instruction(0x95, 0, 0, 0, 0),  // return r0
         ];
-        let licence: &CStr = c"Apache-2.0";
+        Ok(Redirect { program: program(&text, c"Apache-2.0", 0, 0)?, map })
+    }
+
+    /// Loads one that first puts a VLAN tag back into its frame, where this interface's driver keeps it beside the
+    /// frame. It can be attached to this interface only, in native mode only.
+    ///
+    /// # Errors
+    /// The kernel's answer; `NOSYS` where it has no such thing: that takes Linux 6.8, and BTF.
+    pub fn load_keeping_tags(queues: u32, interface: u32) -> Result<Self> {
+        const DEV_BOUND_ONLY: u64 = 1 << 6;
+        let vlan_tag = vlan_tag_function().ok_or(Errno::NOSYS)?;
+        let map = socket_map(queues)?;
+        let map_number = number(&map);
         let text = [
-            pair(PROG_TYPE_XDP, program.len() as u64),
-            program.as_ptr() as u64,
-            licence.as_ptr() as u64,
-            0,
-            0,
-            0,
+            instruction(0xbf, 6, 1, 0, 0),                   // r6 = the context
+            instruction(0x61, 2, 6, 16, 0),                  // r2 = *(u32 *)(r6 + 16), the queue's index
+            instruction(0x63, 10, 2, -4, 0),                 // *(u32 *)(r10 - 4) = r2
+            instruction(0xbf, 2, 10, 0, 0),                  // r2 = r10
+            instruction(0x07, 2, 0, 0, -4),                  // r2 -= 4
+            instruction(0x18, 1, 1, 0, map_number),          // r1 = the map, by its descriptor
+            0,                                               // the second half of that
+            instruction(0x85, 0, 0, 0, 1),                   // call bpf_map_lookup_elem
+            instruction(0x55, 0, 0, 2, 0),                   // if r0 != 0 skip 2: there is a socket
+            instruction(0xb7, 0, 0, 0, 2), // r0 = XDP_PASS: the stack has the frame, with the tag where it is
+            instruction(0x95, 0, 0, 0, 0), // return r0
+            instruction(0x7a, 10, 0, -16, 0), // *(u64 *)(r10 - 16) = 0
+            instruction(0xbf, 1, 6, 0, 0), // r1 = the context
+            instruction(0xbf, 2, 10, 0, 0), // r2 = r10
+            instruction(0x07, 2, 0, 0, -16), // r2 -= 16: the tag's protocol, in network order
+            instruction(0xbf, 3, 10, 0, 0), // r3 = r10
+            instruction(0x07, 3, 0, 0, -12), // r3 -= 12: its control information, in the host's order
+            instruction(0x85, 0, 2, 0, i64::from(vlan_tag)), // call bpf_xdp_metadata_rx_vlan_tag
+            instruction(0x55, 0, 0, 22, 0), // if r0 != 0 skip to the redirection: there is no tag
+            instruction(0x69, 7, 10, -16, 0), // r7 = *(u16 *)(r10 - 16)
+            instruction(0x69, 8, 10, -12, 0), // r8 = *(u16 *)(r10 - 12)
+            instruction(0xdc, 8, 0, 0, 16), // r8 = htobe16(r8)
+            instruction(0xbf, 1, 6, 0, 0), // r1 = the context
+            instruction(0xb7, 2, 0, 0, -4), // r2 = -4
+            instruction(0x85, 0, 0, 0, 44), // call bpf_xdp_adjust_head
+            instruction(0x55, 0, 0, 5, 0), // if r0 != 0 skip 5: no room, dropped
+            instruction(0x61, 1, 6, 0, 0), // r1 = the frame's begin
+            instruction(0x61, 2, 6, 4, 0), // r2 = the frame's end
+            instruction(0xbf, 3, 1, 0, 0), // r3 = r1
+            instruction(0x07, 3, 0, 0, 16), // r3 += 16
+            instruction(0xbd, 3, 2, 2, 0), // if r3 <= r2 skip 2: both addresses and the tag are in it
+            instruction(0xb7, 0, 0, 0, 1), // r0 = XDP_DROP
+            instruction(0x95, 0, 0, 0, 0), // return r0
+            instruction(0x61, 4, 1, 4, 0), // the addresses move to the new begin, word by word
+            instruction(0x63, 1, 4, 0, 0),
+            instruction(0x61, 4, 1, 8, 0),
+            instruction(0x63, 1, 4, 4, 0),
+            instruction(0x61, 4, 1, 12, 0),
+            instruction(0x63, 1, 4, 8, 0),
+            instruction(0x6b, 1, 7, 12, 0),         // *(u16 *)(r1 + 12) = r7
+            instruction(0x6b, 1, 8, 14, 0),         // *(u16 *)(r1 + 14) = r8
+            instruction(0x61, 2, 6, 16, 0),         // r2 = the queue's index
+            instruction(0x18, 1, 1, 0, map_number), // r1 = the map, by its descriptor
+            0,                                      // the second half of that
+            instruction(0xb7, 3, 0, 0, 1),          // r3 = XDP_DROP, for a socket that has just gone
+            instruction(0x85, 0, 0, 0, 51),         // call bpf_redirect_map
+            instruction(0x95, 0, 0, 0, 0),          // return r0
         ];
-        Ok(Redirect { program: owned(bpf(PROG_LOAD, text)?)?, map })
+        // The kernel lets none but programs under the GPL call its functions; MIT, which this crate is under, allows
+        // that, and the kernel knows it by this text only.
+        let program = program(&text, c"Dual MIT/GPL", DEV_BOUND_ONLY, interface)?;
+        Ok(Redirect { program, map })
     }
 
     /// Frames of this queue go to this socket, which is bound to it.
     pub fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         const MAP_UPDATE_ELEM: c_int = 2;
         let value = socket.as_raw_fd().cast_unsigned();
-        let update = [pair(number(&self.map), 0), &raw const queue as u64, &raw const value as u64, 0, 0, 0];
+        let update =
+            [pair(number(&self.map) as u64, 0), &raw const queue as u64, &raw const value as u64, 0, 0, 0];
         bpf(MAP_UPDATE_ELEM, update).map(drop)
     }
 
@@ -80,7 +137,7 @@ impl Redirect {
             XdpMode::Generic => 1 << 1,
             XdpMode::Native => 1 << 2,
         };
-        let target = pair(number(&self.program), u64::from(interface));
+        let target = pair(number(&self.program) as u64, u64::from(interface));
         let link = owned(bpf(LINK_CREATE, [target, pair(ATTACH_XDP, flags), 0, 0, 0, 0])?)?;
         Ok(Attached { _link: link })
     }
@@ -111,6 +168,40 @@ pub fn prefer_busy_poll(socket: BorrowedFd<'_>, budget_frames: u16) -> Result<()
     set(libc::SO_BUSY_POLL_BUDGET, c_int::from(budget_frames))
 }
 
+/// The number by which programs call `bpf_xdp_metadata_rx_vlan_tag`, if this kernel has it and says so (BTF).
+fn vlan_tag_function() -> Option<u32> {
+    static NUMBER: OnceLock<Option<u32>> = OnceLock::new();
+    *NUMBER.get_or_init(|| {
+        btf::function(&std::fs::read("/sys/kernel/btf/vmlinux").ok()?, "bpf_xdp_metadata_rx_vlan_tag")
+    })
+}
+
+/// A map from queues below this number to sockets.
+fn socket_map(queues: u32) -> Result<OwnedFd> {
+    const MAP_CREATE: c_int = 0;
+    const MAP_TYPE_XSKMAP: u64 = 17;
+    // Type and bytes of a key; bytes of a value and entries.
+    owned(bpf(MAP_CREATE, [pair(MAP_TYPE_XSKMAP, 4), pair(4, u64::from(queues)), 0, 0, 0, 0])?)
+}
+
+/// Loads an XDP program under this licence, with these flags, for this interface (0: for all).
+fn program(text: &[u64], licence: &CStr, flags: u64, interface: u32) -> Result<OwnedFd> {
+    const PROG_LOAD: c_int = 5;
+    const PROG_TYPE_XDP: u64 = 6;
+    let load = [
+        pair(PROG_TYPE_XDP, text.len() as u64),
+        text.as_ptr() as u64,
+        licence.as_ptr() as u64,
+        0, // no log
+        0,
+        pair(0, flags),
+        0, // no name
+        0,
+        pair(u64::from(interface), 0),
+    ];
+    owned(bpf(PROG_LOAD, load)?)
+}
+
 fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> Result<()> {
     // SAFETY: the kernel reads as many bytes as the value has, which is borrowed for this call.
     let set = unsafe {
@@ -130,23 +221,23 @@ fn pair(first: u64, second: u64) -> u64 {
     if cfg!(target_endian = "little") { first | second << 32 } else { first << 32 | second }
 }
 
-fn number(fd: &OwnedFd) -> u64 {
-    fd.as_raw_fd() as u64
+fn number(fd: &OwnedFd) -> i64 {
+    i64::from(fd.as_raw_fd())
 }
 
 /// One instruction, as `struct bpf_insn` has it.
-fn instruction(code: u64, target: u64, source: u64, offset: u64, immediate: u64) -> u64 {
+fn instruction(code: u64, target: u64, source: u64, offset: i16, immediate: i64) -> u64 {
     let registers = if cfg!(target_endian = "little") { target | source << 4 } else { target << 4 | source };
     let mut bytes = [0; 8];
     bytes[0] = code as u8;
     bytes[1] = registers as u8;
-    bytes[2..4].copy_from_slice(&(offset as u16).to_ne_bytes());
-    bytes[4..8].copy_from_slice(&(immediate as u32).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&(immediate as i32).to_ne_bytes());
     u64::from_ne_bytes(bytes)
 }
 
 /// bpf(2). The kernel only reads what the attributes point to, in the commands used here.
-fn bpf(command: c_int, attributes: [u64; 6]) -> Result<c_long> {
+fn bpf<const WORDS: usize>(command: c_int, attributes: [u64; WORDS]) -> Result<c_long> {
     // SAFETY: the kernel reads `size` bytes of the attributes. The pointers among them are to a key, a value, a
     // program of the stated length and a terminated text, which the callers, all in this module, keep alive through
     // the call; none of their commands writes to this process's memory.

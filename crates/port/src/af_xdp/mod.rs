@@ -14,6 +14,7 @@ mod sink;
 mod socket;
 mod source;
 mod unsent;
+mod vlan;
 
 use std::sync::Arc;
 
@@ -45,8 +46,9 @@ enum State {
     Open {
         interface: u32,
         mode: XdpMode,
-        sockets: Vec<Arc<Socket>>,
+        /// Ends before the sockets: whoever takes the queues next finds the interface as it was.
         _held: open::Held,
+        sockets: Vec<Arc<Socket>>,
     },
     /// It was removed, or a queue has stopped, and people were told.
     Lost,

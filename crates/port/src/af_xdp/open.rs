@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 
 use super::options::{AfXdpOptions, XdpModeOption};
 use super::socket::{Place, Queue, Refusal, Sizes};
+use super::vlan::{Stripping, is_software, lost_tags};
 use crate::PortError;
 
 /// Bytes that the kernel keeps free before a frame (`XDP_PACKET_HEADROOM`).
@@ -30,11 +31,19 @@ pub(super) struct Open {
     pub warning: Option<String>,
 }
 
-/// What ends with the descriptors.
+/// What ends with the descriptors; the stripping of tags is put back by this value's end, behind the program's.
 #[derive(Debug)]
 pub(super) struct Held {
     _program: Attached,
+    _stripping: Option<Stripping>,
     _promiscuous: OwnedFd,
+}
+
+/// The queues that one attempt bound, and what it says of VLAN tags.
+struct Bound {
+    queues: Vec<Queue>,
+    held: Held,
+    lost_tags: Option<String>,
 }
 
 /// One way to do it.
@@ -76,9 +85,9 @@ pub(super) fn open(options: &AfXdpOptions) -> Result<Open, PortError> {
 
     let mut refusals = Vec::new();
     for attempt in attempts(options.xdp_mode) {
-        match open_by(options, index, sizes, &attempt) {
-            Ok((queues, held)) => {
-                let warning = warning(options, &interface, mtu, chunk_bytes);
+        match open_by(options, &interface, index, sizes, &attempt) {
+            Ok(Bound { queues, held, lost_tags }) => {
+                let warning = warning(options, &interface, mtu, chunk_bytes, lost_tags);
                 return Ok(Open { interface: index, mode: attempt.mode, queues, held, warning });
             }
             Err(refusal) => refusals.push((attempt.name, refusal)),
@@ -89,23 +98,39 @@ pub(super) fn open(options: &AfXdpOptions) -> Result<Open, PortError> {
 
 fn open_by(
     options: &AfXdpOptions,
-    interface: u32,
+    interface: &Interface,
+    index: u32,
     sizes: Sizes,
     attempt: &Attempt,
-) -> Result<(Vec<Queue>, Held), Refusal> {
+) -> Result<Bound, Refusal> {
     let during = |what| move |errno: Errno| (what, io::Error::from(errno));
     let wanted = options.start_queue..options.start_queue + options.queue_pairs;
-    let redirect = Redirect::load(u32::from(wanted.end)).map_err(during("load an XDP program"))?;
+    let end = u32::from(wanted.end);
+    let is_software = is_software(interface);
+    let keeping = match attempt.mode {
+        XdpMode::Native if is_software => Redirect::load_keeping_tags(end, index).ok(),
+        XdpMode::Native | XdpMode::Generic => None,
+    };
+    let puts_back = keeping.is_some();
+    let plain = || Redirect::load(end).map_err(during("load an XDP program"));
+    let redirect = keeping.map_or_else(plain, Ok)?;
     let mut queues = Vec::new();
     for queue in wanted.map(u32::from) {
-        let place = Place { interface, queue };
+        let place = Place { interface: index, queue };
         let bound = Queue::bind(place, sizes, attempt.copying, options.busy_poll)?;
         redirect.set(queue, bound.socket.as_fd()).map_err(during("redirect frames to the socket"))?;
         queues.push(bound);
     }
-    let promiscuous = promiscuous(interface).map_err(during("take frames for every address"))?;
-    let program = redirect.attach(interface, attempt.mode).map_err(during("attach an XDP program"))?;
-    Ok((queues, Held { _program: program, _promiscuous: promiscuous }))
+    let promiscuous = promiscuous(index).map_err(during("take frames for every address"))?;
+    // Behind the binding: a port that had these queues before has put the stripping back by then.
+    let stripping = (!is_software).then(|| Stripping::off(&options.interface)).flatten();
+    let program = redirect.attach(index, attempt.mode).map_err(during("attach an XDP program"))?;
+    let lost_tags = if puts_back { None } else { lost_tags(&options.interface, interface, is_software) };
+    Ok(Bound {
+        queues,
+        held: Held { _program: program, _stripping: stripping, _promiscuous: promiscuous },
+        lost_tags,
+    })
 }
 
 /// What is wrong when no mode works.
@@ -137,8 +162,14 @@ fn refused(name: &str, options: &AfXdpOptions, refusals: &[(&'static str, Refusa
     PortError::new(format!("open interface {name} by AF_XDP"), why.join("; "), remedy)
 }
 
-/// Queues whose frames go elsewhere, and frames that are too long.
-fn warning(options: &AfXdpOptions, interface: &Interface, mtu: u32, chunk_bytes: u32) -> Option<String> {
+/// Queues whose frames go elsewhere, frames that are too long, and tags that are lost.
+fn warning(
+    options: &AfXdpOptions,
+    interface: &Interface,
+    mtu: u32,
+    chunk_bytes: u32,
+    lost_tags: Option<String>,
+) -> Option<String> {
     let name = &options.interface;
     let mut text = Vec::new();
     let (first, end) = (u32::from(options.start_queue), u32::from(options.start_queue + options.queue_pairs));
@@ -156,6 +187,7 @@ fn warning(options: &AfXdpOptions, interface: &Interface, mtu: u32, chunk_bytes:
             "packets above {longest} bytes are dropped by the kernel: ip link set {name} mtu {longest}"
         ));
     }
+    text.extend(lost_tags);
     (!text.is_empty()).then(|| format!("af-xdp {name}: {}", text.join("; ")))
 }
 

@@ -12,4 +12,5 @@ mod packet_socket;
 mod relay;
 mod traffic;
 mod veth;
+mod vlan;
 mod whose;

@@ -72,14 +72,19 @@ pub fn bytes(frame: port::Frame<'_>) -> Vec<u8> {
 
 /// The next frames of our type that a source lends, at least one.
 pub fn lend(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    lend_if(source, |frame| frame[12..14] == ETHERTYPE)
+}
+
+/// The next frames of this kind that a source lends, at least one.
+pub fn lend_if(source: &mut dyn Source, ours: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
     let deadline = Instant::now() + LIMIT;
     loop {
         if !source.sleep() {
             assert!(readable(source.wake_fd().unwrap(), deadline), "no frame came");
         }
         source.wake();
-        let ours = |frame: &Vec<u8>| frame[12..14] == ETHERTYPE;
-        let frames: Vec<_> = source.rx_burst(64).unwrap().frames().map(bytes).filter(ours).collect();
+        let frames = source.rx_burst(64).unwrap().frames().map(bytes);
+        let frames: Vec<_> = frames.filter(|frame| ours(frame)).collect();
         source.release();
         if !frames.is_empty() {
             return frames;
