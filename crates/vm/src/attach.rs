@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use host::tuning::journal::{Entry, Journal};
+use host::tuning::threads::Thread;
 use host::tuning::{HostTree, PutBack, threads, undo};
 use measure::Failure;
 
@@ -16,11 +17,36 @@ pub fn journal_of(process: u32) -> PathBuf {
     Path::new(JOURNALS).join(format!("attach-{process}.jsonl"))
 }
 
+/// Who says which threads run vCPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToldBy {
+    /// QEMU itself, by QMP; or nobody, and the threads' names say it.
+    Qemu,
+    /// A file of libvirt's, which may be older than the process: after a crash of the daemon, or of the machine.
+    Libvirt,
+}
+
 /// How many vCPUs a QEMU has. `roles` are as QEMU or libvirt told them; else names tell.
-pub fn count_vcpus(process: u32, roles: &Roles) -> Result<usize, Failure> {
+///
+/// # Errors
+/// The process is none, may not be looked at, or its threads are not those that `roles` names.
+pub fn count_vcpus(process: u32, roles: &Roles, told_by: ToldBy) -> Result<usize, Failure> {
     let tried = format!("looking for the vCPUs of process {process}");
     let found = threads::of_process(&HostTree::live(), process.cast_signed())
         .map_err(|error| Failure::new(&tried, error, "run as the user who started it, or as root"))?;
+    if let Some(answer) = contradiction(process, roles, told_by, &found) {
+        return Err(Failure::new(
+            &tried,
+            answer,
+            match told_by {
+                ToldBy::Qemu => "name the --pid of the QEMU that this monitor is of",
+                ToldBy::Libvirt => {
+                    "the domain does not run, and libvirt's file of it is old (`virsh list` shows running ones); a guest \
+                 that runs is named by --pid"
+                }
+            },
+        ));
+    }
     let numbers = found.iter().filter_map(|thread| match roles.of(thread.id.id, &thread.id.name) {
         Role::Vcpu(number) => Some(number + 1),
         _ => None,
@@ -30,6 +56,22 @@ pub fn count_vcpus(process: u32, roles: &Roles) -> Result<usize, Failure> {
         let remedy =
             "name a QEMU's --pid, and its monitor with --qmp where it was started without debug-threads=on";
         Failure::new(&tried, answer, remedy)
+    })
+}
+
+/// What shows that these are not the threads that `roles` is about.
+fn contradiction(process: u32, roles: &Roles, told_by: ToldBy, found: &[Thread]) -> Option<String> {
+    roles.0.iter().find_map(|(id, role)| {
+        let Role::Vcpu(number) = role else { return None };
+        let Some(thread) = found.iter().find(|thread| thread.id.id == *id) else {
+            return Some(format!("{role} is said to be thread {id}, which is none of the process"));
+        };
+        // QEMU runs vCPUs on threads beside its first one, and libvirt has it name them: all by one where an emulated
+        // CPU has one thread only.
+        let name = &thread.id.name;
+        let is_named = name.starts_with(&format!("CPU {number}/")) || name.starts_with("ALL CPUs/");
+        let is_vcpu = *id != process.cast_signed() && (told_by == ToldBy::Qemu || is_named);
+        (!is_vcpu).then(|| format!("{role} is said to be its thread {id}, which is {name:?} and no vCPU"))
     })
 }
 
@@ -59,4 +101,59 @@ pub fn watch(process: u32, placement: &Placement, journal: &Path) -> Result<Watc
 /// Puts back what a journal says. How much could not be.
 pub fn put_back(journal: &Path, say: impl FnMut(&Entry, &PutBack)) -> Result<usize, Failure> {
     undo(&HostTree::live(), journal, say)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn vcpus(threads: impl IntoIterator<Item = (i32, usize)>) -> Roles {
+        Roles(threads.into_iter().map(|(thread, number)| (thread, Role::Vcpu(number))).collect())
+    }
+
+    #[test]
+    fn a_process_that_is_no_guest_is_refused_whoever_says_it_is_one() {
+        let sleep = Ended(Command::new("sleep").arg("600").spawn().unwrap());
+        let process = sleep.0.id();
+        for (roles, told_by, said) in [
+            (vcpus([(process.cast_signed(), 0)]), ToldBy::Libvirt, "no vCPU"),
+            (vcpus([(process.cast_signed(), 0)]), ToldBy::Qemu, "no vCPU"),
+            (vcpus([(1, 0)]), ToldBy::Libvirt, "none of the process"),
+            (vcpus([(1, 0)]), ToldBy::Qemu, "none of the process"),
+            (Roles::default(), ToldBy::Qemu, "none of its threads"),
+        ] {
+            let error = count_vcpus(process, &roles, told_by).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn threads_are_vcpus_by_their_names_where_a_file_says_so_and_by_qemu_s_word() {
+        let (told, ready) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let body = move || {
+            let this = std::fs::read_link("/proc/thread-self").unwrap();
+            told.send(this.file_name().unwrap().to_str().unwrap().parse::<i32>().unwrap()).unwrap();
+            let _ = ended.recv();
+        };
+        let thread = std::thread::Builder::new().name("CPU 3/KVM".to_owned()).spawn(body).unwrap();
+        let (id, process) = (ready.recv().unwrap(), std::process::id());
+        let count = |number, told_by| count_vcpus(process, &vcpus([(id, number)]), told_by).ok();
+        assert_eq!(count(3, ToldBy::Libvirt), Some(4));
+        assert_eq!(count(2, ToldBy::Libvirt), None, "of another guest");
+        assert_eq!(count(2, ToldBy::Qemu), Some(3), "without debug-threads=on names say nothing");
+        drop(end);
+        thread.join().unwrap();
+    }
 }

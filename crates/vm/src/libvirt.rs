@@ -61,7 +61,9 @@ fn parse(text: &str) -> Result<Domain, String> {
                 // The domain's own XML has such elements too, without a process.
                 b"vcpu" => {
                     if let (Some(id), Some(thread)) = (number(&element, "id"), number(&element, "pid")) {
-                        roles.insert(thread as i32, Role::Vcpu(id as usize));
+                        let role = Role::vcpu(id.into())
+                            .ok_or_else(|| format!("vCPU {id}: no guest has so many"))?;
+                        roles.insert(thread as i32, role);
                     }
                 }
                 _ => {}
@@ -102,7 +104,10 @@ mod tests {
         let domain = find("x", &folders).unwrap();
         assert_eq!(domain.process, 4711);
         assert_eq!(domain.roles.0, [(4720, Role::Vcpu(0)), (4721, Role::Vcpu(1))].into());
-        for (name, text) in [("cut", &STATUS[..90]), ("bad", "<domstatus pid='-1'/>"), ("no", "")] {
+        let many = STATUS.replace("vcpu id='1'", "vcpu id='65536'");
+        for (name, text) in
+            [("cut", &STATUS[..90]), ("bad", "<domstatus pid='-1'/>"), ("no", ""), ("many", &many)]
+        {
             std::fs::write(folder.path().join(format!("{name}.xml")), text).unwrap();
             assert!(find(name, &folders).is_err(), "{name}");
         }

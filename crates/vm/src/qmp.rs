@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Role, Roles};
 
-/// No answer of QEMU's that is asked for here is longer.
+/// Bytes of a line: no answer of QEMU's that is asked for here is longer.
 const LONGEST_LINE: usize = 4 << 20;
 /// How long a wait may stay blind to an interrupt.
 const SLICE: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ impl Qmp {
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(limit))?;
         let mut qmp = Qmp { stream, pending: Vec::new(), limit };
-        if qmp.receive()?.get("QMP").is_none() {
+        if qmp.receive(qmp.deadline())?.get("QMP").is_none() {
             return Err(QmpError::Malformed("no greeting of QMP"));
         }
         qmp.execute("qmp_capabilities")?;
@@ -84,12 +84,14 @@ impl Qmp {
     /// Which thread runs which vCPU, and which are I/O threads.
     pub fn roles(&mut self) -> Result<Roles, QmpError> {
         const NO_THREAD: QmpError = QmpError::Malformed("an answer without a thread's id");
+        const NO_VCPU: QmpError = QmpError::Malformed("a vCPU's number that no guest has");
         let mut roles = Roles::default();
-        let id = |entry: &Value| entry["thread-id"].as_i64().and_then(|id| i32::try_from(id).ok());
+        let id = |entry: &Value| {
+            entry["thread-id"].as_i64().and_then(|id| i32::try_from(id).ok()).filter(|id| *id > 0)
+        };
         for vcpu in self.execute("query-cpus-fast")?.as_array().into_iter().flatten() {
-            let number = vcpu["cpu-index"].as_u64().and_then(|number| usize::try_from(number).ok());
-            let (Some(number), Some(id)) = (number, id(vcpu)) else { return Err(NO_THREAD) };
-            roles.0.insert(id, Role::Vcpu(number));
+            let role = vcpu["cpu-index"].as_u64().and_then(Role::vcpu).ok_or(NO_VCPU)?;
+            roles.0.insert(id(vcpu).ok_or(NO_THREAD)?, role);
         }
         for thread in self.execute("query-iothreads")?.as_array().into_iter().flatten() {
             roles.0.insert(id(thread).ok_or(NO_THREAD)?, Role::Io);
@@ -126,8 +128,10 @@ impl Qmp {
     /// Runs a command with these arguments, an object.
     pub fn execute_with(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.send(json!({ "execute": command, "arguments": arguments }))?;
+        // One for the answer and all events before it.
+        let deadline = self.deadline();
         loop {
-            let mut answer = self.receive()?;
+            let mut answer = self.receive(deadline)?;
             if let Some(value) = answer.get_mut("return") {
                 return Ok(value.take());
             }
@@ -155,19 +159,22 @@ impl Qmp {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Value, QmpError> {
-        let deadline = Instant::now() + self.limit;
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.limit
+    }
+
+    fn receive(&mut self, deadline: Instant) -> Result<Value, QmpError> {
         let mut searched = 0;
         loop {
+            interrupt::check().map_err(|_| QmpError::Interrupted)?;
+            if Instant::now() > deadline {
+                return Err(QmpError::Late(self.limit));
+            }
             if let Some(line) = self.take_line(searched)? {
                 return serde_json::from_slice(&line)
                     .map_err(|_| QmpError::Malformed("a line that is not JSON"));
             }
             searched = self.pending.len();
-            interrupt::check().map_err(|_| QmpError::Interrupted)?;
-            if Instant::now() > deadline {
-                return Err(QmpError::Late(self.limit));
-            }
             self.read()?;
         }
     }
@@ -258,7 +265,13 @@ mod tests {
         let cases = [
             (refusal, "not now"),
             ("nonsense\n", "not JSON"),
-            ("{\"return\": [{\"cpu-index\": -1, \"thread-id\": 41}]}\n", "without a thread's id"),
+            ("{\"return\": [{\"cpu-index\": -1, \"thread-id\": 41}]}\n", "number that no guest has"),
+            (
+                "{\"return\": [{\"cpu-index\": 9223372036854775808, \"thread-id\": 41}]}\n",
+                "number that no guest has",
+            ),
+            ("{\"return\": [{\"cpu-index\": 0, \"thread-id\": 0}]}\n", "without a thread's id"),
+            ("{\"return\": [{\"cpu-index\": 0}]}\n", "without a thread's id"),
             (&long, "without an end"),
             ("", "closed"),
         ];
@@ -267,6 +280,14 @@ mod tests {
             let error = Qmp::over(stream, Duration::from_secs(20)).unwrap().roles().unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
         }
+        // Lines without an end, each in time.
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let _ = theirs.write_all(b"{\"QMP\": {}}\n");
+            while theirs.write_all(b"{\"event\": \"RESUME\"}\n").is_ok() {}
+        });
+        let error = Qmp::over(ours, Duration::from_millis(200)).unwrap_err();
+        assert!(matches!(error, QmpError::Late(_)), "{error}");
         let (silent, _open) = UnixStream::pair().unwrap();
         let error = Qmp::over(silent, Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, QmpError::Late(_)), "{error}");

@@ -20,6 +20,9 @@ pub enum Role {
     Kernel,
 }
 
+/// More vCPUs than a machine of QEMU's can have.
+const MOST_VCPUS: u64 = 1 << 16;
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -50,10 +53,15 @@ impl Roles {
 }
 
 impl Role {
+    /// That of the vCPU with this number, unless no guest has so many.
+    pub fn vcpu(number: u64) -> Option<Role> {
+        (number < MOST_VCPUS).then_some(Role::Vcpu(number as usize))
+    }
+
     fn by_name(name: &str) -> Role {
-        let vcpu = || name.strip_prefix("CPU ")?.split_once('/')?.0.parse().ok();
+        let vcpu = || Role::vcpu(name.strip_prefix("CPU ")?.split_once('/')?.0.parse().ok()?);
         match vcpu() {
-            Some(number) => Role::Vcpu(number),
+            Some(role) => role,
             None if name.starts_with("IO ") => Role::Io,
             None if name.starts_with("vhost-") => Role::Vhost,
             None if name.starts_with("kvm-") => Role::Kernel,
@@ -86,6 +94,9 @@ mod tests {
             (9, "vhost-41", Role::Vhost),
             (9, "worker", Role::Emulator),
             (9, "CPU x/KVM", Role::Emulator),
+            (9, "CPU 65535/KVM", Role::Vcpu(65535)),
+            (9, "CPU 65536/KVM", Role::Emulator),
+            (9, "CPU 18446744073709551615/KVM", Role::Emulator),
         ] {
             assert_eq!(roles.of(id, name), role, "{name}");
         }

@@ -18,11 +18,12 @@ fn find(name: &str, root: &Path) -> Option<u32> {
     // A name is no path.
     let own_file = (!name.contains('/')).then(|| root.join("run/libvirt/qemu").join(format!("{name}.pid")));
     let written = own_file.and_then(|file| fs::read_to_string(file).ok()?.trim().parse::<u32>().ok());
-    // A host that lost power leaves such files behind.
-    if let Some(pid) = written.filter(|pid| proc.join(pid.to_string()).is_dir()) {
+    let command_line = |pid: &u32| fs::read(proc.join(pid.to_string()).join("cmdline")).unwrap_or_default();
+    // A host that lost power leaves such files behind, and the process may be another by now.
+    if let Some(pid) = written.filter(|pid| is_named(&command_line(pid), name)) {
         return Some(pid);
     }
-    let pids = fs::read_dir(proc).ok()?.flatten().filter_map(|entry| {
+    let pids = fs::read_dir(&proc).ok()?.flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
         Some((pid, fs::read(entry.path().join("cmdline")).ok()?))
     });
@@ -32,7 +33,7 @@ fn find(name: &str, root: &Path) -> Option<u32> {
 /// `-name NAME` or `-name guest=NAME,…` of a QEMU.
 fn is_named(command_line: &[u8], name: &str) -> bool {
     let words: Vec<_> = command_line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    let is_qemu = words.first().is_some_and(|program| program.contains("qemu"));
+    let is_qemu = words.first().is_some_and(|program| program.contains("qemu") || program.ends_with("/kvm"));
     let named = words.windows(2).filter(|pair| pair[0] == "-name").any(|pair| {
         pair[1].split(',').enumerate().any(|(at, part)| match part.strip_prefix("guest=") {
             Some(guest) => guest == name,
@@ -55,11 +56,13 @@ mod tests {
         };
         write("run/libvirt/qemu/web.pid", "41\n");
         write("run/libvirt/qemu/gone.pid", "40\n");
-        write("proc/41/cmdline", "/usr/bin/qemu-system-x86_64\0-name\0guest=other,debug-threads=on\0");
+        write("run/libvirt/qemu/old.pid", "43\n");
+        write("run/libvirt/qemu/plain.pid", "41\n");
+        write("proc/41/cmdline", "/usr/bin/kvm\0-name\0guest=web,debug-threads=on\0");
         write("proc/42/cmdline", "qemu-system-x86_64\0-name\0plain,process=x\0");
         write("proc/43/cmdline", "grep\0-name\0plain\0");
-        let found = ["web", "other", "plain", "gone", "plai", "../42"].map(|name| find(name, &root));
+        let found = ["web", "old", "plain", "gone", "plai", "../42"].map(|name| find(name, &root));
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(found, [Some(41), Some(41), Some(42), None, None, None]);
+        assert_eq!(found, [Some(41), None, Some(42), None, None, None]);
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use host::tuning::HostTree;
-use vm::{HostCpus, Plan, Qmp, Roles, Watch, assign, attach as running, libvirt};
+use vm::attach::{self as running, ToldBy};
+use vm::{HostCpus, Plan, Qmp, Roles, Watch, assign, libvirt};
 
 use super::status::{State, Status};
 use super::tell::tell;
@@ -19,13 +20,13 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LOOKS: usize = 10;
 
 /// Its process, and what libvirt says of its threads.
-fn find(guest: &RunningGuest) -> anyhow::Result<(u32, Roles)> {
+fn find(guest: &RunningGuest) -> anyhow::Result<(u32, Roles, ToldBy)> {
     Ok(match (&guest.domain, guest.pid) {
         (Some(name), _) => {
             let domain = libvirt::find(name, &libvirt::folders())?;
-            (domain.process, domain.roles)
+            (domain.process, domain.roles, ToldBy::Libvirt)
         }
-        (None, Some(pid)) => (pid, Roles::default()),
+        (None, Some(pid)) => (pid, Roles::default(), ToldBy::Qemu),
         (None, None) => unreachable!("clap requires one"),
     })
 }
@@ -37,7 +38,10 @@ fn journal_of(process: u32, named: Option<&PathBuf>) -> PathBuf {
 /// Says what there is, and puts every thread where the profile wants it.
 pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
-    let (process, mut roles) = find(&arguments.guest)?;
+    let (process, mut roles, told_by) = find(&arguments.guest)?;
+    if told_by == ToldBy::Libvirt {
+        running::count_vcpus(process, &roles, told_by)?;
+    }
     let mut memory_mib = None;
     let mut monitor = None;
     if let Some(socket) = &arguments.qmp {
@@ -49,7 +53,7 @@ pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
         });
         told.map_err(|error| error.failure(&format!("asking QEMU at {}", socket.display())))?;
     }
-    let count = running::count_vcpus(process, &roles)?;
+    let count = running::count_vcpus(process, &roles, ToldBy::Qemu)?;
     let wishes = arguments.place.wishes(count)?;
     let profile = wishes.profile;
     let mut plan = Plan::make(wishes, &HostCpus::here(&[])?, None, false);
@@ -104,7 +108,7 @@ pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
 
 /// Puts everything back.
 pub fn detach(arguments: &VmDetach) -> anyhow::Result<Done> {
-    let (process, _) = find(&arguments.guest)?;
+    let (process, ..) = find(&arguments.guest)?;
     let journal = journal_of(process, arguments.journal.as_ref());
     let mut count = 0;
     let mut print = |entry: &_, outcome: &_| {
