@@ -39,7 +39,8 @@ pub enum SegmentError {
     /// Fragments cannot be cut like datagrams.
     #[error("the frame is a fragment already (RFC 791 §3.2, RFC 8200 §4.5)")]
     Fragment,
-    /// A routing header that does not show the final destination, which the checksum covers.
+    /// A routing header that does not show the final destination, which the checksum covers, and a sender that has not
+    /// summed it (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
     #[error("IPv6 routing header of type {0} with segments left (RFC 8200 §8.1)")]
     Routing(u8),
     /// Fewer than five words.
@@ -87,7 +88,4 @@ pub enum SegmentError {
         /// Pieces it would take.
         pieces: u32,
     },
-    /// SYN takes a sequence number and RST ends the connection: neither goes with several segments.
-    #[error("TCP flags {0:#04x} with several segments: SYN and RST cannot be cut (RFC 9293 §3.4)")]
-    Flags(u8),
 }

@@ -176,23 +176,30 @@ impl Plan<'_> {
         let pseudo = match self.layout.ip {
             Ip::V4 => {
                 let [source, destination] = [array(bytes, network + 12), array(bytes, network + 16)];
-                checksum::pseudo_v4(source, destination, protocol, covered as u16)
+                Some(checksum::pseudo_v4(source, destination, protocol, covered as u16))
             }
             // Read from the frame: a fragment header may have moved what is behind it.
-            Ip::V6 { destination, .. } => {
+            Ip::V6 { destination: Ok(destination), .. } => {
                 let [source, destination] = [array(self.head, network + 8), array(self.head, destination)];
-                checksum::pseudo_v6(&source, &destination, protocol, covered)
+                Some(checksum::pseudo_v6(&source, &destination, protocol, covered))
             }
+            Ip::V6 { destination: Err(_), .. } => None,
         };
+        let pseudo = pseudo.unwrap_or_else(|| {
+            // The sender's, which is of the whole frame: with this piece's length instead.
+            let field = array(self.head, self.layout.transport + usize::from(offset));
+            let whole = (self.frame_bytes - self.layout.transport as u32) as u16;
+            checksum::add(checksum::add(u16::from_be_bytes(field), !whole), covered as u16)
+        });
         let header = checksum::sum(&bytes[transport..piece.header_bytes]);
         Some(Pending { transport, offset, pseudo, header, of_fragments: self.fragments() })
     }
 
-    /// RFC 9293 §3.1, RFC 3168 §6.1.2.
+    /// RFC 9293 §3.1, RFC 3168 §6.1.2. SYN, RST, URG and the urgent pointer stay as they are in each segment, as in
+    /// Linux (`tcp_gso_segment`): what a guest sends arrives the same whoever cuts it.
     fn write_tcp(&self, tcp: &mut [u8], piece: &Segment) {
         const FIN: u8 = 0x01;
         const PSH: u8 = 0x08;
-        const URG: u8 = 0x20;
         const CWR: u8 = 0x80;
         let before = piece.payload.start - self.layout.payload as u32;
         let sequence = u32::from_be_bytes(array(tcp, 4)).wrapping_add(before);
@@ -203,14 +210,6 @@ impl Plan<'_> {
         }
         if piece.index > 0 {
             *flags &= !CWR;
-        }
-        // The urgent pointer counts from the segment's own sequence number.
-        if *flags & URG != 0 && before > 0 {
-            let urgent = u32::from(u16::from_be_bytes([tcp[18], tcp[19]]));
-            if urgent <= before {
-                tcp[13] &= !URG;
-            }
-            put(tcp, 18, urgent.saturating_sub(before) as u16);
         }
     }
 }

@@ -16,8 +16,8 @@ pub(super) enum Ip {
         fragment_at: usize,
         /// Where the next-header value is that announces what is at `fragment_at`.
         announced_at: usize,
-        /// Where the final destination's address is.
-        destination: usize,
+        /// Where the final destination's address is; or the type of a routing header that does not show it.
+        destination: Result<usize, u8>,
     },
 }
 
@@ -100,7 +100,7 @@ fn v6(head: &[u8], network: usize) -> Result<(Ip, u8, usize), SegmentError> {
     let mut at = network + 40;
     require(head, at)?;
     let mut announced = network + 6;
-    let (mut fragment_at, mut announced_at, mut destination) = (at, announced, network + 24);
+    let (mut fragment_at, mut announced_at, mut destination) = (at, announced, Ok(network + 24));
     loop {
         // Each round steps at least eight bytes on, and no byte beyond the head is read.
         let header = byte_at(head, announced)?;
@@ -121,17 +121,18 @@ fn v6(head: &[u8], network: usize) -> Result<(Ip, u8, usize), SegmentError> {
     }
 }
 
-/// Where a routing header keeps the last address of the way; nothing if the packet is on its last leg.
-fn final_destination(head: &[u8], at: usize, end: usize) -> Result<Option<usize>, SegmentError> {
+/// Where a routing header keeps the last address of the way, or its type if that is not known; nothing if the packet
+/// is on its last leg.
+fn final_destination(head: &[u8], at: usize, end: usize) -> Result<Option<Result<usize, u8>>, SegmentError> {
     let (kind, segments_left) = (byte_at(head, at + 2)?, byte_at(head, at + 3)?);
-    match kind {
-        _ if segments_left == 0 => Ok(None),
+    Ok(match kind {
+        _ if segments_left == 0 => None,
         // Source route and home address (RFC 2460 §4.4, RFC 6275 §6.4): in travelling order.
-        0 | 2 if end - at >= 24 => Ok(Some(end - 16)),
+        0 | 2 if end - at >= 24 => Some(Ok(end - 16)),
         // Segment routing (RFC 8754 §2): the last first.
-        4 if end - at >= 24 => Ok(Some(at + 8)),
-        _ => Err(SegmentError::Routing(kind)),
-    }
+        4 if end - at >= 24 => Some(Ok(at + 8)),
+        _ => Some(Err(kind)),
+    })
 }
 
 /// Checks that the head reaches to byte `needed`.

@@ -29,7 +29,7 @@ pub struct Plan<'h> {
     pub(super) identification: u32,
     /// Where the bytes begin that are shared out: the payload, or the fragmentable part.
     pub(super) shared_out: usize,
-    frame_bytes: u32,
+    pub(super) frame_bytes: u32,
     piece_bytes: u32,
     pieces: u32,
 }
@@ -162,13 +162,6 @@ impl<'h> Plan<'h> {
 
     /// What holds only once the number of pieces is known.
     fn check_pieces(&self) -> Result<(), SegmentError> {
-        const SYN_RST: u8 = 0x06;
-        if self.pieces > 1 && matches!(self.kind, SegmentKind::TcpV4 | SegmentKind::TcpV6) {
-            let flags = self.head[self.layout.transport + 13];
-            if flags & SYN_RST != 0 {
-                return Err(SegmentError::Flags(flags));
-            }
-        }
         // A fragment header can make the longest packets too long.
         let longest = self.segment(0).map_or(0, |piece| piece.bytes()) - self.layout.network as u32;
         match self.layout.ip {
@@ -182,6 +175,9 @@ impl<'h> Plan<'h> {
 fn check_checksum(layout: &Layout, offload: &Offload, kind: SegmentKind) -> Result<SumOf, SegmentError> {
     let datagram = kind == SegmentKind::UdpFragments;
     let Some(partial) = offload.checksum else {
+        if let (Ip::V6 { destination: Err(routing), .. }, false) = (layout.ip, datagram) {
+            return Err(SegmentError::Routing(routing));
+        }
         return Ok(if datagram { SumOf::Nothing } else { SumOf::Segment });
     };
     let expected = kind.checksum_offset();

@@ -4,29 +4,25 @@ use super::*;
 #[derive(Clone, Debug)]
 struct Tcp {
     sequence: u32,
-    flags: [bool; 6],
+    flags: [bool; 8],
     urgent: u16,
     option_words: usize,
 }
 
 fn tcp() -> impl Strategy<Value = Tcp> {
     let sequence = prop_oneof![any::<u32>(), u32::MAX - 3000..=u32::MAX];
-    (sequence, any::<[bool; 6]>(), 0_u16..4000, 0_usize..=10)
+    (sequence, any::<[bool; 8]>(), 0_u16..4000, 0_usize..=10)
         .prop_map(|(sequence, flags, urgent, option_words)| Tcp { sequence, flags, urgent, option_words })
 }
 
 impl Tcp {
     /// The header of the piece that begins `before` bytes into the payload.
     fn header(&self, before: usize, first: bool, last: bool) -> TcpHeader {
-        let [fin, psh, cwr, ece, urg, ns] = self.flags;
+        let [fin, psh, cwr, ece, urg, ns, syn, rst] = self.flags;
         let mut header = TcpHeader::new(5000, 80, self.sequence.wrapping_add(before as u32), 512);
         (header.ack, header.acknowledgment_number, header.ece, header.ns) = (true, 77, ece, ns);
         (header.fin, header.psh, header.cwr) = (fin && last, psh && last, cwr && first);
-        header.urg = urg && (first || usize::from(self.urgent) > before);
-        header.urgent_pointer = match urg {
-            true => usize::from(self.urgent).saturating_sub(before) as u16,
-            false => self.urgent,
-        };
+        (header.syn, header.rst, header.urg, header.urgent_pointer) = (syn, rst, urg, self.urgent);
         header.set_options_raw(&vec![1; self.option_words * 4]).unwrap();
         header
     }
@@ -48,8 +44,6 @@ proptest! {
         segment_bytes in 100_u16..3000,
         first in 0_usize..300,
     ) {
-        // Now and then the urgent data ends where a segment does.
-        let tcp = if tcp.urgent % 4 == 0 { Tcp { urgent: segment_bytes, ..tcp } } else { tcp };
         let kind = if below.v6 { SegmentKind::TcpV6 } else { SegmentKind::TcpV4 };
         let frame = partial(below.tcp(&tcp.header(0, true, true), &payload), &below, kind);
         let pieces = cut(&frame, first, &below.offload(kind, segment_bytes)).unwrap();
@@ -127,14 +121,29 @@ fn a_route_still_to_be_travelled_is_summed_with_its_last_address() {
         let pieces = cut(&frame, 64, &below.offload(SegmentKind::UdpSegments, 100)).unwrap();
         let transport = below.transport();
         assert_eq!(pieces[0][transport..], right[transport..], "type {kind}");
-        frame[54 + 2] = 3;
-        let error = cut(&frame, 64, &below.offload(SegmentKind::UdpSegments, 100)).unwrap_err();
-        assert_eq!(error, SegmentError::Routing(3));
-        // A route without room for an address.
-        let below = Below { routing: Some(1), ..below };
-        let mut frame = below.udp(&[1, 2, 3, 4, 5]);
+    }
+}
+
+/// Of a route that nothing is known of, or without room for an address, the sender's own sum is taken.
+#[test]
+fn a_route_that_does_not_show_its_last_address_is_summed_as_the_sender_did() {
+    for (kind, units) in [(3_u8, 3), (253, 3), (0, 1), (2, 1), (4, 1)] {
+        let below = Below { routing: Some(units), ..plain(true) };
+        let (payload, transport) = ([7; 250], below.transport());
+        let mut frame = below.udp(&payload);
         frame[54 + 2..54 + 4].copy_from_slice(&[kind, 1]);
-        let error = cut(&frame, 64, &below.offload(SegmentKind::UdpSegments, 100)).unwrap_err();
-        assert_eq!(error, SegmentError::Routing(kind));
+        let covered = (frame.len() - transport) as u32;
+        let sum = checksum::pseudo_v6(&SOURCE_V6, &DESTINATION_V6, 17, covered);
+        frame[transport + 6..transport + 8].copy_from_slice(&sum.to_be_bytes());
+        // Elsewhere on its way it is for a router.
+        frame[14 + 24..14 + 40].fill(0xbb);
+        let mut offload = below.offload(SegmentKind::UdpSegments, 100);
+        let pieces = cut(&frame, 64, &offload).unwrap();
+        assert_eq!(pieces.len(), 3);
+        for (piece, part) in pieces.iter().zip(payload.chunks(100)) {
+            assert_eq!(piece[transport..], below.udp(part)[transport..], "type {kind}");
+        }
+        offload.checksum = None;
+        assert_eq!(cut(&frame, 64, &offload).unwrap_err(), SegmentError::Routing(kind));
     }
 }
