@@ -63,6 +63,10 @@ pub(crate) struct Seen {
     pub worker_sleeps: bool,
 }
 
+/// For a ring in which no buffer ever was: it looks like this, too, where the guest writes to other memory.
+const NOT_SHARED: &str = " (if its driver runs, the guest's memory is not shared: give QEMU's memory backend share=on, \
+                          and name it in -machine memory-backend=ID)";
+
 /// Shorter than this is no silence.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -99,16 +103,18 @@ pub(crate) fn to_guest(ring: Option<&RingState>, seen: Seen) -> String {
             None => "frames pass".to_owned(),
         };
     };
+    let begin = matches!(ring.place(), (_, 0, 0));
+    let remedy = if begin { NOT_SHARED } else { "" };
     match (ring.available, silence) {
         _ if !ring.enabled => "its driver has disabled it; frames for it are dropped".to_owned(),
         (0, Some(quiet)) if seen.full_since > 0 => format!(
             "guest has posted no receive buffers for {}; {} frames were dropped meanwhile; the switch waits for the \
-             guest",
+             guest{remedy}",
             seconds(quiet),
             seen.full_since
         ),
         (0, Some(quiet)) => format!(
-            "guest has posted no receive buffers; nothing was delivered for {}; the switch waits for the guest",
+            "guest has posted no receive buffers; nothing was delivered for {}; the switch waits for the guest{remedy}",
             seconds(quiet)
         ),
         (0, None) => "frames pass; at the moment no receive buffer is posted".to_owned(),
@@ -139,6 +145,12 @@ mod tests {
         assert!(words.starts_with("guest has posted no receive buffers for 2.1 s; 12 frames"), "{words}");
         let words = to_guest(Some(&ring(0)), quiet(2100));
         assert!(words.contains("no receive buffers; nothing was delivered for 2.1 s"), "{words}");
+        assert!(!words.contains("share=on"), "there were some before: {words}");
+        let untouched = RingState::split(256, 0, 0, 0);
+        for seen in [full, quiet(2100)] {
+            let words = to_guest(Some(&untouched), seen);
+            assert!(words.contains("no receive buffers") && words.contains("share=on"), "{words}");
+        }
         assert!(to_guest(Some(&ring(200)), quiet(3000)).contains("200 receive buffers are posted"));
         assert!(to_guest(Some(&ring(200)), quiet(3)).starts_with("frames pass"));
         assert!(from_guest(Some(&ring(0)), quiet(3000)).contains("sent nothing for 3.0 s"));

@@ -260,6 +260,22 @@ fn a_ring_started_with_half_of_what_it_needs() {
     assert!(!log.iter().any(|entry| entry.starts_with("started")));
 }
 
+/// QEMU without `share=on`.
+#[test]
+fn a_ring_started_without_memory_names_what_shares_it() {
+    let _alone = alone();
+    let (end, log) = attacked_by_owner(|attacker| {
+        send(attacker, Request::SetVringNum(VringState { index: 0, num: 256 }), vec![]);
+        send(attacker, Request::SetVringKick(VringFd { index: 0, has_fd: true }), vec![event_fd()]);
+    });
+    let told = violation(end).to_string();
+    assert!(
+        told.contains("shared memory") && told.contains("share=on -machine memory-backend=mem"),
+        "{told}"
+    );
+    assert!(!log.iter().any(|entry| entry.starts_with("started")));
+}
+
 /// Memory that cannot be what it says.
 #[test]
 fn memory_that_wraps_around() {

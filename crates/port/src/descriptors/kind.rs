@@ -1,5 +1,6 @@
 //! Whether closing a descriptor may wait, found out without asking a file system: that may wait too.
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, fcntl_get_seals, statx};
@@ -12,12 +13,19 @@ use crate::event_fd;
 const LOCAL: [&str; 10] =
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "xfs", "zfs"];
 
+/// One that ordinary users can mount in namespaces of their own, over any other: of a local file system only where
+/// this process's namespace has it.
+const STACKED: &str = "overlay";
+
+/// Bytes of a peer's list of mounts that are read: a peer may have made a hundred thousand.
+const LONGEST_LIST: u64 = 1 << 20;
+
 /// Null, zero, random and so on (devices.txt of Linux). Other devices have drivers that are asked: a terminal waits
 /// for its output.
 const MEMORY_DEVICES: u32 = 1;
 
-/// What it is, if closing it may wait for somebody; `None` for what is closed at once.
-pub(super) fn slow_to_close(fd: BorrowedFd<'_>) -> Option<String> {
+/// What it is, if closing it may wait for another program; `None` for what is closed at once. It came over this socket.
+pub(super) fn slow_to_close(fd: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> Option<String> {
     // Files in memory, and only those, have seals (`memfd_file_seals_ptr`, mm/memfd.c).
     if fcntl_get_seals(fd).is_ok() {
         return None;
@@ -32,13 +40,16 @@ pub(super) fn slow_to_close(fd: BorrowedFd<'_>) -> Option<String> {
     if name.starts_with("anon_inode:") || name.starts_with("pipe:") || is_unix_socket(fd) {
         return None;
     }
-    let closes_at_once = name.starts_with('/')
-        && match type_of(fd) {
-            Some((FileType::RegularFile | FileType::Directory, _)) => is_local(fd),
-            Some((FileType::CharacterDevice, major)) => major == MEMORY_DEVICES,
-            _ => false,
-        };
-    (!closes_at_once).then(|| name.into_owned())
+    if !name.starts_with('/') {
+        return Some(name.into_owned());
+    }
+    match type_of(fd) {
+        Some((FileType::RegularFile | FileType::Directory, _)) => {
+            not_local(fd, || mounts_of_peer(socket)).map(|why| format!("{name}, {why}"))
+        }
+        Some((FileType::CharacterDevice, MEMORY_DEVICES)) => None,
+        _ => Some(name.into_owned()),
+    }
 }
 
 fn is_unix_socket(fd: BorrowedFd<'_>) -> bool {
@@ -51,12 +62,34 @@ fn type_of(fd: BorrowedFd<'_>) -> Option<(FileType, u32)> {
     Some((FileType::from_raw_mode(status.stx_mode.into()), status.stx_rdev_major))
 }
 
-/// Whether it lies on a local file system that is mounted where this process runs.
-fn is_local(fd: BorrowedFd<'_>) -> bool {
-    let Ok(info) = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())) else { return false };
-    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
-    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return false };
-    mount.and_then(|mount| file_system(&mounts, mount)).is_some_and(|name| LOCAL.contains(&name))
+/// Why a file is not taken for one on a local file system. The mount may be one of this process's namespace, or of its
+/// peer's: a container's, a service's. The kernel gives no two mounts the same number.
+fn not_local(fd: BorrowedFd<'_>, mounts_of_peer: impl FnOnce() -> Option<String>) -> Option<String> {
+    let unknown = || Some("of which /proc does not show the file system".to_owned());
+    let Ok(info) = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())) else {
+        return unknown();
+    };
+    let Some(mount) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim) else {
+        return unknown();
+    };
+    let find = |mounts: Option<String>| file_system(&mounts?, mount).map(str::to_owned);
+    if let Some(name) = find(fs::read_to_string("/proc/self/mountinfo").ok()) {
+        return (!LOCAL.contains(&name.as_str())).then(|| format!("on the file system {name}"));
+    }
+    match find(mounts_of_peer()) {
+        Some(name) if LOCAL.contains(&name.as_str()) && name != STACKED => None,
+        Some(name) => Some(format!("on a file system {name} that is not mounted where the switch runs")),
+        None => Some("on a file system that is not mounted where the switch runs".to_owned()),
+    }
+}
+
+/// The mounts of the process that is connected, as the kernel lists them.
+fn mounts_of_peer(socket: BorrowedFd<'_>) -> Option<String> {
+    let process = linux::peer::peer(socket).ok()?.process?;
+    let file = File::open(format!("/proc/{}/mountinfo", process.as_raw_nonzero())).ok()?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST_LIST).read_to_end(&mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// The file system of a mount, by its number: proc_pid_mountinfo(5).
@@ -67,7 +100,7 @@ fn file_system<'a>(mounts: &'a str, mount: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
     use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::net::UnixStream;
@@ -75,7 +108,8 @@ mod tests {
     use super::*;
 
     fn kind(fd: impl Into<OwnedFd>) -> Option<String> {
-        slow_to_close(fd.into().as_fd())
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        slow_to_close(fd.into().as_fd(), socket.as_fd())
     }
 
     #[test]
@@ -98,7 +132,55 @@ mod tests {
         assert!(terminal.ends_with("ptmx"), "{terminal}");
         // The kernel's, and not on the list.
         let file = File::open("/proc/self/maps").unwrap();
-        assert!(kind(file).unwrap().ends_with("/maps"));
+        let maps = kind(file).unwrap();
+        assert!(maps.ends_with("/maps, on the file system proc"), "{maps}");
+    }
+
+    /// A shell in a mount namespace of its own, which has made these mounts.
+    fn in_own_namespace(mounts: &str) -> std::process::Child {
+        use std::process::{Command, Stdio};
+        let script = format!("{mounts} && echo made && read line");
+        let mut command = Command::new("unshare");
+        // Without root's rights a user namespace gives them.
+        let user = if rustix::process::geteuid().is_root() { "--mount" } else { "--map-root-user" };
+        command.args(["--mount", user, "sh", "-ec", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "made\n", "{script}");
+        shell
+    }
+
+    #[test]
+    fn files_of_a_peer_s_own_mounts_are_taken_unless_they_may_lie_over_others() {
+        let overlay = "mount -t tmpfs none /mnt && mkdir /mnt/l /mnt/u /mnt/w && touch /mnt/l/file && \
+                       mount -t overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w none /mnt";
+        for (mounts, file, told) in [
+            ("mount -t ramfs none /mnt && touch /mnt/file", "file", None),
+            (overlay, "file", Some("on a file system overlay that is not mounted where the switch runs")),
+            ("mount -t proc proc /mnt", "version", Some("on a file system proc that is not mounted")),
+        ] {
+            let mut shell = in_own_namespace(mounts);
+            let file = File::open(format!("/proc/{}/root/mnt/{file}", shell.id())).unwrap();
+            let list = fs::read_to_string(format!("/proc/{}/mountinfo", shell.id())).unwrap();
+            let why = not_local(file.as_fd(), || Some(list));
+            assert_eq!(why.is_none(), told.is_none(), "{why:?}");
+            assert!(why.unwrap_or_default().contains(told.unwrap_or_default()));
+            // A peer that cannot be seen.
+            let why = not_local(file.as_fd(), || None).unwrap();
+            assert!(why.contains("not mounted where the switch runs"), "{why}");
+            drop(file);
+            shell.kill().unwrap();
+            shell.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_mounts_of_whoever_is_connected_are_read() {
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        let own = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert_eq!(mounts_of_peer(socket.as_fd()), Some(own));
+        assert_eq!(mounts_of_peer(File::open("/dev/null").unwrap().as_fd()), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 mod closer;
 mod kind;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use vhost_user::socket::{Connection, DescriptorFilter};
 
@@ -46,8 +46,8 @@ impl DescriptorGuard {
 }
 
 impl DescriptorFilter for DescriptorGuard {
-    fn admit(&self, fd: OwnedFd) -> Result<OwnedFd, String> {
-        match kind::slow_to_close(fd.as_fd()) {
+    fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<OwnedFd, String> {
+        match kind::slow_to_close(fd.as_fd(), socket) {
             None => Ok(fd),
             Some(kind) => {
                 self.closer.close(fd);

@@ -35,8 +35,11 @@ const MAX_FDS_OF_KERNEL: usize = 253;
 
 /// Looks at each descriptor before anything else is done with it: closing some takes as long as a peer likes.
 pub trait DescriptorFilter: std::fmt::Debug + Send + Sync {
-    /// The descriptor, or what it is if it is not wanted. Then the filter closes it.
-    fn admit(&self, fd: OwnedFd) -> Result<OwnedFd, String>;
+    /// The descriptor, which came over this socket; or what it is if it is not wanted. Then the filter closes it.
+    ///
+    /// # Errors
+    /// The descriptor's name, with what is wrong with it.
+    fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<OwnedFd, String>;
 }
 
 /// A connected socket and the pieces of messages that are under way on it.
@@ -235,7 +238,7 @@ impl Connection {
             let RecvAncillaryMessage::ScmRights(fds) = message else { continue };
             for fd in fds {
                 let admitted = match &self.filter {
-                    Some(filter) => filter.admit(fd),
+                    Some(filter) => filter.admit(fd, self.stream.as_fd()),
                     None => Ok(fd),
                 };
                 match admitted {

@@ -15,6 +15,10 @@ use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase, VringIndex, layout_of};
 use virtio::Features;
 
+/// What a front-end without any shared memory lacks, which QEMU is until it is told otherwise.
+const SHARED_MEMORY: &str = "shared memory before a queue starts (QEMU: \
+                             -object memory-backend-memfd,id=mem,size=SIZE,share=on -machine memory-backend=mem)";
+
 /// Descriptors that came with a message.
 type Fds = Vec<OwnedFd>;
 /// What a message led to.
@@ -140,7 +144,7 @@ impl BackendSession {
             return Err(rule.violation("queue", index.get(), "SET_FEATURES before a queue starts"));
         }
         if self.memory.is_empty() {
-            return Err(rule.violation("queue", index.get(), "memory before a queue starts"));
+            return Err(rule.violation("queue", index.get(), SHARED_MEMORY));
         }
         let layout = self.layout();
         let ring = &mut self.rings[index.as_usize()];
