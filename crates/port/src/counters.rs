@@ -25,6 +25,8 @@ reasons! {
     ReceiverFull = "receiver full",
     /// The receiver's buffers are smaller than the frame.
     NoBufferLargeEnough = "no buffer large enough",
+    /// The frame was cut for the receiver, whose buffers did not suffice for all pieces.
+    CutShort = "too few buffers for a cut frame",
     /// The receiver's ring is malformed and stopped.
     MalformedRing = "malformed ring",
     /// The source address is not the port's.
@@ -66,6 +68,17 @@ pub struct QueueCounters {
     suppressed: AtomicU64,
     kicks: AtomicU64,
     drops: [AtomicU64; DropReason::ALL.len()],
+    /// The latest of [`DropReason::CutShort`]: buffers in the upper half, pieces in the lower.
+    cut_short: AtomicU64,
+}
+
+/// A frame that was cut for a receiver with too few buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutShort {
+    /// Buffers that took a piece.
+    pub buffers: u32,
+    /// Pieces of the frame.
+    pub pieces: u32,
 }
 
 /// What the counters said at one moment; each is exact, together they may be a burst apart.
@@ -83,6 +96,8 @@ pub struct Counts {
     pub kicks: u64,
     /// Dropped frames by reason, those above 0, largest first.
     pub drops: Vec<(DropReason, u64)>,
+    /// The latest frame of [`DropReason::CutShort`].
+    pub cut_short: Option<CutShort>,
 }
 
 impl Counts {
@@ -110,6 +125,18 @@ impl QueueCounters {
     #[inline(always)]
     pub fn dropped(&self, reason: DropReason, frames: u64) {
         add(&self.drops[reason as usize], frames);
+    }
+
+    /// Counts the pieces of one frame from this one on, of so many. A receiver that ran full behind the first had too
+    /// few buffers for the frame.
+    #[cold]
+    pub fn dropped_from(&self, reason: DropReason, piece: usize, pieces: usize) {
+        let is_cut_short = reason == DropReason::ReceiverFull && piece > 0;
+        if is_cut_short {
+            self.cut_short.store((piece as u64) << 32 | pieces as u64, Ordering::Relaxed);
+        }
+        let reason = if is_cut_short { DropReason::CutShort } else { reason };
+        self.dropped(reason, pieces.saturating_sub(piece) as u64);
     }
 
     /// Counts a kick or call.
@@ -145,6 +172,7 @@ impl QueueCounters {
         let count = |reason: &DropReason| (*reason, self.drops(*reason));
         let mut drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|(_, n)| *n > 0).collect();
         drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let cut = self.cut_short.load(Ordering::Relaxed);
         Counts {
             frames: self.frames(),
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -152,6 +180,7 @@ impl QueueCounters {
             suppressed: self.suppressed.load(Ordering::Relaxed),
             kicks: self.kicks.load(Ordering::Relaxed),
             drops,
+            cut_short: (cut > 0).then_some(CutShort { buffers: (cut >> 32) as u32, pieces: cut as u32 }),
         }
     }
 }
@@ -176,6 +205,20 @@ mod tests {
         let counts = counters.counts();
         assert_eq!((counts.frames, counts.bytes, counts.dropped()), (3, 180, 7));
         assert_eq!(counts.drops, [(DropReason::ReceiverFull, 5), (DropReason::Spoofed, 2)]);
+    }
+
+    #[test]
+    fn of_cut_frames_the_latest_says_how_many_buffers_there_were() {
+        let counters = QueueCounters::default();
+        assert_eq!(counters.counts().cut_short, None);
+        counters.dropped_from(DropReason::ReceiverFull, 2, 9);
+        counters.dropped_from(DropReason::ReceiverFull, 13, 23);
+        counters.dropped_from(DropReason::ReceiverFull, 0, 5);
+        counters.dropped_from(DropReason::TooLong, 1, 2);
+        let counts = counters.counts();
+        let drops = [(DropReason::CutShort, 17), (DropReason::ReceiverFull, 5), (DropReason::TooLong, 1)];
+        assert_eq!(counts.drops, drops);
+        assert_eq!(counts.cut_short, Some(CutShort { buffers: 13, pieces: 23 }));
     }
 
     #[test]

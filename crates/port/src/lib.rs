@@ -81,7 +81,7 @@ pub mod virtio_user;
 mod watches;
 
 pub use cache_policy::{CachePolicy, UnknownCachePolicy};
-pub use counters::{Counts, DropReason, QueueCounters};
+pub use counters::{Counts, CutShort, DropReason, QueueCounters};
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES};
 pub use frame_batch::FrameBatch;
 pub use own::{OwnMemory, OwnSgBuilder};

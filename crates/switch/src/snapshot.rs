@@ -1,7 +1,7 @@
 //! How a switch stands, for people and programs.
 use std::fmt;
 
-use port::{Port, Side};
+use port::{DropReason, Port, Side};
 use serde::Serialize;
 
 use crate::{TableCounts, WorkerCounts};
@@ -54,6 +54,9 @@ pub struct QueueSnapshot {
     /// Dropped frames by reason, largest first.
     #[serde(serialize_with = "as_map")]
     pub drops: Vec<(&'static str, u64)>,
+    /// The latest frame of which some pieces found no buffer: buffers and pieces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<(u32, u32)>,
 }
 
 fn as_map<S: serde::Serializer>(drops: &[(&'static str, u64)], to: S) -> Result<S::Ok, S::Error> {
@@ -68,6 +71,15 @@ impl QueueSnapshot {
     /// All dropped frames.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// Figures of the latest drop for this reason, and what helps.
+    pub fn detail(&self, reason: &str) -> Option<String> {
+        let (buffers, pieces) = self.cut_short.filter(|_| reason == DropReason::CutShort.text())?;
+        Some(format!(
+            "receiver posted {buffers} buffers for a burst of {pieces}; give it longer queues (QEMU: \
+             rx_queue_size=1024) or mergeable buffers (mrg_rxbuf=on, mergeable=on)"
+        ))
     }
 }
 
@@ -105,6 +117,7 @@ pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option
             suppressed: counts.suppressed,
             kicks: counts.kicks,
             drops: counts.drops.iter().map(|(reason, frames)| (reason.text(), *frames)).collect(),
+            cut_short: counts.cut_short.map(|cut| (cut.buffers, cut.pieces)),
         })
     });
     let features = port.and_then(|port| port.features()).into_iter();
@@ -123,7 +136,8 @@ impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (frames, reason, port, queue) in self.worst_drops() {
             let (direction, pair) = (queue.direction(), queue.pair);
-            writeln!(f, "dropped {frames:>12}  {reason}  ({}, {direction} {pair})", port.name)?;
+            let detail = queue.detail(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
+            writeln!(f, "dropped {frames:>12}  {reason}  ({}, {direction} {pair}){detail}", port.name)?;
         }
         for port in &self.ports {
             writeln!(f, "{}: {}; {} addresses behind it", port.name, port.description, port.addresses)?;
@@ -182,9 +196,11 @@ mod tests {
             suppressed: 0,
             kicks: 0,
             drops: drops.to_vec(),
+            cut_short: (!from_guest).then_some((13, 23)),
         };
-        let queues =
+        let mut queues =
             vec![queue(true, &[("too long", 2)]), queue(false, &[("receiver full", 7), ("filtered", 1)])];
+        queues[1].drops.push(("too few buffers for a cut frame", 1));
         let port = PortSnapshot {
             name: "vm1".to_owned(),
             description: "a test".to_owned(),
@@ -195,18 +211,20 @@ mod tests {
         let snapshot = Snapshot { ports: vec![port], ..Snapshot::default() };
         let text = snapshot.to_string();
         let lines: Vec<&str> =
-            text.lines().take(4).map(|line| line.trim_start_matches("dropped").trim()).collect();
+            text.lines().take(5).map(|line| line.trim_start_matches("dropped").trim()).collect();
         assert_eq!(
             lines,
             [
                 "7  receiver full  (vm1, to guest 0)",
                 "2  too long  (vm1, from guest 0)",
                 "1  filtered  (vm1, to guest 0)",
+                "1  too few buffers for a cut frame  (vm1, to guest 0): receiver posted 13 buffers for a burst of 23; \
+                 give it longer queues (QEMU: rx_queue_size=1024) or mergeable buffers (mrg_rxbuf=on, mergeable=on)",
                 "vm1: a test; 3 addresses behind it"
             ]
         );
         let json = serde_json::to_value(&snapshot).unwrap();
         assert_eq!(json["ports"][0]["queues"][1]["drops"]["receiver full"], 7);
-        assert_eq!(snapshot.dropped(), 10);
+        assert_eq!(snapshot.dropped(), 11);
     }
 }

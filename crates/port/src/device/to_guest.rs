@@ -168,7 +168,7 @@ impl ToGuest {
             let chains = match room {
                 Ok(chains) => chains,
                 // What did not help the first segment does not help the others; a frame may have very many.
-                Err(reason) => return self.counters.dropped(reason, (output.count() - index) as u64),
+                Err(reason) => return self.counters.dropped_from(reason, index, output.count()),
             };
             self.fill(&output, index, chains);
             tally.frames += 1;

@@ -18,7 +18,7 @@
 //! | NET_STATUS, NET_STANDBY, NET_SPEED_DUPLEX | no: the front-end's to offer, this end does not know |
 //! | ACCESS_PLATFORM | no: rings are served by their guest addresses; there is no IOTLB behind this port |
 //! | ORDER_PLATFORM, NOTIFICATION_DATA | no: both ends are CPUs of one machine, and kicks are eventfds |
-//! | RING_RESET | no: QEMU 7.2 hands the bit on, but tells a vhost-user back-end of no reset: rings would break |
+//! | RING_RESET | no: QEMU hands the bit on, but resets a single queue of vhost in the kernel alone: rings would break |
 //! | NET_RSS, NET_HASH_REPORT | no: no hash is computed |
 //! | NET_GUEST_HDRLEN | no: header lengths are a hint that nothing relies on |
 //!

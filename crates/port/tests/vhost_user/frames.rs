@@ -1,5 +1,5 @@
 //! Frames from one guest to another: all that fit arrive as they were sent, the others are counted.
-use port::{DropReason, Port, Side};
+use port::{CutShort, DropReason, Port, Side};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use virtio::Features;
 use virtqueue::{Buffer, Direction};
@@ -144,7 +144,13 @@ fn a_frame_of_very_many_segments_is_dropped_at_once() {
     alice.send_with(1, &header, &tcp);
     assert_eq!(left.forward(0, &mut right, 0), 1);
     assert_eq!(bob.received(0).len(), 5);
-    assert_eq!(right.drops(0, Side::ToGuest, DropReason::ReceiverFull), 1000 - 5);
+    assert_eq!(right.drops(0, Side::ToGuest, DropReason::CutShort), 1000 - 5);
+    let counts = right.port.counters(0, Side::ToGuest).unwrap().counts();
+    assert_eq!(counts.cut_short, Some(CutShort { buffers: 5, pieces: 1000 }));
+    // Without any buffer it is a receiver like others that are full.
+    alice.send_with(1, &header, &tcp);
+    assert_eq!(left.forward(0, &mut right, 0), 1);
+    assert_eq!(right.drops(0, Side::ToGuest, DropReason::ReceiverFull), 1000);
     assert_eq!(left.drops(0, Side::FromGuest, DropReason::MalformedHeader), 0);
 }
 

@@ -113,9 +113,10 @@ pub fn drops(answer: &Value, width: usize) -> String {
     }
     let row = |drop: &Value| {
         let place = format!("{} {}", direction(drop), figure(&drop["pair"]));
+        let detail = drop["detail"].as_str().map(|detail| format!(": {detail}")).unwrap_or_default();
         vec![
             figure(&drop["frames"]).to_string(),
-            text(&drop["reason"]).to_owned(),
+            format!("{}{detail}", text(&drop["reason"])),
             text(&drop["port"]).to_owned(),
             place,
         ]

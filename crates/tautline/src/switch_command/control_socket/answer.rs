@@ -56,7 +56,7 @@ fn drops(snapshot: &Snapshot) -> Vec<Value> {
             queue.drops.iter().map(move |(reason, frames)| {
                 let drop = json!({
                     "port": port.name, "pair": queue.pair, "from_guest": queue.from_guest,
-                    "reason": reason, "frames": frames,
+                    "reason": reason, "frames": frames, "detail": queue.detail(reason),
                 });
                 (*frames, drop)
             })

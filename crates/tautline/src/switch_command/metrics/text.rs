@@ -148,6 +148,7 @@ mod tests {
             suppressed: 0,
             kicks: 0,
             drops: vec![("receiver full", 7)],
+            cut_short: None,
         };
         let port = PortSnapshot {
             name: "a\"b\n".to_owned(),
