@@ -137,11 +137,34 @@ fn tuned_takes_the_profile() {
 #[test]
 fn kubevirts_manifest_reads_back() {
     let text = export::kubevirt(&guest("2-5", 4096));
-    let manifest: serde_json::Value = serde_yaml_ng::from_str(&text).unwrap();
-    let cpu = &manifest["spec"]["template"]["spec"]["domain"]["cpu"];
-    assert_eq!(cpu["cores"], 4);
-    assert_eq!(cpu["realtime"]["mask"], "1-3");
-    assert_eq!(cpu["dedicatedCpuPlacement"], true);
+    let manifest = yaml(&text);
+    assert_eq!(manifest["apiVersion"].as_str(), Some("kubevirt.io/v1"));
+    assert_eq!(manifest["kind"].as_str(), Some("VirtualMachine"));
+    assert_eq!(manifest["metadata"]["name"].as_str(), Some("realtime-guest"));
+    let spec = &manifest["spec"]["template"]["spec"];
+    assert_eq!(spec["nodeSelector"]["kubevirt.io/realtime"].as_str(), Some(""));
+    let domain = &spec["domain"];
+    let cpu = &domain["cpu"];
+    assert_eq!((cpu["cores"].as_i64(), cpu["threads"].as_i64()), (Some(4), Some(1)));
+    assert_eq!(cpu["realtime"]["mask"].as_str(), Some("1-3"));
+    assert_eq!(cpu["dedicatedCpuPlacement"].as_bool(), Some(true));
+    assert_eq!(cpu["features"][0]["policy"].as_str(), Some("require"));
+    assert!(cpu["numa"]["guestMappingPassthrough"].is_hash());
+    assert_eq!(domain["memory"]["guest"].as_str(), Some("4096Mi"));
+    assert_eq!(domain["memory"]["hugepages"]["pageSize"].as_str(), Some("1Gi"));
+    assert_eq!(domain["devices"]["autoattachMemBalloon"].as_bool(), Some(false));
+    // A name that other YAML readers could take for a number, one vCPU, and memory in small pages.
+    let list = |text: &str| text.parse::<CpuList>().unwrap();
+    let odd = export::Guest::new("1e3", list("2"), list("0"), 514).unwrap();
+    let manifest = yaml(&export::kubevirt(&odd));
+    assert_eq!(manifest["metadata"]["name"].as_str(), Some("1e3"));
+    let domain = &manifest["spec"]["template"]["spec"]["domain"];
+    assert!(domain["cpu"]["realtime"].as_hash().is_some_and(|keys| keys.is_empty()));
+    assert_eq!(domain["memory"]["hugepages"]["pageSize"].as_str(), Some("2Mi"));
+}
+
+fn yaml(text: &str) -> yaml_rust2::Yaml {
+    yaml_rust2::YamlLoader::load_from_str(text).unwrap().remove(0)
 }
 
 #[test]

@@ -22,11 +22,10 @@ pub const LARGE: Size = Size { bytes: HUGE, pages: Pages::Huge, most: 64 };
 pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(size.most);
-    let memory = Memory::new(FRESH, samples * size.bytes, size.pages)?;
-    bench.vm.attach(&memory, 0)?;
+    let memory = bench.vm.attach(Memory::new(FRESH, samples * size.bytes, size.pages)?, 0)?;
     let touched = touch(bench, samples, size.bytes);
     let huge = memory.huge_bytes();
-    bench.vm.detach(memory)?;
+    drop(memory);
     if size.pages == Pages::Huge && huge < samples * size.bytes {
         return Err(Failure::new(
             format!("touching {samples} fresh pages of 2 MiB"),
@@ -42,23 +41,19 @@ pub fn dirty_log(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(SMALL.most);
     let memory = Memory::new(FRESH, samples * SMALL.bytes, Pages::Small)?;
-    bench.vm.attach(&memory, KVM_MEM_LOG_DIRTY_PAGES)?;
-    let result = (|| {
-        touch(bench, samples, SMALL.bytes)?;
-        bench.vm.dirty_log(&memory)?;
-        let touched = touch(bench, samples, SMALL.bytes)?;
-        let dirty: u32 = bench.vm.dirty_log(&memory)?.iter().map(|word| word.count_ones()).sum();
-        if (dirty as usize) < samples {
-            return Err(Failure::new(
-                format!("reading the dirty log after stores to {samples} pages"),
-                format!("it tells of {dirty}"),
-                "see whether this KVM logs by hardware",
-            ));
-        }
-        Ok(touched)
-    })();
-    bench.vm.detach(memory)?;
-    result
+    let memory = bench.vm.attach(memory, KVM_MEM_LOG_DIRTY_PAGES)?;
+    touch(bench, samples, SMALL.bytes)?;
+    bench.vm.dirty_log(&memory)?;
+    let touched = touch(bench, samples, SMALL.bytes)?;
+    let dirty: u32 = bench.vm.dirty_log(&memory)?.iter().map(|word| word.count_ones()).sum();
+    if (dirty as usize) < samples {
+        return Err(Failure::new(
+            format!("reading the dirty log after stores to {samples} pages"),
+            format!("it tells of {dirty}"),
+            "see whether this KVM logs by hardware",
+        ));
+    }
+    Ok(touched)
 }
 
 fn touch(bench: &mut Bench, samples: usize, stride: usize) -> Result<Vec<u64>, Failure> {

@@ -1,6 +1,8 @@
 //! Memory of the guest.
 
+use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kvm_bindings::kvm_userspace_memory_region;
@@ -68,22 +70,16 @@ impl Memory {
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.size, advice) };
     }
 
-    /// Gives it to a virtual machine, under this slot's number: until [`Self::unplug`], or until no CPU of the
-    /// machine can run any more, it must not be dropped.
-    pub fn attach(&self, vm: &VmFd, slot: u32, flags: u32) -> Result<(), Failure> {
-        self.set(vm, slot, flags, self.size)
+    /// Gives it to a virtual machine, under this slot's number.
+    ///
+    /// # Errors
+    /// KVM refuses it.
+    pub fn attach(self, vm: &Arc<VmFd>, slot: u32, flags: u32) -> Result<Attached, Failure> {
+        self.set(vm, slot, flags, self.size)?;
+        Ok(Attached { memory: Arc::new(self), vm: Arc::clone(vm), slot })
     }
 
-    /// Takes it away from a virtual machine, and unmaps it.
-    pub fn detach(self, vm: &VmFd, slot: u32) -> Result<(), Failure> {
-        let result = self.set(vm, slot, 0, 0);
-        if result.is_err() {
-            // The guest may still reach it: it stays mapped for good.
-            std::mem::forget(self);
-        }
-        result
-    }
-
+    /// A size of zero takes the slot's memory away.
     fn set(&self, vm: &VmFd, slot: u32, flags: u32, size: usize) -> Result<(), Failure> {
         let region = kvm_userspace_memory_region {
             slot,
@@ -92,7 +88,8 @@ impl Memory {
             memory_size: size as u64,
             userspace_addr: self.start.as_ptr() as u64,
         };
-        // SAFETY: the region is this mapping, which stays mapped while a guest can reach it, as `plug` demands.
+        // SAFETY: the region is this mapping. Where KVM takes it, `Attached` owns it, and unmaps it only after KVM has
+        // given it up.
         unsafe { vm.set_user_memory_region(region) }
             .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, super::failed::SEE_LOG))
     }
@@ -145,8 +142,34 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: its own mapping, which nobody uses any more.
+        // SAFETY: its own mapping. No reference into it is left, and no virtual machine has it: one that has it is in
+        // `Attached`, which takes it away first.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// Memory that a virtual machine has under a slot's number. Dropped, it is taken away from the machine first, and
+/// unmapped then: no guest reaches a mapping that is gone.
+pub struct Attached {
+    memory: Arc<Memory>,
+    vm: Arc<VmFd>,
+    slot: u32,
+}
+
+impl Deref for Attached {
+    type Target = Memory;
+
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.memory.set(&self.vm, self.slot, 0, 0).is_err() {
+            // The guest may still reach it: it stays mapped for good.
+            std::mem::forget(Arc::clone(&self.memory));
+        }
     }
 }
 
@@ -180,6 +203,42 @@ mod tests {
         for outside in [0xff8, 0x3000, 0x1004] {
             assert!(std::panic::catch_unwind(|| memory.load(outside)).is_err());
         }
+    }
+
+    /// Whether an address of this process is mapped.
+    fn is_mapped(address: usize) -> bool {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().any(|line| {
+            let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+            (start..end).contains(&address)
+        })
+    }
+
+    /// KVM refuses two slots at one address: that the second is taken says that the first is gone.
+    #[test]
+    fn memory_is_mapped_for_as_long_as_a_machine_has_it() {
+        let kvm = match kvm_ioctls::Kvm::new() {
+            Ok(kvm) => kvm,
+            // `peers::requirements` would bring a second copy of this crate, and of the guest's assembler symbols.
+            Err(error) => {
+                let skipped = std::env::var("TAUTLINE_SKIP").unwrap_or_default();
+                let is_skipped = skipped.split(',').any(|name| name == "kvm");
+                assert!(is_skipped, "/dev/kvm: {error}; load kvm_intel or kvm_amd, or set TAUTLINE_SKIP=kvm");
+                return;
+            }
+        };
+        let vm = Arc::new(kvm.create_vm().unwrap());
+        let attach = |slot| Memory::new(0x10_0000, 0x4000, Pages::Small).unwrap().attach(&vm, slot, 0);
+        let first = attach(1).unwrap();
+        let address = first.start.as_ptr() as usize;
+        assert!(attach(2).is_err(), "two slots at one address");
+        assert!(is_mapped(address));
+        first.store(0x10_0000, 7);
+        assert_eq!(first.load(0x10_0000), 7);
+        drop(first);
+        assert!(!is_mapped(address));
+        attach(2).unwrap();
     }
 
     #[test]

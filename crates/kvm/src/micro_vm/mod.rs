@@ -21,7 +21,7 @@ use measure::Failure;
 use vmm_sys_util::eventfd::EventFd;
 
 use failed::{SEE_LOG, failed};
-pub use memory::{HUGE, Memory, Pages};
+pub use memory::{Attached, HUGE, Memory, Pages};
 pub use program::Program;
 pub use vcpu::{Arguments, Vcpu};
 
@@ -30,9 +30,9 @@ const GSI: u32 = 24;
 
 /// The machine without its CPUs.
 pub struct MicroVm {
-    vm: VmFd,
+    vm: Arc<VmFd>,
     /// The memory that holds tables, programs and samples; each CPU keeps it too.
-    pub memory: Arc<Memory>,
+    pub memory: Arc<Attached>,
     /// Signals the interrupt [`layout::VECTOR`] to the first CPU.
     irqfd: EventFd,
     /// Signalled by writes to [`layout::PORT_EVENT`] and [`layout::MMIO_EVENT`].
@@ -57,7 +57,7 @@ impl MicroVm {
                           and join the group that owns /dev/kvm";
             Failure::new("opening /dev/kvm", error, remedy)
         })?;
-        let vm = kvm.create_vm().map_err(failed("KVM_CREATE_VM"))?;
+        let vm = Arc::new(kvm.create_vm().map_err(failed("KVM_CREATE_VM"))?);
         // Below the firmware, as Intel CPUs without unrestricted guests need it.
         vm.set_tss_address(0xFFFB_D000).map_err(failed("KVM_SET_TSS_ADDR"))?;
         vm.create_irq_chip().map_err(failed("KVM_CREATE_IRQCHIP"))?;
@@ -66,8 +66,7 @@ impl MicroVm {
             capability.args[0] = ns;
             vm.enable_cap(&capability).map_err(failed("KVM_ENABLE_CAP with KVM_CAP_HALT_POLL"))?;
         }
-        let memory = Arc::new(Memory::new(0, layout::MEMORY, Pages::Small)?);
-        memory.attach(&vm, 0, 0)?;
+        let memory = Arc::new(Memory::new(0, layout::MEMORY, Pages::Small)?.attach(&vm, 0, 0)?);
         memory.write(layout::CODE, program::code());
         for (address, bytes) in
             layout::tables(program::entry(Program::Fault), program::entry(Program::Interrupt))
@@ -120,18 +119,16 @@ impl MicroVm {
         let _ = self.ioeventfd.write(1).and_then(|()| self.ioeventfd.read());
     }
 
-    /// Adds memory at [`layout::FRESH`], until [`Self::unplug`].
-    pub fn attach(&self, memory: &Memory, flags: u32) -> Result<(), Failure> {
+    /// Adds memory at [`layout::FRESH`]. Dropped, it is taken away again.
+    ///
+    /// # Errors
+    /// KVM refuses it.
+    pub fn attach(&self, memory: Memory, flags: u32) -> Result<Attached, Failure> {
         memory.attach(&self.vm, 1, flags)
     }
 
-    /// Takes that memory away again.
-    pub fn detach(&self, memory: Memory) -> Result<(), Failure> {
-        memory.detach(&self.vm, 1)
-    }
-
     /// The pages of that memory that were written since it was last asked: a bit for each. They are protected anew.
-    pub fn dirty_log(&self, memory: &Memory) -> Result<Vec<u64>, Failure> {
+    pub fn dirty_log(&self, memory: &Attached) -> Result<Vec<u64>, Failure> {
         self.vm.get_dirty_log(1, memory.size()).map_err(failed("KVM_GET_DIRTY_LOG"))
     }
 }

@@ -8,7 +8,7 @@ use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
 
 use super::failed::{SEE_LOG, failed};
-use super::memory::Memory;
+use super::memory::Attached;
 use super::program::{self, Program};
 use super::{layout, tsc_offset};
 
@@ -30,13 +30,13 @@ pub struct Vcpu {
     /// Whether a signal ends the program instead of interrupting it.
     stop: Arc<AtomicBool>,
     /// What the guest runs in is there for as long as it can run.
-    _memory: Arc<Memory>,
+    _memory: Arc<Attached>,
 }
 
 impl Vcpu {
     pub(super) fn new(
         vm: &VmFd,
-        memory: Arc<Memory>,
+        memory: Arc<Attached>,
         number: usize,
         cpuid: &CpuId,
         stop: Arc<AtomicBool>,

@@ -1,7 +1,5 @@
 //! A VirtualMachine for KubeVirt.
 
-use serde_json::{Value, json};
-
 use super::guest::Guest;
 
 const CANNOT: &str = "\
@@ -13,49 +11,48 @@ const CANNOT: &str = "\
 # The node needs the label kubevirt.io/realtime, the static CPU manager and huge pages.
 ";
 
-/// The manifest.
+/// The manifest. What is put in needs no escapes in YAML: numbers, and a name of letters, digits and `-`.
 pub fn kubevirt(guest: &Guest) -> String {
-    let text = serde_yaml_ng::to_string(&manifest(guest));
-    // Plain data has no form that YAML lacks.
-    debug_assert!(text.is_ok());
-    format!("{CANNOT}{}", text.unwrap_or_default())
-}
-
-fn manifest(guest: &Guest) -> Value {
-    let memory = format!("{}Mi", guest.memory_mib);
-    let page = if guest.memory_mib.is_multiple_of(1024) { "1Gi" } else { "2Mi" };
-    let count = guest.cpus.len();
+    let (name, memory, count) = (&guest.name, guest.memory_mib, guest.cpus.len());
+    let page = if memory.is_multiple_of(1024) { "1Gi" } else { "2Mi" };
     let realtime = match count {
         // One vCPU stays ordinary for the guest's own housekeeping, where there are several.
-        0 | 1 => json!({}),
-        _ => json!({ "mask": format!("1-{}", count - 1) }),
+        0 | 1 => "{}".to_owned(),
+        _ => format!("{{ mask: \"1-{}\" }}", count - 1),
     };
-    json!({
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachine",
-        "metadata": { "name": guest.name },
-        "spec": {
-            "runStrategy": "Halted",
-            "template": {
-                "spec": {
-                    "nodeSelector": { "kubevirt.io/realtime": "" },
-                    "domain": {
-                        "cpu": {
-                            "model": "host-passthrough",
-                            "sockets": 1,
-                            "cores": count,
-                            "threads": 1,
-                            "dedicatedCpuPlacement": true,
-                            "isolateEmulatorThread": true,
-                            "features": [{ "name": "tsc-deadline", "policy": "require" }],
-                            "numa": { "guestMappingPassthrough": {} },
-                            "realtime": realtime,
-                        },
-                        "memory": { "guest": memory, "hugepages": { "pageSize": page } },
-                        "devices": { "autoattachGraphicsDevice": false, "autoattachMemBalloon": false },
-                    },
-                },
-            },
-        },
-    })
+    format!(
+        "{CANNOT}\
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata:
+  name: \"{name}\"
+spec:
+  runStrategy: Halted
+  template:
+    spec:
+      nodeSelector:
+        kubevirt.io/realtime: \"\"
+      domain:
+        cpu:
+          model: host-passthrough
+          sockets: 1
+          cores: {count}
+          threads: 1
+          dedicatedCpuPlacement: true
+          isolateEmulatorThread: true
+          features:
+          - name: tsc-deadline
+            policy: require
+          numa:
+            guestMappingPassthrough: {{}}
+          realtime: {realtime}
+        memory:
+          guest: {memory}Mi
+          hugepages:
+            pageSize: {page}
+        devices:
+          autoattachGraphicsDevice: false
+          autoattachMemBalloon: false
+"
+    )
 }
