@@ -2,6 +2,8 @@
 //!
 //! It is turned into a command line and read as one: each key means what the option of its name means, and what is
 //! wrong is said in the same words.
+mod command_line;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -9,30 +11,11 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use port::Port;
 use switch::{PortOptions, View};
-use toml::{Table, Value};
+use toml::Table;
 
 use super::ports;
 use crate::cli::{self, Cli, Command};
 use crate::exit::Usage;
-
-/// What is said of one port and is no option of its kind.
-const OF_PORT: [&str; 3] = ["allow", "flood-limit", "police"];
-
-/// Options that a file may hold; the others belong to one run.
-const OF_SWITCH: [&str; 12] = [
-    "wire",
-    "cpus",
-    "spin",
-    "max-frame",
-    "flood-limit",
-    "max-moves",
-    "worker-deadline",
-    "mac-table-size",
-    "ageing",
-    "cache-policy",
-    "control",
-    "metrics",
-];
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<cli::Switch, Usage> {
@@ -40,7 +23,7 @@ pub fn read(path: &Path) -> Result<cli::Switch, Usage> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| wrong(format!("{error}; name a file that can be read")))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-    let line = command_line(&table).map_err(wrong)?;
+    let line = command_line::words(&table).map_err(wrong)?;
     let parsed = Cli::try_parse_from(line).map_err(|error| {
         let text = error.to_string();
         // The usage below is that of a command line.
@@ -50,77 +33,6 @@ pub fn read(path: &Path) -> Result<cli::Switch, Usage> {
     match parsed.command {
         Command::Switch(arguments) => Ok(arguments),
         _ => Err(wrong("it says nothing of a switch".to_owned())),
-    }
-}
-
-/// The same as a command line.
-fn command_line(table: &Table) -> Result<Vec<String>, String> {
-    let mut line = vec!["tautline".to_owned(), "switch".to_owned()];
-    for (key, value) in table {
-        if key == "ports" {
-            continue;
-        }
-        if !OF_SWITCH.contains(&key.as_str()) {
-            return Err(format!(
-                "there is no key '{key}'; there are {} and [ports.NAME]",
-                OF_SWITCH.join(", ")
-            ));
-        }
-        for word in words(key, value)? {
-            line.push(format!("--{key}={word}"));
-        }
-    }
-    let no_ports = Table::new();
-    let ports = match table.get("ports") {
-        None => &no_ports,
-        Some(ports) => ports.as_table().ok_or("'ports' is no table; write [ports.NAME] for each port")?,
-    };
-    for (name, port) in ports {
-        let port = port.as_table().ok_or_else(|| format!("ports.{name} is no table"))?;
-        port_words(name, port, &mut line)?;
-    }
-    Ok(line)
-}
-
-fn port_words(name: &str, port: &Table, line: &mut Vec<String>) -> Result<(), String> {
-    let text = |key: &str| {
-        let value = port.get(key).and_then(Value::as_str);
-        value.ok_or_else(|| {
-            format!("[ports.{name}] has no {key}; write kind = \"vhost-user\" and target = \"PATH\"")
-        })
-    };
-    let mut spec = format!("{name}={}:{}", text("kind")?, text("target")?);
-    for (key, value) in port {
-        if ["kind", "target"].contains(&key.as_str()) {
-            continue;
-        }
-        let words = words(key, value).map_err(|why| format!("[ports.{name}] {why}"))?;
-        if OF_PORT.contains(&key.as_str()) {
-            line.extend(words.iter().map(|word| format!("--{key}={name}={word}")));
-            continue;
-        }
-        for word in words {
-            if word.contains(',') {
-                return Err(format!("[ports.{name}] {key}: a value has no comma"));
-            }
-            spec += &format!(",{key}={word}");
-        }
-    }
-    line.push(format!("--port={spec}"));
-    Ok(())
-}
-
-/// One value, or several, as words of a command line.
-fn words(key: &str, value: &Value) -> Result<Vec<String>, String> {
-    let word = |value: &Value| match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Integer(number) => Ok(number.to_string()),
-        Value::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
-        _ => Err(format!("{key}: write a text, a number, true or false")),
-    };
-    match value {
-        Value::Array(values) => values.iter().map(word).collect(),
-        one => Ok(vec![word(one)?]),
     }
 }
 

@@ -105,7 +105,9 @@ fn read(file: &Path, path: ModulePath, modules: &mut Modules) {
     let kinds = ["struct", "enum", "fn", "trait", "const", "static", "type", "union", "mod", "macro_rules"];
     for (at, word) in words.iter().enumerate() {
         let next = |further: usize| words.get(at + further).map(String::as_str).unwrap_or_default();
-        if word == "mod" && next(2) == ";" {
+        if word == "mod" && next(2) == ";" && is_elsewhere(&text, next(1)) {
+            // It is read where it lies, if it lies in a crate.
+        } else if word == "mod" && next(2) == ";" {
             children.insert(next(1).to_owned());
         } else if kinds.contains(&word.as_str()) {
             let name = if matches!(next(1), "!" | "mut" | "fn") { next(2) } else { next(1) };
@@ -123,6 +125,13 @@ fn read(file: &Path, path: ModulePath, modules: &mut Modules) {
         read(child_file, [path.clone(), vec![child.clone()]].concat(), modules);
     }
     modules.insert(path, Module { file: file.to_owned(), code, children, items, imports });
+}
+
+/// Whether this module's file is named by `#[path]`.
+fn is_elsewhere(text: &str, module: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let declaration = format!("mod {module};");
+    lines.windows(2).any(|pair| pair[0].starts_with("#[path = ") && pair[1].ends_with(&declaration))
 }
 
 /// Which file needs which.

@@ -1,0 +1,44 @@
+//! One function for each kind of bytes that others write: a peer, a guest, a file.
+//!
+//! Each takes any bytes, and panics where the code under test believes something that it must not. `fuzz/` calls them
+//! guided by coverage (`make fuzz`); the tests of this crate replay `fuzz/corpus`, a folder for each target.
+//!
+//! To add a target: a function here or in a module, a line in [`TARGETS`], and a folder in `fuzz/corpus` with at
+//! least one input.
+#![forbid(unsafe_code)]
+
+mod frames;
+mod program;
+mod queues;
+mod script;
+mod text;
+mod vhost_user_messages;
+
+// `cli` asks for it here.
+#[allow(dead_code, reason = "the program uses the rest")]
+#[path = "../../tautline/src/duration.rs"]
+mod duration;
+
+/// A target: its name, and what takes an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("hostile_driver", queues::hostile_driver),
+    ("hostile_device", queues::hostile_device),
+    ("vhost_user_codec", vhost_user_messages::codec),
+    ("vhost_user_back_end", vhost_user_messages::back_end),
+    ("vhost_user_front_end", vhost_user_messages::front_end),
+    ("frames", frames::frames),
+    ("control_protocol", text::control_protocol),
+    ("configuration", text::configuration),
+    ("hand_over", text::hand_over),
+    ("results", text::results),
+    ("agent_protocol", text::agent_protocol),
+    ("files", text::files),
+];
+
+/// The target of this name.
+pub fn target(name: &str) -> Option<fn(&[u8])> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
