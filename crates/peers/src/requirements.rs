@@ -1,5 +1,6 @@
 //! What a peer needs on this machine, looked for before anything is started.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -51,6 +52,33 @@ impl Requirements {
     }
 }
 
+/// Whether a test that needs this goes on: true where it is there. Where it is missing, the user decides: the test
+/// ends early if `TAUTLINE_SKIP` names it.
+///
+/// # Panics
+/// It is missing, and `TAUTLINE_SKIP` does not name it.
+pub fn required(name: &str, is_there: bool, remedy: &str) -> bool {
+    let skipped = std::env::var("TAUTLINE_SKIP").unwrap_or_default();
+    let is_skipped = skipped.split(',').any(|skipped| skipped == name);
+    assert!(
+        is_there || is_skipped,
+        "this test needs {name}, which is missing here: {remedy}, or set TAUTLINE_SKIP={name} to go without this test"
+    );
+    if !is_there {
+        // Not by println!, which the harness keeps back where the test passes.
+        let _ = writeln!(std::io::stderr(), "skipped: TAUTLINE_SKIP names {name}, which is missing here");
+    }
+    is_there
+}
+
+/// Whether this test, or a part of it, runs as root.
+///
+/// # Panics
+/// As [`required`] does.
+pub fn root_required() -> bool {
+    required("root", is_root(), "run the tests as root, or through sudo")
+}
+
 /// Whether this process has the effective user 0.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -59,6 +87,14 @@ pub fn is_root() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_fails_a_test() {
+        assert!(required("a-peer", true, "install it"));
+        let failed = std::panic::catch_unwind(|| required("a-peer", false, "install it")).unwrap_err();
+        let said = failed.downcast_ref::<String>().unwrap();
+        assert!(said.contains("install it, or set TAUTLINE_SKIP=a-peer"), "{said}");
+    }
 
     #[test]
     fn all_that_is_missing_is_named_at_once() {

@@ -165,11 +165,16 @@ impl Spinner {
     }
 }
 
+/// Whether threads may be raised here.
+fn real_time() -> bool {
+    let tried = scheduler::set(Policy::Fifo(1)).and_then(|()| scheduler::set(Policy::Normal));
+    peers::requirements::required("real-time", tried.is_ok(), "run the tests as root or with CAP_SYS_NICE")
+}
+
 /// A guest that lies all the time, in two ways, beside one that says nothing: what both get of one CPU.
 #[test]
 fn a_guest_that_lies_starves_nobody() {
-    if let Err(error) = scheduler::set(Policy::Fifo(1)).and_then(|()| scheduler::set(Policy::Normal)) {
-        println!("not run: SCHED_FIFO is refused here ({error}); start it as root or with CAP_SYS_NICE");
+    if !real_time() {
         return;
     }
     let cpu = cpus::usable().unwrap()[0];
@@ -207,14 +212,14 @@ fn a_guest_that_lies_starves_nobody() {
 
 #[test]
 fn a_thread_that_ends_is_left_alone() {
+    if !real_time() {
+        return;
+    }
     let hints = hints();
     let cpu = cpus::usable().unwrap()[0];
     let spinner = Spinner::start(cpu);
     let vcpu = Vcpu { thread: spinner.thread, hints: Arc::clone(&hints), slot: 1, cpu: None };
-    let Ok(daemon) = Daemon::start(settings(), vec![vcpu], vec![]) else {
-        println!("not run: SCHED_FIFO is refused here; start it as root or with CAP_SYS_NICE");
-        return;
-    };
+    let daemon = Daemon::start(settings(), vec![vcpu], vec![]).unwrap();
     spinner.end();
     hints.set_runs(1, true);
     thread::sleep(Duration::from_millis(20));
@@ -250,6 +255,9 @@ fn vcpus_with_cpus_of_their_own_do_not_count_together() {
 /// Both ends of the page in one process: a task says when it is due, and its thread is raised for it.
 #[test]
 fn a_task_that_says_when_it_is_due_is_raised_for_it() {
+    if !real_time() {
+        return;
+    }
     let memory = memory::sealed_memfd(c"page", PAGE_BYTES).unwrap();
     let (guest, host) = (Page::map(&memory).unwrap(), Page::map(&memory).unwrap());
     let cpu = cpus::usable().unwrap()[0];
@@ -274,10 +282,7 @@ fn a_task_that_says_when_it_is_due_is_raised_for_it() {
         }
     };
     let vcpu = Vcpu { thread, hints: Arc::clone(&host.hints), slot: cpu, cpu: Some(cpu) };
-    let Ok(daemon) = Daemon::start(settings(), vec![vcpu], vec![host.exchange]) else {
-        println!("not run: SCHED_FIFO is refused here; start it as root or with CAP_SYS_NICE");
-        return;
-    };
+    let daemon = Daemon::start(settings(), vec![vcpu], vec![host.exchange]).unwrap();
     let done = task.join().unwrap().unwrap();
     let raised = daemon.end().remove(0);
     println!("{done:?}\n{raised:?}");

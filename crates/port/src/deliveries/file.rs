@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use memory::{FileSystem, Mapping};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::param::page_size;
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
 
 use super::Area;
 
@@ -129,11 +129,18 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32).open(path)?;
-    let metadata = file.metadata()?;
-    let is_ours = metadata.is_file()
+    if is_of(&file.metadata()?, geteuid()) {
+        Ok(file)
+    } else {
+        Err(io::Error::other(format!("{} is somebody else's", path.display())))
+    }
+}
+
+/// Whether it is a regular file of this user alone.
+pub(super) fn is_of(metadata: &fs::Metadata, user: Uid) -> bool {
+    metadata.is_file()
         // None where it was removed just now.
         && metadata.nlink() <= 1
-        && metadata.uid() == geteuid().as_raw()
-        && metadata.mode() & 0o077 == 0;
-    if is_ours { Ok(file) } else { Err(io::Error::other(format!("{} is somebody else's", path.display()))) }
+        && metadata.uid() == user.as_raw()
+        && metadata.mode() & 0o077 == 0
 }

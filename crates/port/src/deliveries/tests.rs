@@ -1,9 +1,12 @@
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 
 use memory::{Mapping, sealed_memfd};
+use peers::requirements::root_required;
+use rustix::process::Uid;
 use virtqueue::{PackedPosition, Position};
 
+use super::file::is_of;
 use super::{Area, DeliveryFile, ReceiverLog, SenderLog};
 
 fn mapping() -> Arc<Mapping> {
@@ -279,11 +282,22 @@ fn a_file_that_is_not_ours_is_left_alone() {
     let socket = folder.path().join("socket");
     let beside = folder.path().join("socket.deliveries");
     let target = folder.path().join("target");
-    let plant: [&dyn Fn(); 3] =
-        [&|| symlink(&target, &beside).unwrap(), &|| std::fs::hard_link(&target, &beside).unwrap(), &|| {
+    let is_root = root_required();
+    let plant: [&dyn Fn(); 4] = [
+        &|| symlink(&target, &beside).unwrap(),
+        &|| std::fs::hard_link(&target, &beside).unwrap(),
+        &|| {
             std::fs::write(&beside, "theirs").unwrap();
             std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o666)).unwrap();
-        }];
+        },
+        &|| {
+            std::fs::write(&beside, "theirs").unwrap();
+            std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&beside, Some(65534), None).unwrap();
+        },
+    ];
+    // Only root can give a file away.
+    let plant = if is_root { &plant[..] } else { &plant[..3] };
     for plant in plant {
         std::fs::write(&target, "theirs").unwrap();
         std::fs::set_permissions(&target, PermissionsExt::from_mode(0o600)).unwrap();
@@ -292,4 +306,13 @@ fn a_file_that_is_not_ours_is_left_alone() {
         assert_eq!(std::fs::read(&beside).unwrap(), b"theirs");
         std::fs::remove_file(&beside).unwrap();
     }
+}
+
+/// An ordinary user cannot make a file of another user that it may open: this asks the check itself.
+#[test]
+fn a_file_is_of_one_user() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let metadata = file.as_file().metadata().unwrap();
+    let (user, other) = (metadata.uid(), metadata.uid() + 1);
+    assert!(is_of(&metadata, Uid::from_raw(user)) && !is_of(&metadata, Uid::from_raw(other)));
 }

@@ -23,67 +23,74 @@ const CONTROL_KEEPS: CapabilitySet = CapabilitySet::NET_ADMIN
 /// The newest that this was written for; older kernels do what they can.
 const LANDLOCK: ABI = ABI::V5;
 
-/// System calls of a worker; all others are refused (EPERM).
-const WORKER_CALLS: &[libc::c_long] = &[
+/// A system call: its name in libc, and its number.
+type Call = (&'static str, libc::c_long);
+
+macro_rules! calls {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), libc::$name)),*] };
+}
+
+/// System calls of a worker; all others are refused (EPERM). docs/threat-model.md lists them too.
+const WORKER_CALLS: &[Call] = calls![
     // Frames: TAPs and recordings.
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_write,
-    libc::SYS_writev,
-    libc::SYS_preadv2,
-    libc::SYS_pwritev2,
-    libc::SYS_ftruncate,
-    libc::SYS_lseek,
+    SYS_read,
+    SYS_readv,
+    SYS_write,
+    SYS_writev,
+    SYS_preadv2,
+    SYS_pwritev2,
+    SYS_ftruncate,
+    SYS_lseek,
     // Telling an AF_XDP socket to look at its rings: messages without bytes, on sockets that are open.
-    libc::SYS_sendto,
-    libc::SYS_recvfrom,
+    SYS_sendto,
+    SYS_recvfrom,
     // Sleeping, and waking others.
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_epoll_ctl,
-    libc::SYS_ppoll,
-    libc::SYS_futex,
-    libc::SYS_sched_yield,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_clock_gettime,
-    libc::SYS_restart_syscall,
+    SYS_epoll_pwait,
+    SYS_epoll_pwait2,
+    SYS_epoll_ctl,
+    SYS_ppoll,
+    SYS_futex,
+    SYS_sched_yield,
+    SYS_nanosleep,
+    SYS_clock_nanosleep,
+    SYS_clock_gettime,
+    SYS_restart_syscall,
     // Calls that must not block: the kernel's AIO, and writes with a timer.
-    libc::SYS_io_setup,
-    libc::SYS_io_submit,
-    libc::SYS_io_getevents,
-    libc::SYS_io_destroy,
-    libc::SYS_timer_create,
-    libc::SYS_timer_settime,
-    libc::SYS_timer_delete,
+    SYS_io_setup,
+    SYS_io_submit,
+    SYS_io_getevents,
+    SYS_io_destroy,
+    SYS_timer_create,
+    SYS_timer_settime,
+    SYS_timer_delete,
     // When the next frame of a recording is due.
-    libc::SYS_timerfd_settime,
-    libc::SYS_gettid,
-    libc::SYS_getpid,
+    SYS_timerfd_settime,
+    SYS_gettid,
+    SYS_getpid,
     // Memory, what is dropped, and pages that a guest has taken away (SIGBUS).
-    libc::SYS_mmap,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_mprotect,
-    libc::SYS_madvise,
-    libc::SYS_brk,
-    libc::SYS_close,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_sigaltstack,
-    libc::SYS_getrandom,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_mprotect,
+    SYS_madvise,
+    SYS_brk,
+    SYS_close,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_getrandom,
     // The end, in order or by a panic that cannot be caught.
-    libc::SYS_tgkill,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
+    SYS_tgkill,
+    SYS_exit,
+    SYS_exit_group,
 ];
 
 /// Older calls, which are not on every architecture.
 #[cfg(target_arch = "x86_64")]
-const OLDER_CALLS: &[libc::c_long] = &[libc::SYS_epoll_wait, libc::SYS_poll];
+const OLDER_CALLS: &[Call] = calls![SYS_epoll_wait, SYS_poll];
 #[cfg(not(target_arch = "x86_64"))]
-const OLDER_CALLS: &[libc::c_long] = &[];
+const OLDER_CALLS: &[Call] = &[];
 
 /// What the kernel would not do, in words.
 #[derive(Debug, Default)]
@@ -189,56 +196,10 @@ fn few_calls() -> Result<(), String> {
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let rules: BTreeMap<i64, Vec<_>> =
-        WORKER_CALLS.iter().chain(OLDER_CALLS).map(|call| (*call, Vec::new())).collect();
+        WORKER_CALLS.iter().chain(OLDER_CALLS).map(|(_, number)| (*number, Vec::new())).collect();
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, refused, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_confined_thread_opens_nothing_and_others_go_on() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().to_owned();
-        let tried = std::thread::spawn(move || {
-            let missing = confine();
-            let opened = std::fs::File::open(&path).is_ok();
-            let socket = std::os::unix::net::UnixDatagram::unbound().is_ok();
-            // Memory and sleep are still to be had.
-            let memory = vec![1u8; 8 << 20];
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            (missing.0, opened, socket, memory.len())
-        });
-        let (missing, opened, socket, memory) = tried.join().unwrap();
-        assert_eq!((opened, socket, memory), (false, false, 8 << 20), "not confined: {missing:?}");
-        println!("not to be had here: {missing:?}");
-        assert!(std::fs::File::open(file.path()).is_ok(), "other threads open files");
-    }
-
-    /// Behind seccomp, which refuses the same calls, it could not be seen.
-    #[test]
-    fn landlock_is_one_of_a_workers_walls() {
-        let tried = std::thread::spawn(|| {
-            let missing = put_up(&WALLS[..WALLS.len() - 1]);
-            (missing.0, std::fs::File::open("/proc/self/status").is_ok())
-        });
-        let (missing, opened) = tried.join().unwrap();
-        assert_eq!(missing.iter().any(|what| what.contains("Landlock")), opened, "{missing:?}");
-    }
-
-    #[test]
-    fn each_wall_holds_by_itself() {
-        let of = |wall: fn() -> Result<(), String>, try_it: fn() -> bool| {
-            std::thread::spawn(move || (wall(), try_it())).join().unwrap()
-        };
-        let (set, opened) = of(no_files, || std::fs::File::open("/proc/self/status").is_ok());
-        assert_eq!(set.is_err(), opened, "{set:?}");
-        let (set, opened) = of(few_calls, || std::fs::File::open("/proc/self/status").is_ok());
-        assert!(set.is_ok() && !opened, "{set:?}");
-        let (set, has_some) =
-            of(|| keep(CapabilitySet::empty()), || !capabilities(None).unwrap().permitted.is_empty());
-        assert!(set.is_ok() && !has_some, "{set:?}");
-    }
-}
+mod tests;

@@ -175,8 +175,15 @@ fn tti(place: &Place, load: Option<Load>, cpus: &str, time: Duration, wait: &str
     Quantiles { p50: us(histogram.median_ns()), p99, max: us(histogram.max_ns()) }
 }
 
-/// The median of both's medians, µs.
-fn alternate(place: &Place, load: Option<Load>, turns: usize, time: Duration) -> (f64, f64) {
+/// What came of some turns, µs.
+struct Both {
+    /// The median of the medians of each turn: `tti`'s, and cyclictest's.
+    median: (f64, f64),
+    /// The least of these medians, which other work on the machine does not raise.
+    least: (f64, f64),
+}
+
+fn alternate(place: &Place, load: Option<Load>, turns: usize, time: Duration) -> Both {
     let cpus = linux::cpus::usable().unwrap();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let ours = |wait| tti(place, load, &format!("{first},{last}"), time, wait);
@@ -206,22 +213,22 @@ fn alternate(place: &Place, load: Option<Load>, turns: usize, time: Duration) ->
                 "  {who:18} p50 {median_p50:>6.1} p99 {p99:>7.1} max {max:>8.1}  (p50: {})",
                 list.join(" ")
             );
-            median_p50
+            (median_p50, p50.into_iter().fold(f64::INFINITY, f64::min))
         });
-    let medians: Vec<f64> = medians.collect();
-    (medians[0], medians[1])
+    let [ours, theirs, _]: [(f64, f64); 3] = medians.collect::<Vec<_>>().try_into().unwrap();
+    Both { median: (ours.0, theirs.0), least: (ours.1, theirs.1) }
 }
 
 fn last_cpu() -> usize {
     linux::cpus::usable().unwrap().last().copied().unwrap()
 }
 
-/// Tolerant: other programs run on this machine. `make check-tti` asks for more.
+/// By the least of several turns, for other programs run on this machine. `make check-tti` asks for more.
 #[test]
 fn both_see_the_same_machine() {
     for load in [None, Some(Load::Cpu)] {
-        let (ours, theirs) = alternate(&Place::Host, load, 3, Duration::from_millis(300));
-        let near = (ours - theirs).abs() <= 60.0 || (0.2..5.0).contains(&(ours / theirs));
+        let (ours, theirs) = alternate(&Place::Host, load, 5, Duration::from_millis(300)).least;
+        let near = (ours - theirs).abs() <= 15.0 || (0.5..2.0).contains(&(ours / theirs));
         assert!(near, "{ours} µs beside cyclictest's {theirs} µs");
     }
 }
@@ -233,7 +240,7 @@ fn medians_agree_natively_and_in_a_container_under_every_load() {
     let mut beyond = Vec::new();
     for place in [Place::Host, Place::container(last_cpu())] {
         for load in [None, Some(Load::Cpu), Some(Load::Memory), Some(Load::Io), Some(Load::Network)] {
-            let (ours, theirs) = alternate(&place, load, 9, Duration::from_secs(1));
+            let (ours, theirs) = alternate(&place, load, 9, Duration::from_secs(1)).median;
             if (ours - theirs).abs() > 3.0 && (ours / theirs - 1.0).abs() > 0.15 {
                 beyond.push(format!("{}, load {}: {ours:.1} and {theirs:.1} µs", place.name(), name(load)));
             }

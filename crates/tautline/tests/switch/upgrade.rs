@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::switch_process::guest::{Guest, layouts, plain};
 use crate::switch_process::load::Load;
 use crate::switch_process::{SOON, Sockets, SwitchProcess, wait_for};
-use peers::requirements::is_root;
+use peers::requirements::root_required;
 use virtio::Features;
 
 /// Time under load before each take-over.
@@ -108,6 +108,18 @@ impl Scene {
         assert_eq!(status.code(), Some(1));
         std::thread::sleep(Duration::from_millis(20));
         new.logged()
+    }
+
+    /// After the end of both switches: the old one ended in order because it had handed over, and up to then no frame
+    /// came twice or late.
+    fn check_handed_over(mut self) {
+        self.load.take();
+        let logged = self.switch.ended();
+        assert!(logged.iter().any(|line| line.contains("another process has taken over")), "{logged:#?}");
+        let (doubled, late) = (self.load.doubled(), &self.load.out_of_order);
+        assert!(doubled.is_empty() && late.is_empty(), "doubled {doubled:?}, late {late:?}");
+        let notes = self.sockets.path("one.deliveries");
+        assert!(notes.exists(), "the notes of deliveries stay for the next switch");
     }
 
     /// All that was sent arrives, once, in its order.
@@ -216,8 +228,7 @@ fn the_old_switch_goes_on_when_the_new_one_is_gone() {
 /// To root the socket is open, and to take over it takes the same user.
 #[test]
 fn only_its_own_user_takes_a_switch_over() {
-    if !is_root() {
-        println!("nobody else tries: only root can be two users");
+    if !root_required() {
         return;
     }
     let sockets = Sockets::new();
@@ -264,6 +275,7 @@ fn a_new_switch_is_killed_at_any_moment() {
             }
             if !scene.switch.lives() {
                 behind += 1;
+                scene.check_handed_over();
                 scene = Scene::new(plain().union(Features::RING_PACKED));
                 break;
             }
