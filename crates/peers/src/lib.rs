@@ -25,6 +25,7 @@ pub mod ovs;
 pub mod pages;
 mod process;
 pub mod requirements;
+pub mod schema;
 pub mod socket;
 pub mod standstill;
 pub mod testpmd;

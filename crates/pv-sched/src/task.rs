@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use clocks::{Alignment, FarClock, now_ns};
-use linux::cpus;
 use linux::scheduler::{self, Policy};
+use linux::{cpus, interrupt};
 use measure::{Failure, Histogram};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct Done {
     pub remarks: Vec<String>,
 }
 
-/// Runs it.
+/// Runs it, until a signal comes ([`interrupt::is_set`]).
 ///
 /// # Errors
 /// The host does not answer, or the clock cannot be slept on.
@@ -86,6 +86,9 @@ fn repeat(page: &Page, plan: &Plan, mut clock: Option<&mut FarClock>, done: &mut
             hints.set_runs(plan.vcpu, false);
         }
         sleep_until(due_ns);
+        if interrupt::is_set() {
+            break;
+        }
         let late_ns = now_ns().saturating_sub(due_ns);
         if let Some(hints) = hints {
             hints.set_runs(plan.vcpu, true);

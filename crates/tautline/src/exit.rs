@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use linux::interrupt::Interrupted;
+use anyhow::Context;
+use linux::interrupt::{self, Interrupted};
 
 /// How a command that ran ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,15 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// The end of a command that has shown what it found: an error where a signal came before all was done.
+///
+/// # Errors
+/// A signal came.
+pub fn unless_interrupted(done: Done) -> anyhow::Result<Done> {
+    interrupt::check().context("what was found until then is shown above")?;
+    Ok(done)
+}
 
 /// Prints an error and turns the result into the exit code.
 pub fn code(result: anyhow::Result<Done>) -> ExitCode {

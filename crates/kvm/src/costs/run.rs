@@ -1,8 +1,9 @@
 //! The order of things: on a thread of its own, since a guest may hang in KVM_RUN.
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use linux::interrupt;
 use measure::Failure;
 
 use super::bench::{Bench, WARM_UP};
@@ -25,9 +26,16 @@ enum Event {
     Measured(Box<Cost>),
 }
 
-/// Measures all rows, telling of each before it begins. Rows that cannot be measured hold the reason.
+/// How long a signal may wait to be noticed.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Measures all rows, telling of each before it begins. Rows that cannot be measured hold the reason. After a signal
+/// ([`interrupt::is_set`]) only the rows so far come back.
 ///
-/// Where a guest hangs, this returns and leaves its thread behind: the process should end soon.
+/// Where a guest hangs, and after a signal, this returns and leaves its thread behind: the process should end soon.
+///
+/// # Errors
+/// This KVM cannot run the guest, or a signal came before that was known.
 pub fn measure(
     settings: &Settings,
     mut began: impl FnMut(&'static Row),
@@ -39,8 +47,13 @@ pub fn measure(
     let mut costs = Vec::new();
     let mut doing = "making a virtual machine";
     let mut limit = START;
+    let mut since = Instant::now();
     loop {
-        match receiver.recv_timeout(limit) {
+        let event = receiver.recv_timeout(LOOK);
+        if event.is_ok() {
+            since = Instant::now();
+        }
+        match event {
             Ok(Event::Trying(what)) => doing = what,
             Ok(Event::Prepared(found)) => prepared = Some(found),
             Ok(Event::Began(row)) => {
@@ -48,6 +61,11 @@ pub fn measure(
                 began(row);
             }
             Ok(Event::Measured(cost)) => costs.push(*cost),
+            Err(mpsc::RecvTimeoutError::Timeout) if interrupt::is_set() => {
+                let failed = || Failure::new(doing, "a signal", "let it run to its end");
+                return Ok((prepared.ok_or_else(failed)?, costs));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if since.elapsed() < limit => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 return Err(Failure::new(
                     format!("running an unmodified guest: {doing}"),

@@ -211,6 +211,10 @@ pub struct VmDetach {
     /// Where attach kept what it found [default: /var/lib/tautline/vm/attach-PID.jsonl].
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 /// The profiles.

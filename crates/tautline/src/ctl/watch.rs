@@ -1,7 +1,7 @@
 //! `tautline ctl watch`: rates, again and again.
 use std::io::IsTerminal;
 
-use linux::interrupt::{self, Interrupted};
+use linux::interrupt;
 
 use super::client::Client;
 use super::tables;
@@ -21,10 +21,7 @@ pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWat
     let mut looks = 0;
     while arguments.count.is_none_or(|count| looks < count) && (sink.file().is_some() || !output::is_unread())
     {
-        // Until Ctrl-C, so that is no error where no count was asked for.
-        if let Err(Interrupted) = interrupt::pause(arguments.interval) {
-            return Err(Interrupted.into());
-        }
+        interrupt::pause(arguments.interval)?;
         let now = client.ask(Request::Stats)?;
         let redraw = if std::io::stdout().is_terminal() { REDRAW } else { "" };
         sink.put(

@@ -6,12 +6,13 @@ use std::path::Path;
 use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use kvm::costs::{self, Cost, Costs, SCHEMA, Settings};
+use linux::interrupt;
 use measure::host_facts::HostFacts;
 use report::html::figures::{self, Figures};
 
 use crate::cli::KvmCosts;
 use crate::cpu_list;
-use crate::exit::{Done, Usage};
+use crate::exit::{self, Done, Usage};
 use crate::output::{self, Sink};
 
 /// Runs the command.
@@ -23,16 +24,20 @@ pub fn run(arguments: &KvmCosts) -> anyhow::Result<Done> {
     let progress = output::progress();
     progress.doing("starting a guest");
     let accelerator = environment::vm::kvm_name();
-    let (prepared, rows) = costs::measure(&settings, |row| {
+    output::catch_interrupts()?;
+    let measured = costs::measure(&settings, |row| {
         if row.id == costs::ROWS[0].id {
             progress.count(costs::ROWS.len() as u64);
         } else {
             progress.step();
         }
         progress.doing(row.title);
-    })
-    .with_context(|| format!("/dev/kvm ({accelerator})"))?;
+    });
     progress.finish();
+    if measured.is_err() {
+        interrupt::check()?;
+    }
+    let (prepared, rows) = measured.with_context(|| format!("/dev/kvm ({accelerator})"))?;
     let costs = Costs {
         schema: SCHEMA.into(),
         tautline: env!("CARGO_PKG_VERSION").into(),
@@ -46,7 +51,7 @@ pub fn run(arguments: &KvmCosts) -> anyhow::Result<Done> {
         rows,
     };
     sink.put(|width, _| text(&costs, width), || Ok(serde_json::to_string(&costs)?))?;
-    Ok(Done::Whole)
+    exit::unless_interrupted(Done::Whole)
 }
 
 /// Those that were named, or the first two. One that works for both sides would measure its scheduler.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Heading, record};
 use crate::cli::{Followed, KvmPath};
-use crate::exit::{Done, Usage};
+use crate::exit::{self, Done, Usage};
 use crate::output::{self, Sink};
 
 /// The schema of this version's files.
@@ -75,7 +75,7 @@ pub fn run(arguments: &KvmPath) -> anyhow::Result<Done> {
         found,
     };
     sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
-    Ok(Done::Whole)
+    exit::unless_interrupted(Done::Whole)
 }
 
 fn read_costs(file: &Path) -> anyhow::Result<kvm::costs::Costs> {

@@ -17,7 +17,7 @@ use linux::interrupt;
 use measure::Failure;
 
 use crate::cli::KvmTrace;
-use crate::exit::Done;
+use crate::exit::{self, Done};
 use crate::output::{self, Sink};
 use crate::tracing::Made;
 use live::Live;
@@ -58,7 +58,7 @@ pub fn run(arguments: &KvmTrace) -> anyhow::Result<Done> {
         Err(failure) => by_statistics(&mut trace, failure, arguments.time)?,
     }
     sink.put(|_, _| table::text(&trace), || Ok(serde_json::to_string(&trace)?))?;
-    Ok(Done::Whole)
+    exit::unless_interrupted(Done::Whole)
 }
 
 fn by_triggers(trace: &mut Trace, sink: &Sink, tracefs: &Path, arguments: &KvmTrace) -> anyhow::Result<()> {

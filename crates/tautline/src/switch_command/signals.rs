@@ -7,11 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use switch::{Snapshot, View};
 
 use super::non_blocking_writer::NonBlockingWriter;
 use crate::output::Sink;
+
+/// The schema of this version's snapshots.
+const SCHEMA: &str = "tautline-switch/1";
 
 /// Whoever sends signals to this process.
 pub struct Signals {
@@ -141,10 +145,18 @@ fn journal_prefix() -> &'static str {
     if std::env::var_os("JOURNAL_STREAM").is_some() { "<5>" } else { "" }
 }
 
+/// A snapshot as a document.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    snapshot: &'a Snapshot,
+}
+
 /// How a switch stands, for people or for programs (one line of JSON).
 fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
     Ok(match json {
-        true => serde_json::to_string(snapshot)? + "\n",
+        true => serde_json::to_string(&Document { schema: SCHEMA, snapshot })? + "\n",
         false => snapshot.to_string(),
     })
 }

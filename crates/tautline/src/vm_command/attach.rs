@@ -8,11 +8,11 @@ use host::tuning::HostTree;
 use vm::attach::{self as running, ToldBy};
 use vm::{HostCpus, Plan, Qmp, Roles, Watch, assign, libvirt};
 
+use super::detached::Detached;
 use super::status::{State, Status};
 use super::tell::tell;
 use crate::cli::vm::{RunningGuest, VmAttach, VmDetach};
 use crate::exit::Done;
-use crate::host_command::describe;
 use crate::output::{self, Sink};
 
 const ANSWER: Duration = Duration::from_secs(10);
@@ -108,22 +108,14 @@ pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
 
 /// Puts everything back.
 pub fn detach(arguments: &VmDetach) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.results_to)?;
     let (process, ..) = find(&arguments.guest)?;
     let journal = journal_of(process, arguments.journal.as_ref());
-    let mut count = 0;
-    let mut print = |entry: &_, outcome: &_| {
-        count += 1;
-        let _ = output::print(&describe(entry, outcome));
-    };
-    let failures = running::put_back(&journal, &mut print)?;
+    let mut detached = Detached::new(process, &journal);
+    let failures = running::put_back(&journal, |entry, outcome| detached.note(entry, outcome))?;
     // A command that was killed, and whose janitor was too.
-    assign::recover(&HostTree::live(), &assign::journals(), &mut print);
-    if count == 0 {
-        output::print(&format!(
-            "{}: no journal, or nothing in it: nothing to put back\n",
-            journal.display()
-        ))?;
-    }
+    assign::recover(&HostTree::live(), &assign::journals(), |entry, outcome| detached.note(entry, outcome));
+    detached.put(&sink)?;
     if failures > 0 {
         bail!(
             "{failures} values were not put back; the journal is kept, mend the reasons above and call detach again"

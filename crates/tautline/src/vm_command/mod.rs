@@ -2,6 +2,7 @@
 
 mod accelerator;
 mod attach;
+mod detached;
 mod pv_sched;
 mod run;
 mod status;

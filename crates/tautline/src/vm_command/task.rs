@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::cli::vm::VmTask;
 use crate::duration;
-use crate::exit::Done;
-use crate::output::Sink;
+use crate::exit::{self, Done};
+use crate::output::{self, Sink};
 
 /// The schema of this version's documents.
 const SCHEMA: &str = "tautline-vm-task/1";
@@ -35,6 +35,7 @@ pub fn run(arguments: &VmTask) -> anyhow::Result<Done> {
         "opening the page that this guest shares with its host; start it with `tautline vm run --pv-sched`, and this as root",
     )?;
     let page = Page::map(&memory)?;
+    output::catch_interrupts()?;
     let plan = Plan {
         interval: arguments.interval,
         runs: (arguments.time.as_nanos() / arguments.interval.as_nanos()).max(1) as u64,
@@ -52,7 +53,7 @@ pub fn run(arguments: &VmTask) -> anyhow::Result<Done> {
         done: &done,
     };
     sink.put(|_, _| text(&plan, &done), || Ok(serde_json::to_string(&results)?))?;
-    Ok(Done::Whole)
+    exit::unless_interrupted(Done::Whole)
 }
 
 fn text(plan: &Plan, done: &TaskDone) -> String {

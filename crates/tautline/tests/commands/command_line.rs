@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
 use crate::common::{Run, nothing_left, wait_until};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Commands that print results.
@@ -37,19 +39,12 @@ const PRINT_RESULTS: &[&str] = &[
     "host interrupts",
     "vm run",
     "vm attach",
+    "vm detach",
     "vm task",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] = &[
-    "agent keys",
-    "completions",
-    "man",
-    "ctl capture",
-    "host apply",
-    "host undo",
-    "host export",
-    "vm detach",
-];
+const PRINT_NONE: &[&str] =
+    &["agent keys", "completions", "man", "ctl capture", "host apply", "host undo", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
@@ -303,29 +298,131 @@ fn completions_and_man_pages_know_every_command() {
     }
 }
 
+/// Commands that are over in a moment: a signal ends them as it ends any program.
+const MOMENTARY: &[&str] = &[
+    "agent keys",
+    "completions",
+    "ctl add",
+    "ctl drops",
+    "ctl mirror",
+    "ctl ports",
+    "ctl remove",
+    "ctl rings",
+    "ctl stats",
+    "host apply",
+    "host audit",
+    "host export",
+    "host plan",
+    "host undo",
+    "man",
+    "report",
+    "vm attach",
+    "vm detach",
+];
+/// Commands that need a guest to look at, or to be in one: they are not started here.
+const WITH_A_GUEST: &[&str] =
+    &["host interrupts", "host verify", "kvm costs", "kvm path", "kvm trace", "kvm worst", "vm task"];
+
+/// A command that runs longer than a moment, as it is started here.
+struct Long {
+    /// As [`commands`] names it.
+    name: &'static str,
+    arguments: Vec<String>,
+    /// What is there once it is at work; otherwise it is once it has its own answer to SIGINT.
+    ready: Option<PathBuf>,
+    /// Its exit code after SIGTERM.
+    terminated: i32,
+}
+
+fn long_commands(folder: &Path, switch: &Path, control: &Path) -> Vec<Long> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let control = control.display().to_string();
+    let (port, nobody) = (switch.display(), path("nobody"));
+    let long = |name, line: &[&str], ready: Option<&str>, terminated| Long {
+        name,
+        arguments: line.iter().map(|word| (*word).to_owned()).collect(),
+        ready: ready.map(|name| folder.join(name)),
+        terminated,
+    };
+    let kernel = environment::vm::find_kernel().unwrap().display().to_string();
+    vec![
+        long("agent", &["agent", "--listen", "127.0.0.1:0", "--key", &path("keys/far.pem")], None, 0),
+        long("compare", &["compare", "--quick", "--blocks", "500", "--only", "os.syscall"], None, 130),
+        long("ctl capture", &["ctl", &control, "capture", "a", "--output", &path("a.pcapng")], None, 130),
+        long("ctl watch", &["ctl", &control, "watch"], None, 130),
+        long("doctor", &["doctor"], None, 130),
+        long(
+            "rfc2544",
+            &["rfc2544", "--from", &format!("virtio-user:{nobody}"), "--timeout", "60s"],
+            None,
+            130,
+        ),
+        long(
+            "scenario",
+            &["scenario", "base-station", "--users", "2", "--time", "1h", "--environments", "host"],
+            None,
+            130,
+        ),
+        long("switch", &["switch", "--port", &format!("b=vhost-user:{}", path("b"))], Some("b"), 0),
+        long("torture", &["torture", &format!("vhost-user:{port}"), "--count", "1000000000"], None, 130),
+        long("tti", &["tti", "--time", "1h", "--environments", "host", "--load", "none"], None, 130),
+        long(
+            "vm run",
+            &[
+                "vm",
+                "run",
+                "--kernel",
+                &kernel,
+                "--accel",
+                "tcg",
+                "--profile",
+                "plain",
+                "--output",
+                &path("vm"),
+            ],
+            Some("vm"),
+            130,
+        ),
+    ]
+}
+
 #[test]
-fn an_interrupt_is_130_everywhere_and_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let nobody = format!("virtio-user:{}", folder.path().join("nobody").display());
-    let port = format!("a=vhost-user:{}", folder.path().join("a").display());
-    let is_there = |name: &str| folder.path().join(name).exists();
-    let cases: [&[&str]; 4] = [
-        &["doctor"],
-        &["compare", "--quick", "--blocks", "500", "--only", "os.syscall"],
-        &["rfc2544", "--from", &nobody, "--timeout", "60s"],
-        &["switch", "--port", &port],
-    ];
-    for arguments in cases {
-        let mut run = Run::new(arguments).spawn();
-        let pid = run.pid();
-        let is_ready = || catches_sigint(pid) && (arguments[0] != "switch" || is_there("a"));
-        assert!(wait_until(is_ready), "{arguments:?}");
-        crate::common::signal(pid, rustix::process::Signal::INT);
-        let run = run.finish();
-        assert_eq!(run.code, Some(130), "{arguments:?}: {run}");
-        nothing_left(run.pid);
+fn a_signal_ends_every_command_with_the_code_that_is_told_and_leaves_nothing() {
+    let (folder, of_switch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [port, control] = ["a", "control"].map(|name| of_switch.path().join(name));
+    let mut switch = Run::new(&["switch", "--port", &format!("a=vhost-user:{}", port.display())])
+        .args(&["--control", &control.display().to_string()])
+        .spawn();
+    assert!(wait_until(|| control.exists()));
+    let keys = folder.path().join("keys").display().to_string();
+    assert_eq!(Run::new(&["agent", "keys", "--folder", &keys]).finish().code, Some(0));
+    let long = long_commands(folder.path(), &port, &control);
+    for name in commands().keys() {
+        let lists = [
+            long.iter().any(|one| one.name == name),
+            MOMENTARY.contains(&name.as_str()),
+            WITH_A_GUEST.contains(&name.as_str()),
+        ];
+        assert_eq!(lists.iter().filter(|list| **list).count(), 1, "{name}: say here how long it runs");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "sockets are left");
+    for Long { arguments, ready, terminated, .. } in &long {
+        for (end, code) in [(Signal::INT, 130), (Signal::TERM, *terminated)] {
+            let mut run =
+                Run::new(&[]).args(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).spawn();
+            let pid = run.pid();
+            let is_ready = || catches_sigint(pid) && ready.as_ref().is_none_or(|path| path.exists());
+            assert!(wait_until(is_ready), "{arguments:?}");
+            crate::common::signal(pid, end);
+            let run = run.finish();
+            assert_eq!(run.code, Some(code), "{arguments:?} after {end:?}: {run}");
+            nothing_left(run.pid);
+            ready.iter().for_each(|path| _ = fs::remove_file(path));
+        }
+    }
+    crate::common::signal(switch.pid(), Signal::TERM);
+    let switch = switch.finish();
+    assert_eq!(switch.code, Some(0), "{switch}");
+    assert_eq!(fs::read_dir(of_switch.path()).unwrap().count(), 0, "sockets are left");
 }
 
 /// Whether a process has its own answer to SIGINT.

@@ -7,6 +7,7 @@ use serde_json::Value;
 fn results(run: &Ended) -> Value {
     let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
     assert_eq!(results["schema"], "tautline-scenario/1");
+    peers::schema::fits(&results);
     results
 }
 
@@ -14,8 +15,17 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
+/// Whether frames may be lost, which depends on how busy the machine is.
+#[derive(Clone, Copy, PartialEq)]
+enum Fits {
+    /// The queues hold all frames of all ticks: none is lost however slow a member is.
+    Always,
+    /// They do not.
+    Perhaps,
+}
+
 /// What was sent came, or is counted; what came was right; stages add up.
-fn check_trial(trial: &Value, ticks: u64, users: u64) {
+fn check_trial(trial: &Value, ticks: u64, users: u64, fits: Fits) {
     let members = trial["members"].as_array().unwrap();
     let (first, last) = (&members[0], members.last().unwrap());
     assert_eq!((number(&first["ticks"]), number(&first["sent"])), (ticks, ticks * users), "{trial}");
@@ -25,14 +35,16 @@ fn check_trial(trial: &Value, ticks: u64, users: u64) {
     let refused: u64 = members.iter().map(|member| number(&member["refused"])).sum();
     let lost: u64 =
         members.windows(2).map(|pair| number(&pair[0]["sent"]) - number(&pair[1]["received"])).sum();
-    // Only what follows a lost frame may not be understood.
-    assert!(refused == 0 || lost > 0, "{trial}");
     let ended = &last["ended"];
     let [in_time, late, incomplete] = ["in_time", "late", "incomplete"].map(|name| number(&ended[name]));
     assert_eq!(in_time + late + incomplete, number(&last["ticks"]), "{trial}");
-    if lost == 0 && number(&last["ticks"]) == ticks {
-        assert_eq!(incomplete, 0, "{trial}");
+    let vanished = ticks - number(&last["ticks"]);
+    if fits == Fits::Always {
+        assert_eq!((lost, vanished), (0, 0), "{trial}");
     }
+    // Only what follows a lost frame may not be understood; work is missing only where a frame or the end of a tick is.
+    assert!(refused == 0 || lost > 0, "{trial}");
+    assert!(incomplete <= lost + refused + vanished, "{trial}");
     let worst: u64 = ended["worst"][1].as_array().unwrap().iter().map(number).sum();
     // A chain that is far behind may end none.
     assert!(worst > 0 || number(&last["ticks"]) == 0, "{trial}");
@@ -40,7 +52,8 @@ fn check_trial(trial: &Value, ticks: u64, users: u64) {
 
 #[test]
 fn a_base_station_serves_its_users_on_the_host_and_in_a_container() {
-    let run = Run::new(&["scenario", "base-station", "--users", "4", "--time", "300ms", "--repeat", "1"])
+    const TICKS: u64 = 40;
+    let run = Run::new(&["scenario", "base-station", "--users", "4", "--time", "40ms", "--repeat", "1"])
         .args(&["--missed-per-thousand", "1000", "--quiet", "--format", "json"])
         .finish();
     assert_eq!(run.code, Some(0), "{run}");
@@ -50,7 +63,7 @@ fn a_base_station_serves_its_users_on_the_host_and_in_a_container() {
     for environment in environments {
         let trials = environment["outcome"]["Ok"][0]["trials"].as_array().unwrap();
         assert_eq!(trials.len(), 1, "{environment}");
-        check_trial(&trials[0], 300, 4);
+        check_trial(&trials[0], TICKS, 4, Fits::Always);
         let stages = trials[0]["members"][3]["ended"]["stages"].as_array().unwrap();
         let names: Vec<_> = stages.iter().map(|stage| stage["name"].as_str().unwrap()).collect();
         assert_eq!(
@@ -84,7 +97,7 @@ fn a_base_station_whose_layers_are_guests() {
     for (environment, is_guest) in environments.iter().zip([false, true]) {
         let trial = &environment["outcome"]["Ok"][0]["trials"][0];
         assert!(trial.is_object(), "{environment}");
-        check_trial(trial, TICKS, 2);
+        check_trial(trial, TICKS, 2, Fits::Always);
         let members = trial["members"].as_array().unwrap();
         for member in members {
             let [received, announced] = ["received", "announced"].map(|name| number(&member[name]));
@@ -115,7 +128,7 @@ fn a_file_of_ones_own_with_workers_and_cells() {
         Run::new(&["scenario", file.to_str().unwrap(), "--users", "3", "--cells", "2", "--workers", "2"])
             .args(&[
                 "--time",
-                "200ms",
+                "60ms",
                 "--repeat",
                 "1",
                 "--environments",
@@ -128,7 +141,7 @@ fn a_file_of_ones_own_with_workers_and_cells() {
     assert_eq!(run.code, Some(0), "{run}");
     let results = results(&run);
     assert_eq!(results["description"]["title"], "Mine");
-    check_trial(&results["environments"][0]["outcome"]["Ok"][0]["trials"][0], 100, 6);
+    check_trial(&results["environments"][0]["outcome"]["Ok"][0]["trials"][0], 30, 6, Fits::Always);
 }
 
 /// Its queues are full when the first member has done its ticks: what says so must not get lost.
@@ -148,7 +161,7 @@ fn a_chain_that_is_far_behind_ends_all_the_same() {
         .args(&["--format", "json"])
         .finish();
     assert_eq!(run.code, Some(0), "{run}");
-    check_trial(&results(&run)["environments"][0]["outcome"]["Ok"][0]["trials"][0], 100, 200);
+    check_trial(&results(&run)["environments"][0]["outcome"]["Ok"][0]["trials"][0], 100, 200, Fits::Perhaps);
     nothing_left(run.pid);
 }
 

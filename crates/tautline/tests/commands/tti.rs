@@ -7,6 +7,7 @@ use serde_json::Value;
 fn rows(run: &Ended) -> Vec<Value> {
     let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
     assert_eq!(results["schema"], "tautline-tti/1");
+    peers::schema::fits(&results);
     results["rows"].as_array().unwrap().clone()
 }
 
@@ -108,12 +109,13 @@ fn what_pv_sched_gives_is_measured_in_turns() {
     let line = ["tti", "--pv-sched", "--environments", "host", "--load", "none", "--time", "200ms"];
     let run = Run::new(&[&line[..], &["--rounds", "2", "--quiet", "--format", "json"]].concat()).finish();
     let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    peers::schema::fits(&results);
     let outcome = &results["pv_sched"][0]["outcome"];
     let Some(rounds) = outcome["Ok"].as_array() else {
         // Real time needs a right, which is asked for.
         let failed = outcome["Err"].to_string();
         assert!(failed.contains("CAP_SYS_NICE"), "{failed}");
-        println!("not run: {failed}");
+        peers::requirements::required("real-time", false, "run the tests as root or with CAP_SYS_NICE");
         return;
     };
     let ways: Vec<_> = rounds.iter().map(|round| round["sharing"].as_str().unwrap()).collect();

@@ -21,7 +21,9 @@ fn every_row() {
     let line = "tautline kvm costs --samples 200 --format json --output /costs.json";
     let output = machine.run_within(line, limit).unwrap();
     assert!(output.success(), "{}\n{}", output.stderr, machine.console());
-    let costs: Costs = serde_json::from_slice(&machine.pull(Path::new("/costs.json")).unwrap()).unwrap();
+    let file = machine.pull(Path::new("/costs.json")).unwrap();
+    peers::schema::fits(&serde_json::from_slice(&file).unwrap());
+    let costs: Costs = serde_json::from_slice(&file).unwrap();
     assert!(costs.emulated && costs.accelerator.starts_with("kvm-svm"), "{}", costs.accelerator);
     assert!(costs.alignment.is_some(), "the machine's CPUs share one counter");
     let ids: Vec<&str> = costs.rows.iter().map(|cost| cost.id.as_str()).collect();

@@ -36,6 +36,7 @@ fn follow(machine: &Machine, qemu: u32, followed: &str, what: &str, work: &dyn F
     trace.wait().unwrap().expect_success();
     let text = machine.must("cat /path.txt");
     let report = serde_json::from_slice(&machine.pull(Path::new("/path.json")).unwrap()).unwrap();
+    peers::schema::fits(&report);
     println!("{what} {followed}: {}", in_short(&report));
     is_explained(&report, &text);
     report

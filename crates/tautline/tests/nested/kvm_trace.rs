@@ -69,6 +69,7 @@ fn port_writes_are_counted() {
     let found: serde_json::Value =
         serde_json::from_slice(&machine.pull(Path::new("/trace.json")).unwrap()).unwrap();
     println!("{found:#}");
+    peers::schema::fits(&found);
     let reasons = found["reasons"].as_array().unwrap();
     let port_writes = reasons.iter().find(|row| row["vcpu"] == 0 && row["reason"] == "io").unwrap();
     let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap() as f64;
@@ -134,6 +135,7 @@ fn watched_and_counted_without_tracefs(machine: &Machine) {
     trace.wait().unwrap().expect_success();
     let found: serde_json::Value =
         serde_json::from_slice(&machine.pull(Path::new("/files.json")).unwrap()).unwrap();
+    peers::schema::fits(&found);
     assert!(found["method"].as_str().unwrap().contains("debugfs"), "{found:#}");
     let counts = found["statistics"].as_array().unwrap();
     let exits =

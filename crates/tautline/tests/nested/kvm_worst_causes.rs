@@ -169,7 +169,9 @@ fn watch(machine: &Machine, inner: &Inner<'_>, options: &str, plant: &Plant) -> 
     let ended = worst.wait().unwrap();
     println!("{}", machine.must("cat /worst.txt"));
     ended.expect_success();
-    serde_json::from_slice(&machine.pull(Path::new("/worst.json")).unwrap()).unwrap()
+    let found = serde_json::from_slice(&machine.pull(Path::new("/worst.json")).unwrap()).unwrap();
+    peers::schema::fits(&found);
+    found
 }
 
 /// Whether the planted cause is named first.

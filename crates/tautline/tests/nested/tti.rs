@@ -21,6 +21,7 @@ fn row(machine: &Machine, line: &str, limit: Duration) -> Value {
     assert!(output.success(), "{}{}", output.stdout, output.stderr);
     let results: Value =
         serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout));
+    peers::schema::fits(&results);
     let outcome = &results["rows"][0]["outcome"]["Ok"];
     assert!(outcome.is_object(), "{results:#}");
     outcome.clone()

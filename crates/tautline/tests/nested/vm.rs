@@ -39,6 +39,7 @@ fn driver(machine: &Machine) -> String {
 
 fn process(machine: &Machine) -> u64 {
     let status: Value = serde_json::from_slice(&machine.pull(Path::new("/status.json")).unwrap()).unwrap();
+    peers::schema::fits(&status);
     assert_eq!(
         (&status["state"], &status["not_done"]),
         (&"running".into(), &Value::Array(vec![])),

@@ -48,6 +48,7 @@ impl Scene {
         assert_eq!(run.code, Some(0), "{run}");
         let value: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
         assert_eq!(value["schema"], "tautline-ctl/1", "{value}");
+        peers::schema::fits(&value);
         value
     }
 

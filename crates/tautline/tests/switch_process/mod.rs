@@ -162,7 +162,9 @@ impl SwitchProcess {
     #[track_caller]
     pub fn snapshot(&self) -> Value {
         let line = self.ask().unwrap_or_else(|| panic!("no counters; it said {:#?}", self.logged()));
-        serde_json::from_str(&line).unwrap()
+        let snapshot = serde_json::from_str(&line).unwrap();
+        peers::schema::fits(&snapshot);
+        snapshot
     }
 
     fn ask(&self) -> Option<String> {

@@ -10,7 +10,7 @@ use kvm::worst::{Budget, Checked, Watched};
 
 use super::record::Heading;
 use crate::cli::{KvmWorst, WatchedLatency};
-use crate::exit::{Done, Usage};
+use crate::exit::{self, Done, Usage};
 use crate::output::{self, Sink};
 use follow::Watch;
 use report::Report;
@@ -42,7 +42,7 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
     });
     let report = Report::new(heading, watched, &found, limits);
     sink.put(|_, _| report.text(), || Ok(serde_json::to_string(&report)?))?;
-    Ok(if report.holds() { Done::Whole } else { Done::ThresholdExceeded })
+    exit::unless_interrupted(if report.holds() { Done::Whole } else { Done::ThresholdExceeded })
 }
 
 fn read(file: &std::path::Path) -> anyhow::Result<Budget> {

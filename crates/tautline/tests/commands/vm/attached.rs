@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use linux::Child;
+use peers::schema::fits;
 
 use super::guest::{Files, Monitor};
 use super::threads::{Thread, of, two_cpus};
@@ -55,6 +56,7 @@ fn threads_of_a_running_qemu_are_pinned_and_put_back() {
         let attached = attach.finish();
         assert_eq!(attached.code, Some(0), "{attached}");
         let shown: serde_json::Value = serde_json::from_str(&attached.stdout).unwrap();
+        fits(&shown);
         assert!(shown["not_done"][0]["not_done"].as_str().unwrap().contains("1 of 2 vCPUs"), "{shown:#}");
         let roles: Vec<&str> = shown["threads"]
             .as_array()
@@ -76,8 +78,13 @@ fn threads_of_a_running_qemu_are_pinned_and_put_back() {
         let main = now.iter().find(|thread| thread.id == qemu.id()).unwrap();
         assert_eq!(main.cpus, first);
 
-        let detached = Run::new(&["vm", "detach"]).args(&all[..4]).finish();
+        let detached = Run::new(&["vm", "detach", "--format", "json"]).args(&all[..4]).finish();
         assert_eq!(detached.code, Some(0), "{detached}");
+        let shown: serde_json::Value = serde_json::from_str(&detached.stdout).unwrap();
+        fits(&shown);
+        assert_eq!(shown["process"], qemu.id());
+        let values = shown["values"].as_array().unwrap();
+        assert!(!values.is_empty() && values.iter().all(|one| one["outcome"] == "restored"), "{shown:#}");
         assert_eq!(of(qemu.id()), before);
         assert!(!files.path("journal").exists());
         let again = Run::new(&["vm", "detach"]).args(&all[..4]).finish();

@@ -66,7 +66,9 @@ impl Files {
         let read = || serde_json::from_str::<Value>(&self.read("status.json")).ok();
         let is = |status: &Value| status["state"] == state;
         assert!(wait_until(|| read().is_some_and(|status| is(&status))), "never {state}: {:?}", read());
-        read().unwrap()
+        let status = read().unwrap();
+        peers::schema::fits(&status);
+        status
     }
 }
 

@@ -263,6 +263,7 @@ fn a_capture_holds_what_passed_in_both_directions() {
     let ended = capture.finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     let told: Value = serde_json::from_str(&ended.stdout).unwrap();
+    peers::schema::fits(&told);
     assert_eq!((told["captured"].as_u64(), told["dropped"].as_u64()), (Some(4), Some(0)));
     let mut found = frames(&file);
     // Two queues, so two streams: each is in order.
