@@ -5,5 +5,6 @@ mod documentation;
 mod import_circles;
 mod oldest_rust;
 mod setup;
+mod setup_in_roots;
 mod threat_model;
 mod wording;
