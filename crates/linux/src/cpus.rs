@@ -1,42 +1,11 @@
-//! CPUs: lists of them as people and the kernel write them, which of them a thread may use, and binding it.
+//! CPUs: which of them a thread may use, and binding it.
 
 use std::io;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// A text that is no list of CPUs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no CPU or range; write for example 0,2-5")]
-pub struct NoList(pub String);
-
-/// The CPUs of a list such as `0,2-5`, in order, each once.
-pub fn parse(list: &str) -> Result<Vec<usize>, NoList> {
-    let mut cpus = Vec::new();
-    for part in list.split(',') {
-        let wrong = || NoList(part.to_owned());
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last || last >= CpuSet::MAX_CPU {
-            return Err(wrong());
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
-}
-
-/// The list of these CPUs, which are in order, as the kernel writes it: `0-3,7`.
-pub fn list(cpus: &[usize]) -> String {
-    let ranges = cpus.chunk_by(|before, after| before + 1 == *after).map(|range| match range {
-        [first, .., last] => format!("{first}-{last}"),
-        [only] => only.to_string(),
-        [] => String::new(),
-    });
-    ranges.collect::<Vec<_>>().join(",")
-}
+pub use crate::cpu_list::{list, parse};
 
 /// The CPUs that the calling thread may use.
 pub fn usable() -> io::Result<Vec<usize>> {
@@ -92,23 +61,6 @@ impl Drop for Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_are_read_and_written() {
-        for (text, cpus, written) in [
-            ("0", vec![0], "0"),
-            ("0-2,7", vec![0, 1, 2, 7], "0-2,7"),
-            ("7, 1 - 2 ,2", vec![1, 2, 7], "1-2,7"),
-            ("3,4", vec![3, 4], "3-4"),
-        ] {
-            assert_eq!(parse(text).unwrap(), cpus, "{text}");
-            assert_eq!(list(&cpus), written, "{text}");
-        }
-        assert_eq!(list(&[]), "");
-        for bad in ["", "x", "3-1", "0-99999999", "0,,1", "-1", "1-2-3"] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_thread_is_bound_and_set_free() {

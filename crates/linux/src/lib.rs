@@ -2,6 +2,7 @@
 //! this workspace.
 
 pub mod child;
+pub mod cpu_list;
 pub mod cpu_time;
 pub mod cpus;
 pub mod idle_states;

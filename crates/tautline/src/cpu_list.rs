@@ -8,6 +8,9 @@ pub fn read(option: &str, list: Option<&str>) -> anyhow::Result<Vec<usize>> {
     let allowed = output::usable_cpus()?;
     let Some(list) = list else { return Ok(allowed) };
     let chosen = linux::cpus::parse(list).map_err(|error| Usage(format!("{option} {list}: {error}")))?;
+    if chosen.is_empty() {
+        return Err(Usage(format!("{option} {list:?}: it names no CPU; write for example 0,2-5")).into());
+    }
     if let Some(cpu) = chosen.iter().find(|cpu| !allowed.contains(cpu)) {
         return Err(Usage(format!(
             "{option} {list}: this process may not use CPU {cpu}; it may use {}",
@@ -25,7 +28,7 @@ mod tests {
     #[test]
     fn cpu_lists() {
         assert!(read("--cpus", Some("0")).is_ok_and(|list| list == [0]));
-        for bad in ["", "x", "3-1", "0-99999999", "0,,1"] {
+        for bad in ["", ",", "x", "3-1", "0-99999999", "2-N"] {
             assert!(read("--cpus", Some(bad)).unwrap_err().is::<Usage>(), "{bad}");
         }
     }

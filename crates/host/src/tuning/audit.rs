@@ -40,6 +40,9 @@ pub struct Audit {
     pub online: CpuList,
     /// Those set aside, or to be.
     pub isolated: CpuList,
+    /// Those set aside that do not run.
+    #[serde(default, skip_serializing_if = "CpuList::is_empty")]
+    pub isolated_offline: CpuList,
     /// Those for everything else.
     pub housekeeping: CpuList,
     /// In the rules' order.
@@ -69,6 +72,7 @@ impl Audit {
             profile,
             online: survey.online.clone(),
             isolated: survey.isolated.clone(),
+            isolated_offline: survey.isolated_offline.clone(),
             housekeeping: survey.housekeeping(),
             findings: findings.collect(),
         }

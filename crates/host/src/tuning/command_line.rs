@@ -1,8 +1,11 @@
 //! The kernel's command line: what is on it, and what it would be with other parameters.
 
-use super::cpu_list::CpuList;
+use linux::cpu_list::is_blank;
 
-/// Parameters in their order. A value may hold blanks where it is quoted.
+use super::cpu_list::CpuList;
+use super::set_aside::{Machine, SetAside};
+
+/// Parameters in their order, as written. A value may hold blanks where it is quoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine(Vec<String>);
 
@@ -11,9 +14,9 @@ impl CommandLine {
     pub fn parse(line: &str) -> Self {
         let mut parameters = vec![String::new()];
         let mut quoted = false;
-        for c in line.trim().chars() {
+        for c in line.chars() {
             quoted ^= c == '"';
-            if c.is_whitespace() && !quoted {
+            if is_blank(c) && !quoted {
                 parameters.push(String::new());
             } else if let Some(last) = parameters.last_mut() {
                 last.push(c);
@@ -25,32 +28,43 @@ impl CommandLine {
 
     /// A parameter's value: the last one, which is what counts for most; `""` for a flag.
     pub fn value(&self, key: &str) -> Option<&str> {
-        self.kernels_own().rev().find_map(|parameter| {
-            let (name, value) = split(parameter);
-            same_key(name, key).then_some(value)
-        })
+        self.kernels_own().rev().find(|parameter| is(parameter, key)).map(|parameter| split(parameter).1)
     }
 
-    /// The CPUs of a parameter such as `nohz_full`.
-    pub fn cpus(&self, key: &str) -> CpuList {
-        self.value(key).and_then(|value| value.parse().ok()).unwrap_or_default()
+    /// All parameters of a key, as written.
+    pub fn all<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a str> {
+        self.kernels_own().filter(move |parameter| is(parameter, key))
     }
 
-    /// The flags and the CPUs of `isolcpus`. Without flags it means `domain`.
-    pub fn isolated(&self) -> (Vec<&str>, CpuList) {
-        let Some(value) = self.value("isolcpus") else { return Default::default() };
-        let mut parts: Vec<&str> = value.split(',').collect();
-        let first_cpu = parts.iter().position(|part| part.starts_with(|c: char| c.is_ascii_digit()));
-        let cpus = parts.split_off(first_cpu.unwrap_or(parts.len())).join(",");
-        let flags = if parts.is_empty() { vec!["domain"] } else { parts };
-        (flags, cpus.parse().unwrap_or_default())
+    /// The CPUs that the kernel sets aside.
+    pub fn set_aside(&self, machine: &Machine) -> SetAside {
+        let mut aside = SetAside::default();
+        for parameter in self.kernels_own() {
+            if is(parameter, "isolcpus") {
+                aside.isolcpus(split(parameter).1, machine);
+            } else if is(parameter, "nohz_full") {
+                aside.nohz_full(split(parameter).1, machine);
+            }
+        }
+        aside
+    }
+
+    /// The CPUs of which the kernel offloads RCU's callbacks.
+    pub fn offloaded(&self, machine: &Machine) -> CpuList {
+        let named = match self.value("rcu_nocbs").map(|list| machine.cpus(list)) {
+            None => CpuList::default(),
+            Some(Ok(cpus)) => cpus,
+            // kernel/rcu/tree_nocb.h: "bad CPU range, all CPUs set".
+            Some(Err(_)) => (0..=machine.last).collect(),
+        };
+        named.or(&self.set_aside(machine).tick)
     }
 
     /// The line with these parameters in place of those with the same key, and new ones at the end.
     pub fn with(&self, parameters: &[String]) -> Self {
-        let is_new = |old: &String| !parameters.iter().any(|new| same_key(split(new).0, split(old).0));
-        let end = self.0.iter().position(|parameter| parameter == "--").unwrap_or(self.0.len());
-        let mut all: Vec<String> = self.0[..end].iter().filter(|old| is_new(old)).cloned().collect();
+        let stays = |old: &String| !parameters.iter().any(|new| is(old, split(new).0));
+        let end = self.end();
+        let mut all: Vec<String> = self.0[..end].iter().filter(|old| stays(old)).cloned().collect();
         all.extend(parameters.iter().cloned());
         all.extend(self.0[end..].iter().cloned());
         CommandLine(all)
@@ -64,8 +78,11 @@ impl CommandLine {
 
     /// All parameters for the kernel, not those after `--` that are for its first process.
     pub fn kernels_own(&self) -> impl DoubleEndedIterator<Item = &str> {
-        let end = self.0.iter().position(|parameter| parameter == "--").unwrap_or(self.0.len());
-        self.0[..end].iter().map(String::as_str)
+        self.0[..self.end()].iter().map(String::as_str)
+    }
+
+    fn end(&self) -> usize {
+        self.0.iter().position(|parameter| split(parameter).0 == "--").unwrap_or(self.0.len())
     }
 }
 
@@ -75,31 +92,77 @@ impl std::fmt::Display for CommandLine {
     }
 }
 
-/// Key and value.
+/// Key and value, without the quotes that the kernel takes off: those around either, and around the value.
 pub fn split(parameter: &str) -> (&str, &str) {
-    parameter.split_once('=').unwrap_or((parameter, ""))
+    let whole = parameter.strip_prefix('"').map(|rest| rest.strip_suffix('"').unwrap_or(rest));
+    let (key, value) = whole.unwrap_or(parameter).split_once('=').unwrap_or((whole.unwrap_or(parameter), ""));
+    (key, value.strip_prefix('"').map_or(value, |rest| rest.strip_suffix('"').unwrap_or(rest)))
 }
 
-/// The kernel takes `-` and `_` for the same.
-fn same_key(one: &str, other: &str) -> bool {
-    one.replace('-', "_") == other.replace('-', "_")
+/// Whether a parameter has this key. The kernel takes `-` and `_` for the same.
+pub fn is(parameter: &str, key: &str) -> bool {
+    split(parameter).0.replace('-', "_") == key.replace('-', "_")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn machine() -> Machine {
+        Machine { last: 15, present: "0-3".parse().unwrap(), tickless: true }
+    }
+
+    /// Domain, managed interrupts, tick, RCU's callbacks.
+    fn found(line: &str) -> [String; 4] {
+        let line = CommandLine::parse(line);
+        let aside = line.set_aside(&machine());
+        [aside.domain, aside.managed_interrupts, aside.tick, line.offloaded(&machine())]
+            .map(|cpus| cpus.to_string())
+    }
+
     #[test]
     fn parameters_are_found_and_replaced() {
         let line = CommandLine::parse(
             "BOOT_IMAGE=/vmlinuz ro isolcpus=managed_irq,domain,2-5 dyndbg=\"a b\" -- init=x",
         );
-        assert_eq!(line.isolated(), (vec!["managed_irq", "domain"], "2-5".parse().unwrap()));
         assert_eq!(line.value("init"), None, "what follows -- is not the kernel's");
-        assert_eq!(line.value("dyndbg"), Some("\"a b\""));
+        assert_eq!(line.value("dyndbg"), Some("a b"));
+        assert_eq!(CommandLine::parse("\"a=b c\" x").value("a"), Some("b c"));
         let new = line.without_boot_loaders().with(&["isolcpus=3".into(), "nohz-full=3".into()]);
         assert_eq!(new.to_string(), "ro dyndbg=\"a b\" isolcpus=3 nohz-full=3 -- init=x");
-        assert_eq!(new.isolated(), (vec!["domain"], "3".parse().unwrap()));
-        assert_eq!(new.cpus("nohz_full"), "3".parse().unwrap());
+        assert_eq!(found(&new.to_string()), ["3", "", "3", "3"]);
+        let quoted = CommandLine::parse("\"isolcpus=2 \" \"nohz_full\"=3 a");
+        assert_eq!(quoted.with(&["isolcpus=3".into()]).to_string(), "\"nohz_full\"=3 a isolcpus=3");
+    }
+
+    /// crates/tautline/tests/commands/host_command/booted/cpu_lists.rs holds the same against a booted kernel.
+    #[test]
+    fn a_line_sets_aside_what_the_kernel_would() {
+        for (line, aside) in [
+            ("isolcpus=2-N", ["2-15", "", "", ""]),
+            ("isolcpus=2-3,", ["2,3", "", "", ""]),
+            ("isolcpus=0-10:2/4 rcu_nocbs=all", ["0,1,4,5,8,9", "", "", "0-15"]),
+            ("isolcpus=nohz,domain,managed_irq,2-3", ["2,3", "2,3", "2,3", "2,3"]),
+            ("isolcpus=nohz,2", ["", "", "2", "2"]),
+            ("isolcpus=2 isolcpus=3", ["2", "", "", ""]),
+            ("isolcpus=managed_irq,2 isolcpus=3", ["3", "2", "", ""]),
+            ("isolcpus=nohz,2 nohz_full=3", ["", "", "2", "2"]),
+            ("isolcpus=2 nohz_full=3", ["2", "", "3", "3"]),
+            ("isolcpus=new_flag,2", ["2", "", "", ""]),
+            ("isolcpus=N", ["", "", "", ""]),
+            ("isolcpus=domain,all", ["", "", "", ""]),
+            ("isolcpus=2-16 nohz_full=2-3", ["", "", "2,3", "2,3"]),
+            ("isolcpus=0-3", ["1-3", "", "", ""]),
+            ("rcu_nocbs=2 rcu_nocbs=3", ["", "", "", "3"]),
+            ("rcu-nocbs=16", ["", "", "", "0-15"]),
+            ("rcu_nocbs", ["", "", "", ""]),
+            ("\"isolcpus=2, 3\" nohz_full=\"2 3\"", ["2,3", "", "2,3", "2,3"]),
+        ] {
+            assert_eq!(found(line), aside.map(str::to_owned), "{line}");
+        }
+        let tickless = Machine { tickless: false, ..machine() };
+        let line = CommandLine::parse("isolcpus=nohz,domain,2 nohz_full=3 isolcpus=managed_irq,3");
+        let aside = SetAside { managed_interrupts: "3".parse().unwrap(), ..SetAside::default() };
+        assert_eq!(line.set_aside(&tickless), aside, "without CONFIG_NO_HZ_FULL");
     }
 }

@@ -4,25 +4,19 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use linux::cpu_list::MOST;
+pub use linux::cpu_list::{BadCpuList, WrittenCpus};
 use serde::{Deserialize, Serialize};
-
-/// No kernel has more CPUs (x86 allows 8192).
-const MOST: usize = 8192;
 
 /// A set of CPUs. Prints as the shortest list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(BTreeSet<usize>);
 
-/// Text that is no list of CPUs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no list of CPUs; write for example 0,2-5")]
-pub struct BadCpuList(String);
-
 impl CpuList {
     /// A mask as in `smp_affinity` and `cpumask`: hexadecimal words of 32 bits, the highest first.
     pub fn from_mask(text: &str) -> Result<Self, BadCpuList> {
-        let wrong = || BadCpuList(text.trim().to_owned());
+        let wrong = || BadCpuList::Form(text.trim().to_owned());
         let words: Vec<&str> = text.trim().split(',').collect();
         let mut cpus = BTreeSet::new();
         for (place, word) in words.iter().rev().enumerate() {
@@ -62,6 +56,11 @@ impl CpuList {
         self.0.contains(&cpu)
     }
 
+    /// The highest.
+    pub fn last(&self) -> Option<usize> {
+        self.0.last().copied()
+    }
+
     /// In ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
@@ -97,24 +96,10 @@ impl FromIterator<usize> for CpuList {
 impl FromStr for CpuList {
     type Err = BadCpuList;
 
-    /// A list; empty text and the kernel's `(null)` are the empty set.
+    /// A list of numbers; empty text and the kernel's `(null)` are the empty set.
     fn from_str(text: &str) -> Result<Self, BadCpuList> {
-        let text = text.trim();
-        if text.is_empty() || text == "(null)" {
-            return Ok(CpuList::default());
-        }
-        let wrong = || BadCpuList(text.to_owned());
-        let mut cpus = BTreeSet::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-            let (first, last) = (number(first)?, number(last)?);
-            if first > last || last >= MOST {
-                return Err(wrong());
-            }
-            cpus.extend(first..=last);
-        }
-        Ok(CpuList(cpus))
+        let text = if text.trim() == "(null)" { "" } else { text };
+        Ok(linux::cpu_list::parse(text)?.into_iter().collect())
     }
 }
 
@@ -161,7 +146,7 @@ mod tests {
         for (text, short) in [("3,2,1,0,7", "0-3,7"), ("0-55,56-110", "0-110"), ("0,1", "0,1"), ("", "")] {
             assert_eq!(text.parse::<CpuList>().unwrap().to_string(), short);
         }
-        for bad in ["x", "3-1", "0-99999999", "0,,1", "-1"] {
+        for bad in ["x", "3-1", "0-99999999", "2-N", "-1"] {
             assert!(bad.parse::<CpuList>().is_err(), "{bad}");
         }
     }

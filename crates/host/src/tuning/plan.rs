@@ -42,6 +42,9 @@ pub struct Plan {
     pub profile: Profile,
     /// The CPUs that are set aside.
     pub isolated: CpuList,
+    /// CPUs that are set aside and do not run.
+    #[serde(default, skip_serializing_if = "CpuList::is_empty")]
+    pub isolated_offline: CpuList,
     /// The CPUs for everything else.
     pub housekeeping: CpuList,
     /// Rules that the host does not meet, in the order of the changes.

@@ -34,6 +34,7 @@ impl Plan {
             schema: "tautline-host-plan/1".into(),
             profile,
             isolated: survey.isolated.clone(),
+            isolated_offline: survey.isolated_offline.clone(),
             housekeeping: survey.housekeeping(),
             rules: planned,
             unknown,

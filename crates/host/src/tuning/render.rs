@@ -21,14 +21,20 @@ const GROUPS: [(State, &str, char); 5] = [
     (State::Fail, "Not as wanted", '✗'),
 ];
 
-fn or_none(cpus: &CpuList) -> String {
-    if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() }
+/// The CPUs that are set aside, and which of them do not run.
+pub fn isolated_in_words(isolated: &CpuList, offline: &CpuList) -> String {
+    let isolated = if isolated.is_empty() { "none".to_owned() } else { isolated.to_string() };
+    match offline.is_empty() {
+        true => isolated,
+        false => format!("{isolated} (and {offline}, not online)"),
+    }
 }
 
 impl Audit {
     /// The audit as text of at most `width` columns.
     pub fn render(&self, width: usize) -> String {
-        let (width, mut text, isolated) = (width.max(NARROWEST), String::new(), or_none(&self.isolated));
+        let (width, mut text, isolated) =
+            (width.max(NARROWEST), String::new(), isolated_in_words(&self.isolated, &self.isolated_offline));
         let _ = writeln!(
             text,
             "{}: CPUs {}, set aside {isolated}, for the host {}\n",
@@ -79,7 +85,8 @@ impl Audit {
 impl Plan {
     /// The plan as text of at most `width` columns. Lines to copy are not wrapped.
     pub fn render(&self, width: usize) -> String {
-        let (width, mut text, isolated) = (width.max(NARROWEST), String::new(), or_none(&self.isolated));
+        let (width, mut text, isolated) =
+            (width.max(NARROWEST), String::new(), isolated_in_words(&self.isolated, &self.isolated_offline));
         let _ = writeln!(
             text,
             "{}: CPUs set aside {isolated}, for the host {}. Nothing was changed.",

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::command_line::CommandLine;
 use super::counters::Watched;
-use super::cpu_list::CpuList;
+use super::cpu_list::{CpuList, WrittenCpus};
+use super::set_aside::{Machine, SetAside};
 use super::threads::{self, Thread};
 use super::tree::{HostTree, Unread};
 
@@ -47,7 +48,7 @@ pub struct Wishes {
     /// What the host is for.
     pub profile: Profile,
     /// The CPUs to set aside; those that already are, where none are named.
-    pub isolate: Option<CpuList>,
+    pub isolate: Option<WrittenCpus>,
     /// Memory that guests take from huge pages, MiB.
     pub guest_memory_mib: Option<u64>,
     /// Whether timers may migrate: 0 where CPUs are set aside for good, 1 where pods come and go.
@@ -86,8 +87,12 @@ pub struct Survey<'a> {
     pub wishes: &'a Wishes,
     /// CPUs that run.
     pub online: CpuList,
-    /// CPUs that are set aside, or to be.
+    /// CPUs that are set aside, or to be; all of them run.
     pub isolated: CpuList,
+    /// CPUs that are set aside and do not run, where the user names none.
+    pub isolated_offline: CpuList,
+    /// What the kernel reads lists of CPUs with.
+    pub machine: Machine,
     /// Whose processor it is.
     pub processor: Processor,
     /// Memory nodes; one of all CPUs where the kernel knows none.
@@ -111,18 +116,13 @@ impl<'a> Survey<'a> {
             tree.read(ONLINE).map_err(|unread| unread.failure())?.parse().map_err(|error| {
                 Failure::new(format!("reading {ONLINE}"), error, "give --root a recorded host")
             })?;
+        let machine = Machine::of(tree, &online);
         let isolated = match &wishes.isolate {
-            Some(cpus) => cpus.clone(),
+            Some(list) => named(list, &machine, &online)?,
             None => found(tree),
         };
-        let lacking = isolated.without(&online);
-        if !lacking.is_empty() {
-            return Err(Failure::new(
-                format!("setting CPUs {isolated} aside"),
-                format!("CPUs {lacking} are not online; {online} are"),
-                "name CPUs that are online",
-            ));
-        }
+        let isolated_offline = isolated.without(&online);
+        let isolated = isolated.and(&online);
         if online.without(&isolated).is_empty() {
             return Err(Failure::new(
                 format!("setting CPUs {isolated} aside"),
@@ -141,12 +141,24 @@ impl<'a> Survey<'a> {
             watched,
             online,
             isolated,
+            isolated_offline,
+            machine,
         })
     }
 
     /// CPUs for all other work.
     pub fn housekeeping(&self) -> CpuList {
         self.online.without(&self.isolated)
+    }
+
+    /// The CPUs for a parameter of the kernel's command line: one that is set aside and does not run stays set aside.
+    pub fn isolated_at_boot(&self) -> CpuList {
+        self.isolated.or(&self.isolated_offline)
+    }
+
+    /// What the kernel's command line sets aside, where it could be read.
+    pub fn set_aside(&self) -> Option<SetAside> {
+        self.command_line.as_ref().map(|line| line.set_aside(&self.machine))
     }
 
     /// The CPUs that a rule about single CPUs is for: those set aside, or all.
@@ -170,6 +182,19 @@ impl<'a> Survey<'a> {
             Err(unread) if unread.is_absent() && self.tree.has("/sys/kernel") => Ok(false),
             read => read.map(|text| text == "1"),
         }
+    }
+}
+
+/// The CPUs that the user names.
+fn named(list: &WrittenCpus, machine: &Machine, online: &CpuList) -> Result<CpuList, Failure> {
+    let failed = |answer: String| {
+        Failure::new(format!("setting CPUs {list} aside"), answer, "name CPUs that are online")
+    };
+    let cpus = machine.named(list).map_err(|error| failed(error.to_string()))?;
+    let lacking = cpus.without(online);
+    match lacking.is_empty() {
+        true => Ok(cpus),
+        false => Err(failed(format!("CPUs {lacking} are not online; {online} are"))),
     }
 }
 

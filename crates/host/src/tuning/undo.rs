@@ -4,7 +4,7 @@ use std::path::Path;
 
 use measure::Failure;
 
-use super::command_line::{CommandLine, split};
+use super::command_line::{CommandLine, is};
 use super::journal::{Entry, Journal};
 use super::tree::HostTree;
 
@@ -93,5 +93,6 @@ pub fn reboot_only(tree: &HostTree) -> Vec<String> {
         "kvm-arm.vgic_v4_enable",
     ];
     let line = CommandLine::parse(&tree.read("/proc/cmdline").unwrap_or_default());
-    line.kernels_own().filter(|parameter| KEYS.contains(&split(parameter).0)).map(str::to_owned).collect()
+    let known = |parameter: &&str| KEYS.iter().any(|key| is(parameter, key));
+    line.kernels_own().filter(known).map(str::to_owned).collect()
 }

@@ -1,6 +1,7 @@
 //! Audit, plan, apply and undo over hosts as one text file each; the first lines of each file say where it is from.
 
 mod audits;
+mod command_lines;
 mod exports;
 mod plans;
 mod toggles;
@@ -62,7 +63,7 @@ impl Host {
     }
 }
 
-fn wishes(isolate: host::tuning::CpuList) -> Wishes {
+fn wishes(isolate: host::tuning::WrittenCpus) -> Wishes {
     Wishes {
         profile: Profile::RealtimeHost,
         isolate: Some(isolate),

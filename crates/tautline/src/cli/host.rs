@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::{CpuList, journal};
+use ::host::tuning::{WrittenCpus, journal};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{EXIT_CODES, ResultsTo};
@@ -127,13 +127,13 @@ pub struct Export {
     #[arg(long, value_enum)]
     pub to: Target,
 
-    /// The CPUs of the guest, one for each vCPU.
+    /// The CPUs of the guest, one for each vCPU; N is this host's last.
     #[arg(long, value_name = "CPUS")]
-    pub isolate: CpuList,
+    pub isolate: WrittenCpus,
 
     /// The CPUs of the host's own work [default: those online that are not set aside].
     #[arg(long, value_name = "CPUS")]
-    pub housekeeping: Option<CpuList>,
+    pub housekeeping: Option<WrittenCpus>,
 
     /// The guest's memory, as in 4G.
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_mib)]

@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-use host::tuning::{CpuList, HostTree, Profile, Survey, Wishes, export};
+use host::tuning::{CpuList, HostTree, Machine, Profile, Survey, Wishes, WrittenCpus, export};
 
 use super::subject;
 use crate::cli::host::{Export, Target};
-use crate::exit::Done;
+use crate::exit::{Done, Usage};
 
 /// Writes the profile in another tool's form.
 pub fn run(arguments: &Export) -> anyhow::Result<Done> {
-    let housekeeping = match &arguments.housekeeping {
-        Some(cpus) => cpus.clone(),
-        None => of_this_host(&arguments.isolate)?,
+    let tree = HostTree::live();
+    let machine = Machine::of(&tree, &CpuList::default());
+    let cpus = |option: &str, list: &WrittenCpus| {
+        machine.named(list).map_err(|error| Usage(format!("{option} {list}: {error}")))
     };
-    let guest =
-        export::Guest::new(&arguments.name, arguments.isolate.clone(), housekeeping, arguments.guest_memory)?;
+    let housekeeping = match &arguments.housekeeping {
+        Some(list) => cpus("--housekeeping", list)?,
+        None => of_this_host(&tree, &arguments.isolate)?,
+    };
+    let isolate = cpus("--isolate", &arguments.isolate)?;
+    let guest = export::Guest::new(&arguments.name, isolate, housekeeping, arguments.guest_memory)?;
     let text = match arguments.to {
         Target::Libvirt => export::libvirt(&guest),
         Target::Nova => export::nova(&guest),
@@ -27,7 +32,7 @@ pub fn run(arguments: &Export) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-fn of_this_host(isolate: &CpuList) -> anyhow::Result<CpuList> {
+fn of_this_host(tree: &HostTree, isolate: &WrittenCpus) -> anyhow::Result<CpuList> {
     let wishes = Wishes {
         profile: Profile::RealtimeHost,
         isolate: Some(isolate.clone()),
@@ -35,6 +40,5 @@ fn of_this_host(isolate: &CpuList) -> anyhow::Result<CpuList> {
         timer_migration: 0,
         watch: Duration::ZERO,
     };
-    let tree = HostTree::live();
-    Ok(Survey::of(&tree, &wishes)?.housekeeping())
+    Ok(Survey::of(tree, &wishes)?.housekeeping())
 }

@@ -60,9 +60,9 @@ fn irqbalance(survey: &Survey) -> Verdict {
     if !threads.iter().any(|thread| thread.id.name == "irqbalance") {
         return Verdict::pass("not running", wanted);
     }
-    let line = survey.command_line.clone().unwrap_or_default();
+    let aside = survey.set_aside().unwrap_or_default();
     // Without a list of its own it leaves alone what boot isolated.
-    let by_itself = line.isolated().1.or(&line.cpus("nohz_full"));
+    let by_itself = aside.domain.or(&aside.tick);
     const FILE: &str = "/etc/default/irqbalance";
     let file = match survey.tree.read(FILE) {
         Err(unread) if !unread.is_absent() => return Verdict::unknown(unread, wanted),

@@ -2,8 +2,10 @@
 
 use super::rule::*;
 use crate::tuning::cgroups;
+use crate::tuning::command_line::CommandLine;
 use crate::tuning::cpu_list::CpuList;
 use crate::tuning::knob::Knob;
+use crate::tuning::set_aside::TICKLESS;
 use crate::tuning::survey::Survey;
 use crate::tuning::survey::{ISOLATED, Processor};
 
@@ -127,7 +129,7 @@ fn domain(survey: &Survey) -> Verdict {
     let verdict = Verdict::judge(missing.is_empty(), found, wanted);
     let controllers = survey.tree.read(&format!("{}/cgroup.controllers", cgroups::ROOT)).unwrap_or_default();
     if !controllers.split_whitespace().any(|controller| controller == "cpuset") {
-        return verdict.with([Change::boot(format!("isolcpus=managed_irq,domain,{}", survey.isolated))]);
+        return verdict.with([Change::boot(isolcpus(survey, true))]);
     }
     let control = format!("{}/cgroup.subtree_control", cgroups::ROOT);
     verdict
@@ -150,25 +152,37 @@ fn managed_interrupts(survey: &Survey) -> Verdict {
     if survey.isolated.is_empty() {
         return nothing_isolated();
     }
-    let Some(line) = &survey.command_line else {
+    let (Some(line), Some(aside)) = (&survey.command_line, survey.set_aside()) else {
         return Verdict::unknown("/proc/cmdline could not be read", "isolcpus=managed_irq,…");
     };
-    let (flags, cpus) = line.isolated();
-    let holds = flags.contains(&"managed_irq") && survey.isolated.within(&cpus);
-    let found = line.value("isolcpus").map_or("no isolcpus".into(), |value| format!("isolcpus={value}"));
+    let kept = &aside.managed_interrupts;
+    let written: Vec<&str> = line.all("isolcpus").collect();
+    let found = match (written.is_empty(), kept.is_empty()) {
+        (true, _) => "no isolcpus".into(),
+        (false, true) => format!("{}: from no CPU", written.join(" ")),
+        (false, false) => format!("{}: from {kept}", written.join(" ")),
+    };
     // What the line isolates from the scheduler already stays so.
-    let domain = if flags.contains(&"domain") { ",domain" } else { "" };
-    let parameter = format!("isolcpus=managed_irq{domain},{}", survey.isolated);
-    Verdict::judge(holds, found, &parameter).with([Change::boot(&parameter)])
+    let parameter = isolcpus(survey, !aside.domain.is_empty());
+    Verdict::judge(survey.isolated.within(kept), found, &parameter).with([Change::boot(&parameter)])
+}
+
+/// The parameter that keeps managed interrupts away, and what the one that it replaces does for the tick.
+fn isolcpus(survey: &Survey, domain: bool) -> String {
+    let stops_tick = |line: &CommandLine| {
+        !line.set_aside(&survey.machine).tick.is_empty() && line.value("nohz_full").is_none()
+    };
+    let nohz = if survey.command_line.as_ref().is_some_and(stops_tick) { "nohz," } else { "" };
+    let domain = if domain { ",domain" } else { "" };
+    format!("isolcpus={nohz}managed_irq{domain},{}", survey.isolated_at_boot())
 }
 
 fn tick(survey: &Survey) -> Verdict {
     if survey.isolated.is_empty() {
         return nothing_isolated();
     }
-    const PATH: &str = "/sys/devices/system/cpu/nohz_full";
-    let wanted = format!("nohz_full={}", survey.isolated);
-    match survey.tree.read(PATH) {
+    let wanted = format!("nohz_full={}", survey.isolated_at_boot());
+    match survey.tree.read(TICKLESS) {
         Ok(text) => {
             let cpus: CpuList = text.parse().unwrap_or_default();
             let found = if cpus.is_empty() { "no CPU".into() } else { format!("nohz_full={cpus}") };
@@ -186,28 +200,28 @@ fn rcu(survey: &Survey) -> Verdict {
     if survey.isolated.is_empty() {
         return nothing_isolated();
     }
-    let wanted = format!("rcu_nocbs={}, rcupdate.rcu_normal_after_boot=1", survey.isolated);
+    let parameter = format!("rcu_nocbs={}", survey.isolated_at_boot());
+    let wanted = format!("{parameter}, rcupdate.rcu_normal_after_boot=1");
     let Some(line) = &survey.command_line else {
         return Verdict::unknown("/proc/cmdline could not be read", wanted);
     };
-    // nohz_full implies it.
-    let offloaded = line.cpus("rcu_nocbs").or(&line.cpus("nohz_full"));
-    let parameter = |module: &str, name: &str| match survey
+    let offloaded = line.offloaded(&survey.machine);
+    let of_module = |module: &str, name: &str| match survey
         .tree
         .read(&format!("/sys/module/{module}/parameters/{name}"))
     {
         Err(unread) if unread.is_absent() => Ok(line.value(&format!("{module}.{name}")).map(str::to_owned)),
         read => read.map(Some),
     };
-    let normal = parameter("rcupdate", "rcu_normal_after_boot");
-    let patience = parameter("rcutree", "nohz_full_patience_delay");
+    let normal = of_module("rcupdate", "rcu_normal_after_boot");
+    let patience = of_module("rcutree", "nohz_full_patience_delay");
     let (normal, patience) = match (normal, patience) {
         (Ok(normal), Ok(patience)) => (normal, patience),
         (Err(unread), _) | (_, Err(unread)) => return Verdict::unknown(unread, wanted),
     };
     let mut changes = Vec::new();
     if !survey.isolated.within(&offloaded) {
-        changes.push(Change::boot(format!("rcu_nocbs={}", survey.isolated)));
+        changes.push(Change::boot(parameter));
     }
     if normal.as_deref() != Some("1") {
         changes.push(Change::boot("rcupdate.rcu_normal_after_boot=1"));

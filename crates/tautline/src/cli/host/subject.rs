@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::{CpuList, Profile, Wishes};
+use ::host::tuning::{Profile, Wishes, WrittenCpus};
 use clap::{Args, ValueEnum};
 
 /// Which host, for what.
@@ -13,9 +13,9 @@ pub struct Subject {
     #[arg(long, value_enum, default_value_t = ProfileName::RealtimeHost)]
     pub profile: ProfileName,
 
-    /// The CPUs to set aside, as in 2-5 [default: those that are].
+    /// The CPUs to set aside, as in 2-5 or 2-N [default: those that are].
     #[arg(long, value_name = "CPUS")]
-    pub isolate: Option<CpuList>,
+    pub isolate: Option<WrittenCpus>,
 
     /// Memory that guests take from huge pages, as in 4G or 512M.
     #[arg(long, value_name = "SIZE", value_parser = parse_mib)]

@@ -36,7 +36,12 @@ pub fn run(arguments: &Verify) -> anyhow::Result<Done> {
     let wishes = arguments.subject.wishes(Duration::ZERO);
     let survey = Survey::of(&tree, &wishes)?;
     if survey.isolated.is_empty() {
-        return Err(Usage("no CPU is set aside: name them with --isolate".into()).into());
+        let offline = &survey.isolated_offline;
+        let found = match offline.is_empty() {
+            true => "no CPU is set aside".to_owned(),
+            false => format!("no CPU that is online is set aside; CPUs {offline} are, and are not online"),
+        };
+        return Err(Usage(format!("{found}: name CPUs with --isolate")).into());
     }
     let mut verification = Verification::new(&survey, arguments)?;
     let journal = arguments.journal.as_path();

@@ -23,6 +23,9 @@ pub struct Verification {
     pub emulated: bool,
     pub profile: Profile,
     pub isolated: CpuList,
+    /// CPUs that are set aside and not online: nothing is measured on them.
+    #[serde(default, skip_serializing_if = "CpuList::is_empty")]
+    pub isolated_offline: CpuList,
     pub housekeeping: CpuList,
     /// Whether the plan was applied before, and stays so.
     pub was_applied: bool,
@@ -70,6 +73,7 @@ impl Verification {
             host,
             profile: survey.wishes.profile,
             isolated: survey.isolated.clone(),
+            isolated_offline: survey.isolated_offline.clone(),
             housekeeping: survey.housekeeping(),
             was_applied: false,
             broken: Vec::new(),
@@ -101,6 +105,7 @@ pub fn example(samples: Vec<Sample>) -> Verification {
         emulated: false,
         profile: Profile::RealtimeHost,
         isolated: "2-3".parse().unwrap(),
+        isolated_offline: CpuList::default(),
         housekeeping: "0-1".parse().unwrap(),
         was_applied: false,
         broken: Vec::new(),

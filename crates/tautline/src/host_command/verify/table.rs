@@ -27,7 +27,7 @@ pub fn render(verification: &Verification, width: usize) -> String {
     let _ = writeln!(
         text,
         "CPUs {} set aside, {} for the host. {} rules switched, {} blocks of {} in each state{}.\n",
-        verification.isolated,
+        host::tuning::isolated_in_words(&verification.isolated, &verification.isolated_offline),
         verification.housekeeping,
         verification.rules.len(),
         verification.blocks,

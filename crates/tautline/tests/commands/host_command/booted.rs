@@ -1,6 +1,8 @@
 //! Every rule that can be changed at run time, really written, read back and put back: in a booted machine of four
 //! emulated CPUs with a stock kernel, two of them set aside.
 
+#[path = "booted/cpu_lists.rs"]
+mod cpu_lists;
 #[path = "booted/realtime.rs"]
 mod realtime;
 #[path = "booted/verify.rs"]
