@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::command_line::CommandLine;
+use super::edit::Edit;
+use super::grub;
 use super::survey::{Processor, Survey};
 
 /// How the command line is changed.
@@ -26,10 +28,11 @@ pub struct Loader {
     pub name: String,
     /// Whether its files are on this host.
     pub found: bool,
-    /// The file to change.
-    pub file: String,
-    /// The line to have in it.
-    pub line: String,
+    /// The lines to have in its files.
+    pub edits: Vec<Edit>,
+    /// What is not understood of its files, where something is: the parameters are to be put in by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_understood: Option<String>,
     /// What to call then.
     pub then: String,
 }
@@ -71,21 +74,12 @@ fn warning(survey: &Survey, line: &str) -> Option<String> {
 }
 
 fn grub(survey: &Survey, parameters: &[String]) -> Loader {
-    const FILE: &str = "/etc/default/grub";
-    const KEY: &str = "GRUB_CMDLINE_LINUX=";
-    let text = survey.tree.read(FILE);
-    let now = text.as_deref().ok().and_then(|text| {
-        text.lines()
-            .filter_map(|line| line.trim().strip_prefix(KEY))
-            .next_back()
-            .map(|value| value.trim_matches('"'))
-    });
-    let line = CommandLine::parse(now.unwrap_or_default()).with(parameters);
+    let edits = grub::edits(survey.tree, parameters);
     Loader {
         name: "GRUB".into(),
-        found: text.is_ok(),
-        file: FILE.into(),
-        line: format!("{KEY}\"{line}\""),
+        found: grub::found(survey.tree),
+        not_understood: edits.as_ref().err().cloned(),
+        edits: edits.unwrap_or_default(),
         then: if survey.tree.has("/etc/redhat-release") {
             format!("grubby --update-kernel=ALL --args=\"{}\"", parameters.join(" "))
         } else {
@@ -100,8 +94,8 @@ fn systemd_boot(survey: &Survey, line: &str) -> Loader {
         found: ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"]
             .iter()
             .any(|path| survey.tree.has(path)),
-        file: "/etc/kernel/cmdline".into(),
-        line: line.into(),
+        edits: vec![Edit::new("/etc/kernel/cmdline", line.into())],
+        not_understood: None,
         then: "kernel-install add \"$(uname -r)\" \"/lib/modules/$(uname -r)/vmlinuz\"".into(),
     }
 }
@@ -122,8 +116,8 @@ fn extlinux(survey: &Survey, parameters: &[String]) -> Loader {
     Loader {
         name: "extlinux".into(),
         found: text.is_ok(),
-        file: FILE.into(),
-        line: format!("append {}", base.with(parameters)),
+        edits: vec![Edit::new(FILE, format!("append {}", base.with(parameters)))],
+        not_understood: None,
         then: "nothing; where u-boot-menu writes the file, put the parameters into U_BOOT_PARAMETERS of \
                /etc/default/u-boot and call u-boot-update"
             .into(),

@@ -162,8 +162,18 @@ impl Plan {
         }
         let any = boot.loaders.iter().any(|loader| loader.found);
         for loader in boot.loaders.iter().filter(|loader| loader.found || !any) {
-            let _ = writeln!(text, "  {}: in {}", loader.name, loader.file);
-            let _ = writeln!(text, "    {}", loader.line);
+            for edit in &loader.edits {
+                let line = edit.number.map_or_else(String::new, |number| format!(", line {number}"));
+                let _ = writeln!(text, "  {}: in {}{line}", loader.name, edit.file);
+                for line in edit.line.lines() {
+                    let _ = writeln!(text, "    {line}");
+                }
+            }
+            if let Some(reason) = &loader.not_understood {
+                let words =
+                    format!("{reason}; put the parameters in by hand, in place of those with the same name");
+                paragraph(text, &format!("  {}: ", loader.name), &words, width);
+            }
             let _ = writeln!(text, "    then: {}", loader.then);
         }
     }

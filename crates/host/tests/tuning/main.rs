@@ -3,6 +3,7 @@
 mod audits;
 mod command_lines;
 mod exports;
+mod grub;
 mod plans;
 mod toggles;
 mod undo;

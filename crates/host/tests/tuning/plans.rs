@@ -16,7 +16,7 @@ fn grubs_line_keeps_what_was_there() {
     let grub = loader(&plan, "GRUB");
     assert!(grub.found && !loader(&plan, "extlinux").found);
     assert_eq!(
-        grub.line,
+        grub.edits[0].line,
         "GRUB_CMDLINE_LINUX=\"net.ifnames=0 isolcpus=managed_irq,2,3,6,7 nohz_full=2,3,6,7 \
          rcu_nocbs=2,3,6,7 rcupdate.rcu_normal_after_boot=1 skew_tick=1\""
     );
@@ -28,7 +28,7 @@ fn without_cgroups_the_boot_line_isolates_from_the_scheduler_too() {
     let systemd_boot = loader(&plan, "systemd-boot");
     assert!(systemd_boot.found);
     assert_eq!(
-        systemd_boot.line,
+        systemd_boot.edits[0].line,
         "root=/dev/nvme0n1p2 rw isolcpus=managed_irq,domain,4-7 nohz_full=4-7 rcu_nocbs=4-7 \
          rcupdate.rcu_normal_after_boot=1 skew_tick=1"
     );
@@ -41,7 +41,7 @@ fn extlinux_has_its_append_line() {
     let extlinux = loader(&plan, "extlinux");
     assert!(extlinux.found);
     assert_eq!(
-        extlinux.line,
+        extlinux.edits[0].line,
         "append root=/dev/mmcblk0p2 ro console=ttyAMA0 isolcpus=managed_irq,2,3 nohz_full=2,3 rcu_nocbs=2,3 \
          rcupdate.rcu_normal_after_boot=1 skew_tick=1 kvm-arm.vgic_v4_enable=1"
     );

@@ -3,6 +3,8 @@
 
 #[path = "booted/cpu_lists.rs"]
 mod cpu_lists;
+#[path = "booted/grub.rs"]
+mod grub;
 #[path = "booted/realtime.rs"]
 mod realtime;
 #[path = "booted/verify.rs"]
