@@ -16,6 +16,7 @@ mod drift;
 mod edit;
 pub mod export;
 mod grub;
+mod irqbalance;
 pub mod journal;
 mod knob;
 mod pci_driver;

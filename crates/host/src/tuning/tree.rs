@@ -111,6 +111,32 @@ impl HostTree {
         }
     }
 
+    /// Variables of a process's environment; of equal names the first, as getenv(3) finds it. A recording keeps these
+    /// alone, one a line: others may be secrets.
+    pub fn environment<const N: usize>(
+        &self,
+        process: i32,
+        names: [&str; N],
+    ) -> Result<[Option<String>; N], Unread> {
+        let path = format!("/proc/{process}/environ");
+        let bytes = fs::read(self.place(&path)).map_err(|error| self.unread(&path, error))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let separator = if text.contains('\0') { '\0' } else { '\n' };
+        let value = |name: &str| {
+            let mut variables = text.split(separator).filter_map(|variable| variable.split_once('='));
+            variables.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
+        };
+        let values = names.map(value);
+        self.note(|recording| {
+            let set = names
+                .iter()
+                .zip(&values)
+                .filter_map(|(name, value)| Some(format!("{name}={}\n", value.as_ref()?)));
+            recording.file(&path, set.collect::<String>().trim_end());
+        });
+        Ok(values)
+    }
+
     /// Whether there is such a file or folder.
     pub fn has(&self, path: &str) -> bool {
         let exists = self.place(path).exists();

@@ -94,6 +94,96 @@ fn a_tuned_realtime_host_passes_all_but_what_must_be_watched() {
     assert_eq!(state(&audit, "fifo-order"), Pass);
 }
 
+/// A tuned host on which irqbalance runs and finds these files.
+pub fn with_irqbalance(files: &str) -> Host {
+    let host = Host::of("realtime");
+    let process = "/proc/900/stat: 900 (irqbalance) S 1 900 900 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 5 1 1 1 1 1 1 1 1 1 \
+                   1 1 1 1 1 1 17 0 0 0 0 0 0\n/proc/900/status: Cpus_allowed_list:\t0-3\n";
+    host::tuning::recorded::unpack(&format!("{process}{files}"), host.folder.path()).unwrap();
+    host
+}
+
+#[test]
+fn irqbalance_is_judged_by_what_it_reads() {
+    const LIST: &str = "IRQBALANCE_BANNED_CPULIST";
+    const MASK: &str = "IRQBALANCE_BANNED_CPUS";
+    let environ = |line: &str| format!("/proc/900/environ: {line}\0\n");
+    let default = "/etc/default/irqbalance";
+    let sysconfig = "/etc/sysconfig/irqbalance";
+    let upstream = "/etc/irqbalance.env";
+    for (files, expected, words) in [
+        (String::new(), Pass, "leaves alone: 2,3 (the kernel's isolated and nohz_full"),
+        ("/sys/devices/system/cpu/isolated: \n".into(), Pass, "leaves alone: 2,3"),
+        (
+            "/sys/devices/system/cpu/isolated: \n/sys/devices/system/cpu/nohz_full: (null)\n".into(),
+            Fail,
+            "leaves alone: none",
+        ),
+        (
+            format!("{default}: {LIST}=2-N\n"),
+            Fail,
+            "leaves alone: none (IRQBALANCE_BANNED_CPULIST=\"2-N\" in /etc/default",
+        ),
+        (format!("{default}: {LIST}='0'\n"), Fail, "leaves alone: 0 ("),
+        (format!("{default}: {LIST}='2-3'\n"), Pass, "leaves alone: 2,3 ("),
+        (format!("{default}: {LIST}=\n"), Pass, "isolated"),
+        (format!("{default}: {MASK}=c\n"), Pass, "IRQBALANCE_BANNED_CPUS=\"c\""),
+        (
+            format!("{default}: |\n    {MASK}=1\n    {LIST}=2-3\n"),
+            Fail,
+            "leaves alone: 0 (IRQBALANCE_BANNED_CPUS",
+        ),
+        (
+            format!("{sysconfig}: {LIST}=0\n"),
+            Fail,
+            "leaves alone: 0 (IRQBALANCE_BANNED_CPULIST=\"0\" in /etc/sysconfig",
+        ),
+        (
+            format!("{upstream}: {LIST}=4-3\n"),
+            Fail,
+            "leaves alone: none (IRQBALANCE_BANNED_CPULIST=\"4-3\" in /etc/irqbalance.env",
+        ),
+        (format!("{upstream}: {LIST}=0\n{default}: {LIST}=2-3\n"), Pass, "in /etc/default"),
+        // What it was started with counts, whatever a file says now.
+        (
+            format!("{default}: {LIST}=2-3\n{}", environ("IRQBALANCE_BANNED_CPULIST=0")),
+            Fail,
+            "\"0\" in its environment",
+        ),
+        (format!("{default}: {LIST}=0\n{}", environ("PATH=/bin")), Pass, "isolated"),
+        (environ("IRQBALANCE_BANNED_CPULIST=2\0IRQBALANCE_BANNED_CPULIST=2-3"), Fail, "leaves alone: 2 ("),
+        ("/proc/900/environ/: \n".into(), Unknown, "/proc/900/environ"),
+    ] {
+        let audit = with_irqbalance(&files).audit();
+        assert_eq!(state(&audit, "irqbalance"), expected, "{files}: {}", found(&audit, "irqbalance"));
+        assert!(found(&audit, "irqbalance").contains(words), "{files}: {}", found(&audit, "irqbalance"));
+    }
+    // Of two, both must leave the CPUs alone.
+    let host = with_irqbalance(&environ("IRQBALANCE_BANNED_CPULIST=2-3"));
+    assert_eq!(state(&host.audit(), "irqbalance"), Pass);
+    let second = "/proc/901/stat: 901 (irqbalance) S 1 901 901 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 5 1 1 1 1 1 1 1 1 1 1 1 1 \
+                  1 1 1 17 0 0 0 0 0 0\n/proc/901/status: Cpus_allowed_list:\t0-3\n/proc/901/environ: IRQBALANCE_BANNED_CPULIST=2\n";
+    host::tuning::recorded::unpack(second, host.folder.path()).unwrap();
+    assert_eq!(state(&host.audit(), "irqbalance"), Fail);
+}
+
+#[test]
+fn a_recording_keeps_irqbalances_variables_and_no_other() {
+    let environ =
+        "/proc/900/environ: SECRET=s3cret\0IRQBALANCE_BANNED_CPULIST=0\0IRQBALANCE_BANNED_CPUS=c\0\n";
+    let mut host = with_irqbalance(environ);
+    host.tree = host.tree.recording();
+    let before = host.audit();
+    assert_eq!(state(&before, "irqbalance"), Pass);
+    let text = host.tree.recorded().unwrap().text("");
+    assert!(!text.contains("s3cret") && !text.contains('\0'), "{text}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    host::tuning::recorded::unpack(&text, elsewhere.path()).unwrap();
+    let tree = host::tuning::HostTree::at(elsewhere.path());
+    let audit = Audit::of(&Survey::of(&tree, &host.wishes).unwrap());
+    assert_eq!(found(&audit, "irqbalance"), found(&before, "irqbalance"));
+}
+
 #[test]
 fn one_cpu_can_be_audited_but_not_set_aside() {
     let host = Host::of("one-cpu");

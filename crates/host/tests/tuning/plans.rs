@@ -94,6 +94,34 @@ fn a_plan_changes_nothing() {
 }
 
 #[test]
+fn irqbalances_file_is_that_of_the_distribution() {
+    let advice = |files: &str| {
+        let host =
+            super::audits::with_irqbalance(&format!("{files}/proc/900/environ: IRQBALANCE_BANNED_CPUS=1\n"));
+        let plan = host.plan();
+        let Some(Change::ByHand { action }) = plan.rules.iter().flat_map(|rule| &rule.changes).next() else {
+            panic!("{:?}", plan.rules)
+        };
+        action.clone()
+    };
+    for (files, file) in [
+        ("", "/etc/irqbalance.env"),
+        ("/etc/irqbalance.env: X=1\n", "/etc/irqbalance.env"),
+        ("/etc/sysconfig/irqbalance: X=1\n", "/etc/sysconfig/irqbalance"),
+        ("/etc/default/irqbalance: X=1\n", "/etc/default/irqbalance"),
+        ("/etc/debian_version: 12.7\n", "/etc/default/irqbalance"),
+        ("/etc/redhat-release: Fedora\n/etc/default/irqbalance: X=1\n", "/etc/sysconfig/irqbalance"),
+    ] {
+        let action = advice(files);
+        assert!(
+            action.starts_with(&format!("write IRQBALANCE_BANNED_CPULIST=2,3 to {file} ")),
+            "{files}: {action}"
+        );
+        assert!(action.contains("instead of IRQBALANCE_BANNED_CPUS"), "{action}");
+    }
+}
+
+#[test]
 fn profiles_differ_and_security_is_never_traded_unasked() {
     let mut host = Host::of("intel");
     let mut counts = Vec::new();

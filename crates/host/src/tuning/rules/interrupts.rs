@@ -2,6 +2,7 @@
 
 use super::rule::*;
 use crate::tuning::cpu_list::CpuList;
+use crate::tuning::irqbalance;
 use crate::tuning::knob::Knob;
 use crate::tuning::survey::Survey;
 
@@ -14,7 +15,7 @@ pub const RULES: &[Rule] = &[
         risk: "restarting it redistributes all interrupts for about a second: choose the moment yourself",
         takes: Takes::RunTime,
         profiles: REAL_TIME,
-        look: irqbalance,
+        look: irqbalance_bans,
     },
     Rule {
         id: "interrupts",
@@ -48,7 +49,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-fn irqbalance(survey: &Survey) -> Verdict {
+fn irqbalance_bans(survey: &Survey) -> Verdict {
     if survey.isolated.is_empty() {
         return nothing_isolated();
     }
@@ -57,30 +58,29 @@ fn irqbalance(survey: &Survey) -> Verdict {
         Ok(threads) => threads,
         Err(reason) => return Verdict::unknown(reason, wanted),
     };
-    if !threads.iter().any(|thread| thread.id.name == "irqbalance") {
+    let mut running = threads.iter().filter(|thread| thread.id.name == "irqbalance").peekable();
+    if running.peek().is_none() {
         return Verdict::pass("not running", wanted);
     }
-    let aside = survey.set_aside().unwrap_or_default();
-    // Without a list of its own it leaves alone what boot isolated.
-    let by_itself = aside.domain.or(&aside.tick);
-    const FILE: &str = "/etc/default/irqbalance";
-    let file = match survey.tree.read(FILE) {
-        Err(unread) if !unread.is_absent() => return Verdict::unknown(unread, wanted),
-        read => read.ok(),
-    };
-    let banned = file.and_then(|text| {
-        let mut lines =
-            text.lines().filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="));
-        lines.next_back()?.trim_matches('"').parse::<CpuList>().ok()
-    });
-    let left_alone = banned.unwrap_or(by_itself);
-    let found = format!(
-        "running; leaves alone: {}",
-        if left_alone.is_empty() { "none".into() } else { left_alone.to_string() }
-    );
-    Verdict::judge(survey.isolated.within(&left_alone), found, wanted).with([Change::by_hand(format!(
-        "write IRQBALANCE_BANNED_CPULIST={} to {FILE}; restart irqbalance when a second of moved interrupts is fine",
-        survey.isolated
+    let mut found = Vec::new();
+    let mut holds = true;
+    let mut by_mask = false;
+    for thread in running {
+        let banned = match irqbalance::banned(survey.tree, thread.id.id) {
+            Ok(banned) => banned,
+            Err(unread) => return Verdict::unknown(unread, wanted),
+        };
+        holds &= survey.isolated.within(&banned.cpus);
+        by_mask |= banned.by_mask;
+        let cpus = if banned.cpus.is_empty() { "none".into() } else { banned.cpus.to_string() };
+        found.push(format!("running; leaves alone: {cpus} ({})", banned.source));
+    }
+    let instead =
+        if by_mask { " instead of IRQBALANCE_BANNED_CPUS, which would count before it" } else { "" };
+    Verdict::judge(holds, found.join("; "), wanted).with([Change::by_hand(format!(
+        "write IRQBALANCE_BANNED_CPULIST={} to {}{instead}; restart irqbalance when a second of moved interrupts is fine",
+        survey.isolated,
+        irqbalance::file(survey.tree)
     ))])
 }
 

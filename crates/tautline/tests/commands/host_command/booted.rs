@@ -5,6 +5,8 @@
 mod cpu_lists;
 #[path = "booted/grub.rs"]
 mod grub;
+#[path = "booted/irqbalance.rs"]
+mod irqbalance;
 #[path = "booted/realtime.rs"]
 mod realtime;
 #[path = "booted/verify.rs"]
@@ -31,22 +33,25 @@ const SNAPSHOT: &str = "grep -sH '' /proc/irq/*/smp_affinity_list /proc/irq/defa
     grep -vE 'vm/min_free_kbytes|kernel/(random|ns_last_pid|pty|perf_event_max|ostype)|full_scans|pages_(sharing|volatile|scanned)|khugepaged|fs/cgroup/[^:]*effective'; \
     find /sys/fs/cgroup -type d";
 
+/// One CPU is set aside at boot, from managed interrupts alone.
+const ISOLATED: &str = "isolcpus=managed_irq,3";
 const ACCEPT: &str = "--accept domain-isolation --accept workqueues --accept rt-throttling --accept smt";
 
 /// The distribution's, from where scripts/setup.sh unpacks it.
-fn irqbalance() -> PathBuf {
+fn irqbalance_program() -> PathBuf {
     let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
     folder.join("tautline/irqbalance/usr/sbin/irqbalance")
 }
 
-fn boot(settings: Settings) -> Guest {
+/// With these words on the kernel's command line.
+fn boot(settings: Settings, words: &str) -> Guest {
     let guest = settings
         .size(4, 768)
         .program(Path::new(BINARY))
         .program(Path::new("/usr/bin/strace"))
-        .program(&irqbalance())
-        .arguments(["-append", "console=ttyS0 quiet panic=-1 isolcpus=managed_irq,3"])
+        .program(&irqbalance_program())
+        .arguments(["-append", &format!("console=ttyS0 quiet panic=-1 {words}")])
         .start()
         .unwrap();
     guest.must("mkdir -p /tmp /var/lib && mount -t cgroup2 cgroup2 /sys/fs/cgroup");
@@ -94,7 +99,7 @@ fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
 }
 
 fn every_run_time_rule() {
-    let guest = boot(Settings::default());
+    let guest = boot(Settings::default(), ISOLATED);
     let before = snapshot(&guest);
     assert!(before.lines().count() > 100, "{before}");
 

@@ -3,7 +3,7 @@
 use peers::guest::Settings;
 use serde_json::Value;
 
-use super::{ACCEPT, LIMIT, boot, run, same, snapshot};
+use super::{ACCEPT, ISOLATED, LIMIT, boot, run, same, snapshot};
 
 const ISOLATE: &str = "--isolate 2-3 --guest-memory 64M";
 
@@ -17,7 +17,7 @@ fn a_real_time_kernel_too() {
 }
 
 fn real_time_kernel() {
-    let guest = boot(Settings::default().realtime());
+    let guest = boot(Settings::default().realtime(), ISOLATED);
     assert_eq!(run(&guest, "cat /sys/kernel/realtime").trim(), "1");
     let before = snapshot(&guest);
     // Which policy and priority each thread has, which no file of the snapshot says.
