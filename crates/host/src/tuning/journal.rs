@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use super::tree::HostTree;
 /// Where it is kept if the user says nothing.
 pub const PLACE: &str = "/var/lib/tautline/host-journal.jsonl";
 const SCHEMA: &str = "tautline-host-journal/1";
+/// How every version's journals begin.
+const BEGIN: &str = r#"{"line":"begin","schema":"tautline-host-journal/"#;
 /// Somebody else who has it for longer changes the host.
 const LOCK_LIMIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
@@ -72,13 +75,15 @@ pub struct Story {
 
 impl Journal {
     /// Opens or makes a journal for a host, and writes that something begins.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened or locked, is no journal of this version, or is of another host or boot.
     pub fn begin(path: &Path, tree: &HostTree) -> Result<Self, Failure> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| failed("making the folder of", path, error))?;
         }
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path);
-        let mut journal = Journal { file: lock(path, file)?, path: path.to_owned() };
+        let file = lock(path, || open_file(path, OpenOptions::new().create(true)))?;
+        let mut journal = Journal { file, path: path.to_owned() };
         let story = journal.story(tree)?;
         if story.rebooted {
             return Err(Failure::new(
@@ -100,11 +105,22 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens one that is there; none where there is none.
+    /// Opens the journal at a path. Returns none where there is no file, or an empty one.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened or locked.
     pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
-        match OpenOptions::new().read(true).write(true).open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            file => Ok(Some(Journal { file: lock(path, file)?, path: path.to_owned() })),
+        let mut is_absent = false;
+        let file = lock(path, || {
+            let file = open_file(path, &mut OpenOptions::new());
+            is_absent = matches!(&file, Err(error) if error.kind() == ErrorKind::NotFound);
+            file
+        });
+        match file {
+            Err(_) if is_absent => Ok(None),
+            Err(failure) => Err(failure),
+            Ok(file) if file.metadata().is_ok_and(|metadata| metadata.len() == 0) => Ok(None),
+            Ok(file) => Ok(Some(Journal { file, path: path.to_owned() })),
         }
     }
 
@@ -123,29 +139,45 @@ impl Journal {
         self.add(&Line::Holds { rules })
     }
 
-    /// What it says. A last line that a crash cut short stands for a write that never began.
+    /// What it says. A last line that a crash cut short stands for a write that never began: it is cut off. A file
+    /// that is no journal of this version stays as it is.
+    ///
+    /// # Errors
+    /// Where it cannot be read, is no journal of this version, or is of another host.
     pub fn story(&mut self, tree: &HostTree) -> Result<Story, Failure> {
-        let mut text = Vec::new();
-        self.file
-            .seek(SeekFrom::Start(0))
-            .and_then(|_| self.file.read_to_end(&mut text))
-            .map_err(|error| failed("reading", &self.path, error))?;
+        let text = self.text().map_err(|error| failed("reading", &self.path, error))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if !text.is_empty() && !text.starts_with(BEGIN.as_bytes()) {
+            return Err(self.is_other(1, format!("it does not begin with {BEGIN}")));
+        }
+        let story = self.parse(&text[..whole], tree)?;
         // The next line begins where the last whole one ends.
         self.file
             .set_len(whole as u64)
             .and_then(|()| self.file.seek(SeekFrom::End(0)))
             .map_err(|error| failed("reading", &self.path, error))?;
+        Ok(story)
+    }
+
+    /// All of a file that begins as a journal does; of others the beginning.
+    fn text(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        self.file.seek(SeekFrom::Start(0))?;
+        (&self.file).take(BEGIN.len() as u64).read_to_end(&mut text)?;
+        if text == BEGIN.as_bytes() {
+            self.file.read_to_end(&mut text)?;
+        }
+        Ok(text)
+    }
+
+    fn parse(&self, text: &[u8], tree: &HostTree) -> Result<Story, Failure> {
         let mut story =
             Story { entries: Vec::new(), refused: Vec::new(), holds: Vec::new(), rebooted: false };
-        for (number, line) in text[..whole].split(|byte| *byte == b'\n').enumerate() {
+        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             if line.is_empty() {
                 continue;
             }
-            let line = serde_json::from_slice(line).map_err(|error| {
-                failed(&format!("reading line {} of", number + 1), &self.path, std::io::Error::other(error))
-            })?;
-            match line {
+            match serde_json::from_slice(line).map_err(|error| self.is_other(number + 1, error))? {
                 Line::Change(entry) => {
                     // A later try counts.
                     story.refused.retain(|knob| *knob != entry.knob);
@@ -153,6 +185,9 @@ impl Journal {
                 }
                 Line::Refused { knob } => story.refused.push(knob),
                 Line::Holds { rules } => story.holds = rules,
+                Line::Begin { schema, .. } if schema != SCHEMA => {
+                    return Err(self.is_other(number + 1, format!("its schema is {schema}, not {SCHEMA}")));
+                }
                 Line::Begin { root, boot: then, .. } => {
                     if root != tree.root() {
                         return Err(Failure::new(
@@ -166,6 +201,14 @@ impl Journal {
             }
         }
         Ok(story)
+    }
+
+    fn is_other(&self, line: usize, reason: impl std::fmt::Display) -> Failure {
+        Failure::new(
+            format!("reading line {line} of the journal {}", self.path.display()),
+            format!("this version of `tautline host apply` has not written it: {reason}"),
+            format!("the file is left as it is; name another with --journal (the default is {PLACE})"),
+        )
     }
 
     /// Takes the journal away: there is nothing left to put back.
@@ -183,15 +226,27 @@ impl Journal {
     }
 }
 
-fn lock(path: &Path, file: std::io::Result<File>) -> Result<File, Failure> {
-    let file = file.map_err(|error| failed("opening", path, error))?;
+/// Opens a regular file to read and to write. A pipe or a device is never waited for.
+fn open_file(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    let file = options.read(true).write(true).truncate(false).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is no regular file")),
+    }
+}
+
+/// Opens and locks the file of a name. The process that had the lock before may have removed the file since it was
+/// opened here: the name is opened again then, for no `undo` would find what is written to the removed file.
+fn lock(path: &Path, mut open: impl FnMut() -> std::io::Result<File>) -> Result<File, Failure> {
     let until = Instant::now() + LOCK_LIMIT;
     loop {
+        let file = open().map_err(|error| failed("opening", path, error))?;
+        let is_over = Instant::now() >= until;
         match file.try_lock() {
-            Ok(()) => return Ok(file),
-            // A child of whoever had it holds it too, until it has become another program.
-            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => {
+            Ok(()) if is_at(&file, path).map_err(|error| failed("opening", path, error))? => return Ok(file),
+            // A child of the process that had it holds it too, until it has become another program.
+            Ok(()) | Err(TryLockError::WouldBlock) if !is_over => std::thread::sleep(LOCK_PAUSE),
+            Ok(()) | Err(TryLockError::WouldBlock) => {
                 return Err(Failure::new(
                     format!("locking the journal {}", path.display()),
                     "another tautline changes this host right now",
@@ -200,6 +255,16 @@ fn lock(path: &Path, file: std::io::Result<File>) -> Result<File, Failure> {
             }
             Err(TryLockError::Error(error)) => return Err(failed("locking", path, error)),
         }
+    }
+}
+
+/// Whether a name still is that of an open file.
+fn is_at(file: &File, path: &Path) -> std::io::Result<bool> {
+    let open = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -214,4 +279,31 @@ fn failed(doing: &str, path: &Path, error: std::io::Error) -> Failure {
 /// Tells one boot from another.
 fn boot(tree: &HostTree) -> Option<String> {
     tree.read("/proc/sys/kernel/random/boot_id").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The other process's `undo` removes the journal between this one's opening and its lock.
+    #[test]
+    fn a_journal_that_was_removed_before_it_was_locked_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let mut times = 0;
+        let file = lock(&path, || {
+            let file = open_file(&path, OpenOptions::new().create(true));
+            times += 1;
+            match times {
+                1 => fs::remove_file(&path)?,
+                // Removed, and made again by a third.
+                2 => fs::rename(&path, folder.path().join("other")).and_then(|()| fs::write(&path, ""))?,
+                _ => {}
+            }
+            file
+        })
+        .unwrap();
+        assert_eq!(times, 3);
+        assert_eq!(file.metadata().unwrap().ino(), fs::metadata(&path).unwrap().ino());
+    }
 }

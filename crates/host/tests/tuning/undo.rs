@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host::tuning::{self, Outcome, Picked, PutBack};
+use host::tuning::{self, Outcome, Picked, PutBack, Survey, Toggle};
 
 use super::Host;
 
@@ -159,4 +159,57 @@ fn two_at_once_are_kept_apart() {
     let _held = tuning::journal::Journal::begin(&journal, &host.tree).unwrap();
     let failure = tuning::undo(&host.tree, &journal, |_, _| {}).unwrap_err();
     assert!(failure.answer.contains("another tautline"), "{failure}");
+}
+
+/// The name of another file in place of the journal's.
+#[test]
+fn a_file_that_is_no_journal_stays_as_it_is() {
+    let host = Host::of("intel");
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("mine");
+    let picked = Picked { rules: Some(vec!["vm-statistics".into()]), accepted: vec![] };
+    let before = snapshot(host.folder.path());
+    let begin = format!(
+        r#"{{"line":"begin","schema":"tautline-host-journal/1","root":{:?},"boot":null}}"#,
+        host.tree.root()
+    );
+    let other = begin.replace("journal/1", "journal/2");
+    for (content, words) in [
+        ("my notes, without a line's end", "line 1"),
+        ("my notes\n", "line 1"),
+        ("my notes\nand half a line", "line 1"),
+        ("\n", "line 1"),
+        ("\n\n", "line 1"),
+        ("{}\n", "line 1"),
+        ("{\"line\":\"begin\"", "line 1"),
+        ("{\"line\":\"holds\",\"rules\":[]}\n", "line 1"),
+        ("{\"line\":\"begin\",\"schema\":\"another/1\",\"root\":\"/\",\"boot\":null}\n", "line 1"),
+        (&format!("{other}\n{other}\nhalf"), "tautline-host-journal/2"),
+        (&format!("{begin}\nmy notes\nhalf"), "line 2"),
+        (&format!("{begin}\n{{\"line\":\"holds\",\"rules\":[]}}\n{other}\nhalf"), "line 3"),
+    ] {
+        fs::write(&file, content).unwrap();
+        let mut failures = vec![
+            tuning::undo(&host.tree, &file, |_, _| {}).unwrap_err(),
+            tuning::apply(&host.tree, &host.plan(), &picked, &file, |_| {}).unwrap_err(),
+            tuning::note_what_holds(&Survey::of(&host.tree, &host.wishes).unwrap(), &file).unwrap_err(),
+        ];
+        failures.extend(Toggle::open(&host.tree, &file).err());
+        assert_eq!(failures.len(), 4, "{content:?}");
+        for failure in failures {
+            assert!(failure.to_string().contains(words), "{content:?}: {failure}");
+            assert!(failure.remedy.contains("left as it is"), "{content:?}: {failure}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+    // An empty file is no journal yet: nothing is put back, and it stays.
+    fs::write(&file, "").unwrap();
+    assert_eq!(tuning::undo(&host.tree, &file, |_, _| panic!()).unwrap(), 0);
+    assert_eq!(fs::read(&file).unwrap(), b"");
+    // A pipe is not waited for.
+    fs::remove_file(&file).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let failure = tuning::undo(&host.tree, &file, |_, _| {}).unwrap_err();
+    assert!(failure.answer.contains("no regular file"), "{failure}");
+    assert_eq!(snapshot(host.folder.path()), before);
 }
