@@ -122,7 +122,7 @@ pub fn groups(tree: &HostTree, assigned: &[Assignment]) -> Result<Vec<IommuGroup
                 "`lspci -D` names those there are",
             ));
         }
-        let link = fs::read_link(tree.place(&format!("{DEVICES}/{address}/iommu_group"))).ok();
+        let link = tree.link(&format!("{DEVICES}/{address}/iommu_group"));
         let number = link.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()?.parse().ok());
         let Some(number) = number else {
             return Err(Failure::new(
@@ -182,7 +182,7 @@ fn device(tree: &HostTree, address: PciAddress, assigned: bool) -> GroupDevice {
         let text = tree.read(&format!("{folder}/{name}")).unwrap_or_default();
         u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
     };
-    let driver = fs::read_link(tree.place(&format!("{folder}/driver"))).ok();
+    let driver = tree.link(&format!("{folder}/driver"));
     let driver = driver.and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
     // PCI Code and ID Assignment: base class 06, a bridge of any kind.
     let is_bridge = number("class").is_some_and(|class| class >> 16 == 0x06);
@@ -369,7 +369,7 @@ mod tests {
 
         let error = groups(&tree, &assignments(&["03:00.0"])).unwrap_err();
         assert!(error.answer.contains("there is none"), "{error}");
-        fs::remove_file(tree.place("/sys/bus/pci/devices/0000:02:00.0/iommu_group")).unwrap();
+        fs::remove_file(tree.root().join("sys/bus/pci/devices/0000:02:00.0/iommu_group")).unwrap();
         let error = groups(&tree, &assignments(&["02:00.0"])).unwrap_err();
         assert!(error.remedy.contains("intel_iommu=on"), "{error}");
     }
@@ -381,7 +381,7 @@ mod tests {
         let both = assignments(&["01:00.0", "01:00.1"]);
         let error = Assigned::bind(&tree, &both, &journal(&journals)).err().unwrap();
         assert!(error.remedy.contains("modprobe"), "{error}");
-        fs::create_dir_all(tree.place("/sys/bus/pci/drivers/vfio-pci")).unwrap();
+        fs::create_dir_all(tree.root().join("sys/bus/pci/drivers/vfio-pci")).unwrap();
 
         let held = Assigned::bind(&tree, &both, &journal(&journals)).unwrap();
         for device in ["0000:01:00.0", "0000:01:00.1"] {

@@ -1,8 +1,6 @@
 //! One thing that can be set at run time: how it is read, written and compared.
 
-use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -122,7 +120,7 @@ impl Knob {
                 }
                 tree.write(path, &words.join(" ")).map_err(|error| failed(error.to_string()))
             }
-            Knob::Cgroup { path } => match fs::create_dir(tree.place(path)) {
+            Knob::Cgroup { path } => match tree.make_folder(path) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(failed(error.to_string())),
                 _ => Ok(()),
             },
@@ -161,9 +159,9 @@ impl Knob {
     /// Takes away what was not there before.
     pub fn remove(&self, tree: &HostTree) -> Result<(), Failure> {
         let removed = match self {
-            Knob::Cgroup { path } => remove_cgroup(&tree.place(path)),
+            Knob::Cgroup { path } => remove_cgroup(tree, path),
             Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } if !tree.is_live() => {
-                fs::remove_file(tree.place(path))
+                tree.remove_file(path)
             }
             // Files of the kernel go with what they belong to.
             _ => Ok(()),
@@ -243,11 +241,11 @@ impl std::fmt::Display for Knob {
 }
 
 /// A process that was killed is in its cgroup until it is no more.
-fn remove_cgroup(folder: &Path) -> std::io::Result<()> {
+fn remove_cgroup(tree: &HostTree, path: &str) -> std::io::Result<()> {
     const LIMIT: Duration = Duration::from_secs(2);
     let deadline = Instant::now() + LIMIT;
     loop {
-        match fs::remove_dir(folder) {
+        match tree.remove_folder(path) {
             Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(20));
             }

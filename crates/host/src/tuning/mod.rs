@@ -16,6 +16,7 @@ mod drift;
 mod edit;
 pub mod export;
 mod grub;
+mod inside;
 mod irqbalance;
 pub mod journal;
 mod knob;

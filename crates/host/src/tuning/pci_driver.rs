@@ -1,6 +1,5 @@
 //! The driver that a PCI device is bound to (kernel, Documentation/ABI/testing/sysfs-bus-pci).
 
-use std::fs;
 use std::io::ErrorKind;
 use std::str::FromStr;
 
@@ -59,7 +58,7 @@ pub fn read(tree: &HostTree, device: &str) -> Result<Option<Binding>, Failure> {
 }
 
 fn driver(tree: &HostTree, device: &str) -> Option<String> {
-    let link = fs::read_link(tree.place(&format!("{DEVICES}/{device}/driver"))).ok()?;
+    let link = tree.link(&format!("{DEVICES}/{device}/driver"))?;
     Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
@@ -86,8 +85,8 @@ pub fn write(tree: &HostTree, device: &str, wanted: &Binding) -> Result<(), Stri
 
 /// A recorded device has no kernel that moves its link.
 fn rebind_recorded(tree: &HostTree, device: &str, wanted: &Binding) -> Result<(), String> {
-    let link = tree.place(&format!("{DEVICES}/{device}/driver"));
-    match fs::remove_file(&link) {
+    let link = format!("{DEVICES}/{device}/driver");
+    match tree.remove_file(&link) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
         _ => {}
     }
@@ -95,5 +94,5 @@ fn rebind_recorded(tree: &HostTree, device: &str, wanted: &Binding) -> Result<()
     if !tree.has(&format!("{DRIVERS}/{driver}")) {
         return Err(format!("{DRIVERS}/{driver}: no such driver"));
     }
-    std::os::unix::fs::symlink(format!("../../drivers/{driver}"), link).map_err(|error| error.to_string())
+    tree.make_link(&format!("../../drivers/{driver}"), &link).map_err(|error| error.to_string())
 }

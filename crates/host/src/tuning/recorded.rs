@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// What was read of a host.
 #[derive(Clone, Debug, Default)]
@@ -87,10 +87,28 @@ impl Recording {
     }
 }
 
-/// Writes the files of a recorded host below a folder.
+/// What one recording may unpack to. The largest host has some ten thousand files.
+const MOST_FILES: usize = 1 << 18;
+/// Also of its own text.
+pub const MOST_BYTES: usize = 256 << 20;
+/// Linux's PATH_MAX.
+const LONGEST_PATH: usize = 4096;
+
+/// Writes the files of a recorded host below an empty folder. Another program may have written the text: no path in it
+/// leaves the folder, and what it unpacks to is limited.
+///
+/// # Errors
+/// Where a line is not as described above, or too much is unpacked, or a file cannot be written.
 pub fn unpack(text: &str, folder: &Path) -> io::Result<()> {
     let mut lines = text.lines().peekable();
     let mut folders = Vec::new();
+    let mut room = (MOST_FILES, MOST_BYTES);
+    let mut take = |files: usize, bytes: usize| {
+        room = (room.0.checked_sub(files)?, room.1.checked_sub(files.saturating_mul(bytes))?);
+        Some(())
+    };
+    let too_much =
+        || io::Error::other(format!("it has more than {MOST_FILES} files or {} MiB", MOST_BYTES >> 20));
     while let Some(line) = lines.next() {
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -101,7 +119,7 @@ pub fn unpack(text: &str, folder: &Path) -> io::Result<()> {
         let (path, first) = line
             .split_once(": ")
             .or_else(empty)
-            .filter(|(path, _)| path.starts_with('/'))
+            .filter(|(path, _)| path.starts_with('/') && path.len() <= LONGEST_PATH)
             .ok_or_else(wrong)?;
         let mut content = first.to_owned();
         if content == "|" {
@@ -113,43 +131,60 @@ pub fn unpack(text: &str, folder: &Path) -> io::Result<()> {
         } else {
             content.push('\n');
         }
-        for (path, number) in expand(path) {
-            let place = folder.join(path.trim_start_matches('/'));
+        let paths = expand(path).ok_or_else(too_much)?;
+        take(paths.len(), path.len() + content.len()).ok_or_else(too_much)?;
+        for (path, number) in paths {
+            let place = below(folder, &path).ok_or_else(wrong)?;
+            let content = number.map_or_else(|| content.clone(), |number| fill(&content, number));
             if path.ends_with('/') {
-                folders.push((place, content.clone()));
+                folders.push((place, content));
                 continue;
             }
             fs::create_dir_all(place.parent().ok_or_else(wrong)?)?;
-            fs::write(place, number.map_or_else(|| content.clone(), |number| fill(&content, number)))?;
+            fs::write(place, content)?;
         }
     }
     // Last: a name may be that of a file which stands further below.
     for (place, names) in folders {
         fs::create_dir_all(&place)?;
-        for name in names.split_whitespace().filter(|name| !place.join(name).exists()) {
-            match name.strip_suffix('/') {
-                Some(folder) => fs::create_dir(place.join(folder))?,
-                None => fs::write(place.join(name), "\n")?,
+        for name in names.split_whitespace() {
+            let wrong = || io::Error::other(format!("{name:?} is no name in a folder"));
+            let place = below(&place, name)
+                .filter(|_| !name.trim_end_matches('/').contains('/'))
+                .ok_or_else(wrong)?;
+            if place.exists() {
+                continue;
+            }
+            take(1, name.len()).ok_or_else(too_much)?;
+            match name.ends_with('/') {
+                true => fs::create_dir(place)?,
+                false => fs::write(place, "\n")?,
             }
         }
     }
     Ok(())
 }
 
-/// All paths that a pattern stands for, each with the number of its first braces.
-fn expand(path: &str) -> Vec<(String, Option<usize>)> {
-    let Some((before, rest)) = path.split_once('{') else { return vec![(path.to_owned(), None)] };
-    let Some((range, after)) = rest.split_once('}') else { return vec![(path.to_owned(), None)] };
+/// Where a path lies below a folder; none where it would leave it.
+fn below(folder: &Path, path: &str) -> Option<PathBuf> {
+    let path = Path::new(path.trim_start_matches('/'));
+    path.components().all(|part| matches!(part, Component::Normal(_))).then(|| folder.join(path))
+}
+
+/// All paths that a pattern stands for, each with the number of its first braces; none where there are too many.
+fn expand(path: &str) -> Option<Vec<(String, Option<usize>)>> {
+    let itself = || Some(vec![(path.to_owned(), None)]);
+    let Some((before, rest)) = path.split_once('{') else { return itself() };
+    let Some((range, after)) = rest.split_once('}') else { return itself() };
     let (first, last) = range.split_once('-').unwrap_or((range, range));
-    let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
-        return vec![(path.to_owned(), None)];
-    };
-    let rests = expand(after);
-    (first..=last)
-        .flat_map(|number| {
-            rests.iter().map(move |(rest, _)| (format!("{before}{number}{rest}"), Some(number)))
-        })
-        .collect()
+    let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else { return itself() };
+    let rests = expand(after)?;
+    if last.saturating_sub(first).saturating_add(1).saturating_mul(rests.len()) > MOST_FILES {
+        return None;
+    }
+    let with =
+        |number: usize| rests.iter().map(move |(rest, _)| (format!("{before}{number}{rest}"), Some(number)));
+    Some((first..=last).flat_map(with).collect())
 }
 
 /// Puts the number, or one that is so much greater, in place of braces.
@@ -165,7 +200,7 @@ fn fill(content: &str, number: usize) -> String {
                 rest = after;
             }
             Some((more, after)) if more.parse::<usize>().is_ok() => {
-                text.push_str(&(number + more.parse::<usize>().unwrap_or(0)).to_string());
+                text.push_str(&number.saturating_add(more.parse().unwrap_or(0)).to_string());
                 rest = after;
             }
             _ => {
@@ -181,6 +216,42 @@ fn fill(content: &str, number: usize) -> String {
 mod tests {
     use super::*;
     use crate::tuning::HostTree;
+
+    #[test]
+    fn a_hostile_recording_leaves_its_folder_and_its_limits_nowhere() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        fs::write(place.path().join("mine"), "mine").unwrap();
+        let long = "/proc/".to_owned() + &"{0-9}".repeat(9) + ": x";
+        let deep = "/a/".to_owned() + &"{0}".repeat(100_000) + ": x";
+        let large = format!("/sys/a{{0-99999}}: {}", "x".repeat(10_000));
+        for hostile in [
+            "/../mine: x",
+            "/proc/../../mine: x",
+            "/proc/..: x",
+            "/../: mine",
+            "/..//: mine",
+            "/proc/: ../../mine",
+            "/proc/: ..",
+            "/proc/: ../",
+            "/proc/: a/b",
+            "/proc/: /mine",
+            "/: ..",
+            "/proc/{0-18446744073709551615}: x",
+            &long,
+            &large,
+            &deep,
+        ] {
+            let error = unpack(hostile, &folder).expect_err(hostile).to_string();
+            assert!(["is no", "more than"].iter().any(|words| error.contains(words)), "{hostile}: {error}");
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "{hostile}");
+            assert_eq!(fs::read(place.path().join("mine")).unwrap(), b"mine", "{hostile}");
+        }
+        unpack("/a{1}: {+18446744073709551615}\n//b/./c: 1\n", &folder).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("a1")).unwrap(), "18446744073709551615\n");
+        assert_eq!(fs::read_to_string(folder.join("b/c")).unwrap(), "1\n");
+    }
 
     #[test]
     fn what_was_read_of_a_host_is_read_again_of_its_recording() {

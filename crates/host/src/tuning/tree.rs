@@ -1,19 +1,19 @@
 //! `/proc`, `/sys`, `/dev` and `/etc` below a root: of this machine, or of one that was recorded.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use measure::Failure;
 
+use super::inside::Root;
 use super::recorded::Recording;
 
 /// Where a host's files are.
 #[derive(Clone, Debug)]
 pub struct HostTree {
-    root: PathBuf,
+    root: Root,
     recording: Option<Arc<Mutex<Recording>>>,
 }
 
@@ -55,7 +55,7 @@ impl HostTree {
 
     /// A machine whose files lie below `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        HostTree { root: root.into(), recording: None }
+        HostTree { root: Root::new(root.into()), recording: None }
     }
 
     /// The same, and what is read of it is kept.
@@ -86,22 +86,17 @@ impl HostTree {
 
     /// Whether it is this machine: threads can be changed, and counters count.
     pub fn is_live(&self) -> bool {
-        self.root == Path::new("/")
+        self.root.is_live()
     }
 
     /// Where the files lie.
     pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Where the file of a path (`/proc/cmdline`) lies.
-    pub fn place(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        self.root.path()
     }
 
     /// A file's text without trailing white space.
     pub fn read(&self, path: &str) -> Result<String, Unread> {
-        match fs::read(self.place(path)) {
+        match self.root.read(path) {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
                 self.note(|recording| recording.file(path, &text));
@@ -119,7 +114,7 @@ impl HostTree {
         names: [&str; N],
     ) -> Result<[Option<String>; N], Unread> {
         let path = format!("/proc/{process}/environ");
-        let bytes = fs::read(self.place(&path)).map_err(|error| self.unread(&path, error))?;
+        let bytes = self.root.read(&path).map_err(|error| self.unread(&path, error))?;
         let text = String::from_utf8_lossy(&bytes);
         let separator = if text.contains('\0') { '\0' } else { '\n' };
         let value = |name: &str| {
@@ -139,7 +134,7 @@ impl HostTree {
 
     /// Whether there is such a file or folder.
     pub fn has(&self, path: &str) -> bool {
-        let exists = self.place(path).exists();
+        let exists = self.root.has(path);
         if exists {
             self.note(|recording| recording.place(path));
         }
@@ -148,20 +143,34 @@ impl HostTree {
 
     /// The names in a folder, numbers by value; none where there is no such folder.
     pub fn names(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.place(folder)).into_iter().flatten().flatten();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-        names.sort_by_cached_key(|name| {
+        self.sorted(folder).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The names of the folders in a folder. A link to a folder is none of them.
+    pub fn folders(&self, folder: &str) -> Vec<String> {
+        self.sorted(folder).into_iter().filter(|(_, is_folder)| *is_folder).map(|(name, _)| name).collect()
+    }
+
+    fn sorted(&self, folder: &str) -> Vec<(String, bool)> {
+        let mut names = self.root.names(folder).unwrap_or_default();
+        names.sort_by_cached_key(|(name, _)| {
             let digits: String = name.chars().filter(char::is_ascii_digit).collect();
             (digits.parse::<u64>().unwrap_or(0), name.clone())
         });
         if !names.is_empty() {
             self.note(|recording| {
-                let is_folder = |name: &str| self.place(folder).join(name).is_dir();
-                recording.folder(folder, names.iter().map(|name| (name.as_str(), is_folder(name))));
+                // A link counts as what it leads to.
+                let is_folder = |name: &str| self.root.is_folder(&format!("{folder}/{name}"));
+                let names = names.iter().map(|(name, known)| (name.as_str(), *known || is_folder(name)));
+                recording.folder(folder, names);
             });
         }
         names
+    }
+
+    /// What a link holds; none where there is no link.
+    pub fn link(&self, path: &str) -> Option<PathBuf> {
+        self.root.link(path).ok()
     }
 
     /// The kernel's messages.
@@ -174,11 +183,11 @@ impl HostTree {
 
     fn read_log(&self, path: &str) -> Result<String, Unread> {
         let failed = |error| self.unread(path, error);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(self.place(path))
-            .map_err(failed)?;
+        if !self.is_live() {
+            let bytes = self.root.read(path).map_err(failed)?;
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        let mut file = self.root.reader(path).map_err(failed)?;
         let mut text = String::new();
         let mut record = [0; 8192];
         loop {
@@ -197,7 +206,7 @@ impl HostTree {
     pub fn register(&self, cpu: usize, number: u64) -> Result<u64, Unread> {
         let path = format!("/dev/cpu/{cpu}/msr");
         let mut value = [0; 8];
-        let read = File::open(self.place(&path)).and_then(|file| file.read_exact_at(&mut value, number));
+        let read = self.root.reader(&path).and_then(|file| file.read_exact_at(&mut value, number));
         read.map(|()| u64::from_le_bytes(value)).map_err(|error| self.unread(&path, error))
     }
 
@@ -206,9 +215,28 @@ impl HostTree {
         let value = format!("{value}\n");
         // A recorded tree has no kernel that fills a new cgroup with files, or that takes a value as a whole.
         let recorded = !self.is_live();
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).truncate(false).create(recorded).open(self.place(path))?;
+        let mut file = self.root.writer(path)?;
         file.write_all(value.as_bytes())?;
         if recorded { file.set_len(value.len() as u64) } else { Ok(()) }
+    }
+
+    /// Makes a folder: a cgroup, on this machine.
+    pub(super) fn make_folder(&self, path: &str) -> io::Result<()> {
+        self.root.make_folder(path)
+    }
+
+    /// Removes an empty folder.
+    pub(super) fn remove_folder(&self, path: &str) -> io::Result<()> {
+        self.root.remove_folder(path)
+    }
+
+    /// Removes a file, or a link.
+    pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.root.remove_file(path)
+    }
+
+    /// Makes a link.
+    pub(super) fn make_link(&self, target: &str, path: &str) -> io::Result<()> {
+        self.root.make_link(target, path)
     }
 }

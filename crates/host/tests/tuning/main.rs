@@ -4,6 +4,7 @@ mod audits;
 mod command_lines;
 mod exports;
 mod grub;
+mod hostile;
 mod plans;
 mod toggles;
 mod undo;

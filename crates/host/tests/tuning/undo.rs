@@ -55,7 +55,8 @@ fn everything_is_written_and_everything_is_put_back() {
             );
             assert!(left.is_empty() || needs_a_kernel, "{name}: {}: {left:?}", rule.rule);
         }
-        if name != "realtime" && !name.ends_with("one-cpu") {
+        // The last has no more files than its test needs.
+        if !name.ends_with("one-cpu") && !["realtime", "memoryless-node"].contains(&name) {
             assert!(written > 5 && snapshot(host.folder.path()) != before, "{name}: {written}");
         }
         let failures = tuning::undo(&host.tree, &journal, |_, _| {}).unwrap();

@@ -1,11 +1,11 @@
 //! The host that a command is about, and what other programs read of it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use environment::{Folder, Janitor};
 use host::tuning::{self, HostTree, Survey, recorded};
 
@@ -36,7 +36,12 @@ pub fn looked_at(root: &Path) -> anyhow::Result<(HostTree, Option<Folder>)> {
         return Ok((tree(root)?, None));
     }
     let reading = || format!("reading the recorded host {}", root.display());
-    let text = std::fs::read_to_string(root).with_context(reading)?;
+    let mut text = String::new();
+    let file = std::fs::File::open(root).with_context(reading)?;
+    file.take(recorded::MOST_BYTES as u64).read_to_string(&mut text).with_context(reading)?;
+    if text.len() == recorded::MOST_BYTES {
+        bail!("{}: it has {} MiB or more, which no recorded host has", reading(), recorded::MOST_BYTES >> 20);
+    }
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let folder = Folder::make("recorded", &Arc::new(Janitor::start(&binary)?))?;
     recorded::unpack(&text, folder.path()).with_context(reading)?;

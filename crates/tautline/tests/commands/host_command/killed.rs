@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{BINARY, Recorded, host, text};
 
 /// What changes a host or its journal.
-const CALLS: &str = "openat,write,ftruncate,fsync,fdatasync,mkdir";
+const CALLS: &str = "openat,openat2,write,ftruncate,fsync,fdatasync,mkdir,mkdirat";
 /// How many points of a run are tried: `TAUTLINE_KILL_POINTS`, or a few.
 fn points() -> usize {
     std::env::var("TAUTLINE_KILL_POINTS").map_or(6, |points| points.parse().expect("a number of points"))
