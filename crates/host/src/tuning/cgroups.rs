@@ -5,8 +5,6 @@ use super::tree::HostTree;
 
 /// The root of the hierarchy.
 pub const ROOT: &str = "/sys/fs/cgroup";
-/// Nobody nests them deeper by hand; service managers do, and set nothing aside there.
-const DEEPEST: usize = 3;
 
 /// The CPUs of all isolated partitions.
 pub fn isolated(tree: &HostTree) -> CpuList {
@@ -14,40 +12,32 @@ pub fn isolated(tree: &HostTree) -> CpuList {
     if let Ok(text) = tree.read(&format!("{ROOT}/cpuset.cpus.isolated")) {
         return text.parse().unwrap_or_default();
     }
-    below(tree, ROOT, DEEPEST)
+    partitions(tree).iter().fold(CpuList::default(), |all, (_, cpus)| all.or(cpus))
 }
 
 /// The cgroup whose isolated partition has this CPU: what is to run on it must be put there.
 pub fn partition_of(tree: &HostTree, cpu: usize) -> Option<String> {
-    let mut found = None;
-    partitions(tree, ROOT, DEEPEST, &mut |folder, cpus| {
-        if cpus.contains(cpu) {
-            found = Some(folder.to_owned());
+    let found = partitions(tree).into_iter().rfind(|(_, cpus)| cpus.contains(cpu));
+    found.map(|(folder, _)| folder)
+}
+
+/// Every isolated partition, however deep: its cgroup's folder and CPUs. Parents come before their children.
+fn partitions(tree: &HostTree) -> Vec<(String, CpuList)> {
+    let mut found = Vec::new();
+    let mut left = vec![ROOT.to_owned()];
+    while let Some(folder) = left.pop() {
+        for name in tree.folders(&folder).into_iter().rev() {
+            let child = format!("{folder}/{name}");
+            // Only cgroups whose parent hands cpuset on have this file, and only below those can be others.
+            let Ok(partition) = tree.read(&format!("{child}/cpuset.cpus.partition")) else { continue };
+            if partition == "isolated" {
+                let own = tree.read(&format!("{child}/cpuset.cpus.effective"));
+                let own = own.or_else(|_| tree.read(&format!("{child}/cpuset.cpus")));
+                let cpus = own.ok().and_then(|text| text.parse().ok()).unwrap_or_default();
+                found.push((child.clone(), cpus));
+            }
+            left.push(child);
         }
-    });
+    }
     found
-}
-
-fn below(tree: &HostTree, folder: &str, depth: usize) -> CpuList {
-    let mut all = CpuList::default();
-    partitions(tree, folder, depth, &mut |_, cpus| all = all.or(cpus));
-    all
-}
-
-/// Calls for every isolated partition with its folder and CPUs.
-fn partitions(tree: &HostTree, folder: &str, depth: usize, seen: &mut dyn FnMut(&str, &CpuList)) {
-    if depth == 0 {
-        return;
-    }
-    for name in tree.names(folder) {
-        let child = format!("{folder}/{name}");
-        // Only cgroups have this file.
-        let Ok(partition) = tree.read(&format!("{child}/cpuset.cpus.partition")) else { continue };
-        if partition == "isolated" {
-            let own = tree.read(&format!("{child}/cpuset.cpus.effective"));
-            let own = own.or_else(|_| tree.read(&format!("{child}/cpuset.cpus")));
-            seen(&child, &own.ok().and_then(|text| text.parse().ok()).unwrap_or_default());
-        }
-        partitions(tree, &child, depth - 1, seen);
-    }
 }

@@ -229,6 +229,33 @@ fn two_nodes_say_who_is_on_the_wrong_one() {
     assert_eq!(state(&audit, "housekeeping"), Fail, "{}", found(&audit, "housekeeping"));
 }
 
+/// Before Linux 6.7 no file lists them all; a link, which no cgroup file system has, is not followed.
+#[test]
+fn isolated_partitions_are_found_however_deep_they_are() {
+    let host = Host::of("intel");
+    let mut folder = "/sys/fs/cgroup".to_owned();
+    let mut files = String::new();
+    for depth in 0..12 {
+        folder += "/nested.slice";
+        let partition = if depth == 11 { "isolated" } else { "root" };
+        files += &format!("{folder}/cpuset.cpus.partition: {partition}\n");
+    }
+    files += &format!("{folder}/cpuset.cpus.effective: 2-3\n");
+    files += "/sys/fs/cgroup/a/cpuset.cpus.partition: isolated\n/sys/fs/cgroup/a/cpuset.cpus: 6\n";
+    files += "/sys/fs/cgroup/b/cpuset.cpus.partition: isolated invalid (Parent is not a partition root)\n";
+    files += "/sys/fs/cgroup/b/cpuset.cpus: 7\n";
+    host::tuning::recorded::unpack(&files, host.folder.path()).unwrap();
+    let root = host.folder.path().join("sys/fs/cgroup");
+    for link in ["a/up", "a/again"] {
+        std::os::unix::fs::symlink("..", root.join(link)).unwrap();
+    }
+    let audit = host.audit();
+    let said = found(&audit, "domain-isolation");
+    assert!(said.ends_with("by cgroups 2,3,6"), "{said}");
+    assert_eq!(host::tuning::partition_of(&host.tree, 3).unwrap(), folder);
+    assert_eq!(host::tuning::partition_of(&host.tree, 7), None);
+}
+
 #[test]
 fn a_hundred_and_twelve_cpus_are_found_one_by_one() {
     expect(
