@@ -1,5 +1,6 @@
 //! What rules look at: the host's files, its CPUs, and what the user wants of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use measure::Failure;
@@ -77,6 +78,8 @@ pub struct Node {
     pub number: usize,
     /// Its CPUs.
     pub cpus: CpuList,
+    /// Whether it has memory of its own.
+    pub has_memory: bool,
 }
 
 /// All that rules need.
@@ -166,6 +169,24 @@ impl<'a> Survey<'a> {
         if self.isolated.is_empty() { &self.online } else { &self.isolated }
     }
 
+    /// The nodes that memory for these CPUs comes from: those of the CPUs, and for one without memory the nearest that
+    /// has some, which is where the kernel looks first.
+    pub fn memory_nodes(&self, cpus: &CpuList) -> BTreeSet<usize> {
+        let own = self.nodes.iter().filter(|node| !node.cpus.and(cpus).is_empty());
+        own.filter_map(|node| if node.has_memory { Some(node.number) } else { self.nearest_memory(node) })
+            .collect()
+    }
+
+    fn nearest_memory(&self, node: &Node) -> Option<usize> {
+        let distances = self.tree.read(&format!("{NODES}/node{}/distance", node.number)).unwrap_or_default();
+        // One for each node, in the order of their numbers.
+        let distances: Vec<u32> = distances.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let with_memory = self.nodes.iter().enumerate().filter(|(_, other)| other.has_memory);
+        with_memory
+            .min_by_key(|(place, _)| distances.get(*place).copied().unwrap_or(u32::MAX))
+            .map(|(_, other)| other.number)
+    }
+
     /// All threads, if they could be read.
     pub fn threads(&self) -> Result<&[Thread], &str> {
         self.threads.as_deref().map_err(String::as_str)
@@ -218,16 +239,31 @@ fn processor(tree: &HostTree) -> Result<Processor, Failure> {
     })
 }
 
+const NODES: &str = "/sys/devices/system/node";
+
 fn nodes(tree: &HostTree, online: &CpuList) -> Result<Vec<Node>, Failure> {
-    const FOLDER: &str = "/sys/devices/system/node";
     let mut found = Vec::new();
-    for name in tree.names(FOLDER) {
+    for name in tree.names(NODES) {
         let Some(number) = name.strip_prefix("node").and_then(|number| number.parse().ok()) else { continue };
-        let path = format!("{FOLDER}/{name}/cpulist");
+        let path = format!("{NODES}/{name}/cpulist");
         let cpus = tree.read(&path).map_err(|unread| unread.failure())?.parse::<CpuList>();
         let cpus =
             cpus.map_err(|error| Failure::new(format!("reading {path}"), error, "see what is in it"))?;
-        found.push(Node { number, cpus: cpus.and(online) });
+        found.push(Node { number, cpus: cpus.and(online), has_memory: has_memory(tree, number) });
     }
-    Ok(if found.is_empty() { vec![Node { number: 0, cpus: online.clone() }] } else { found })
+    let one = || vec![Node { number: 0, cpus: online.clone(), has_memory: true }];
+    Ok(if found.is_empty() { one() } else { found })
+}
+
+/// Whether the kernel says that a node has memory; also where it does not say.
+fn has_memory(tree: &HostTree, node: usize) -> bool {
+    // Nodes are listed as CPUs are.
+    if let Some(nodes) =
+        tree.read(&format!("{NODES}/has_memory")).ok().and_then(|text| text.parse::<CpuList>().ok())
+    {
+        return nodes.contains(node);
+    }
+    let text = tree.read(&format!("{NODES}/node{node}/meminfo")).unwrap_or_default();
+    let total = text.lines().find_map(|line| line.split_once("MemTotal:")?.1.split_whitespace().next());
+    total != Some("0")
 }

@@ -256,6 +256,68 @@ fn isolated_partitions_are_found_however_deep_they_are() {
     assert_eq!(host::tuning::partition_of(&host.tree, 7), None);
 }
 
+/// Four nodes of which two have memory, as on processors of many chips with memory at some.
+#[test]
+fn huge_pages_are_planned_where_there_is_memory() {
+    let host = Host::of("memoryless-node");
+    // For these CPUs, in this plan: the nodes with how many pages each; what is wanted.
+    let of = |cpus: &str, more: &str| {
+        host::tuning::recorded::unpack(more, host.folder.path()).unwrap();
+        let wishes = wishes(cpus.parse().unwrap());
+        let survey = Survey::of(&host.tree, &wishes).unwrap();
+        let plan = host::tuning::Plan::of(&survey);
+        let rule = plan.rules.iter().find(|rule| rule.rule == "huge-pages").unwrap();
+        let changes: Vec<String> = rule
+            .changes
+            .iter()
+            .map(|change| match change {
+                rules::Change::Set { knob, value } => format!("{knob}={value}"),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let audit = Audit::of(&survey);
+        let finding = audit.findings.into_iter().find(|finding| finding.rule == "huge-pages").unwrap();
+        (changes, finding.wanted)
+    };
+    let pages = |node: usize, count: u64| {
+        format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages={count}")
+    };
+    assert_eq!(of("7-8", "").0, [pages(1, 512)]);
+    assert_eq!(of("7-13", "").0, [pages(1, 256), pages(2, 256)]);
+    // The nearest node with memory stands in, the first of equals.
+    let distances = "/sys/devices/system/node/node3/distance: 32 32 12 10\n/sys/devices/system/node/node0/distance: 10 12 32 32\n";
+    let (changes, wanted) = of("19-20", distances);
+    assert_eq!(changes, [pages(2, 512)]);
+    assert_eq!(wanted, "1024 MiB free on node 2 (node 3 has no memory)");
+    assert_eq!(of("1-2,7", "").0, [pages(1, 512)]);
+    assert_eq!(of("1-2,19", "").0, [pages(1, 256), pages(2, 256)]);
+    // An older kernel says it node by node.
+    let node = host.folder.path().join("sys/devices/system/node");
+    fs::remove_file(node.join("has_memory")).unwrap();
+    assert_eq!(of("19-20", "").0, [pages(2, 512)]);
+    // Without a distance, and without any word of memory.
+    fs::remove_file(node.join("node3/distance")).unwrap();
+    assert_eq!(of("19-20", "").0, [pages(1, 512)]);
+    fs::remove_file(node.join("node3/meminfo")).unwrap();
+    assert_eq!(of("19-20", "").0, [pages(3, 512)]);
+}
+
+#[test]
+fn a_guest_whose_node_has_no_memory_has_it_on_the_nearest() {
+    let host = Host::of("memoryless-node");
+    let guest = "/proc/900/stat: 900 (qemu-system-x86) S 2 0 0 0 0 4194560 0 0 0 0 0 0 0 0 0 0 0 0 50 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\
+                 /proc/900/status: Cpus_allowed_list:\t19\n/proc/2/stat: 2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0\n\
+                 /proc/2/status: Cpus_allowed_list:\t0-1\n/sys/devices/system/node/node3/distance: 32 32 12 10\n";
+    for (maps, expected) in [("N2=100", Pass), ("N1=100", Fail)] {
+        let files = format!(
+            "{guest}/proc/900/numa_maps: 7f0000000000 bind:2 anon=100 {maps} kernelpagesize_kB=2048\n"
+        );
+        host::tuning::recorded::unpack(&files, host.folder.path()).unwrap();
+        let audit = Audit::of(&Survey::of(&host.tree, &wishes("19-20".parse().unwrap())).unwrap());
+        assert_eq!(state(&audit, "numa-placement"), expected, "{}", found(&audit, "numa-placement"));
+    }
+}
+
 #[test]
 fn a_hundred_and_twelve_cpus_are_found_one_by_one() {
     expect(

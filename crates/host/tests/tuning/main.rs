@@ -15,7 +15,7 @@ use std::time::Duration;
 use host::tuning::{Audit, HostTree, Plan, Profile, Survey, Wishes, recorded, rules::State};
 
 /// The hosts, with the CPUs to set aside on each.
-const HOSTS: [(&str, &str); 16] = [
+const HOSTS: [(&str, &str); 17] = [
     ("intel", "2-3,6-7"),
     ("amd", "4-7"),
     ("arm", "2-3"),
@@ -24,6 +24,7 @@ const HOSTS: [(&str, &str); 16] = [
     ("112-cpus", "4-27,60-83"),
     ("container", "2-3"),
     ("two-nodes", "5-7"),
+    ("memoryless-node", "7-8"),
     ("recorded/intel", "2-3,6-7"),
     ("recorded/amd", "4-7"),
     ("recorded/arm", "2-3"),

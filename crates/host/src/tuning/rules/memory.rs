@@ -96,22 +96,33 @@ fn huge_pages(survey: &Survey) -> Verdict {
         ("hugepages-524288kB", 512, "512 MiB"),
         ("hugepages-2048kB", 2, "2 MiB"),
     ];
-    let nodes: Vec<_> =
-        survey.nodes.iter().filter(|node| !node.cpus.and(survey.targets()).is_empty()).collect();
+    let nodes = survey.memory_nodes(survey.targets());
     let wish = survey.wishes.guest_memory_mib;
     let share_mib = wish.map(|all| all.div_ceil(nodes.len().max(1) as u64));
+    let bare: Vec<String> = survey
+        .nodes
+        .iter()
+        .filter(|node| !node.has_memory && !node.cpus.and(survey.targets()).is_empty())
+        .map(|node| node.number.to_string())
+        .collect();
+    let mut places = "each node of the CPUs".to_owned();
+    if !bare.is_empty() {
+        let list: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+        places = format!("node {} (node {} has no memory)", list.join(" and "), bare.join(" and "));
+    }
     let wanted = match share_mib {
-        Some(mib) => format!("{mib} MiB free on each node of the CPUs"),
-        None => "some on each node of the CPUs (--guest-memory says how much)".into(),
+        Some(mib) => format!("{mib} MiB free on {places}"),
+        None => format!("some on {places} (--guest-memory says how much)"),
     };
+    if nodes.is_empty() {
+        return Verdict::unknown("no node with memory found", wanted);
+    }
     let mut found = Vec::new();
     let mut changes = Vec::new();
     let mut enough = true;
     for node in nodes {
-        let base = [
-            format!("/sys/devices/system/node/node{}/hugepages", node.number),
-            "/sys/kernel/mm/hugepages".to_owned(),
-        ];
+        let base =
+            [format!("/sys/devices/system/node/node{node}/hugepages"), "/sys/kernel/mm/hugepages".to_owned()];
         let Some(base) = base.iter().find(|folder| survey.tree.has(folder)) else {
             return if survey.tree.has("/sys/kernel/mm") {
                 Verdict::fail("this kernel has no huge pages", wanted)
@@ -126,7 +137,7 @@ fn huge_pages(survey: &Survey) -> Verdict {
             let (Some(all), Some(free)) = (read("nr_hugepages"), read("free_hugepages")) else { continue };
             free_mib += free * mib;
             if all > 0 {
-                found.push(format!("node {}: {free} of {all} of {name} free", node.number));
+                found.push(format!("node {node}: {free} of {all} of {name} free"));
             }
         }
         if free_mib >= share_mib.unwrap_or(1) {

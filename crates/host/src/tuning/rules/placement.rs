@@ -71,7 +71,7 @@ fn nodes(survey: &Survey) -> Verdict {
                 Ok(memory) => memory,
                 Err(unread) => return Verdict::unknown(unread, wanted),
             };
-            if !memory.is_empty() && !memory.is_subset(&targets) {
+            if !memory.is_empty() && !memory.is_subset(&survey.memory_nodes(survey.targets())) {
                 holds = false;
                 found.push(format!("memory of {name} {} on node {}", thread.process, list(&memory)));
             }
