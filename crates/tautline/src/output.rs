@@ -108,16 +108,26 @@ impl Sink {
         json: impl FnOnce() -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
         if self.is_json_printed() {
-            return print(&(json()? + "\n"));
+            return self.save(String::new, json);
         }
         // A full disk takes the file, and not what a person sees.
         let printed = print(&text(width(), color()));
-        match (&self.file, self.format) {
-            (Some(file), Format::Json) => write_whole(file, &(json()? + "\n"))?,
-            (Some(file), Format::Text) => write_whole(file, &text(DEFAULT_WIDTH, false))?,
-            (None, _) => {}
-        }
+        self.save(|| text(DEFAULT_WIDTH, false), json)?;
         printed
+    }
+
+    /// Puts out final results but for a person's text, which was printed while they came.
+    pub fn save(
+        &self,
+        text: impl FnOnce() -> String,
+        json: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        match (&self.file, self.format) {
+            (Some(file), Format::Json) => write_whole(file, &(json()? + "\n")),
+            (Some(file), Format::Text) => write_whole(file, &text()),
+            (None, Format::Json) => print(&(json()? + "\n")),
+            (None, Format::Text) => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ::host::tuning::{WrittenCpus, journal};
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{EXIT_CODES, ResultsTo};
+use super::{EXIT_CODES, Format, ResultsTo};
 use crate::duration;
 
 #[path = "host/interrupts.rs"]
@@ -104,6 +104,10 @@ pub struct Apply {
     /// Where the values found are kept for undo.
     #[arg(long, value_name = "FILE", default_value = journal::PLACE)]
     pub journal: PathBuf,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 /// Arguments of `undo`.
@@ -117,6 +121,10 @@ pub struct Undo {
     /// The folder that apply was given.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 /// Arguments of `export`.
@@ -142,6 +150,10 @@ pub struct Export {
     /// The guest's name.
     #[arg(long, value_name = "NAME", default_value = "realtime-guest")]
     pub name: String,
+
+    /// text for the tool's own form, or json for an object that holds it.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text, hide_possible_values = true)]
+    pub format: Format,
 
     /// Where it is written; - for the standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]

@@ -35,6 +35,8 @@ const PRINT_RESULTS: &[&str] = &[
     "kvm worst",
     "host audit",
     "host plan",
+    "host apply",
+    "host undo",
     "host verify",
     "host interrupts",
     "vm run",
@@ -43,8 +45,7 @@ const PRINT_RESULTS: &[&str] = &[
     "vm task",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] =
-    &["agent keys", "completions", "man", "ctl capture", "host apply", "host undo", "host export"];
+const PRINT_NONE: &[&str] = &["agent keys", "completions", "man", "ctl capture", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {

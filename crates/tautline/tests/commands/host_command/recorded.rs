@@ -99,3 +99,87 @@ fn undo_without_a_journal_says_so() {
     assert!(said.contains("nothing to put back"), "{said}");
     assert!(said.contains("only a boot without them takes away") && said.contains("nohz_full=2-3"), "{said}");
 }
+
+fn json(output: &std::process::Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)))
+}
+
+#[test]
+fn changes_are_told_to_programs_too() {
+    let recorded = Recorded::new("intel");
+    let (root, journal, file) = (recorded.root(), &recorded.place("journal"), &recorded.place("undone.json"));
+    let before = recorded.snapshot();
+    let apply = [
+        "apply",
+        "--root",
+        root,
+        "--isolate",
+        "2-3",
+        "--rules",
+        "vm-statistics,kvm-threads",
+        "--journal",
+        journal,
+    ];
+    let output = host(&[&apply[..], &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(1), "a recorded host has no threads: {}", text(&output.stderr));
+    let applied = json(&output);
+    assert_eq!(applied["schema"], "tautline-host-apply/1");
+    assert_eq!(applied["journal"], journal.as_str());
+    let changes = applied["changes"].as_array().unwrap();
+    let of = |outcome: &str| changes.iter().filter(|change| change["outcome"] == outcome).collect::<Vec<_>>();
+    let (written, refused) = (of("written"), of("refused"));
+    assert_eq!((written.len(), refused.len()), (1, changes.len() - 1));
+    assert_eq!((&applied["written"], &applied["refused"]), (&1.into(), &refused.len().into()));
+    assert_eq!(written[0]["rule"], "vm-statistics");
+    assert_eq!(
+        (&written[0]["knob"], &written[0]["path"]),
+        (&"file".into(), &"/proc/sys/vm/stat_interval".into())
+    );
+    assert_eq!((&written[0]["found"], &written[0]["value"]), (&"1".into(), &"10".into()));
+    assert!(refused[0]["failure"]["answer"].as_str().unwrap().contains("no threads"), "{}", refused[0]);
+
+    std::fs::write(recorded.folder.path().join("proc/sys/vm/stat_interval"), "77\n").unwrap();
+    let output = host(&["undo", "--root", root, "--journal", journal, "--output", file]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("vm-statistics"), "the text is printed as well");
+    let undone: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!((&undone["schema"], &undone["not_put_back"]), (&"tautline-host-undo/1".into(), &0.into()));
+    let values = undone["values"].as_array().unwrap();
+    let value = values.iter().find(|value| value["rule"] == "vm-statistics").unwrap();
+    assert_eq!((&value["outcome"], &value["meanwhile"]), (&"restored".into(), &"77".into()));
+    assert_eq!((&value["found"], &value["writing"]), (&"1".into(), &"10".into()));
+    assert!(recorded.snapshot() == before);
+    let again = json(&host(&["undo", "--root", root, "--journal", journal, "--format", "json"]));
+    assert_eq!(
+        (again["values"].as_array().unwrap().len(), &again["until_reboot"]),
+        (0, &serde_json::json!([]))
+    );
+}
+
+#[test]
+fn an_export_is_an_object_for_programs() {
+    let export = ["export", "--to", "qemu", "--isolate", "2-3", "--housekeeping", "0", "--name", "g"];
+    let own = host(&export);
+    let output = host(&[&export[..], &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let object = json(&output);
+    assert_eq!(object["schema"], "tautline-host-export/1");
+    assert_eq!((&object["to"], &object["name"]), (&"qemu".into(), &"g".into()));
+    assert_eq!((&object["isolated"], &object["housekeeping"]), (&"2,3".into(), &"0".into()));
+    assert_eq!((&object["guest_memory_mib"], &object["text"]), (&2048.into(), &text(&own.stdout).into()));
+}
+
+/// The name of another file in place of the journal's.
+#[test]
+fn a_file_that_is_no_journal_is_refused_and_stays() {
+    let recorded = Recorded::new("intel");
+    let (root, file) = (recorded.root(), &recorded.place("mine"));
+    std::fs::write(file, "my notes, without a line's end").unwrap();
+    for arguments in [&["undo"][..], &["apply", "--isolate", "2-3", "--rules", "vm-statistics"]] {
+        let output = host(&[arguments, &["--root", root, "--journal", file]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert!(said.contains("left as it is") && said.contains("--journal"), "{said}");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "my notes, without a line's end");
+    }
+}
