@@ -75,6 +75,7 @@ pub mod spec;
 pub mod tap;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod turn;
 mod unix_socket;
 pub mod vhost_user;
 pub mod virtio_user;
@@ -86,8 +87,9 @@ pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTE
 pub use frame_batch::FrameBatch;
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use pair_counters::PairCounters;
-pub use port::{Interest, Port, PortContext, PortError, Side, SinkChange, Token};
+pub use port::{Interest, Port, PortContext, PortError, Queue, Side, SinkChange, Token};
 pub use port_state::PortState;
 pub use queue::{QueueError, Sink, Source};
 pub use ring_state::RingState;
+pub use turn::TURN;
 pub use watches::Watches;

@@ -52,6 +52,14 @@ impl PortError {
     }
 }
 
+/// A queue on its way to the workers, or back.
+pub enum Queue {
+    /// Of [`Side::FromGuest`].
+    Source(Box<dyn Source>),
+    /// Of [`Side::ToGuest`].
+    Sink(Box<dyn Sink>),
+}
+
 /// What a port may ask of whoever runs it. An attached queue belongs to a worker; detaching waits until the worker
 /// has let go, between two bursts.
 pub trait PortContext {
@@ -66,6 +74,26 @@ pub trait PortContext {
 
     /// Takes a sink back. `None` if none is attached.
     fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>>;
+
+    /// Attaches several queues, each to its pair: with a message to each worker instead of one for each queue.
+    fn attach(&mut self, queues: Vec<(u16, Queue)>) {
+        for (pair, queue) in queues {
+            match queue {
+                Queue::Source(source) => self.attach_source(pair, source),
+                Queue::Sink(sink) => self.attach_sink(pair, sink),
+            }
+        }
+    }
+
+    /// Takes several queues back, in this order: with a message to each worker instead of one for each queue. `None`
+    /// for each that is not attached.
+    fn detach(&mut self, which: &[(u16, Side)]) -> Vec<Option<Queue>> {
+        let detach = |(pair, side): &(u16, Side)| match side {
+            Side::FromGuest => self.detach_source(*pair).map(Queue::Source),
+            Side::ToGuest => self.detach_sink(*pair).map(Queue::Sink),
+        };
+        which.iter().map(detach).collect()
+    }
 
     /// Puts another sink in the place of an attached one, made of it, between two bursts. False, and nothing done, if none
     /// is attached or its workers do not let go of it.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use port::{FrameBatch, Interest, PortContext, RingState, Side, Sink, SinkChange, Source, Token};
+use port::{FrameBatch, Interest, PortContext, Queue, RingState, Side, Sink, SinkChange, Source, Token};
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};
@@ -16,10 +16,11 @@ use crate::forward::{Route, Rules};
 use crate::mailbox::Generation;
 use crate::poller::Poller;
 use crate::queue_plan::{QueueAssignment, QueuePlan};
-use crate::shared_queue::Unclaimed;
+use crate::resting::Resting;
+use crate::shared_queue::{SharedQueue, Unclaimed};
 use crate::table::Refused;
 use crate::worker_options::Common;
-use crate::worker_pool::{AssignedSink, WorkerPool};
+use crate::worker_pool::{AssignedSink, SinkMoves, WorkerPool};
 use crate::{PortId, QueueId, announce};
 
 /// First key of what ports watch; those below are the switch's own.
@@ -27,8 +28,12 @@ pub(crate) const FIRST_WATCH: u64 = 2;
 
 type Held = BTreeMap<QueueId, (Generation, Box<dyn Source>)>;
 
+/// Queues that were taken from their workers.
+type Taken = BTreeMap<(QueueId, Side), Queue>;
+
 struct Watch {
     key: u64,
+    interest: Interest,
     /// A duplicate, so that it can be taken out of the set whatever its owner did.
     fd: OwnedFd,
 }
@@ -51,6 +56,7 @@ pub(crate) struct Attachments {
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
+    resting: Resting,
     /// Said and not yet passed on.
     pub logged: Vec<(PortId, String)>,
     next: u64,
@@ -77,6 +83,7 @@ impl Attachments {
             watches: BTreeMap::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
+            resting: Resting::default(),
             logged: Vec::new(),
             next: FIRST_WATCH,
         }
@@ -97,13 +104,11 @@ impl Attachments {
     /// No frame comes until [`Attachments::open`]: all sources are taken from the workers, between two bursts.
     pub fn close(&mut self) {
         let sources = self.attached.iter().filter(|((_, side), _)| *side == Side::FromGuest);
-        let mut held = Held::new();
-        for ((id, _), generation) in sources {
-            if let Some(source) = self.pool.take_source(self.plan.source(id.port, id.pair), *id) {
-                held.insert(*id, (*generation, source));
-            }
-        }
-        self.held = Some(held);
+        let (which, generations): (Vec<_>, Vec<_>) = sources
+            .map(|((id, _), generation)| ((self.plan.source(id.port, id.pair), *id), *generation))
+            .unzip();
+        let taken = self.pool.take_sources(&which).into_iter().zip(which.iter().zip(generations));
+        self.held = Some(taken.filter_map(|(source, ((_, id), of))| Some((*id, (of, source?)))).collect());
     }
 
     /// Other rules hold, and other workers may send to a port.
@@ -111,7 +116,7 @@ impl Attachments {
         self.pool.set_rules(rules.iter().cloned().collect());
         (self.rules, self.plan) = (rules, plan);
         let ports: BTreeSet<PortId> = self.sinks.keys().map(|id| id.port).collect();
-        ports.into_iter().for_each(|port| self.arrange(port, BTreeMap::new()));
+        ports.into_iter().for_each(|port| self.arrange(port, BTreeMap::new(), SinkMoves::default()));
     }
 
     /// Copies what passes a port, of all its queues.
@@ -212,21 +217,43 @@ impl Attachments {
         }
     }
 
-    /// Who watches under this key; nobody any more, perhaps.
+    /// Who watches under this key; nobody any more, perhaps, or a port that rests.
     pub fn watcher(&self, key: u64) -> Option<(PortId, Token)> {
-        self.keys.get(&key).copied()
+        self.keys.get(&key).filter(|(port, _)| !self.resting.rests(*port)).copied()
     }
 
-    /// When the next timer is over.
+    /// When the next timer is over, or the next rest.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.timers.values().min().copied()
+        let timers = self.timers.iter().map(|((port, _), at)| self.resting.not_before(*port, *at));
+        timers.chain(self.resting.next()).min()
     }
 
     /// A timer that is over, once.
     pub fn due(&mut self, now: Instant) -> Option<(PortId, Token)> {
-        let due = self.timers.iter().find(|(_, at)| **at <= now).map(|(of, _)| *of)?;
+        let is_due = |port: PortId, at: Instant| self.resting.not_before(port, at) <= now;
+        let due = self.timers.iter().find(|((port, _), at)| is_due(*port, **at)).map(|(of, _)| *of)?;
         self.timers.remove(&due);
         Some(due)
+    }
+
+    /// A call of a port took this long: it rests, if that was too long.
+    pub fn called(&mut self, port: PortId, took: Duration) {
+        if self.resting.called(port, took, Instant::now()) {
+            for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
+                // A descriptor that is still looked at costs wake-ups for nothing, until the rest is over.
+                let _ = self.poller.pause(&watch.fd, watch.key);
+            }
+        }
+    }
+
+    /// Ports whose rest is over are looked at again.
+    pub fn end_rests(&mut self, now: Instant) -> io::Result<()> {
+        while let Some(port) = self.resting.rested(now) {
+            for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
+                self.poller.resume(&watch.fd, watch.key, watch.interest)?;
+            }
+        }
+        Ok(())
     }
 
     /// A queue has stopped by itself. False if its port has detached it meanwhile.
@@ -235,25 +262,19 @@ impl Attachments {
             return false;
         }
         // What is left of it may still be with other workers.
-        match side {
-            Side::FromGuest => drop(self.take_source(id)),
-            Side::ToGuest => drop(self.take_sink(id)),
-        }
+        drop(self.take(id.port, &[(id.pair, side)]));
         true
     }
 
     /// Removes all that a port has left behind.
     pub fn clear(&mut self, port: PortId) {
-        let left: Vec<_> = self.attached.keys().filter(|(id, _)| id.port == port).copied().collect();
-        for (id, side) in left {
-            match side {
-                Side::FromGuest => drop(self.take_source(id)),
-                Side::ToGuest => drop(self.take_sink(id)),
-            }
-        }
+        let left = self.attached.keys().filter(|(id, _)| id.port == port);
+        let left: Vec<_> = left.map(|(id, side)| (id.pair, *side)).collect();
+        drop(self.take(port, &left));
         let tokens: Vec<_> = self.watches.keys().filter(|(of, _)| *of == port).copied().collect();
         tokens.into_iter().for_each(|of| self.unwatch(of));
         self.timers.retain(|(of, _), _| *of != port);
+        self.resting.forget(port);
     }
 
     fn unwatch(&mut self, of: (PortId, Token)) {
@@ -264,41 +285,104 @@ impl Attachments {
         }
     }
 
-    fn take_source(&mut self, id: QueueId) -> Option<Box<dyn Source>> {
-        self.attached.remove(&(id, Side::FromGuest))?;
-        let held = self.held.as_mut().and_then(|held| held.remove(&id)).map(|(_, source)| source);
-        let source = held.or_else(|| self.pool.take_source(self.plan.source(id.port, id.pair), id));
-        self.forget_if_down(id.port);
-        source.map(|source| copies::alone(source, id, Side::FromGuest, &mut self.observers))
+    /// Takes queues of a port from their workers, in this order; `None` for each that is not there.
+    fn take(&mut self, port: PortId, which: &[(u16, Side)]) -> Vec<Option<Queue>> {
+        let attached: Vec<(QueueId, Side)> = which
+            .iter()
+            .map(|(pair, side)| (QueueId { port, pair: *pair }, *side))
+            .filter(|of| self.attached.remove(of).is_some())
+            .collect();
+        let mut taken = self.take_sources(attached.iter().filter(|(_, side)| *side == Side::FromGuest));
+        taken.extend(self.take_sinks(port, attached.iter().filter(|(_, side)| *side == Side::ToGuest)));
+        self.forget_if_down(port);
+        which.iter().map(|(pair, side)| taken.remove(&(QueueId { port, pair: *pair }, *side))).collect()
     }
 
-    fn take_sink(&mut self, id: QueueId) -> Option<Box<dyn Sink>> {
-        self.attached.remove(&(id, Side::ToGuest))?;
-        let assigned = self.sinks.remove(&id);
-        let sink = assigned.and_then(|assigned| self.pool.take_sink(id, assigned));
-        self.arrange(id.port, BTreeMap::new());
-        self.forget_if_down(id.port);
-        sink.map(|sink| copies::alone(sink, id, Side::ToGuest, &mut self.observers))
+    fn take_sources<'a>(&mut self, which: impl Iterator<Item = &'a (QueueId, Side)>) -> Taken {
+        let (mut taken, mut of_workers) = (Vec::new(), Vec::new());
+        for (id, _) in which {
+            match self.held.as_mut().and_then(|held| held.remove(id)) {
+                Some((_, source)) => taken.push((*id, source)),
+                None => of_workers.push((self.plan.source(id.port, id.pair), *id)),
+            }
+        }
+        let from_workers = of_workers.iter().zip(self.pool.take_sources(&of_workers));
+        taken.extend(from_workers.filter_map(|((_, id), source)| Some((*id, source?))));
+        let alone = taken.into_iter().map(|(id, source)| {
+            let source = copies::alone(source, id, Side::FromGuest, &mut self.observers);
+            ((id, Side::FromGuest), Queue::Source(source))
+        });
+        alone.collect()
+    }
+
+    fn take_sinks<'a>(&mut self, port: PortId, which: impl Iterator<Item = &'a (QueueId, Side)>) -> Taken {
+        let gone = which.filter_map(|(id, _)| Some((*id, self.sinks.remove(id)?)));
+        let gone: Vec<(QueueId, AssignedSink)> = gone.collect();
+        if gone.is_empty() {
+            return Taken::new();
+        }
+        let mut moves = SinkMoves::default();
+        gone.iter().for_each(|(id, assigned)| moves.take(*id, assigned));
+        self.arrange(port, BTreeMap::new(), moves);
+        let taken = gone.into_iter().filter_map(|(id, assigned)| {
+            let sink = copies::alone(assigned.queue.take()?, id, Side::ToGuest, &mut self.observers);
+            Some(((id, Side::ToGuest), Queue::Sink(sink)))
+        });
+        taken.collect()
     }
 
     /// Gives all sinks of a port, the new ones included, to the workers that the plan names.
-    fn arrange(&mut self, port: PortId, mut new: BTreeMap<u16, (Generation, Box<dyn Sink>)>) {
+    fn arrange(
+        &mut self,
+        port: PortId,
+        mut new: BTreeMap<u16, (Generation, Box<dyn Sink>)>,
+        mut moves: SinkMoves,
+    ) {
         let there = self.sinks.keys().filter(|id| id.port == port).map(|id| id.pair);
         let mut pairs: Vec<u16> = there.chain(new.keys().copied()).collect();
         pairs.sort_unstable();
         let places = self.plan.sinks(port, pairs.len());
-        for (pair, place) in pairs.into_iter().zip(places) {
+        for (pair, assignment) in pairs.into_iter().zip(places) {
             let id = QueueId { port, pair };
-            let assigned = match (new.remove(&pair), self.sinks.remove(&id)) {
-                (Some((generation, sink)), _) => self.pool.add_sink(place, id, generation, sink),
-                (None, Some(assigned)) if assigned.assignment != place => {
-                    self.pool.reassign_sink(id, assigned, place)
-                }
-                (None, Some(assigned)) => assigned,
+            let (generation, queue, before) = match (new.remove(&pair), self.sinks.remove(&id)) {
+                (Some((generation, sink)), _) => (generation, SharedQueue::new(sink), None),
+                (None, Some(there)) => (there.generation, there.queue, Some(there.assignment)),
                 (None, None) => continue,
             };
+            let assigned = AssignedSink { generation, assignment, queue };
+            moves.give(id, &assigned, before.as_ref());
             self.sinks.insert(id, assigned);
         }
+        self.pool.move_sinks(moves);
+    }
+
+    /// Attaches queues of a port, in place of those that are attached there.
+    fn put(&mut self, port: PortId, queues: Vec<(u16, Queue)>) {
+        let side = |queue: &Queue| match queue {
+            Queue::Source(_) => Side::FromGuest,
+            Queue::Sink(_) => Side::ToGuest,
+        };
+        let places: Vec<_> = queues.iter().map(|(pair, queue)| (*pair, side(queue))).collect();
+        drop(self.take(port, &places));
+        let (mut sources, mut sinks) = (Vec::new(), BTreeMap::new());
+        for (pair, queue) in queues {
+            let id = QueueId { port, pair };
+            let generation = Generation(self.number());
+            self.attached.insert((id, side(&queue)), generation);
+            match queue {
+                Queue::Source(source) => {
+                    sources.push((id, generation, self.observed(id, Side::FromGuest, source)));
+                }
+                Queue::Sink(sink) => {
+                    sinks.insert(pair, (generation, self.observed(id, Side::ToGuest, sink)));
+                }
+            }
+        }
+        // Sinks first: what answers a frame of these sources finds its way.
+        if !sinks.is_empty() {
+            self.arrange(port, sinks, SinkMoves::default());
+        }
+        sources.into_iter().for_each(|(id, generation, source)| self.add_source(id, generation, source));
     }
 
     /// A port without a queue has nobody behind it.
@@ -323,29 +407,33 @@ impl SwitchContext<'_> {
 
 impl PortContext for SwitchContext<'_> {
     fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
-        let id = self.id(pair);
-        drop(self.attachments.take_source(id));
-        let generation = Generation(self.attachments.number());
-        self.attachments.attached.insert((id, Side::FromGuest), generation);
-        let source = self.attachments.observed(id, Side::FromGuest, source);
-        self.attachments.add_source(id, generation, source);
+        self.attach(vec![(pair, Queue::Source(source))]);
     }
 
     fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
-        let id = self.id(pair);
-        drop(self.attachments.take_sink(id));
-        let generation = Generation(self.attachments.number());
-        self.attachments.attached.insert((id, Side::ToGuest), generation);
-        let sink = self.attachments.observed(id, Side::ToGuest, sink);
-        self.attachments.arrange(id.port, BTreeMap::from([(pair, (generation, sink))]));
+        self.attach(vec![(pair, Queue::Sink(sink))]);
     }
 
     fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
-        self.attachments.take_source(self.id(pair))
+        match self.detach(&[(pair, Side::FromGuest)]).pop()?? {
+            Queue::Source(source) => Some(source),
+            Queue::Sink(_) => None,
+        }
     }
 
     fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
-        self.attachments.take_sink(self.id(pair))
+        match self.detach(&[(pair, Side::ToGuest)]).pop()?? {
+            Queue::Sink(sink) => Some(sink),
+            Queue::Source(_) => None,
+        }
+    }
+
+    fn attach(&mut self, queues: Vec<(u16, Queue)>) {
+        self.attachments.put(self.port, queues);
+    }
+
+    fn detach(&mut self, which: &[(u16, Side)]) -> Vec<Option<Queue>> {
+        self.attachments.take(self.port, which)
     }
 
     /// In place: frames find it all the while.
@@ -361,7 +449,7 @@ impl PortContext for SwitchContext<'_> {
         let fd = fd.try_clone_to_owned()?;
         let key = self.attachments.number();
         self.attachments.poller.add(&fd, key, interest)?;
-        self.attachments.watches.insert(of, Watch { key, fd });
+        self.attachments.watches.insert(of, Watch { key, interest, fd });
         self.attachments.keys.insert(key, of);
         Ok(())
     }

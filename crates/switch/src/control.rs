@@ -237,6 +237,7 @@ impl Control {
             self.attachments.pool.watch();
             self.read_reports()?;
             let now = self.tick();
+            self.attachments.end_rests(now).map_err(system("watching a port's descriptors again"))?;
             while let Some((port, token)) = self.attachments.due(now) {
                 self.ready(port, token)?;
             }
@@ -328,7 +329,9 @@ impl Control {
         let Some(port) = entry.port.as_deref_mut() else { return Ok(None) };
         let mut context = SwitchContext { attachments: &mut self.attachments, port: PortId(index as u16) };
         // After a panic the port is not used any more. Of what is the switch's it changes whole entries only.
+        let since = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
+        self.attachments.called(PortId(index as u16), since.elapsed());
         for (port, message) in self.attachments.logged.drain(..) {
             self.logged.push((self.entries[usize::from(port.0)].name.clone(), message));
         }

@@ -75,6 +75,7 @@ mod poller;
 mod port_entry;
 mod queue_plan;
 mod rate_limit;
+mod resting;
 mod ring_report;
 mod rings;
 mod running_worker;

@@ -1,5 +1,5 @@
 //! What the control thread tells a worker, and what a worker reports.
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -17,6 +17,9 @@ use crate::{PortId, QueueId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(pub u64);
 
+/// A sink that workers share with the control thread.
+pub(crate) type SharedSink = (QueueId, Generation, Arc<SharedQueue<dyn Sink>>);
+
 /// For a worker.
 pub(crate) enum Message {
     AddSource {
@@ -24,21 +27,19 @@ pub(crate) enum Message {
         generation: Generation,
         queue: Arc<SharedQueue<dyn Source>>,
     },
-    /// Answered when the worker has nothing to do with it any more.
-    TakeSource {
-        id: QueueId,
+    /// Answered when the worker no longer uses these sources.
+    TakeSources {
+        ids: Vec<QueueId>,
         reply: mpsc::Sender<()>,
     },
-    /// Answered, so that acknowledged, so the queue is visible to forwarding before its start is reported: a frame sent
-    /// after that finds it.
-    AddSink {
-        id: QueueId,
-        generation: Generation,
-        queue: Arc<SharedQueue<dyn Sink>>,
+    /// Answered when the worker has these sinks: a frame sent after the start of a queue is reported finds it.
+    AddSinks {
+        sinks: Vec<SharedSink>,
         reply: mpsc::Sender<()>,
     },
-    TakeSink {
-        id: QueueId,
+    /// Answered when the worker no longer uses these sinks.
+    TakeSinks {
+        ids: BTreeSet<QueueId>,
         reply: mpsc::Sender<()>,
     },
     /// One frame from the switch itself, as if it came from a port.
@@ -149,7 +150,6 @@ impl Reports {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::time::{Duration, Instant};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

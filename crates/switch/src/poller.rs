@@ -22,6 +22,16 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
     }
 
+    /// Looks no more at a descriptor of the set, until it is resumed. Its end is still seen once.
+    pub fn pause(&self, fd: impl AsFd, key: u64) -> io::Result<()> {
+        let none = epoll::EventFlags::ONESHOT;
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), none)?)
+    }
+
+    pub fn resume(&self, fd: impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
+    }
+
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, fd)?)
     }

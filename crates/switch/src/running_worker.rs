@@ -14,11 +14,12 @@
 //! [`Source::sleep`] arms the notification and then checks again, so a frame is either seen by that check or makes
 //! the descriptor readable. A source that somebody else holds just then was not asked: the worker does not sleep. For
 //! messages see [`Mailbox`].
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{FrameBatch, Interest, QueueCounters, QueueError, Side, Sink, Source};
+use port::{FrameBatch, Interest, QueueCounters, QueueError, Side, Source};
 
 use crate::forward::{Forwarder, Rules};
 use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
@@ -264,24 +265,19 @@ impl RunningWorker {
             }
             match message {
                 Message::AddSource { id, generation, queue } => self.add_source(id, generation, queue),
-                Message::TakeSource { id, reply } => {
-                    if let Some(at) = self.rx_queues.iter().position(|rx_queue| rx_queue.id == id)
-                        && let queue = self.rx_queues.remove(at).queue
-                        && let Some(claimed) = queue.claim()
-                        && let Some(source) = claimed.as_deref()
-                    {
-                        self.unwatch(source);
-                    }
+                Message::TakeSources { ids, reply } => {
+                    ids.into_iter().for_each(|id| self.take_source(id));
                     // Nobody waits any more only if the control thread gave this worker up.
                     let _ = reply.send(());
                 }
-                Message::AddSink { id, generation, queue, reply } => {
-                    self.add_sink(id, generation, queue);
+                Message::AddSinks { sinks, reply } => {
+                    self.remove_sinks(&sinks.iter().map(|(id, ..)| *id).collect());
+                    self.generations.extend(sinks.iter().map(|(id, generation, _)| (*id, *generation)));
+                    self.tx_queues.add(sinks.into_iter().map(|(id, _, queue)| (id, queue)));
                     let _ = reply.send(());
                 }
-                Message::TakeSink { id, reply } => {
-                    self.generations.retain(|(of, _)| *of != id);
-                    self.tx_queues.remove(id);
+                Message::TakeSinks { ids, reply } => {
+                    self.remove_sinks(&ids);
                     let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
@@ -298,10 +294,19 @@ impl RunningWorker {
         Ok(true)
     }
 
-    fn add_sink(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Sink>>) {
-        self.generations.retain(|(of, _)| *of != id);
-        self.generations.push((id, generation));
-        self.tx_queues.add(id, queue);
+    fn take_source(&mut self, id: QueueId) {
+        if let Some(at) = self.rx_queues.iter().position(|rx_queue| rx_queue.id == id)
+            && let queue = self.rx_queues.remove(at).queue
+            && let Some(claimed) = queue.claim()
+            && let Some(source) = claimed.as_deref()
+        {
+            self.unwatch(source);
+        }
+    }
+
+    fn remove_sinks(&mut self, ids: &BTreeSet<QueueId>) {
+        self.generations.retain(|(of, _)| !ids.contains(of));
+        ids.iter().for_each(|id| self.tx_queues.remove(*id));
     }
 
     fn add_source(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Source>>) {

@@ -1,4 +1,5 @@
 //! The sinks that one worker uses, by the port they lead to.
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -77,14 +78,19 @@ impl TxQueues {
         }
     }
 
-    /// Adds a sink, or replaces it.
-    pub fn add(&mut self, id: QueueId, queue: Arc<SharedQueue<dyn Sink>>) {
-        self.remove(id);
-        let which = Vec::with_capacity(self.burst);
-        if let Some(tx_queues) = self.ports.get_mut(usize::from(id.port.0)) {
-            tx_queues.push(TxQueue { id, queue, which });
+    /// Adds sinks that are not there yet.
+    pub fn add(&mut self, sinks: impl Iterator<Item = (QueueId, Arc<SharedQueue<dyn Sink>>)>) {
+        let mut ports = BTreeSet::new();
+        for (id, queue) in sinks {
+            let which = Vec::with_capacity(self.burst);
+            if let Some(tx_queues) = self.ports.get_mut(usize::from(id.port.0)) {
+                tx_queues.push(TxQueue { id, queue, which });
+                ports.insert(usize::from(id.port.0));
+            }
+        }
+        for port in ports {
             // The same flow takes the same pair whatever the order in which they were attached.
-            tx_queues.sort_by_key(|tx_queue| tx_queue.id.pair);
+            self.ports[port].sort_by_key(|tx_queue| tx_queue.id.pair);
         }
         self.touched.reserve(self.ports.iter().map(Vec::len).sum());
     }

@@ -70,11 +70,9 @@ impl WorkerHandle {
         sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
     ) {
         // Sinks first: frames find their receivers.
-        for (id, (generation, queue)) in sinks {
-            let (reply, _) = channel();
-            self.mailbox.post(Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
-            self.sinks.insert(id, (generation, queue));
-        }
+        let shared = sinks.iter().map(|(id, (generation, queue))| (*id, *generation, Arc::clone(queue)));
+        self.mailbox.post(Message::AddSinks { sinks: shared.collect(), reply: channel().0 });
+        self.sinks.extend(sinks);
         for (id, (generation, queue)) in sources {
             self.mailbox.post(Message::AddSource { id, generation, queue: Arc::clone(&queue) });
             self.sources.insert(id, (generation, queue));

@@ -1,6 +1,6 @@
 //! All workers, as the control thread sees them: it tells, waits for answers, notices who is stuck, and gives
 //! their queues to others.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,7 +11,7 @@ use port::{Sink, Source};
 
 use crate::forward::Rules;
 use crate::heartbeat::WorkerPosition;
-use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports};
+use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports, SharedSink};
 use crate::poller::Waker;
 use crate::queue_plan::QueueAssignment;
 use crate::shared_queue::SharedQueue;
@@ -57,6 +57,34 @@ impl QueueAssignment {
         match self {
             QueueAssignment::Own(worker) => std::slice::from_ref(worker),
             QueueAssignment::Shared(workers) => workers,
+        }
+    }
+}
+
+/// Sinks that workers get and give back, by worker: one message for all that a worker gets, and one for the rest.
+#[derive(Default)]
+pub(crate) struct SinkMoves {
+    to: BTreeMap<usize, Vec<SharedSink>>,
+    from: BTreeMap<usize, BTreeSet<QueueId>>,
+}
+
+impl SinkMoves {
+    /// `before`: the workers that have the sink now, if any.
+    pub fn give(&mut self, id: QueueId, sink: &AssignedSink, before: Option<&QueueAssignment>) {
+        let before = before.map_or(&[][..], QueueAssignment::workers);
+        let after = sink.assignment.workers();
+        for worker in after.iter().filter(|worker| !before.contains(worker)) {
+            let shared = (id, sink.generation, Arc::clone(&sink.queue));
+            self.to.entry(*worker).or_default().push(shared);
+        }
+        for worker in before.iter().filter(|worker| !after.contains(worker)) {
+            self.from.entry(*worker).or_default().insert(id);
+        }
+    }
+
+    pub fn take(&mut self, id: QueueId, sink: &AssignedSink) {
+        for worker in sink.assignment.workers() {
+            self.from.entry(*worker).or_default().insert(id);
         }
     }
 }
@@ -289,53 +317,37 @@ impl WorkerPool {
         self.tell(worker, Message::AddSource { id, generation, queue });
     }
 
-    /// `None` if it has stopped by itself, or is lost.
-    pub fn take_source(&mut self, worker: usize, id: QueueId) -> Option<Box<dyn Source>> {
-        self.workers[worker].sources.get(&id)?;
-        self.ask(worker, |reply| Message::TakeSource { id, reply });
-        // Only now: where the worker has panicked meanwhile in a sink, its source is another one's, in a new place.
-        let (_, queue) = self.workers[worker].sources.remove(&id)?;
-        queue.take()
+    /// Takes sources, each from its worker, in this order. `None` for each that has stopped by itself, or is lost.
+    pub fn take_sources(&mut self, which: &[(usize, QueueId)]) -> Vec<Option<Box<dyn Source>>> {
+        let mut taken = BTreeMap::<usize, Vec<QueueId>>::new();
+        for (worker, id) in which.iter().filter(|(worker, id)| self.source(*worker, *id).is_some()) {
+            taken.entry(*worker).or_default().push(*id);
+        }
+        for (worker, ids) in taken {
+            self.ask(worker, |reply| Message::TakeSources { ids: ids.clone(), reply });
+        }
+        // Only now: a worker that has panicked in a sink meanwhile has its source in a new place.
+        let take = |(worker, id): &(usize, QueueId)| self.workers[*worker].sources.remove(id)?.1.take();
+        which.iter().map(take).collect()
     }
 
     pub fn flood(&self, worker: usize, from: crate::PortId, frame: port::FrameBatch) {
         self.tell(worker, Message::Flood { from, frame: Box::new(frame) });
     }
 
-    /// Returns once the workers have it.
-    pub fn add_sink(
-        &mut self,
-        assignment: QueueAssignment,
-        id: QueueId,
-        generation: Generation,
-        sink: Box<dyn Sink>,
-    ) -> AssignedSink {
-        let queue = SharedQueue::new(sink);
-        for worker in assignment.workers() {
-            // First, so that it has it too whoever takes this one's place while it is asked.
-            self.workers[*worker].sinks.insert(id, (generation, Arc::clone(&queue)));
-            self.ask(*worker, |reply| Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
+    /// Moves sinks between workers. Returns once each worker has what it gets, and no longer uses what it gives back.
+    /// A sink that moves is there all the while: for a moment the old worker and the new one have it.
+    pub fn move_sinks(&mut self, moves: SinkMoves) {
+        for (worker, sinks) in moves.to {
+            // First, so that a thread that takes this worker's place while it is asked has them too.
+            let own = sinks.iter().map(|(id, generation, queue)| (*id, (*generation, Arc::clone(queue))));
+            self.workers[worker].sinks.extend(own);
+            self.ask(worker, |reply| Message::AddSinks { sinks: sinks.clone(), reply });
         }
-        AssignedSink { generation, assignment, queue }
-    }
-
-    /// Other workers use a sink from now on. It is there all the while: for a moment old and new ones have it.
-    pub fn reassign_sink(
-        &mut self,
-        id: QueueId,
-        assigned: AssignedSink,
-        assignment: QueueAssignment,
-    ) -> AssignedSink {
-        let AssignedSink { generation, assignment: old, queue } = assigned;
-        for worker in assignment.workers().iter().filter(|worker| !old.workers().contains(worker)) {
-            self.workers[*worker].sinks.insert(id, (generation, Arc::clone(&queue)));
-            self.ask(*worker, |reply| Message::AddSink { id, generation, queue: Arc::clone(&queue), reply });
+        for (worker, ids) in moves.from {
+            self.ask(worker, |reply| Message::TakeSinks { ids: ids.clone(), reply });
+            self.workers[worker].sinks.retain(|id, _| !ids.contains(id));
         }
-        for worker in old.workers().iter().filter(|worker| !assignment.workers().contains(worker)) {
-            self.ask(*worker, |reply| Message::TakeSink { id, reply });
-            self.workers[*worker].sinks.remove(&id);
-        }
-        AssignedSink { generation, assignment, queue }
     }
 
     /// Other rules hold once this returns.
@@ -355,15 +367,6 @@ impl WorkerPool {
     /// Whether a worker sleeps.
     pub fn is_asleep(&self, worker: usize) -> bool {
         self.workers[worker].counters.is_asleep()
-    }
-
-    /// Takes a sink from all workers that have it; `None` if it has stopped by itself, or is lost.
-    pub fn take_sink(&mut self, id: QueueId, assigned: AssignedSink) -> Option<Box<dyn Sink>> {
-        for worker in assigned.assignment.workers() {
-            self.ask(*worker, |reply| Message::TakeSink { id, reply });
-            self.workers[*worker].sinks.remove(&id);
-        }
-        assigned.queue.take()
     }
 
     /// Tells all workers to stop and waits for them, those that are stuck excepted.

@@ -5,9 +5,7 @@ use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
 use virtqueue::{Burst, DeviceQueue, PopError, RingError};
 
 use crate::device::EventFd;
-
-/// Commands that are obeyed before others get their turn.
-const COMMANDS_AT_ONCE: usize = 64;
+use crate::turn::Turn;
 
 /// A running control queue.
 pub(super) struct ControlQueue {
@@ -51,10 +49,12 @@ impl ControlQueue {
         self.kick.as_fd()
     }
 
-    /// Answers the commands that are there, each with what `handle_command` says; true if there may be more.
+    /// Answers the commands that are there, each with what `handle_command` says, for one turn; true if there may be
+    /// more.
     pub fn serve(&mut self, mut handle_command: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
         self.kick.drain();
-        for _ in 0..COMMANDS_AT_ONCE {
+        let turn = Turn::begin();
+        while !turn.is_over() {
             match self.queue.pop(&mut self.burst, 1) {
                 Ok(0) if self.queue.enable_kicks() => continue,
                 // ACCESS_PLATFORM is not offered, so there is no translation to wait for.

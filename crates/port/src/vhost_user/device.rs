@@ -1,4 +1,5 @@
 //! The device behind one connection: what the front-end has set up, and what runs of it.
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +88,7 @@ impl Device {
                         // The next migration has another, and this may be too short for the memory then.
                         self.memory.log = None;
                     }
-                    self.update_logs(context);
+                    self.update_logs(&self.rings.indices(), context);
                 }
                 session.answer(done, Ok(()))
             }
@@ -106,7 +107,7 @@ impl Device {
             Event::LogSet { area, file, done } => {
                 let outcome = self.memory.new_log(area, &file).map(|log| {
                     self.memory.log = Some(Arc::new(log));
-                    self.update_logs(context);
+                    self.update_logs(&self.rings.indices(), context);
                 });
                 session.answer(done, outcome)
             }
@@ -127,7 +128,10 @@ impl Device {
             }
             Event::VringCallChanged { index, call, done } => {
                 let outcome = call_of(call).map(|call| {
-                    self.rings.change(index.as_usize(), context, |running| running.set_call(call))
+                    let mut call = Some(call);
+                    self.rings.change(&[index.as_usize()], context, |_, running| {
+                        call.take().into_iter().for_each(|call| running.set_call(call));
+                    });
                 });
                 session.answer(done, outcome)
             }
@@ -144,7 +148,7 @@ impl Device {
                 if let Some(ring) = self.rings.get_mut(index.as_usize()) {
                     ring.config.log = log;
                 }
-                self.update_log(index.as_usize(), context);
+                self.update_logs(&[index.as_usize()], context);
                 session.answer(done, Ok(()))
             }
             Event::BackendChannelSet { socket, done } => {
@@ -362,20 +366,18 @@ impl Device {
     /// Goes over to other memory, rings included, or stays with what there was if a ring is not in it.
     fn set_space(&mut self, space: AddressSpace, context: &mut dyn PortContext) -> Outcome {
         let space = Arc::new(space);
-        let configs: Vec<_> = self.rings.iter().map(|(index, ring)| (index, ring.config)).collect();
-        let mut taken = Vec::new();
-        let mut outcome = Ok(());
-        for (index, config) in configs {
-            let Some(mut running) = self.rings.take(index, context) else { continue };
-            let queue = self.activate(index, &config, running.queue().position(), &space);
-            taken.push((index, running, queue.map_err(|refusal| outcome = Err(refusal)).ok()));
-        }
-        for (index, mut running, queue) in taken {
-            if let (Some(queue), true) = (queue, outcome.is_ok()) {
-                running.renew(queue);
-            }
-            self.rings.put(index, running, context);
-        }
+        let mut taken = self.rings.take_all(&self.rings.indices(), context);
+        let queues: Result<Vec<_>, _> = taken
+            .iter_mut()
+            .map(|(index, running)| {
+                let config = self.rings.get(*index).map(|ring| ring.config).ok_or_else(not_offered)?;
+                self.activate(*index, &config, running.queue().position(), &space)
+            })
+            .collect();
+        let outcome = queues.map(|queues| {
+            taken.iter_mut().zip(queues).for_each(|((_, running), queue)| running.renew(queue));
+        });
+        self.rings.put_all(taken, context);
         if self.rings.find(Kind::Control).is_some() {
             // Another device half of the same ring has to ask for kicks anew.
             context.after(CONTROL, Duration::ZERO);
@@ -386,16 +388,15 @@ impl Device {
         outcome
     }
 
-    fn update_logs(&mut self, context: &mut dyn PortContext) {
-        let started: Vec<usize> = self.rings.iter().map(|(index, _)| index).collect();
-        started.into_iter().for_each(|index| self.update_log(index, context));
-    }
-
-    fn update_log(&mut self, index: usize, context: &mut dyn PortContext) {
-        let Some(ring) = self.rings.get_mut(index) else { return };
-        let config = ring.config;
-        let log = self.used_log(&config, &self.memory.space);
-        self.rings.change(index, context, |running| running.queue().set_log(log));
+    fn update_logs(&mut self, indices: &[usize], context: &mut dyn PortContext) {
+        let log = |index: &usize| {
+            let ring = self.rings.get(*index)?;
+            Some((*index, self.used_log(&ring.config, &self.memory.space)))
+        };
+        let mut logs: BTreeMap<usize, Option<UsedLog>> = indices.iter().filter_map(log).collect();
+        self.rings.change(indices, context, |index, running| {
+            running.queue().set_log(logs.remove(&index).flatten());
+        });
     }
 
     fn change_kick(&mut self, index: usize, kick: Kick, context: &mut dyn PortContext) -> Outcome {
@@ -407,7 +408,10 @@ impl Device {
         if is_control {
             context.unwatch(CONTROL);
         }
-        self.rings.change(index, context, |running| running.set_kick(kick));
+        let mut kick = Some(kick);
+        self.rings.change(&[index], context, |_, running| {
+            kick.take().into_iter().for_each(|kick| running.set_kick(kick));
+        });
         if is_control {
             // Commands that were kicked before.
             context.after(CONTROL, Duration::ZERO);
@@ -444,7 +448,7 @@ impl Device {
         let more = control.serve(|command| self.handle_command(command, context));
         match more {
             Ok(more) => {
-                self.rings.put(index, RingQueue::Control(control), context);
+                self.rings.put_all(vec![(index, RingQueue::Control(control))], context);
                 if more {
                     context.after(CONTROL, Duration::ZERO);
                 }
@@ -544,7 +548,7 @@ impl Device {
     }
 
     fn change_sinks(&mut self, context: &mut dyn PortContext, mut how: impl FnMut(&mut ToGuest)) {
-        self.rings.change_all(context, |running| {
+        self.rings.change(&self.rings.sinks(), context, |_, running| {
             if let Some(sink) = running.as_sink() {
                 how(sink);
             }

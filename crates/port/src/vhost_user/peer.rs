@@ -17,10 +17,8 @@ use super::device::Device;
 use super::ring::{Kind, direction};
 use super::shared::Shared;
 use super::tokens::{CHANNEL, PEER};
+use crate::turn::Turn;
 use crate::{Interest, PortContext, Side, ring_state};
-
-/// Messages that are served before others get their turn.
-const MESSAGES_AT_ONCE: usize = 64;
 
 /// Why a connection is over.
 #[derive(Debug, thiserror::Error)]
@@ -66,14 +64,12 @@ impl Peer {
         }
     }
 
-    /// The socket is ready: sends what waits and serves what has come.
+    /// The socket is ready: sends what waits and serves what has come, for one turn.
     pub fn serve(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
+        let turn = Turn::begin();
         let mut sent_all = self.connection.flush()?;
-        for _ in 0..MESSAGES_AT_ONCE {
-            // Whoever does not read its answers is not heard either: each answer may hold descriptors and memory.
-            if !sent_all {
-                break;
-            }
+        // Whoever does not read its answers is not heard either: each answer may hold descriptors and memory.
+        while sent_all && !turn.is_over() {
             let Some(message) = self.connection.try_receive()? else { break };
             self.asked_for_pairs |= message.header.id == FrontendRequest::GetQueueNum.id();
             if let Some(reply) = self.step(message, context)? {
@@ -166,7 +162,8 @@ impl Peer {
 
     /// The back-end's own socket is readable. Its end is not the connection's.
     pub fn channel_ready(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
-        for _ in 0..MESSAGES_AT_ONCE {
+        let turn = Turn::begin();
+        while !turn.is_over() {
             let Some(channel) = &mut self.channel else { return Ok(()) };
             match channel.try_receive() {
                 Ok(None) => return Ok(()),

@@ -13,7 +13,7 @@ use virtqueue::{DeviceOptions, DeviceQueue, IndirectFlags, Position, QueueConfig
 
 use super::control::ControlQueue;
 use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
-use crate::{PortContext, Side, Sink};
+use crate::{Queue, Side, Sink};
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,40 +138,32 @@ pub(super) enum RingQueue {
 }
 
 impl RingQueue {
-    /// Takes the queue of a ring out; its last batch released. `None` if it is not attached.
-    pub fn detach(kind: Kind, context: &mut dyn PortContext) -> Option<Self> {
-        match kind {
-            Kind::Data(pair, Side::FromGuest) => {
-                let source: Box<dyn Any> = context.detach_source(pair)?;
-                source.downcast().ok().map(RingQueue::Source)
-            }
-            Kind::Data(pair, Side::ToGuest) => {
-                let sink: Box<dyn Any> = context.detach_sink(pair)?;
-                sink.downcast().ok().map(RingQueue::Sink)
-            }
-            Kind::Control => None,
+    /// Of a queue of this port's that comes back from the workers.
+    pub fn from_workers(queue: Queue) -> Option<Self> {
+        match queue {
+            Queue::Source(source) => (source as Box<dyn Any>).downcast().ok().map(RingQueue::Source),
+            Queue::Sink(sink) => (sink as Box<dyn Any>).downcast().ok().map(RingQueue::Sink),
         }
     }
 
     /// Changes a sink of this port's where it is.
-    pub fn change_sink(sink: Box<dyn Sink>, how: Option<impl FnOnce(&mut Self)>) -> Box<dyn Sink> {
+    pub fn change_sink(sink: Box<dyn Sink>, how: impl FnOnce(&mut Self)) -> Box<dyn Sink> {
         let Ok(own) = (sink as Box<dyn Any>).downcast() else { unreachable!("this port attaches no others") };
         let mut queue = RingQueue::Sink(own);
-        how.into_iter().for_each(|how| how(&mut queue));
+        how(&mut queue);
         match queue {
             RingQueue::Sink(sink) => sink,
             RingQueue::Source(_) | RingQueue::Control(_) => unreachable!("it is a sink still"),
         }
     }
 
-    /// Gives it to the workers; a control queue comes back, for it has none.
-    pub fn attach(self, kind: Kind, context: &mut dyn PortContext) -> Option<Self> {
-        match (self, kind) {
-            (RingQueue::Source(source), Kind::Data(pair, _)) => context.attach_source(pair, source),
-            (RingQueue::Sink(sink), Kind::Data(pair, _)) => context.attach_sink(pair, sink),
-            (running, _) => return Some(running),
+    /// As the workers take it; a control queue comes back, for it is not theirs.
+    pub fn for_workers(self) -> Result<Queue, Self> {
+        match self {
+            RingQueue::Source(source) => Ok(Queue::Source(source)),
+            RingQueue::Sink(sink) => Ok(Queue::Sink(sink)),
+            RingQueue::Control(_) => Err(self),
         }
-        None
     }
 
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {

@@ -14,6 +14,32 @@ pub(super) struct Rings {
     lost: Option<(u16, Side)>,
 }
 
+/// Which queues are to be attached. Sinks of disabled rings are not while others are enabled: frames are spread over
+/// the sinks that are attached, and would be lost in those.
+#[derive(Clone, Copy)]
+struct Wanted {
+    used_pairs: Option<u16>,
+    /// A sink is there whose ring is enabled, and whose pair the driver uses.
+    any_used: bool,
+}
+
+impl Wanted {
+    fn is_used(self, ring: &Ring) -> bool {
+        match ring.kind {
+            Kind::Data(pair, Side::ToGuest) => ring.enabled && self.used_pairs.is_none_or(|used| pair < used),
+            _ => false,
+        }
+    }
+
+    fn attached(self, ring: &Ring) -> bool {
+        match ring.kind {
+            Kind::Data(_, Side::FromGuest) => true,
+            Kind::Data(_, Side::ToGuest) => self.is_used(ring) || !self.any_used,
+            Kind::Control => false,
+        }
+    }
+}
+
 impl Rings {
     /// Room for so many.
     pub fn new(count: usize) -> Self {
@@ -25,6 +51,10 @@ impl Rings {
         self.list.iter().enumerate().filter_map(|(index, ring)| Some((index, ring.as_ref()?)))
     }
 
+    pub fn get(&self, index: usize) -> Option<&Ring> {
+        self.list.get(index)?.as_ref()
+    }
+
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Ring> {
         self.list.get_mut(index)?.as_mut()
     }
@@ -34,31 +64,42 @@ impl Rings {
         self.iter().find(|(_, ring)| ring.kind == kind).map(|(index, _)| index)
     }
 
-    /// Whether the ring's queue is to be attached. Sinks of disabled rings are not while others are
-    /// enabled: frames are spread over the sinks there are, and would be lost in those.
-    fn wants_attaching(&self, ring: &Ring) -> bool {
-        let is_used = |ring: &Ring| match ring.kind {
-            Kind::Data(pair, Side::ToGuest) => ring.enabled && self.used_pairs.is_none_or(|used| pair < used),
-            _ => false,
-        };
-        match ring.kind {
-            Kind::Data(_, Side::FromGuest) => true,
-            Kind::Data(_, Side::ToGuest) => is_used(ring) || !self.iter().any(|(_, other)| is_used(other)),
-            Kind::Control => false,
-        }
+    fn wanted(&self) -> Wanted {
+        let wanted = Wanted { used_pairs: self.used_pairs, any_used: true };
+        Wanted { any_used: self.iter().any(|(_, ring)| wanted.is_used(ring)), ..wanted }
     }
 
     /// Takes the queue of a ring out, from wherever it is; its last batch released.
     pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<RingQueue> {
-        let ring = self.get_mut(index)?;
-        let kind = ring.kind;
-        let taken = ring.parked.take().or_else(|| RingQueue::detach(kind, context));
-        let has_stopped = ring.broken || ring.stopped_at.get().is_some();
-        if taken.is_none()
-            && !has_stopped
-            && let Kind::Data(pair, side) = kind
-        {
-            self.lost.get_or_insert((pair, side));
+        self.take_all(&[index], context).pop().map(|(_, running)| running)
+    }
+
+    /// Takes the queues of several rings out, with their indices.
+    pub fn take_all(&mut self, indices: &[usize], context: &mut dyn PortContext) -> Vec<(usize, RingQueue)> {
+        let (mut taken, mut attached, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for &index in indices {
+            let Some(ring) = self.get_mut(index) else { continue };
+            match (ring.parked.take(), ring.kind) {
+                (Some(running), _) => taken.push((index, running)),
+                (None, Kind::Data(pair, side)) => {
+                    attached.push(index);
+                    places.push((pair, side));
+                }
+                (None, Kind::Control) => {}
+            }
+        }
+        if places.is_empty() {
+            return taken;
+        }
+        for ((index, place), queue) in attached.into_iter().zip(&places).zip(context.detach(&places)) {
+            if let Some(running) = queue.and_then(RingQueue::from_workers) {
+                taken.push((index, running));
+            } else if let Some(ring) = self.get_mut(index)
+                && !ring.broken
+                && ring.stopped_at.get().is_none()
+            {
+                self.lost.get_or_insert(*place);
+            }
         }
         taken
     }
@@ -68,50 +109,67 @@ impl Rings {
         self.lost.take()
     }
 
-    /// Puts it back to work, or aside.
-    pub fn put(&mut self, index: usize, running: RingQueue, context: &mut dyn PortContext) {
-        let Some(ring) = self.list.get(index).and_then(Option::as_ref) else { return };
-        let running =
-            if self.wants_attaching(ring) { running.attach(ring.kind, context) } else { Some(running) };
-        if let Some(ring) = self.get_mut(index) {
-            ring.parked = running;
+    /// Puts queues back to work, or aside.
+    pub fn put_all(&mut self, queues: Vec<(usize, RingQueue)>, context: &mut dyn PortContext) {
+        let wanted = self.wanted();
+        let mut attached = Vec::new();
+        for (index, running) in queues {
+            let Some(ring) = self.get_mut(index) else { continue };
+            match ring.kind {
+                Kind::Data(pair, _) if wanted.attached(ring) => match running.for_workers() {
+                    Ok(queue) => attached.push((pair, queue)),
+                    Err(running) => ring.parked = Some(running),
+                },
+                _ => ring.parked = Some(running),
+            }
+        }
+        if !attached.is_empty() {
+            context.attach(attached);
         }
     }
 
-    /// Changes a queue between two bursts; nothing happens if it does not run. A sink stays attached, so that no frame
-    /// for it is lost.
-    pub fn change(&mut self, index: usize, context: &mut dyn PortContext, how: impl FnOnce(&mut RingQueue)) {
-        let Some(ring) = self.get_mut(index) else { return };
-        let mut how = Some(how);
-        if let (Kind::Data(pair, Side::ToGuest), None) = (ring.kind, &ring.parked)
-            && context.change_sink(pair, Box::new(|sink| RingQueue::change_sink(sink, how.take())))
-        {
-            return;
+    /// Changes the queues of these rings between two bursts; nothing happens to those that do not run. A sink stays
+    /// attached, so that no frame for it is lost.
+    pub fn change(
+        &mut self,
+        indices: &[usize],
+        context: &mut dyn PortContext,
+        mut how: impl FnMut(usize, &mut RingQueue),
+    ) {
+        let mut others = Vec::new();
+        for &index in indices {
+            let Some(ring) = self.get_mut(index) else { continue };
+            let is_changed = match (ring.kind, &ring.parked) {
+                (Kind::Data(pair, Side::ToGuest), None) => context.change_sink(
+                    pair,
+                    Box::new(|sink| RingQueue::change_sink(sink, |running| how(index, running))),
+                ),
+                _ => false,
+            };
+            if !is_changed {
+                others.push(index);
+            }
         }
-        if let (Some(mut running), Some(how)) = (self.take(index, context), how) {
-            how(&mut running);
-            self.put(index, running, context);
-        }
+        let mut taken = self.take_all(&others, context);
+        taken.iter_mut().for_each(|(index, running)| how(*index, running));
+        self.put_all(taken, context);
     }
 
-    /// Attaches a queue or puts it aside, as is wanted now.
-    fn arrange(&mut self, index: usize, context: &mut dyn PortContext) {
-        if let Some(running) = self.take(index, context) {
-            self.put(index, running, context);
-        }
+    /// The indices of all rings that are started.
+    pub fn indices(&self) -> Vec<usize> {
+        self.iter().map(|(index, _)| index).collect()
     }
 
-    /// Changes all queues that run.
-    pub fn change_all(&mut self, context: &mut dyn PortContext, mut how: impl FnMut(&mut RingQueue)) {
-        for index in 0..self.list.len() {
-            self.change(index, context, &mut how);
-        }
+    /// The indices of all started rings that lead to the guest.
+    pub fn sinks(&self) -> Vec<usize> {
+        let sinks = self.iter().filter(|(_, ring)| matches!(ring.kind, Kind::Data(_, Side::ToGuest)));
+        sinks.map(|(index, _)| index).collect()
     }
 
     /// A ring has started.
     pub fn start(&mut self, index: usize, ring: Ring, running: RingQueue, context: &mut dyn PortContext) {
         self.list[index] = Some(ring);
-        self.put(index, running, context);
+        self.put_all(vec![(index, running)], context);
         self.settle(context);
     }
 
@@ -131,7 +189,7 @@ impl Rings {
         if let Some(ring) = self.get_mut(index) {
             ring.enabled = enabled;
         }
-        self.change(index, context, |running| running.set_enabled(enabled));
+        self.change(&[index], context, |_, running| running.set_enabled(enabled));
         self.settle(context);
     }
 
@@ -148,9 +206,7 @@ impl Rings {
 
     /// Stops all rings.
     pub fn clear(&mut self, context: &mut dyn PortContext) {
-        for index in 0..self.list.len() {
-            drop(self.take(index, context));
-        }
+        drop(self.take_all(&self.indices(), context));
         context.unwatch(CONTROL);
         self.list.iter_mut().for_each(|ring| *ring = None);
         self.used_pairs = None;
@@ -158,18 +214,14 @@ impl Rings {
 
     /// Takes all queues from the workers; what they hold is given back.
     pub fn park(&mut self, context: &mut dyn PortContext) {
-        for index in 0..self.list.len() {
-            let running = self.take(index, context);
-            if let Some(ring) = self.get_mut(index) {
-                ring.parked = running;
-            }
-        }
+        let taken = self.take_all(&self.indices(), context);
+        self.park_all(taken);
         context.unwatch(CONTROL);
     }
 
     /// Puts them back to work, where another process did not go on with them.
     pub fn unpark(&mut self, context: &mut dyn PortContext) {
-        self.change_all(context, |running| {
+        self.change(&self.indices(), context, |_, running| {
             if let RingQueue::Sink(sink) = running {
                 sink.note_start();
             }
@@ -190,13 +242,28 @@ impl Rings {
         bases
     }
 
-    /// Attaches what is to be attached now, and puts aside what is not.
+    /// Attaches what is to be attached now, then puts aside what is not: frames find a queue all the while.
     fn settle(&mut self, context: &mut dyn PortContext) {
-        for index in 0..self.list.len() {
-            let Some(ring) = &self.list[index] else { continue };
-            let is_attached = ring.parked.is_none();
-            if matches!(ring.kind, Kind::Data(..)) && is_attached != self.wants_attaching(ring) {
-                self.arrange(index, context);
+        let wanted = self.wanted();
+        let others = |is_attached: bool| {
+            let rings = self.iter().filter(move |(_, ring)| {
+                ring.parked.is_none() == is_attached
+                    && matches!(ring.kind, Kind::Data(..))
+                    && wanted.attached(ring) != is_attached
+            });
+            rings.map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let (come, go) = (others(false), others(true));
+        let parked = self.take_all(&come, context);
+        self.put_all(parked, context);
+        let taken = self.take_all(&go, context);
+        self.park_all(taken);
+    }
+
+    fn park_all(&mut self, queues: Vec<(usize, RingQueue)>) {
+        for (index, running) in queues {
+            if let Some(ring) = self.get_mut(index) {
+                ring.parked = Some(running);
             }
         }
     }

@@ -28,6 +28,7 @@ mod storm;
 mod stuck;
 mod tables;
 mod truncation;
+mod turns;
 
 use std::fs::File;
 

@@ -1,13 +1,15 @@
 //! The switch with an attacker's port and three guests that do nothing wrong, and what each attack leaves.
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use virtio::Features;
 
 use crate::switch_process::bystanders::Bystanders;
 use crate::switch_process::guest::{Guest, TRANSMIT, frame, layouts, plain};
-use crate::switch_process::{Sockets, SwitchProcess, connect, description, drops, wait_for};
+use crate::switch_process::{SOON, Sockets, SwitchProcess, connect, description, drops, wait_for};
 
 pub struct Scene {
     /// Ends before the switch does.
@@ -49,6 +51,38 @@ impl Scene {
     /// With these options of the victim's port.
     pub fn with_options(options: &str) -> Self {
         Self::with(options, plain(), SwitchProcess::start)
+    }
+
+    /// With these options of the victim's port, and a control socket: [`ask_for_ports`](Self::ask_for_ports).
+    pub fn with_control(options: &str) -> Self {
+        let start = |arguments: &[String]| {
+            let folder = Path::new(arguments[1].split_once(':').unwrap().1).parent().unwrap();
+            let control = ["--control".to_owned(), folder.join("control").display().to_string()];
+            SwitchProcess::start(&[arguments, &control].concat())
+        };
+        Self::with(options, plain(), start)
+    }
+
+    /// How long the control socket takes to answer a new client.
+    #[track_caller]
+    pub fn ask_for_ports(&self) -> Duration {
+        let since = Instant::now();
+        let mut socket = UnixStream::connect(self.sockets.path("control")).unwrap();
+        socket.write_all(b"{\"version\":1,\"command\":\"ports\"}\n").unwrap();
+        socket.set_read_timeout(Some(SOON)).unwrap();
+        let mut answer = String::new();
+        BufReader::new(socket).read_line(&mut answer).unwrap();
+        assert!(answer.contains("\"ok\""), "{answer}");
+        since.elapsed()
+    }
+
+    /// How long the friend's port takes to serve a new front-end: all messages until a queue runs each way.
+    #[track_caller]
+    pub fn connect_again(&mut self) -> Duration {
+        self.friend.hang_up();
+        let since = Instant::now();
+        self.friend_returns();
+        since.elapsed()
     }
 
     /// With a switch that is started in another way.
