@@ -6,6 +6,8 @@ mod command_line;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -13,15 +15,20 @@ use port::Port;
 use switch::{PortOptions, View};
 use toml::Table;
 
+use super::configuration_file::{self, Reader};
 use super::ports;
 use crate::cli::{self, Cli, Command};
 use crate::exit::Usage;
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<cli::Switch, Usage> {
+    parse(path, configuration_file::read(path))
+}
+
+/// What was read of a file.
+fn parse(path: &Path, text: io::Result<String>) -> Result<cli::Switch, Usage> {
     let wrong = |why: String| Usage(format!("--config {}: {why}", path.display()));
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| wrong(format!("{error}; name a file that can be read")))?;
+    let text = text.map_err(|error| wrong(format!("{error}; name a regular file that can be read")))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     let line = command_line::words(&table).map_err(wrong)?;
     let parsed = Cli::try_parse_from(line).map_err(|error| {
@@ -39,6 +46,7 @@ pub fn read(path: &Path) -> Result<cli::Switch, Usage> {
 /// A file that is read again when its user says so.
 pub struct Configured {
     path: PathBuf,
+    reader: Reader,
     /// What holds until the next start.
     at_start: cli::Switch,
     /// The file's ports that are there.
@@ -55,12 +63,16 @@ impl Configured {
     /// As the switch was started.
     ///
     /// # Errors
-    /// A port is not understood.
+    /// A port is not understood, or the system has no descriptor left.
     pub fn new(path: PathBuf, at_start: cli::Switch) -> Result<Self, Usage> {
+        let reader = Reader::new().map_err(|error| {
+            let remedy = "raise the open-files limit (ulimit -n)";
+            Usage(format!("--config {}: making an eventfd: {error}; {remedy}", path.display()))
+        })?;
         let in_force = ports::read(&at_start)?
             .into_iter()
             .map(|port| (port.name, InForce { text: port.text, options: port.options }));
-        Ok(Configured { path, in_force: in_force.collect(), at_start })
+        Ok(Configured { path, reader, in_force: in_force.collect(), at_start })
     }
 
     /// A port was removed by `tautline ctl`: another one of its name is not the file's.
@@ -68,15 +80,31 @@ impl Configured {
         self.in_force.remove(name);
     }
 
-    /// Reads the file again and changes what is different; says what was done. A file that is wrong changes nothing, and
-    /// what could not be done is tried again the next time.
-    pub fn reload(&mut self, switch: &mut View<'_>) -> Vec<String> {
-        let (new, ports) = match self.read() {
-            Ok(read) => read,
-            Err(error) => return vec![format!("{error}; nothing is changed")],
-        };
+    /// Readable when the file was read again: [`Configured::reload`].
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.reader.wake_fd()
+    }
+
+    /// Begins to read the file again; a line for people if that cannot be.
+    pub fn begin_reload(&mut self) -> Option<String> {
+        let error = self.reader.begin(&self.path).err()?;
+        let path = self.path.display();
+        Some(format!("--config {path}: starting a thread that reads it: {error}; nothing is changed"))
+    }
+
+    /// Changes what is different in the file that was read again; says what was done. A file that is wrong changes
+    /// nothing, and what could not be done is tried again the next time. `None` if it is not read yet.
+    pub fn reload(&mut self, switch: &mut View<'_>) -> Option<Vec<String>> {
+        let text = self.reader.take(&self.path)?;
+        Some(match self.wanted(text) {
+            Ok((new, ports)) => self.change(&new, ports, switch),
+            Err(error) => vec![format!("{error}; nothing is changed")],
+        })
+    }
+
+    fn change(&mut self, new: &cli::Switch, ports: Vec<Wanted>, switch: &mut View<'_>) -> Vec<String> {
         let mut said = Vec::new();
-        let differ: Vec<&str> = for_all(&new)
+        let differ: Vec<&str> = for_all(new)
             .into_iter()
             .zip(for_all(&self.at_start))
             .filter_map(|((key, now), (_, before))| (now != before).then_some(key))
@@ -95,9 +123,9 @@ impl Configured {
         said
     }
 
-    /// The file as it is now, and its ports; those that are new or different are made, but not begun.
-    fn read(&self) -> Result<(cli::Switch, Vec<Wanted>), Usage> {
-        let new = read(&self.path)?;
+    /// What the file says, and its ports; those that are new or different are made, but not begun.
+    fn wanted(&self, text: io::Result<String>) -> Result<(cli::Switch, Vec<Wanted>), Usage> {
+        let new = parse(&self.path, text)?;
         let held = cli::Switch {
             cache_policy: self.at_start.cache_policy,
             max_frame: self.at_start.max_frame,

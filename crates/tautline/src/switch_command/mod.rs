@@ -1,5 +1,6 @@
 //! `tautline switch`: ports as written, signals, and what is printed.
 mod configuration;
+mod configuration_file;
 mod control_socket;
 mod hand_over_format;
 mod metrics;

@@ -17,8 +17,10 @@ use super::signals::{Signals, Told};
 use super::take_over::{Inherited, TakeOver};
 use super::watch::watch;
 
-/// Key of signals in the epoll set; the control socket and metrics have the others.
+/// Keys in the epoll set of signals and of the configuration file when it was read again; the control socket and
+/// metrics have the others.
 const SIGNALS: u64 = 0;
+const CONFIGURATION: u64 = u64::MAX;
 
 /// What is handled before ports get their turn again.
 const EVENTS: usize = 16;
@@ -40,6 +42,9 @@ impl Management {
     pub fn new(signals: Signals, configured: Option<Configured>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
+        if let Some(configured) = &configured {
+            watch(&epoll, configured.wake_fd(), CONFIGURATION, epoll::EventFlags::IN)?;
+        }
         let (socket, metrics, take_over, stood_still) = (None, None, None, None);
         Ok(Management { epoll, signals, socket, metrics, configured, take_over, stood_still })
     }
@@ -76,12 +81,20 @@ impl Management {
         self.signals.finish(last)
     }
 
-    fn reload(&mut self, switch: &mut View<'_>) {
+    fn begin_reload(&mut self) {
         let Some(configured) = &mut self.configured else { return };
         readiness::reloading();
-        for line in configured.reload(switch) {
+        if let Some(line) = configured.begin_reload() {
             self.signals.log(&line);
+            readiness::ready();
         }
+    }
+
+    fn reload(&mut self, switch: &mut View<'_>) {
+        let Some(lines) = self.configured.as_mut().and_then(|configured| configured.reload(switch)) else {
+            return;
+        };
+        lines.iter().for_each(|line| self.signals.log(line));
         readiness::ready();
     }
 }
@@ -97,6 +110,10 @@ impl Operator for Management {
         // Level-triggered: what is not read now is there again.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now));
         for key in events.iter().map(|event| event.data.u64()) {
+            if key == CONFIGURATION {
+                self.reload(switch);
+                continue;
+            }
             if Metrics::has(key) {
                 if let Some(metrics) = &mut self.metrics {
                     metrics.ready(key, &self.epoll, switch);
@@ -119,7 +136,7 @@ impl Operator for Management {
                 }
                 _ => match self.signals.take(switch) {
                     Told::Nothing => {}
-                    Told::Reload => self.reload(switch),
+                    Told::Reload => self.begin_reload(),
                     Told::End => {
                         readiness::stopping();
                         return ControlFlow::Break(());

@@ -1,10 +1,79 @@
 //! The epoll set of whoever runs the switch.
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+/// Between two looks at what is not waited for by descriptor.
+pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches a descriptor in it.
 pub fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64, flags: epoll::EventFlags) -> io::Result<()> {
     Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(key), flags)?)
+}
+
+/// A listening socket with an interval timer beside it. While the system has no descriptor or memory for one more
+/// connection the socket stays readable: it is not watched then, until the timer goes off.
+pub struct Listening {
+    timer: OwnedFd,
+    /// Key of the socket.
+    key: u64,
+    is_paused: bool,
+}
+
+impl Listening {
+    /// Watches both.
+    pub fn watch(epoll: &OwnedFd, listener: impl AsFd, key: u64, timer_key: u64) -> io::Result<Self> {
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        watch(epoll, listener, key, epoll::EventFlags::IN)?;
+        watch(epoll, &timer, timer_key, epoll::EventFlags::IN)?;
+        Ok(Listening { timer, key, is_paused: false })
+    }
+
+    /// Lets the timer go off again and again, or no more.
+    pub fn set_timer(&self, runs: bool) {
+        if let Ok(time) = Timespec::try_from(if runs { INTERVAL } else { Duration::ZERO }) {
+            let time = Itimerspec { it_interval: time, it_value: time };
+            let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time);
+        }
+    }
+
+    /// What was accepted, if anything. A lack of descriptors is not looked at again before the timer goes off.
+    pub fn accepted<T>(
+        &mut self,
+        epoll: &OwnedFd,
+        listener: impl AsFd,
+        accepted: io::Result<T>,
+    ) -> Option<T> {
+        let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+        match accepted {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                if Errno::from_io_error(&error).is_some_and(|errno| lacks.contains(&errno)) {
+                    self.is_paused = self.set_flags(epoll, listener, epoll::EventFlags::empty());
+                    self.set_timer(true);
+                }
+                None
+            }
+        }
+    }
+
+    /// The timer has gone off.
+    pub fn look_again(&mut self, epoll: &OwnedFd, listener: impl AsFd) {
+        // It says how often it has gone off.
+        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        if self.is_paused {
+            self.is_paused = !self.set_flags(epoll, listener, epoll::EventFlags::IN);
+        }
+    }
+
+    fn set_flags(&self, epoll: &OwnedFd, listener: impl AsFd, flags: epoll::EventFlags) -> bool {
+        epoll::modify(epoll, listener, epoll::EventData::new_u64(self.key), flags).is_ok()
+    }
 }

@@ -52,9 +52,12 @@ impl ControlListener {
         self.removes_path = keeps;
     }
 
-    /// The next who connects, if there is one.
-    pub fn accept(&self) -> Option<UnixStream> {
-        self.listener.accept().ok().map(|(socket, _)| socket)
+    /// The next who connects.
+    ///
+    /// # Errors
+    /// There is none, or the system has no descriptor for it.
+    pub fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().map(|(socket, _)| socket)
     }
 
     /// Whether it is the user of this process, or root.
@@ -93,7 +96,7 @@ mod tests {
         assert_eq!(ControlListener::bind(&path).err().unwrap().kind(), ErrorKind::AddrInUse);
         let client = UnixStream::connect(&path).unwrap();
         // The first was that of the second switch, which looked whether somebody is there.
-        let accepted: Vec<_> = std::iter::from_fn(|| listener.accept()).collect();
+        let accepted: Vec<_> = std::iter::from_fn(|| listener.accept().ok()).collect();
         assert!(!accepted.is_empty() && accepted.iter().all(|socket| listener.allows(socket)));
         drop((client, listener));
         assert!(!path.exists());

@@ -18,13 +18,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::fs::FileType;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 use switch::View;
 
 use super::ports::PortDefaults;
-use super::watch::watch;
+use super::watch::{Listening, watch};
 use crate::frame_filter;
 use capture::Capture;
 use connection::{Connection, End};
@@ -40,9 +37,6 @@ const MOST_CAPTURES: usize = 4;
 /// What a capture may take to write what it has when the switch ends.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Between two looks at connections that may be overdue.
-const INTERVAL: Duration = Duration::from_secs(1);
-
 /// Keys in the epoll set; connections count up from the last.
 const LISTENER: u64 = 1;
 const TIMER: u64 = 2;
@@ -51,7 +45,7 @@ const FIRST_CONNECTION: u64 = 16;
 /// A control socket that is served.
 pub struct ControlSocket {
     listener: ControlListener,
-    timer: OwnedFd,
+    listening: Listening,
     connections: BTreeMap<u64, Connection>,
     /// Captures whose connections are closed, until all is written.
     ending: Vec<Capture>,
@@ -114,13 +108,10 @@ impl ControlSocket {
     }
 
     fn serve_at(listener: ControlListener, epoll: &OwnedFd, defaults: PortDefaults) -> io::Result<Self> {
-        let timer =
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        watch(epoll, &listener, LISTENER, epoll::EventFlags::IN)?;
-        watch(epoll, &timer, TIMER, epoll::EventFlags::IN)?;
+        let listening = Listening::watch(epoll, &listener, LISTENER, TIMER)?;
         Ok(ControlSocket {
             listener,
-            timer,
+            listening,
             connections: BTreeMap::new(),
             ending: Vec::new(),
             next: FIRST_CONNECTION,
@@ -141,8 +132,7 @@ impl ControlSocket {
         match key {
             LISTENER => self.accept(epoll),
             TIMER => {
-                // It says how often it has gone off.
-                let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+                self.listening.look_again(epoll, &self.listener);
                 let now = Instant::now();
                 let overdue: Vec<u64> = self
                     .connections
@@ -151,6 +141,7 @@ impl ControlSocket {
                     .map(|(key, _)| *key)
                     .collect();
                 overdue.into_iter().for_each(|key| self.close(key, switch));
+                self.listening.set_timer(!self.connections.is_empty());
             }
             key => {
                 if let Err(end) = self.serve(key, epoll, switch) {
@@ -161,7 +152,8 @@ impl ControlSocket {
     }
 
     fn accept(&mut self, epoll: &OwnedFd) {
-        let Some(socket) = self.listener.accept() else { return };
+        let accepted = self.listener.accept();
+        let Some(socket) = self.listening.accepted(epoll, &self.listener, accepted) else { return };
         // What the system refuses now the client may ask for again.
         let Ok(mut connection) = Connection::new(socket) else { return };
         if !self.listener.allows(connection.socket()) {
@@ -178,14 +170,7 @@ impl ControlSocket {
         self.next += 1;
         if watch(epoll, &connection, self.next, epoll::EventFlags::IN).is_ok() {
             self.connections.insert(self.next, connection);
-            self.set_timer(INTERVAL);
-        }
-    }
-
-    fn set_timer(&self, interval: Duration) {
-        if let Ok(time) = Timespec::try_from(interval) {
-            let time = Itimerspec { it_interval: time, it_value: time };
-            let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time);
+            self.listening.set_timer(true);
         }
     }
 
@@ -329,9 +314,6 @@ impl ControlSocket {
             capture.stop();
             switch.end_copies(capture.copies);
             self.ending.push(capture);
-        }
-        if self.connections.is_empty() {
-            self.set_timer(Duration::ZERO);
         }
     }
 }

@@ -9,30 +9,28 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use rustix::event::epoll;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use switch::View;
 
-use super::watch::watch;
+use super::watch::{Listening, watch};
 use connection::{Connection, Next};
 
-/// Clients at once. One more takes the place of one that has had its time.
+/// Clients at once. One more takes the place of the oldest.
 const MOST_CONNECTIONS: usize = 16;
 const BACKLOG: i32 = 16;
 
-/// From being accepted to having read the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Keys in the epoll set: above those of the control socket.
+/// Keys in the epoll set: above those of the control socket. Connections count up from the last.
 const LISTENER: u64 = 1 << 48;
+const TIMER: u64 = LISTENER + 1;
 
 /// OpenMetrics 1.0, "Protocol negotiation".
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub struct Metrics {
     listener: TcpListener,
+    listening: Listening,
     connections: BTreeMap<u64, Connection>,
     next: u64,
 }
@@ -49,8 +47,8 @@ impl Metrics {
         bind(&socket, &address)?;
         listen(&socket, BACKLOG)?;
         let listener = TcpListener::from(socket);
-        watch(epoll, &listener, LISTENER, epoll::EventFlags::IN)?;
-        Ok(Metrics { listener, connections: BTreeMap::new(), next: LISTENER })
+        let listening = Listening::watch(epoll, &listener, LISTENER, TIMER)?;
+        Ok(Metrics { listener, listening, connections: BTreeMap::new(), next: TIMER })
     }
 
     /// Whether this key of the set is one of these.
@@ -60,9 +58,22 @@ impl Metrics {
 
     /// Something is ready.
     pub fn ready(&mut self, key: u64, epoll: &OwnedFd, switch: &View<'_>) {
-        if key == LISTENER {
-            return self.accept(epoll);
+        match key {
+            LISTENER => {
+                if let Some(key) = self.accept(epoll) {
+                    // Its request has come along, as a rule.
+                    self.serve(key, epoll, switch);
+                }
+            }
+            TIMER => {
+                self.listening.look_again(epoll, &self.listener);
+                self.listening.set_timer(false);
+            }
+            key => self.serve(key, epoll, switch),
         }
+    }
+
+    fn serve(&mut self, key: u64, epoll: &OwnedFd, switch: &View<'_>) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let mut next = connection.go_on();
         if let Next::Answer(path) = next {
@@ -84,20 +95,18 @@ impl Metrics {
         }
     }
 
-    fn accept(&mut self, epoll: &OwnedFd) {
-        let Ok((socket, _)) = self.listener.accept() else { return };
+    fn accept(&mut self, epoll: &OwnedFd) -> Option<u64> {
+        let accepted = self.listener.accept();
+        let (socket, _) = self.listening.accepted(epoll, &self.listener, accepted)?;
+        // Keys count up: the first is the oldest. A client that sends its request is answered at once, and needs no
+        // place for longer.
         if self.connections.len() >= MOST_CONNECTIONS {
-            // Keys count up: the first is the oldest.
-            let oldest = self.connections.first_key_value().map(|(key, one)| (*key, one.since));
-            match oldest {
-                Some((key, since)) if since.elapsed() > PATIENCE => drop(self.connections.remove(&key)),
-                _ => return,
-            }
+            self.connections.pop_first();
         }
-        let Ok(connection) = Connection::new(socket) else { return };
+        let connection = Connection::new(socket).ok()?;
         self.next += 1;
-        if watch(epoll, &connection, self.next, epoll::EventFlags::IN).is_ok() {
-            self.connections.insert(self.next, connection);
-        }
+        watch(epoll, &connection, self.next, epoll::EventFlags::IN).ok()?;
+        self.connections.insert(self.next, connection);
+        Some(self.next)
     }
 }

@@ -1,6 +1,7 @@
 //! The configuration file, read at the start and again on SIGHUP, and what systemd hears.
 use std::fs;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -135,6 +136,47 @@ fn a_change_that_fails_costs_no_port_and_is_tried_again() {
     write(port(&sockets, "one", ""));
     reload(&["nothing is different"]);
     Guest::running(&other, layouts()[0]);
+    switch.end();
+}
+
+/// A pipe that nobody writes to, a file without an end, and one that is longer than any configuration.
+#[test]
+fn what_is_no_configuration_file_keeps_nobody_waiting() {
+    let sockets = Sockets::new();
+    let file = sockets.path("switch.toml");
+    let control = sockets.path("control");
+    let text = format!("control = \"{}\"\nwire = [\"a=b\"]\n", control.display())
+        + &["a", "b", "one"].map(|name| port(&sockets, name, "")).concat();
+    fs::write(&file, &text).unwrap();
+    let switch = SwitchProcess::start(&["--config".to_owned(), file.display().to_string()]);
+    let bystanders = Bystanders::start([sockets.path("a"), sockets.path("b")]);
+    let pipe = |path: &Path| {
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    let endless = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    let long = |path: &Path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap();
+    let makes: [fn(&Path); 3] = [pipe, endless, long];
+    for (make, said) in makes.into_iter().zip(["no regular file", "no regular file", "longer than"]) {
+        let seen = switch.logged().len();
+        fs::remove_file(&file).unwrap();
+        make(&file);
+        signal(switch.id(), Signal::HUP);
+        // While it is read others are served, and afterwards.
+        assert_eq!(ctl(&control, &["ports"]).code, Some(0));
+        Guest::running(&sockets.path("one"), layouts()[0]);
+        wait_for(said, || {
+            let is_it = |line: &String| line.contains(said) && line.contains("nothing is changed");
+            switch.logged().iter().skip(seen).any(is_it).then_some(())
+        });
+        bystanders.assert_undisturbed(said);
+    }
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, &text).unwrap();
+    signal(switch.id(), Signal::HUP);
+    let is_same = |line: &String| line.contains("nothing is different");
+    wait_for("the file as it was", || switch.logged().iter().any(is_same).then_some(()));
+    bystanders.all_is_well();
     switch.end();
 }
 

@@ -1,0 +1,187 @@
+//! The text of the configuration file, read so that neither the file nor its writer keeps a running switch waiting.
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{Mode, OFlags, open};
+
+/// No file of 1,024 ports comes near this.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// A file must stay the same for this long before it is obeyed: one that is being written may be valid at any moment.
+const STILL: Duration = Duration::from_millis(250);
+
+/// A file that changes all the time is given up.
+const MOST_LOOKS: u32 = 20;
+
+/// What a file holds, and which file it was.
+#[derive(PartialEq)]
+struct Found {
+    text: String,
+    /// Device, inode, and the time of the last change.
+    which: (u64, u64, i64, i64),
+}
+
+/// Reads a file as it is now.
+///
+/// # Errors
+/// It cannot be read, is no regular file, is too long or is no text.
+pub fn read(path: &Path) -> io::Result<String> {
+    find(path).map(|found| found.text)
+}
+
+fn find(path: &Path) -> io::Result<Found> {
+    // A pipe without a writer opens at once with NONBLOCK, and is refused below.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    if !metadata.is_file() {
+        return refused("it is no regular file".to_owned());
+    }
+    let mut text = String::new();
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return refused(format!("it is longer than {} MiB", MOST_BYTES >> 20));
+    }
+    Ok(Found { text, which: (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec()) })
+}
+
+/// Reads a file once it is written: it is the same before and after a pause.
+fn read_when_still(path: &Path, mut pause: impl FnMut()) -> io::Result<String> {
+    let mut before = find(path)?;
+    for _ in 0..MOST_LOOKS {
+        pause();
+        let found = find(path)?;
+        if found == before {
+            return Ok(found.text);
+        }
+        before = found;
+    }
+    Err(io::Error::other("it changes all the time; put a new one in its place with rename (mv)"))
+}
+
+/// What a thread has read.
+type Answer = Arc<Mutex<Option<io::Result<String>>>>;
+
+/// Reads a file in a thread of its own: a file system that does not answer keeps that thread alone.
+pub struct Reader {
+    answer: Answer,
+    done: Arc<OwnedFd>,
+    is_reading: bool,
+    /// It was asked for while a thread was reading.
+    again: bool,
+}
+
+impl Reader {
+    /// # Errors
+    /// The system has no eventfd.
+    pub fn new() -> io::Result<Self> {
+        let done = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        Ok(Reader { answer: Answer::default(), done, is_reading: false, again: false })
+    }
+
+    /// Readable when [`Reader::take`] has something.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.done.as_fd()
+    }
+
+    /// Begins to read. A reading that goes on already is followed by another.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn begin(&mut self, path: &Path) -> io::Result<()> {
+        if self.is_reading {
+            self.again = true;
+            return Ok(());
+        }
+        let (path, answer, done) = (path.to_owned(), Arc::clone(&self.answer), Arc::clone(&self.done));
+        let read = move || {
+            let read = read_when_still(&path, || thread::sleep(STILL));
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+            // The counter of an eventfd that is read after each reading does not overflow.
+            let _ = rustix::io::write(&done, &1u64.to_ne_bytes());
+        };
+        thread::Builder::new().name("configuration".to_owned()).spawn(read)?;
+        self.is_reading = true;
+        Ok(())
+    }
+
+    /// What was read. `None` if it is not there yet, or if it was asked for again meanwhile and is read once more.
+    pub fn take(&mut self, path: &Path) -> Option<io::Result<String>> {
+        let _ = rustix::io::read(&self.done, &mut [0u8; 8]);
+        let read = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        self.is_reading = false;
+        if !std::mem::take(&mut self.again) {
+            return Some(read);
+        }
+        self.begin(path).err().map(Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_sensible_length_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let refused = |said: &str| {
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+            fs::remove_file(&path).unwrap();
+        };
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        refused("no regular file");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        refused("no regular file");
+        File::create(&path).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        refused("longer than 4 MiB");
+        fs::write(&path, [0xff]).unwrap();
+        refused("UTF-8");
+        fs::write(&path, "spin = 3").unwrap();
+        assert_eq!(read(&path).unwrap(), "spin = 3");
+    }
+
+    #[test]
+    fn a_file_is_read_when_its_writer_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let lines = ["one", "two", "three"];
+        fs::write(&path, "").unwrap();
+        let mut written = 0;
+        let read = read_when_still(&path, || {
+            written = lines.len().min(written + 1);
+            if written < lines.len() || fs::read_to_string(&path).unwrap() != lines.concat() {
+                fs::write(&path, lines[..written].concat()).unwrap();
+            }
+        });
+        assert_eq!(read.unwrap(), "onetwothree");
+        // Of the same length, but another file; and one that is never done.
+        fs::write(&path, "1").unwrap();
+        let other = folder.path().join("other");
+        let mut is_new = false;
+        let read = read_when_still(&path, || {
+            if !std::mem::replace(&mut is_new, true) {
+                fs::write(&other, "2").unwrap();
+                fs::rename(&other, &path).unwrap();
+            }
+        });
+        assert_eq!(read.unwrap(), "2");
+        let mut number = 0;
+        let read = read_when_still(&path, || {
+            number += 1;
+            fs::write(&path, number.to_string()).unwrap();
+        });
+        assert!(read.unwrap_err().to_string().contains("all the time"));
+    }
+}
