@@ -196,6 +196,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need iperf3 iperf3
         need sockperf sockperf
         need nft nftables
+        need tcpdump tcpdump
         need ethtool ethtool
         ovs= mlr= tuned= irqbalance= flavor= crate_tools=
         [ -x "$ovs_cache/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk" ] || ovs=missing

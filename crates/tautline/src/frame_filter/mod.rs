@@ -1,9 +1,13 @@
-//! Which frames a capture keeps: the most used part of pcap-filter(7), the language of tcpdump.
+//! Which frames a capture keeps: the most used part of pcap-filter(7), with the meaning that tcpdump gives it.
 
+mod field;
 mod filter;
-mod headers;
 mod parse;
+mod possible;
+mod primitives;
+#[cfg(test)]
+mod tests;
 
+pub use field::HEADER_BYTES;
 pub use filter::Filter;
-pub use headers::{HEADER_BYTES, Headers};
 pub use parse::parse;

@@ -15,7 +15,7 @@ use serde_json::json;
 use switch::{Copied, CopiesId};
 
 use super::protocol::Outcome;
-use crate::frame_filter::{Filter, HEADER_BYTES, Headers};
+use crate::frame_filter::{Filter, HEADER_BYTES};
 use crate::switch_command::sandbox;
 
 /// Between two looks at queues that had nothing: shorter than their rings take to fill at a million frames a second.
@@ -232,7 +232,7 @@ fn record(
 fn matches(filter: &Filter, frame: &Frame<'_>, start: &mut Vec<u8>) -> bool {
     start.clear();
     pcapng::start_of(frame, frame.len_bytes().min(HEADER_BYTES), start);
-    filter.matches(&Headers::read(start, frame.len_bytes()))
+    filter.matches(start, frame.len_bytes())
 }
 
 #[cfg(test)]
