@@ -12,7 +12,7 @@ pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Closes descriptors elsewhere. Its threads end with it, those that hang excepted.
 #[derive(Debug, Default)]
-pub(super) struct Closer(Arc<Shared>);
+pub struct Closer(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -67,7 +67,7 @@ impl Closer {
     }
 
     /// Whether one waits that no thread has taken for long.
-    pub fn hangs(&self) -> bool {
+    pub(super) fn hangs(&self) -> bool {
         self.0.lock().waiting.front().is_some_and(|(since, _)| since.elapsed() > CLOSE_LIMIT)
     }
 }

@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vhost_user::socket::{Connection, DescriptorFilter};
 
 use crate::PortError;
-use closer::{CLOSE_LIMIT, Closer, MAX_THREADS};
+pub use closer::Closer;
+use closer::{CLOSE_LIMIT, MAX_THREADS};
 
 /// Looks at all descriptors that come to one port, whatever connection they come over.
 #[derive(Debug, Default)]

@@ -5,20 +5,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use pcap_parser::traits::PcapNGPacketBlock;
-use pcap_parser::{
-    Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader,
-};
-
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, EnhancedPacketBlock, PcapBlockOwned, PcapError, create_reader};
 use rustix::fs::OFlags;
 
 use super::header::FRONT_BYTES;
+use super::interface::{ByteOrder, Interface};
+use super::obsolete;
 use crate::PortError;
 use crate::own::OwnMemory;
 
 /// The buffer at first, and at most: what is longer is no record.
 const BUFFER_BYTES: usize = 64 << 10;
 const RECORD_BYTES: usize = 4 << 20;
+
+/// A block without a body: kind, length, and length again.
+const SMALLEST_BLOCK_BYTES: usize = 12;
 
 /// One frame of a capture.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +38,8 @@ pub(super) struct Recorded {
 pub(super) struct Capture {
     pub memory: OwnMemory,
     pub frames: Vec<Recorded>,
-    /// Frames that were left out because only their beginning was captured.
-    pub truncated: u64,
+    /// What was left out, a sentence for each kind; a user is told.
+    pub left_out: Vec<String>,
 }
 
 /// Reads a capture of either format, whatever its byte order and unit of time.
@@ -59,28 +61,52 @@ pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
     let memory = OwnMemory::new(c"tautline-pcap", FRONT_BYTES + metadata.len())
         .map_err(|error| failed(error.to_string(), "replay a smaller capture, or free some memory"))?;
     let mut loading = Loading {
-        capture: Capture { memory, frames: Vec::new(), truncated: 0 },
+        capture: Capture { memory, frames: Vec::new(), left_out: Vec::new() },
         end: FRONT_BYTES,
         limit: FRONT_BYTES + metadata.len(),
+        is_pcapng: false,
+        order: ByteOrder::Little,
         interfaces: Vec::new(),
-        first_ns: None,
+        clock: CaptureClock::default(),
         records: 0,
+        truncated: 0,
+        skipped_blocks: 0,
     };
     match loading.read(file) {
-        Ok(()) => Ok(loading.capture),
+        Ok(ended_early) => Ok(loading.finish(ended_early)),
         Err(why) => {
-            let remedy = "name a pcap or pcapng capture of an Ethernet interface that was written to its end";
+            let remedy = "name a pcap or pcapng capture of an Ethernet interface, with a whole frame in it";
             Err(failed(why, remedy))
         }
     }
 }
 
-/// An interface of a capture: the unit and offset of its time stamps.
-#[derive(Clone, Copy)]
-struct Interface {
-    ticks_per_second: u128,
-    offset_seconds: i64,
-    ethernet: Result<(), Linktype>,
+/// Time stamps of a capture as times since its first frame.
+#[derive(Default)]
+struct CaptureClock {
+    /// The stamp that counts as 0.
+    origin_ns: Option<i128>,
+    previous_ns: i128,
+    /// How often the clock was set while frames were captured.
+    jumps: u64,
+}
+
+impl CaptureClock {
+    /// The time of a frame with this stamp. A stamp a day from the one before it is that of another clock, or of none
+    /// (as a 0 at the beginning): the frame follows at once, and time goes on from there.
+    fn time_of(&mut self, ns: i128) -> Duration {
+        let origin = self.origin_ns.get_or_insert_with(|| {
+            self.previous_ns = ns;
+            ns
+        });
+        let step = ns - self.previous_ns;
+        if step.abs() > LONGEST_PAUSE_NS {
+            *origin += step;
+            self.jumps += 1;
+        }
+        self.previous_ns = ns;
+        Duration::from_nanos((ns - *origin).clamp(0, i128::from(u64::MAX)) as u64)
+    }
 }
 
 struct Loading {
@@ -88,13 +114,45 @@ struct Loading {
     /// Where the next frame goes, and how far frames may go.
     end: u64,
     limit: u64,
+    is_pcapng: bool,
+    /// Of the section.
+    order: ByteOrder,
     interfaces: Vec<Interface>,
-    first_ns: Option<i128>,
+    clock: CaptureClock,
     records: u64,
+    /// Frames of which only the beginning was captured.
+    truncated: u64,
+    /// Blocks without frames that are malformed.
+    skipped_blocks: u64,
+}
+
+/// What to do about a parser's error.
+enum Fault {
+    End,
+    /// More bytes are needed, or more room for them.
+    Refill,
+    Grow,
+    /// The file ends within a record.
+    Cut,
+    Malformed,
+}
+
+impl From<PcapError<&[u8]>> for Fault {
+    fn from(error: PcapError<&[u8]>) -> Self {
+        match error {
+            PcapError::Eof => Fault::End,
+            PcapError::Incomplete(_) => Fault::Refill,
+            PcapError::BufferTooSmall => Fault::Grow,
+            PcapError::UnexpectedEof => Fault::Cut,
+            _ => Fault::Malformed,
+        }
+    }
 }
 
 impl Loading {
-    fn read(&mut self, file: File) -> Result<(), String> {
+    /// Reads all records. The text says why it ended before the end of the file, if it did: what was read until then is
+    /// whole.
+    fn read(&mut self, file: File) -> Result<Option<String>, String> {
         let mut reader = create_reader(BUFFER_BYTES, Whole(file)).map_err(|error| match error {
             PcapError::Eof => "it is empty".to_owned(),
             PcapError::Incomplete(_) => "it ends within its header".to_owned(),
@@ -103,31 +161,80 @@ impl Loading {
         })?;
         let mut buffer_bytes = BUFFER_BYTES;
         loop {
-            match reader.next() {
+            let fault = match reader.next() {
                 Ok((bytes, block)) => {
                     self.block(block)?;
                     reader.consume(bytes);
+                    continue;
                 }
-                Err(PcapError::Eof) => return Ok(()),
-                Err(PcapError::Incomplete(_)) => {
-                    reader.refill().map_err(|_| format!("record {} cannot be read", self.records + 1))?;
+                Err(error) => Fault::from(error),
+            };
+            let fault = if self.has_whole_block(reader.data()) { Fault::Malformed } else { fault };
+            let record = self.records + 1;
+            let ended_early = match fault {
+                Fault::End => return Ok(None),
+                // The parser takes the end for a cut if it had read that far before the last record was taken out.
+                Fault::Cut if reader.data().is_empty() => return Ok(None),
+                Fault::Refill => {
+                    reader.refill().map_err(|_| format!("record {record} cannot be read"))?;
+                    continue;
                 }
-                Err(PcapError::BufferTooSmall) if buffer_bytes < RECORD_BYTES => {
+                Fault::Grow if buffer_bytes < RECORD_BYTES => {
                     buffer_bytes *= 2;
                     reader.grow(buffer_bytes);
+                    continue;
                 }
-                Err(error) => {
-                    let record = self.records + 1;
-                    return Err(match error {
-                        PcapError::UnexpectedEof => format!("it ends within record {record}"),
-                        PcapError::BufferTooSmall => {
-                            format!("record {record} claims to be longer than {RECORD_BYTES} bytes")
-                        }
-                        _ => format!("record {record} is malformed"),
-                    });
-                }
-            }
+                Fault::Malformed if self.skip(&mut *reader) => continue,
+                Fault::Grow => format!("record {record} claims to be longer than {RECORD_BYTES} bytes"),
+                Fault::Cut => format!("it ends within record {record}"),
+                Fault::Malformed => format!("record {record} is malformed"),
+            };
+            return if self.capture.frames.is_empty() { Err(ended_early) } else { Ok(Some(ended_early)) };
         }
+    }
+
+    /// Whether a block is here as a whole, by the length that it tells: if the parser wants more, its fields are wrong.
+    fn has_whole_block(&self, data: &[u8]) -> bool {
+        let header = self.order.block_header(data).filter(|_| self.is_pcapng);
+        header.is_some_and(|(_, bytes)| bytes <= data.len())
+    }
+
+    /// Skips a malformed block if it has no part in the frames, as tcpdump does, which does not look into such blocks.
+    fn skip(&mut self, reader: &mut dyn PcapReaderIterator) -> bool {
+        let Some((kind, bytes)) = self.order.block_header(reader.data()) else { return false };
+        let is_optional = self.has_whole_block(reader.data()) && !obsolete::HAVE_FRAMES.contains(&kind);
+        if !is_optional || bytes < SMALLEST_BLOCK_BYTES {
+            return false;
+        }
+        reader.consume(bytes);
+        self.skipped_blocks += 1;
+        true
+    }
+
+    fn finish(mut self, ended_early: Option<String>) -> Capture {
+        let frames = self.capture.frames.len() as u64;
+        if self.truncated > 0 {
+            let (left_out, all) = (self.truncated, self.truncated + frames);
+            self.capture.left_out.push(format!(
+                "left out are frames of which only the beginning was captured, {left_out} of {all}; capture with a \
+                 larger snapshot length"
+            ));
+        }
+        if let Some(why) = ended_early {
+            self.capture.left_out.push(format!("{why}; replayed are the {frames} frames before that"));
+        }
+        if self.skipped_blocks > 0 {
+            let blocks = self.skipped_blocks;
+            self.capture.left_out.push(format!("{blocks} malformed blocks without frames are skipped"));
+        }
+        if self.clock.jumps > 0 {
+            let jumps = self.clock.jumps;
+            self.capture.left_out.push(format!(
+                "{jumps} pauses between time stamps are longer than a day and left out: the capture's clock was set, or \
+                 frames have no time stamp"
+            ));
+        }
+        self.capture
     }
 
     fn block(&mut self, block: PcapBlockOwned<'_>) -> Result<(), String> {
@@ -135,32 +242,48 @@ impl Loading {
             PcapBlockOwned::LegacyHeader(header) => self.interfaces = vec![Interface::of_header(&header)],
             PcapBlockOwned::Legacy(record) => {
                 self.records += 1;
-                let ticks = self.interface(0)?.ticks_per_second as i128;
+                let interface = self.interface(0)?;
                 let ns = i128::from(record.ts_sec) * NANOSECONDS
-                    + i128::from(record.ts_usec) * NANOSECONDS / ticks;
-                self.frame(record.data, record.origlen, Some(ns))?;
+                    + i128::from(record.ts_usec) * NANOSECONDS / interface.ticks_per_second as i128;
+                self.frame(record.data, record.origlen, interface.fcs_bytes, Some(ns))?;
             }
-            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Block::SectionHeader(section)) => {
+                self.is_pcapng = true;
+                self.interfaces.clear();
+                self.order = if section.big_endian() { ByteOrder::Big } else { ByteOrder::Little };
+            }
             PcapBlockOwned::NG(Block::InterfaceDescription(described)) => {
-                self.interfaces.push(Interface::described(&described));
+                self.interfaces.push(Interface::described(&described, self.order));
             }
-            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                self.records += 1;
-                let interface = self.interface(packet.if_id as usize)?;
-                let ticks = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
-                let ns = ticks.saturating_mul(NANOSECONDS as u128) / interface.ticks_per_second;
-                let ns = i128::try_from(ns).unwrap_or(i128::MAX / 2)
-                    + i128::from(interface.offset_seconds) * NANOSECONDS;
-                self.frame(packet.packet_data(), packet.origlen, Some(ns))?;
-            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => self.enhanced(&packet)?,
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
                 self.records += 1;
-                self.interface(0)?;
-                self.frame(packet.packet_data(), packet.origlen, None)?;
+                let interface = self.interface(0)?;
+                // The block does not tell how much was captured: its data are padded.
+                let captured = packet.packet_data();
+                let captured = &captured[..captured.len().min(interface.snapshot_bytes)];
+                self.frame(captured, packet.origlen, interface.fcs_bytes, None)?;
+            }
+            PcapBlockOwned::NG(Block::Unknown(unknown)) => {
+                if let Some(block) = obsolete::as_enhanced(&unknown, self.order) {
+                    let malformed = || format!("record {} is malformed", self.records + 1);
+                    self.enhanced(&self.order.parse_enhanced(&block).ok_or_else(malformed)?)?;
+                }
             }
             PcapBlockOwned::NG(_) => {}
         }
         Ok(())
+    }
+
+    fn enhanced(&mut self, packet: &EnhancedPacketBlock<'_>) -> Result<(), String> {
+        self.records += 1;
+        let interface = self.interface(packet.if_id as usize)?;
+        let ticks = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
+        let ns = ticks.saturating_mul(NANOSECONDS as u128) / interface.ticks_per_second;
+        let ns =
+            i128::try_from(ns).unwrap_or(i128::MAX / 2) + i128::from(interface.offset_seconds) * NANOSECONDS;
+        let fcs_bytes = self.order.fcs_bytes_of_packet(&packet.options).unwrap_or(interface.fcs_bytes);
+        self.frame(packet.packet_data(), packet.origlen, fcs_bytes, Some(ns))
     }
 
     /// The interface that a record is from, which must be an Ethernet's.
@@ -169,22 +292,28 @@ impl Loading {
         let interface = self.interfaces.get(index);
         let interface =
             interface.ok_or(format!("record {record} is of interface {index}, which there is not"))?;
-        let of =
-            |linktype: Linktype| format!("record {record} is of link type {linktype}, not of Ethernet (1)");
-        interface.ethernet.map_err(of).map(|()| *interface)
+        interface
+            .ethernet
+            .map_err(|linktype| format!("record {record} is of link type {linktype}, not of Ethernet (1)"))
+            .map(|()| *interface)
     }
 
-    fn frame(&mut self, frame: &[u8], original_bytes: u32, ns: Option<i128>) -> Result<(), String> {
-        if (frame.len() as u64) < u64::from(original_bytes) {
-            self.capture.truncated += 1;
+    /// A frame as captured, without the frame check sequence that a sender appends anew.
+    fn frame(
+        &mut self,
+        captured: &[u8],
+        original_bytes: u32,
+        fcs_bytes: usize,
+        ns: Option<i128>,
+    ) -> Result<(), String> {
+        let bytes = captured.len().max(original_bytes as usize).saturating_sub(fcs_bytes);
+        let Some(frame) = captured.get(..bytes) else {
+            self.truncated += 1;
             return Ok(());
-        }
+        };
         let previous = self.capture.frames.last().map_or(Duration::ZERO, |frame| frame.at);
-        let at = ns.map_or(previous, |ns| {
-            let since = ns - *self.first_ns.get_or_insert(ns);
-            Duration::from_nanos(since.clamp(0, i128::from(u64::MAX)) as u64).max(previous)
-        });
-        let bytes = frame.len() as u64;
+        let at = ns.map_or(previous, |ns| self.clock.time_of(ns).max(previous));
+        let bytes = bytes as u64;
         if self.limit - self.end < bytes {
             return Err(format!("record {} was added while it was read", self.records));
         }
@@ -197,31 +326,8 @@ impl Loading {
 
 const NANOSECONDS: i128 = 1_000_000_000;
 
-fn ethernet(linktype: Linktype) -> Result<(), Linktype> {
-    if linktype == Linktype::ETHERNET { Ok(()) } else { Err(linktype) }
-}
-
-impl Interface {
-    fn of_header(header: &PcapHeader) -> Self {
-        Interface {
-            ticks_per_second: if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 },
-            offset_seconds: 0,
-            // The upper half of the field has other meanings (link-layer flags).
-            ethernet: ethernet(Linktype(header.network.0 & 0xffff)),
-        }
-    }
-
-    fn described(described: &InterfaceDescriptionBlock<'_>) -> Self {
-        // if_tsresol: a power of 2 if the highest bit is set, else of 10. What no clock has is taken as 1.
-        let exponent = u32::from(described.if_tsresol & 0x7f);
-        let base: u128 = if described.if_tsresol & 0x80 != 0 { 2 } else { 10 };
-        Interface {
-            ticks_per_second: base.checked_pow(exponent).unwrap_or(1),
-            offset_seconds: described.if_tsoffset,
-            ethernet: ethernet(described.linktype),
-        }
-    }
-}
+/// The longest pause between two frames that is kept.
+const LONGEST_PAUSE_NS: i128 = 24 * 3600 * NANOSECONDS;
 
 /// Reads until the buffer is full or the file ends: the parser takes a short read for the end.
 struct Whole(File);

@@ -4,8 +4,11 @@
 //! recording has nanoseconds, complete checksums and no segments to make, and holds each burst as soon as
 //! it was accepted: nothing is left to write at the end, however that comes. What cannot be written stops
 //! the recording, is said once, and costs nobody else anything.
+mod claim;
 mod header;
+mod interface;
 mod load;
+mod obsolete;
 mod options;
 pub mod pcapng;
 mod record;
@@ -15,12 +18,13 @@ mod replay;
 mod tests;
 
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+pub use self::claim::FileClaim;
 pub use self::options::{PcapOptions, Rounds, Timing};
 use self::record::Record;
 use self::replay::Replay;
@@ -31,38 +35,44 @@ use crate::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueErro
 pub struct Pcap {
     options: PcapOptions,
     counters: PairCounters,
+    replayed: Option<FileClaim>,
+    recorded: Option<FileClaim>,
 }
 
 impl Pcap {
-    /// Nothing is opened yet.
+    /// Nothing is read or written yet. From now on no other port records over the capture that is to be replayed,
+    /// whichever of them is started first.
     pub fn new(options: PcapOptions) -> Self {
-        Pcap { options, counters: PairCounters::default() }
+        // What cannot be had is said at the start.
+        let replayed = options.replay.as_deref().and_then(|path| FileClaim::replay(path).ok());
+        Pcap { options, counters: PairCounters::default(), replayed, recorded: None }
     }
 
-    fn open_recording(&self, path: &Path) -> Result<Record, PortError> {
-        let failed = |why: std::io::Error| {
-            let remedy = "name a file that this user may write, on a file system with room";
+    fn open_recording(&mut self, path: &Path) -> Result<Record, PortError> {
+        let failed = |why: std::io::Error, remedy| {
             PortError::new(format!("record to {}", path.display()), why, remedy)
         };
-        let same = |a: &Path| Some((a.metadata().ok()?, path.metadata().ok()?));
-        if let Some((a, b)) = self.options.replay.as_deref().and_then(same)
-            && (a.dev(), a.ino()) == (b.dev(), b.ino())
-        {
-            return Err(failed(std::io::Error::other("it is the capture that is to be replayed")));
-        }
-        let file = create_recording(path).map_err(failed)?;
-        Record::new(file, self.options.snapshot_bytes, Arc::clone(&self.counters.to_guest)).map_err(failed)
+        let unwritable =
+            |why| failed(why, "name a file that this user may write, on a file system with room");
+        let file = open_to_record(path).map_err(unwritable)?;
+        let metadata = file.metadata().map_err(unwritable)?;
+        let claim = FileClaim::record(&metadata).map_err(|why| failed(why, "name another file"))?;
+        self.recorded = Some(claim);
+        file.set_len(0).map_err(unwritable)?;
+        let counters = Arc::clone(&self.counters.to_guest);
+        Record::new(file, self.options.snapshot_bytes, counters).map_err(unwritable)
     }
 }
 
-/// Makes or empties the file of a recording, and nothing else: in a folder where others may write, a link would lead to
+/// Makes or opens the file of a recording, and nothing else: in a folder where others may write, a link would lead to
 /// a file of theirs or of ours, and a pipe that nobody reads would hold the worker up.
-fn create_recording(path: &Path) -> std::io::Result<File> {
+fn open_to_record(path: &Path) -> std::io::Result<File> {
     let other =
         |what: &str| std::io::Error::other(format!("it is {what}, and only a regular file is written to"));
     let file = File::options()
         .write(true)
         .create(true)
+        .truncate(false)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as libc::c_int)
         .open(path)
         .map_err(|error| match error.raw_os_error() {
@@ -73,7 +83,6 @@ fn create_recording(path: &Path) -> std::io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(other("a pipe or device"));
     }
-    file.set_len(0)?;
     Ok(file)
 }
 
@@ -98,23 +107,20 @@ impl Port for Pcap {
         let replay = match &self.options.replay {
             None => None,
             Some(path) => {
+                let what = || format!("replay {}", path.display());
+                let claim = FileClaim::replay(path)
+                    .map_err(|error| PortError::new(what(), error, "name another file"));
                 let capture = Arc::new(load::load(path)?);
-                if capture.truncated > 0 {
-                    context.log(&format_args!(
-                        "{}: left out are frames of which only the beginning was captured, {} of {}; capture \
-                         with a larger snapshot length",
-                        path.display(),
-                        capture.truncated,
-                        capture.truncated + capture.frames.len() as u64
-                    ));
+                self.replayed = Some(claim?);
+                for what in &capture.left_out {
+                    context.log(&format_args!("{}: {what}", path.display()));
                 }
                 let counters = Arc::clone(&self.counters.from_guest);
                 let replay = Replay::new(capture, self.options.rounds, self.options.timing, counters);
-                let what = || format!("replay {}", path.display());
                 Some(replay.map_err(|error| PortError::new(what(), error, "raise the limit of open files"))?)
             }
         };
-        let record = self.options.record.as_deref().map(|path| self.open_recording(path)).transpose()?;
+        let record = self.options.record.clone().map(|path| self.open_recording(&path)).transpose()?;
         if let Some(replay) = replay {
             context.attach_source(0, Box::new(replay));
         }
@@ -140,5 +146,6 @@ impl Port for Pcap {
     fn end(&mut self, context: &mut dyn PortContext) {
         context.detach_source(0);
         context.detach_sink(0);
+        (self.replayed, self.recorded) = (None, None);
     }
 }

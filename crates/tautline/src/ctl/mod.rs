@@ -84,7 +84,13 @@ fn run_capture(
     let mut client = connect()?;
     let what =
         || format!("making {}; name a file in a folder that may be written", arguments.output.display());
-    let file = File::create(&arguments.output).with_context(what)?;
+    // The switch empties it, unless one of its ports uses it.
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&arguments.output)
+        .with_context(what)?;
     let request = Request::Capture {
         port: arguments.port.clone(),
         count: arguments.count,

@@ -4,6 +4,7 @@ mod eyes;
 mod folders;
 mod hostile;
 mod metrics;
+mod recordings;
 mod soak;
 mod walls;
 

@@ -1,7 +1,6 @@
 //! Frames of a port into a file, by a thread of its own: neither the control thread nor a worker waits for a disk.
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +8,12 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use port::pcap::pcapng;
+use port::pcap::{FileClaim, pcapng};
 use port::{Frame, QueueCounters, Side, Source};
 use serde_json::json;
 use switch::{Copied, CopiesId};
 
+use super::passed_file::PassedFile;
 use super::protocol::Outcome;
 use crate::frame_filter::{Filter, HEADER_BYTES};
 use crate::switch_command::sandbox;
@@ -47,22 +47,27 @@ impl Capture {
         copies: CopiesId,
         copied: Receiver<Copied>,
         options: Options,
-        file: OwnedFd,
+        file: PassedFile,
         mut tell: UnixStream,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let run = move || {
-            sandbox::confine_writer();
-            let outcome = match record(&copied, &options, file.into(), &stopped) {
-                Ok(Recorded { captured, dropped, port_is_gone }) => Outcome::Ok(json!({
-                    "schema": "tautline-ctl/1",
-                    "captured": captured,
-                    "dropped": dropped,
-                    "port_is_gone": port_is_gone,
-                })),
-                Err(error) => {
-                    Outcome::Error(format!("writing the capture: {error}; see that the disk has room"))
+            let outcome = match claimed(file) {
+                Err(error) => Outcome::Error(error.to_string()),
+                Ok((file, _claim)) => {
+                    sandbox::confine_writer();
+                    match record(&copied, &options, file, &stopped) {
+                        Ok(Recorded { captured, dropped, port_is_gone }) => Outcome::Ok(json!({
+                            "schema": "tautline-ctl/1",
+                            "captured": captured,
+                            "dropped": dropped,
+                            "port_is_gone": port_is_gone,
+                        })),
+                        Err(error) => Outcome::Error(format!(
+                            "writing the capture: {error}; see that the disk has room"
+                        )),
+                    }
                 }
             };
             // Nobody may be there any more.
@@ -80,6 +85,20 @@ impl Capture {
     pub fn runs(&self) -> bool {
         !self.thread.is_finished()
     }
+}
+
+/// The file, emptied, if it is a capture's to write. Its file system may keep the calling thread waiting.
+fn claimed(file: PassedFile) -> io::Result<(File, FileClaim)> {
+    let file = File::from(file.into_fd());
+    let metadata = file.metadata()?;
+    // A pipe that nobody reads would keep the thread for ever.
+    if !metadata.is_file() {
+        return Err(io::Error::other("a capture goes to a regular file"));
+    }
+    let used = |error| io::Error::other(format!("writing the capture: {error}; name another file"));
+    let claim = FileClaim::record(&metadata).map_err(used)?;
+    file.set_len(0)?;
+    Ok((file, claim))
 }
 
 /// One queue, and its interface in the file.

@@ -1,13 +1,16 @@
 //! One connection to the control socket, within limits of bytes and time. Nothing here ever waits.
 use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::Closer;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use super::capture::Capture;
+use super::passed_file::PassedFile;
 use super::protocol::REQUEST_BYTES;
 
 /// Bytes that wait to be read by the other end at most.
@@ -24,7 +27,8 @@ pub struct Connection {
     request: Vec<u8>,
     answer: Vec<u8>,
     /// The file that came with a request.
-    file: Option<OwnedFd>,
+    file: Option<PassedFile>,
+    closer: Arc<Closer>,
     /// When the request that is not whole, or the answer that is not read, began; or when the last of them was over.
     since: Instant,
     pub capture: Option<Capture>,
@@ -39,13 +43,14 @@ pub enum End {
 }
 
 impl Connection {
-    pub fn new(socket: UnixStream) -> io::Result<Self> {
+    pub fn new(socket: UnixStream, closer: &Arc<Closer>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket,
             request: Vec::new(),
             answer: Vec::new(),
             file: None,
+            closer: Arc::clone(closer),
             since: Instant::now(),
             capture: None,
         })
@@ -73,7 +78,7 @@ impl Connection {
         };
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(files) = message {
-                files.for_each(|file| self.file = Some(file));
+                files.for_each(|file| self.file = Some(PassedFile::new(file, &self.closer)));
             }
         }
         if received == 0 {
@@ -90,7 +95,7 @@ impl Connection {
     }
 
     /// The next whole request, while no answer waits to be read.
-    pub fn next_request(&mut self) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+    pub fn next_request(&mut self) -> Option<(Vec<u8>, Option<PassedFile>)> {
         if self.wants_to_write() {
             return None;
         }
@@ -160,7 +165,7 @@ mod tests {
 
     fn pair() -> (Connection, UnixStream) {
         let (own, other) = UnixStream::pair().unwrap();
-        (Connection::new(own).unwrap(), other)
+        (Connection::new(own, &Arc::default()).unwrap(), other)
     }
 
     #[test]
@@ -202,7 +207,7 @@ mod tests {
         // A socket that waits after all does so for this long.
         own.set_read_timeout(Some(PATIENCE)).unwrap();
         own.set_write_timeout(Some(PATIENCE)).unwrap();
-        let mut connection = Connection::new(own).unwrap();
+        let mut connection = Connection::new(own, &Arc::default()).unwrap();
         let since = Instant::now();
         assert!(connection.read().is_ok() && connection.put(&vec![b'x'; 4 << 20]).is_ok());
         assert!(connection.wants_to_write() && since.elapsed() < PATIENCE / 2, "{:?}", since.elapsed());

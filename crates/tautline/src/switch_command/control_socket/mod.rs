@@ -8,16 +8,18 @@ mod capture;
 mod connection;
 mod hand_over;
 mod listener;
+mod passed_file;
 pub mod protocol;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::Closer;
 use rustix::event::epoll;
-use rustix::fs::FileType;
 use switch::View;
 
 use super::ports::PortDefaults;
@@ -26,6 +28,7 @@ use crate::frame_filter;
 use capture::Capture;
 use connection::{Connection, End};
 use listener::ControlListener;
+use passed_file::PassedFile;
 use protocol::{Outcome, Request};
 
 /// Connections at once.
@@ -49,6 +52,7 @@ pub struct ControlSocket {
     connections: BTreeMap<u64, Connection>,
     /// Captures whose connections are closed, until all is written.
     ending: Vec<Capture>,
+    closer: Arc<Closer>,
     next: u64,
     defaults: PortDefaults,
     /// Ports that were removed.
@@ -114,6 +118,7 @@ impl ControlSocket {
             listening,
             connections: BTreeMap::new(),
             ending: Vec::new(),
+            closer: Arc::default(),
             next: FIRST_CONNECTION,
             defaults,
             removed: Vec::new(),
@@ -155,7 +160,7 @@ impl ControlSocket {
         let accepted = self.listener.accept();
         let Some(socket) = self.listening.accepted(epoll, &self.listener, accepted) else { return };
         // What the system refuses now the client may ask for again.
-        let Ok(mut connection) = Connection::new(socket) else { return };
+        let Ok(mut connection) = Connection::new(socket, &self.closer) else { return };
         if !self.listener.allows(connection.socket()) {
             let why = "only the user who runs the switch, and root, may control it";
             let _ = connection.put(&Outcome::Error(why.to_owned()).line());
@@ -202,7 +207,7 @@ impl ControlSocket {
         &mut self,
         key: u64,
         line: &[u8],
-        file: Option<OwnedFd>,
+        file: Option<PassedFile>,
         switch: &mut View<'_>,
     ) -> Option<Outcome> {
         let request = match protocol::parse(line) {
@@ -260,7 +265,7 @@ impl ControlSocket {
         key: u64,
         port: &str,
         options: capture::Options,
-        file: Option<OwnedFd>,
+        file: Option<PassedFile>,
         switch: &mut View<'_>,
     ) -> Option<Outcome> {
         let refused = |why: String| Some(Outcome::Error(why));
@@ -269,12 +274,6 @@ impl ControlSocket {
             return refused(format!("{MOST_CAPTURES} captures run, the most that there can be; end one"));
         }
         let Some(file) = file else { return refused("no file came with the request".to_owned()) };
-        // A pipe that nobody reads would keep the thread for ever.
-        let is_regular = rustix::fs::fstat(&file)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
-        if !is_regular {
-            return refused("a capture goes to a regular file".to_owned());
-        }
         let connection = self.connections.get_mut(&key)?;
         if connection.capture.is_some() {
             return refused("a capture has been made on this connection; open another".to_owned());

@@ -3,20 +3,22 @@
 //! The file system is real, and its server this program once more, in namespaces in which every user may mount.
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use linux::Child;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::SingleRegion;
 
 use super::scene::Scene;
 use crate::switch_process::guest::{DATA, DATA_BYTES, Guest, TRANSMIT, plain, region};
-use crate::switch_process::wait_for;
+use crate::switch_process::{SwitchProcess, wait_for};
 
 /// Where the server mounts, and nobody else sees it.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
@@ -110,4 +112,52 @@ fn memory_that_does_not_answer() {
         println!("SIGTERM beside memory that does not answer{options}: the switch ended after {took:?}");
         assert!(took < Duration::from_secs(4), "SIGTERM was heard after {took:?}");
     }
+}
+
+/// A request with this file.
+fn ask(socket: &UnixStream, request: &str, file: &File) {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    let request = format!("{{\"version\":1,{request}}}\n");
+    sendmsg(socket, &[IoSlice::new(request.as_bytes())], &mut control, SendFlags::empty()).unwrap();
+}
+
+/// The thread of the capture waits for the file system, and the control thread serves the ports.
+#[test]
+fn a_capture_to_files_that_do_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("control");
+    let with_control = ["--control".to_owned(), control.display().to_string()];
+    let mut scene =
+        Scene::with_switch(|arguments| SwitchProcess::start(&[arguments, &with_control].concat()));
+    let files = SlowFiles::mount();
+    let file = files.open();
+    let capturing = UnixStream::connect(&control).unwrap();
+    ask(&capturing, r#""command":"capture","port":"friend","snaplen":64"#, &file);
+    scene.friend_leaves();
+    scene.friend_returns();
+    // A file that no request asked for is let go of elsewhere.
+    let other = UnixStream::connect(&control).unwrap();
+    other.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    ask(&other, r#""command":"ports""#, &file);
+    let answer = |socket: &UnixStream| {
+        let mut answer = String::new();
+        BufReader::new(socket).read_line(&mut answer).unwrap();
+        answer
+    };
+    let ports = answer(&other);
+    assert!(ports.contains("\"friend\""), "{ports}");
+    scene.bystanders.all_is_well();
+    // Nothing was said of the capture: it waits still.
+    capturing.set_nonblocking(true).unwrap();
+    let error = (&capturing).read(&mut [0; 64]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    // Without its server the file system answers with errors.
+    drop(files);
+    capturing.set_nonblocking(false).unwrap();
+    let outcome = answer(&capturing);
+    assert!(outcome.contains("\"error\""), "{outcome}");
+    scene.end();
 }
