@@ -124,11 +124,40 @@ pub fn significant(value: f64) -> String {
 /// Text from a results file, fit to be shown on one line: control and direction-changing characters are
 /// replaced, so that it can neither drive a terminal nor reorder what stands beside it.
 pub fn text(text: &str) -> String {
-    let unfit = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if unfit(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_unfit(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn is_unfit(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The same for a whole page of text: lines and tabs stay, and with `color` the codes that set colours and bold type.
+pub fn page(text: &str, color: bool) -> String {
+    let mut fit = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let code = if color { color_code(rest) } else { None };
+        let whole = code.unwrap_or(&rest[..c.len_utf8()]);
+        match code.is_none() && is_unfit(c) && !matches!(c, '\n' | '\t') {
+            true => fit.push('\u{fffd}'),
+            false => fit.push_str(whole),
+        }
+        rest = &rest[whole.len()..];
+    }
+    fit
+}
+
+/// The code for a colour, bold or faint type, or none of them, that a text begins with (ECMA-48, SGR).
+fn color_code(text: &str) -> Option<&str> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let numbers = &numbers[..numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?];
+    // Concealed text is none of these.
+    let is_known =
+        |number: &str| matches!(number.parse(), Ok(0..=2 | 22 | 30..=39 | 90..=97 | 5)) || number.is_empty();
+    let code = &text[..2 + numbers.len() + 1];
+    // A colour by its number, as in 38;5;9, is none of the others.
+    let is_indexed = numbers.starts_with("38;5;");
+    (code.ends_with('m') && (is_indexed || numbers.split(';').all(is_known))).then_some(code)
 }
 
 fn trimmed(digits: String) -> String {
@@ -216,6 +245,15 @@ mod tests {
     #[test]
     fn text_cannot_drive_a_terminal() {
         assert_eq!(text("a\x1b[31mb\nc\u{202e}d"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d");
+        let hostile = "a\x1b]0;t\x07\x1b[2J\x1b[8mb\r\u{9b}31m\u{202e}c";
+        let fit = "a\u{fffd}]0;t\u{fffd}\u{fffd}[2J\u{fffd}[8mb\u{fffd}\u{fffd}31m\u{fffd}c";
+        assert_eq!((page(hostile, true), page(hostile, false)), (fit.to_owned(), fit.to_owned()));
+        let own = "\x1b[1m\x1b[38;5;9mä\x1b[0m\t\x1b[1;31mb\x1b[39m\n";
+        assert_eq!(page(own, true), own);
+        assert!(!page(own, false).contains('\x1b'));
+        for cut in ["\x1b", "\x1b[", "\x1b[1", "\x1b[1;", "\x1b[999999999999m", "\x1b[38;2;1;2;3q"] {
+            assert!(!page(cut, true).contains('\x1b'), "{cut:?}");
+        }
         assert_eq!(count(16000), "16\u{202f}000");
     }
 }

@@ -60,8 +60,13 @@ pub fn progress() -> Progress {
 /// A line on the error output, which is no result.
 pub fn remark(line: &str) {
     if look().detail != Detail::Quiet {
-        eprintln!("{line}");
+        eprintln!("{}", printable(line, false));
     }
+}
+
+/// Text as a person may get it. What a file, a guest or another program has put into it drives no terminal.
+pub fn printable(text: &str, color: bool) -> String {
+    report::units::page(text, color)
 }
 
 /// Where results go, and how they look, decided before anything is done.
@@ -124,11 +129,20 @@ impl Sink {
     ) -> anyhow::Result<()> {
         match (&self.file, self.format) {
             (Some(file), Format::Json) => write_whole(file, &(json()? + "\n")),
-            (Some(file), Format::Text) => write_whole(file, &text()),
-            (None, Format::Json) => print(&(json()? + "\n")),
+            (Some(file), Format::Text) => write_whole(file, &printable(&text(), false)),
+            (None, Format::Json) => print_as_it_is(&(json()? + "\n")),
             (None, Format::Text) => Ok(()),
         }
     }
+}
+
+/// Clears the terminal, if a person looks at one: what comes next takes the place of what was there.
+pub fn redraw(sink: &Sink) -> anyhow::Result<()> {
+    if sink.is_json_printed() || !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    // Home, and all below it cleared: the terminal keeps what was there before.
+    print_as_it_is("\x1b[H\x1b[J")
 }
 
 fn write_whole(file: &Path, text: &str) -> anyhow::Result<()> {
@@ -159,7 +173,12 @@ pub fn require_writable(path: Option<&Path>) -> anyhow::Result<()> {
 
 /// Writes the page of one run, or of two.
 pub fn write_page(path: &Path, runs: &[Results], outcomes: &[GateOutcome]) -> anyhow::Result<()> {
-    std::fs::write(path, report::html::render_with_gate(runs, outcomes))
+    write_html(path, &report::html::render_with_gate(runs, outcomes))
+}
+
+/// Writes a page of whatever kind.
+pub fn write_html(path: &Path, page: &str) -> anyhow::Result<()> {
+    std::fs::write(path, printable(page, false))
         .with_context(|| format!("writing the page to {}", path.display()))
 }
 
@@ -167,15 +186,20 @@ pub fn write_page(path: &Path, runs: &[Results], outcomes: &[GateOutcome]) -> an
 pub fn print_gate(sink: &Sink, outcomes: &[GateOutcome]) -> anyhow::Result<()> {
     outcomes.iter().try_for_each(|outcome| match sink.is_json_printed() {
         true => {
-            eprintln!("gate: {outcome}");
+            eprintln!("{}", printable(&format!("gate: {outcome}"), false));
             Ok(())
         }
         false => print(&format!("gate: {outcome}\n")),
     })
 }
 
-/// Prints to the standard output. A reader that went away (`| head`) is no error.
+/// Prints text for people to the standard output. A reader that went away (`| head`) is no error.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    print_as_it_is(&printable(text, color()))
+}
+
+/// The same for what programs read.
+pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("writing to the standard output"),

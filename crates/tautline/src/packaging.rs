@@ -13,7 +13,7 @@ use crate::output;
 pub fn completions(arguments: &cli::Completions) -> anyhow::Result<Done> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "tautline", &mut script);
-    output::print(&String::from_utf8(script).context("the completions are no text")?)?;
+    output::print_as_it_is(&String::from_utf8(script).context("the completions are no text")?)?;
     Ok(Done::Whole)
 }
 

@@ -45,7 +45,7 @@ pub fn redraw<R: Serialize + DeserializeOwned>(
         .with_context(|| format!("{}: not a file that this version's `{command}` wrote", file.display()))?;
     sink.put(|width, _| text(&found, width), || Ok(serde_json::to_string(&found)?))?;
     if let Some(to) = html {
-        std::fs::write(to, page(&found)).with_context(|| format!("writing the page to {}", to.display()))?;
+        output::write_html(to, &page(&found))?;
     }
     Ok(Done::Whole)
 }

@@ -1,6 +1,4 @@
 //! `tautline ctl watch`: rates, again and again.
-use std::io::IsTerminal;
-
 use linux::interrupt;
 
 use super::client::Client;
@@ -9,9 +7,6 @@ use crate::cli;
 use crate::exit::Done;
 use crate::output::{self, Sink};
 use crate::switch_command::protocol::Request;
-
-/// Home, and all below it cleared: the terminal keeps what was there before.
-const REDRAW: &str = "\x1b[H\x1b[J";
 
 pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWatch) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
@@ -23,11 +18,8 @@ pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWat
     {
         interrupt::pause(arguments.interval)?;
         let now = client.ask(Request::Stats)?;
-        let redraw = if std::io::stdout().is_terminal() { REDRAW } else { "" };
-        sink.put(
-            |width, _| format!("{redraw}{}", tables::rates(&before, &now, width)),
-            || Ok(serde_json::to_string(&now)?),
-        )?;
+        output::redraw(&sink)?;
+        sink.put(|width, _| tables::rates(&before, &now, width), || Ok(serde_json::to_string(&now)?))?;
         before = now;
         looks += 1;
     }

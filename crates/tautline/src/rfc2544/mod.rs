@@ -102,7 +102,7 @@ pub fn show_run(
 ) -> anyhow::Result<Done> {
     sink.put(|width, _| show::text(run, width), || Ok(serde_json::to_string(run)?))?;
     if let Some(file) = html {
-        std::fs::write(file, pages::page(run)).with_context(|| format!("writing {}", file.display()))?;
+        output::write_html(file, &pages::page(run))?;
     }
     judge(run, sink, gate)
 }

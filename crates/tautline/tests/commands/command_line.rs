@@ -434,3 +434,60 @@ fn catches_sigint(pid: u32) -> bool {
     let has = |mask: &str| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 0b10 != 0);
     has(caught) || has(blocked)
 }
+
+/// Each text of a document in turn becomes what `change` makes of it.
+fn with_each_text_changed(document: &Value, change: impl Fn(&str) -> String) -> Vec<Value> {
+    fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            Value::String(_) => found.push(at.to_owned()),
+            Value::Array(all) => {
+                all.iter()
+                    .enumerate()
+                    .for_each(|(index, value)| paths(value, &format!("{at}/{index}"), found));
+            }
+            Value::Object(all) => {
+                all.iter().for_each(|(key, value)| paths(value, &format!("{at}/{key}"), found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    paths(document, "", &mut found);
+    let changed = found.iter().map(|path| {
+        let mut changed = document.clone();
+        let text = changed.pointer_mut(path).unwrap();
+        *text = change(text.as_str().unwrap()).into();
+        changed
+    });
+    changed.collect()
+}
+
+/// A results file comes from anywhere. Whatever text in it is drawn, or named in an error, drives no terminal.
+#[test]
+fn a_results_file_drives_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, text, html] = ["run.json", "run.txt", "run.html"].map(|name| folder.path().join(name));
+    let whole: Value = json(include_str!("../../traffic/tests/data/rfc2544.json"));
+    // A title, a cleared screen, the same by a single character, concealed text, and a change of direction.
+    let hostile = "\x1b]0;title\x07\x1b[2J\u{9b}2J\x1b[8m\r\u{202e}<b>";
+    let mut drawn = 0;
+    for document in with_each_text_changed(&whole, |text| format!("{text}{hostile}")) {
+        fs::write(&file, document.to_string()).unwrap();
+        let report =
+            |more: &[&str]| Run::new(&["--color", "always", "report"]).arg(&file).args(more).finish();
+        let to_files = ["--output", text.to_str().unwrap(), "--html", html.to_str().unwrap()];
+        let run = report(&to_files);
+        let mut shown = vec![run.stdout, run.stderr];
+        if run.code == Some(0) {
+            shown.extend([&text, &html].map(|path| fs::read_to_string(path).unwrap()));
+            // Programs get the text as it is, escaped as JSON does.
+            assert!(json(&report(&["--format", "json"]).stdout).to_string().contains("u001b]0;title"));
+        }
+        for shown in shown {
+            drawn += usize::from(shown.contains("]0;title"));
+            let unfit = |c: char| c.is_control() && !"\n\t".contains(c) || c == '\u{202e}';
+            assert!(!shown.contains(unfit), "{shown:?}");
+        }
+    }
+    assert!(drawn > 10, "{drawn} outputs had any of it");
+}

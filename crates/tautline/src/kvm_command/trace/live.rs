@@ -1,16 +1,13 @@
 //! `--live`: what came since the last look, drawn again each second.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use kvm::trace::{Times, Tracer};
 
 use super::table;
-use crate::output::Sink;
+use crate::output::{self, Sink};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Home, and all below it cleared: the terminal keeps what was there before.
-const REDRAW: &str = "\x1b[H\x1b[J";
 
 /// The view.
 pub struct Live<'a> {
@@ -36,10 +33,10 @@ impl<'a> Live<'a> {
         self.last = Some(Instant::now());
         let now = tracer.read()?;
         let found = now.since(&self.before);
-        let redraw = if std::io::stdout().is_terminal() { REDRAW } else { "" };
+        output::redraw(self.sink)?;
         let title = format!("Process {}: the last {:.2} s; Ctrl-C ends it", self.pid, elapsed.as_secs_f64());
         self.sink.put(
-            |_, _| format!("{redraw}{title}\n\n{}", table::times(&found, elapsed.as_secs_f64())),
+            |_, _| format!("{title}\n\n{}", table::times(&found, elapsed.as_secs_f64())),
             || Ok(serde_json::to_string(&found)?),
         )?;
         self.before = now;
