@@ -1,15 +1,16 @@
 //! The file that outlives the process: in memory, so that nothing on the packet path waits for a disk.
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory::{FileSystem, Mapping};
+use memory::{Backing, FileSystem, PeerMemory};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::param::page_size;
 use rustix::process::{Uid, geteuid};
@@ -27,16 +28,23 @@ pub struct DeliveryFile {
     /// Device and inode.
     identity: (u64, u64),
     area: Arc<Area>,
+    /// Whether the file was truncated under the mapping.
+    memory: Arc<PeerMemory>,
 }
 
 impl DeliveryFile {
-    /// The file of the port with this socket and so many queue pairs, beside the socket; `None` where that folder is
-    /// not in memory. An error if it cannot be made, or another process has it.
+    /// The file of the port with this socket and so many queue pairs; `None` where there is no folder for it: see
+    /// [`place`].
+    ///
+    /// # Errors
+    /// It cannot be made, or another process has it.
     pub fn open(socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
-        if !is_in_memory(socket) {
-            return Ok(None);
-        }
-        let path = path(socket);
+        let runtime = std::env::var_os("RUNTIME_DIRECTORY");
+        Self::open_in(runtime.map(first_folder).as_deref(), socket, pairs)
+    }
+
+    pub(super) fn open_in(runtime: Option<&Path>, socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
+        let Some(path) = place(runtime, socket)? else { return Ok(None) };
         let file = locked(&path)?;
         // What cannot be had whole is of no use to anybody.
         Self::of(file, path.clone(), pairs).map(Some).inspect_err(|_| _ = fs::remove_file(&path))
@@ -44,17 +52,30 @@ impl DeliveryFile {
 
     /// The one with which another process lets this one go on; its lock comes with it. That process has it mapped, and
     /// goes on itself if this one fails.
-    pub(crate) fn take_over(file: OwnedFd, socket: &Path, pairs: u16) -> io::Result<Self> {
-        Self::of(file.into(), path(socket), pairs)
+    pub(crate) fn take_over(file: OwnedFd, pairs: u16) -> io::Result<Self> {
+        // Wherever that process has made it.
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        Self::of(file.into(), path, pairs)
     }
 
     fn of(file: File, path: PathBuf, pairs: u16) -> io::Result<Self> {
         let bytes = Area::bytes(pairs);
-        // Longer if need be, never shorter. All of it now: a page that is not to be had later would end the process.
+        // Longer if need be, never shorter. All of it now: a page that is not to be had later would cost the notes.
         fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-        let mapping = Mapping::shared(&file, 0, bytes).map_err(io::Error::other)?;
+        // Guarded: who may write to the file may truncate it, and a worker that touches it then must live on.
+        let memory = PeerMemory::new(bytes.next_multiple_of(page_size() as u64), Backing::Ram)?;
+        let mapping = memory.map(&file, 0, bytes).map_err(io::Error::other)?;
         let area = Area::open(&Arc::new(mapping), pairs).map_err(io::Error::other)?;
-        Ok(DeliveryFile { identity: identity(&file.metadata()?), path, file, area: Arc::new(area) })
+        Ok(DeliveryFile { identity: identity(&file.metadata()?), path, file, area: Arc::new(area), memory })
+    }
+
+    /// Becomes readable when the file was truncated.
+    pub(crate) fn memory(&self) -> &PeerMemory {
+        &self.memory
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Its words, for the queues of the port.
@@ -92,18 +113,49 @@ fn is_at(path: &Path, file: (u64, u64)) -> bool {
     fs::symlink_metadata(path).is_ok_and(|at| identity(&at) == file)
 }
 
-/// Where the file of a port lies.
-fn path(socket: &Path) -> PathBuf {
-    let mut path = OsString::from(socket);
-    path.push(".deliveries");
-    path.into()
+/// The first of the folders that systemd has made for a service.
+fn first_folder(folders: OsString) -> PathBuf {
+    let first = folders.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
+    OsString::from_vec(first.to_vec()).into()
 }
 
-/// Whether a file in the folder of this socket is made of ordinary pages of memory.
-fn is_in_memory(socket: &Path) -> bool {
-    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let system = File::open(folder).map(|folder| FileSystem::of(&folder));
-    matches!(system, Ok(Ok((system, page))) if system.is_memory() && page == page_size() as u64)
+/// Where the file of a port lies, always in memory: in a folder of the service that no pod or guest has any business in,
+/// or, without a service, beside the socket if nobody else may write there. `None` if there is no such folder.
+fn place(runtime: Option<&Path>, socket: &Path) -> io::Result<Option<PathBuf>> {
+    let (folder, name) = match runtime {
+        Some(runtime) => {
+            let folder = runtime.join("deliveries");
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            // Sockets of one name may lie in several folders.
+            let socket = std::path::absolute(socket)?;
+            let name = socket.as_os_str().as_bytes().iter().flat_map(|byte| match byte {
+                b'/' => b"+".to_vec(),
+                b'+' | b'%' => format!("%{byte:02X}").into_bytes(),
+                byte => vec![*byte],
+            });
+            (folder, OsString::from_vec(name.collect()))
+        }
+        None => {
+            let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let mut name = socket.file_name().unwrap_or_default().to_owned();
+            name.push(".deliveries");
+            (folder.unwrap_or(Path::new(".")).to_owned(), name)
+        }
+    };
+    Ok(is_own_and_in_memory(&folder).then(|| folder.join(name)))
+}
+
+/// Whether a folder is this user's, nobody else may write to it, and files in it are made of ordinary pages of memory.
+fn is_own_and_in_memory(folder: &Path) -> bool {
+    let Ok(folder) = File::open(folder) else { return false };
+    let is_own = folder.metadata().is_ok_and(|folder| {
+        folder.is_dir() && folder.uid() == geteuid().as_raw() && folder.mode() & 0o022 == 0
+    });
+    let system = FileSystem::of(&folder);
+    is_own && matches!(system, Ok((system, page)) if system.is_memory() && page == page_size() as u64)
 }
 
 /// Opens or makes it, and locks it. The process before this one may be about to end still.

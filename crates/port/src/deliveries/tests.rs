@@ -1,7 +1,9 @@
+use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 use std::sync::Arc;
 
-use memory::{Mapping, sealed_memfd};
+use memory::{Mapping, TruncationGuard, sealed_memfd};
 use peers::requirements::root_required;
 use rustix::process::Uid;
 use virtqueue::{PackedPosition, Position};
@@ -243,7 +245,7 @@ fn a_file_is_one_processs_and_goes_with_its_port() {
     let first = open().unwrap().unwrap();
     assert!(file.exists());
     assert!(open().is_err(), "another process has it");
-    let second = DeliveryFile::take_over(first.descriptor().unwrap(), &socket, 2).unwrap();
+    let second = DeliveryFile::take_over(first.descriptor().unwrap(), 2).unwrap();
     first.leave();
     assert!(file.exists());
     drop(second);
@@ -267,7 +269,7 @@ fn a_take_over_with_other_queue_pairs_shortens_no_file() {
     let last = ReceiverLog::new(first.area(), 39).unwrap();
     last.started(split(7));
     for pairs in [1, 60] {
-        let other = DeliveryFile::take_over(first.descriptor().unwrap(), &socket, pairs).unwrap();
+        let other = DeliveryFile::take_over(first.descriptor().unwrap(), pairs).unwrap();
         assert_eq!(other.area().id(), first.area().id());
         other.leave();
         // Beyond the end of the file it would be the end of this process.
@@ -315,4 +317,56 @@ fn a_file_is_of_one_user() {
     let metadata = file.as_file().metadata().unwrap();
     let (user, other) = (metadata.uid(), metadata.uid() + 1);
     assert!(is_of(&metadata, Uid::from_raw(user)) && !is_of(&metadata, Uid::from_raw(other)));
+}
+
+/// Whoever may write to the file may truncate it. Notes go on, and are lost with the process.
+#[test]
+fn a_truncated_file_ends_nothing_and_is_told() {
+    let _guard = TruncationGuard::install().unwrap();
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let socket = folder.path().join("socket");
+    let file = DeliveryFile::open(&socket, 1).unwrap().unwrap();
+    let receiver = ReceiverLog::new(file.area(), 0).unwrap();
+    receiver.started(split(7));
+    let mut sender = SenderLog::new(file.area(), 0, split(0)).unwrap();
+    assert!(file.memory().take_loss().is_none());
+    OpenOptions::new().write(true).open(file.path()).unwrap().set_len(0).unwrap();
+    for burst in 0..100 {
+        sender.begin(split(burst), 8);
+        sender.note(&receiver, split(burst), &[0, 1, 5]);
+        sender.completed();
+    }
+    receiver.started(split(8));
+    assert!(file.memory().take_loss().is_some());
+    // The next process begins afresh.
+    let next = DeliveryFile::take_over(file.descriptor().unwrap(), 1).unwrap();
+    assert_ne!(next.area().id(), file.area().id());
+}
+
+/// A service has a folder of its own for them; else they lie where nobody else may write.
+#[test]
+fn files_lie_where_nobody_else_may_write() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let socket = folder.path().join("a+b");
+    for others in [0o020, 0o002] {
+        mode(folder.path(), 0o700 | others);
+        assert!(DeliveryFile::open_in(None, &socket, 1).unwrap().is_none(), "{others:o}");
+    }
+    // Pods get at the sockets, and not at what is beside them.
+    let runtime = tempfile::tempdir_in("/dev/shm").unwrap();
+    let open = || DeliveryFile::open_in(Some(runtime.path()), &socket, 1);
+    let file = open().unwrap().unwrap();
+    let own = runtime.path().join("deliveries");
+    assert!(file.path().starts_with(&own) && !folder.path().join("a+b.deliveries").exists());
+    assert_eq!(own.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    // Sockets of one name in two folders, or with the separator in their name, have a file each.
+    for other in ["/a/b", "/a+b", "/a%2Bb"] {
+        assert!(DeliveryFile::open_in(Some(runtime.path()), Path::new(other), 1).unwrap().is_some());
+    }
+    assert!(open().is_err(), "another port has it");
+    drop(file);
+    assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0);
+    mode(&own, 0o777);
+    assert!(open().unwrap().is_none());
 }

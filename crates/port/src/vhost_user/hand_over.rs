@@ -15,7 +15,7 @@ use vhost_user::socket::{Connection, Listener, UnderWay};
 use super::VhostUser;
 use super::link::{Link, Role};
 use super::peer::{End, Peer};
-use super::tokens::{CHANNEL, LINK, MEMORY, PEER};
+use super::tokens::{CHANNEL, DELIVERIES, LINK, MEMORY, PEER};
 use crate::deliveries::DeliveryFile;
 use crate::{Interest, PortContext, PortError, PortState};
 
@@ -192,7 +192,7 @@ impl VhostUser {
     }
 
     pub(super) fn stand_still(&mut self, context: &mut dyn PortContext) -> Result<PortState, PortError> {
-        for token in [LINK, PEER, CHANNEL, MEMORY] {
+        for token in [LINK, PEER, CHANNEL, MEMORY, DELIVERIES] {
             context.unwatch(token);
         }
         let parked = self.peer.as_mut().map_or(Ok(()), |peer| {
@@ -220,6 +220,12 @@ impl VhostUser {
             && let Err(error) = context.watch(MEMORY, memory.as_fd(), Interest::Readable)
         {
             self.shared.log(context, format_args!("losses of memory go unseen: {error}"));
+        }
+        if let Some(file) = &self.deliveries
+            && let Err(error) = context.watch(DELIVERIES, file.memory().as_fd(), Interest::Readable)
+        {
+            self.shared
+                .log(context, format_args!("a truncation of {} goes unseen: {error}", file.path().display()));
         }
         let Some(peer) = &mut self.peer else { return self.wait_or_retry(context) };
         peer.device.rings.unpark(context);
@@ -258,7 +264,7 @@ impl VhostUser {
         });
         let (path, pairs) = (path.clone(), self.shared.options.queue_pairs);
         let deliveries = match words.deliveries {
-            Some(at) => files.take(at).and_then(|file| DeliveryFile::take_over(file, &path, pairs).map(Some)),
+            Some(at) => files.take(at).and_then(|file| DeliveryFile::take_over(file, pairs).map(Some)),
             None => DeliveryFile::open(&path, pairs),
         };
         self.set_deliveries(deliveries, context);

@@ -49,7 +49,7 @@ use crate::{Interest, Port, PortContext, PortError, PortState, QueueCounters, Qu
 use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
 use shared::Shared;
-use tokens::{CHANNEL, CONTROL, LINK, MEMORY, PEER};
+use tokens::{CHANNEL, CONTROL, DELIVERIES, LINK, MEMORY, PEER};
 
 /// Connections in a row that may end before a queue has run; the next ones are accepted more and more slowly.
 const FRUITLESS: u32 = 4;
@@ -131,7 +131,13 @@ impl VhostUser {
 
     /// Notes deliveries from now on. Without it frames may come twice after a crash, and nothing else is different.
     fn set_deliveries(&mut self, file: io::Result<Option<DeliveryFile>>, context: &mut dyn PortContext) {
-        match file {
+        let watched = file.and_then(|file| {
+            if let Some(file) = &file {
+                context.watch(DELIVERIES, file.memory().as_fd(), Interest::Readable)?;
+            }
+            Ok(file)
+        });
+        match watched {
             Ok(None) => {}
             Ok(Some(file)) => {
                 // Unset still: a port starts once.
@@ -142,6 +148,20 @@ impl VhostUser {
                 let what = "deliveries cannot be noted, so a frame may come twice if this switch crashes";
                 self.shared.log(context, format_args!("{what}: {error}"));
             }
+        }
+    }
+
+    /// The file was truncated: notes go on into memory that nobody finds after a crash.
+    fn deliveries_lost(&self, context: &mut dyn PortContext) {
+        if let Some(file) = &self.deliveries
+            && file.memory().take_loss().is_some()
+        {
+            let what = format_args!(
+                "{} was truncated by another program: a frame may come twice if this switch crashes, until the port is \
+                 started again",
+                file.path().display()
+            );
+            self.shared.log(context, what);
         }
     }
 
@@ -330,6 +350,10 @@ impl Port for VhostUser {
             self.link_ready(context);
             return self.shared.guard.check(&self.shared.name);
         }
+        if token == DELIVERIES {
+            self.deliveries_lost(context);
+            return Ok(());
+        }
         let loss = self.memory.as_ref().filter(|_| token == MEMORY).and_then(|memory| memory.take_loss());
         let Some(peer) = &mut self.peer else { return Ok(()) };
         let outcome = match token {
@@ -385,6 +409,7 @@ impl Port for VhostUser {
         self.disconnect(context);
         context.unwatch(LINK);
         context.unwatch(MEMORY);
+        context.unwatch(DELIVERIES);
         self.deliveries = None;
         // Closes the listening socket and removes its path; who listens there next makes the file anew.
         self.link = None;

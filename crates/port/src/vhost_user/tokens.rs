@@ -11,3 +11,5 @@ pub(super) const CHANNEL: Token = Token(2);
 pub(super) const CONTROL: Token = Token(3);
 /// Shared memory that is lost.
 pub(super) const MEMORY: Token = Token(4);
+/// Truncation of the file of deliveries.
+pub(super) const DELIVERIES: Token = Token(5);
