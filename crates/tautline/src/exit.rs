@@ -7,8 +7,6 @@ use std::time::Duration;
 use anyhow::Context;
 use linux::interrupt::{self, Interrupted};
 
-use crate::output;
-
 /// How a command that ran ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
@@ -45,7 +43,8 @@ pub fn code(result: anyhow::Result<Done>) -> ExitCode {
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::ThresholdExceeded) => ExitCode::from(3),
         Err(error) => {
-            say_last(output::printable(&format!("tautline: {error:#}\n"), false));
+            // Errors name what is in files.
+            say_last(report::units::page(&format!("tautline: {error:#}\n"), false));
             // A shell's code for a program that SIGINT ended.
             let codes = [(error.is::<Usage>(), 2), (error.is::<Interrupted>(), 130)];
             ExitCode::from(codes.into_iter().find_map(|(is, code)| is.then_some(code)).unwrap_or(1))

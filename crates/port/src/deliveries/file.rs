@@ -62,7 +62,7 @@ impl DeliveryFile {
         let bytes = Area::bytes(pairs);
         // Longer if need be, never shorter. All of it now: a page that is not to be had later would cost the notes.
         fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-        // Guarded: who may write to the file may truncate it, and a worker that touches it then must live on.
+        // Guarded: a program may truncate the file, and the worker that touches it then must go on.
         let memory = PeerMemory::new(bytes.next_multiple_of(page_size() as u64), Backing::Ram)?;
         let mapping = memory.map(&file, 0, bytes).map_err(io::Error::other)?;
         let area = Area::open(&Arc::new(mapping), pairs).map_err(io::Error::other)?;
@@ -120,7 +120,7 @@ fn first_folder(folders: OsString) -> PathBuf {
 }
 
 /// Where the file of a port lies, always in memory: in a folder of the service that no pod or guest has any business in,
-/// or, without a service, beside the socket if nobody else may write there. `None` if there is no such folder.
+/// or, without a service, beside the socket if no other user may write there. `None` if there is no such folder.
 fn place(runtime: Option<&Path>, socket: &Path) -> io::Result<Option<PathBuf>> {
     let (folder, name) = match runtime {
         Some(runtime) => {
@@ -148,7 +148,7 @@ fn place(runtime: Option<&Path>, socket: &Path) -> io::Result<Option<PathBuf>> {
     Ok(is_own_and_in_memory(&folder).then(|| folder.join(name)))
 }
 
-/// Whether a folder is this user's, nobody else may write to it, and files in it are made of ordinary pages of memory.
+/// Whether a folder is this user's, no other user may write to it, and files in it are made of ordinary pages of memory.
 fn is_own_and_in_memory(folder: &Path) -> bool {
     let Ok(folder) = File::open(folder) else { return false };
     let is_own = folder.metadata().is_ok_and(|folder| {

@@ -319,7 +319,7 @@ fn a_file_is_of_one_user() {
     assert!(is_of(&metadata, Uid::from_raw(user)) && !is_of(&metadata, Uid::from_raw(other)));
 }
 
-/// Whoever may write to the file may truncate it. Notes go on, and are lost with the process.
+/// Notes go on after a truncation, and are lost with the process.
 #[test]
 fn a_truncated_file_ends_nothing_and_is_told() {
     let _guard = TruncationGuard::install().unwrap();
@@ -343,9 +343,9 @@ fn a_truncated_file_ends_nothing_and_is_told() {
     assert_ne!(next.area().id(), file.area().id());
 }
 
-/// A service has a folder of its own for them; else they lie where nobody else may write.
+/// A service has a folder of its own for the files; else they lie where no other user may write.
 #[test]
-fn files_lie_where_nobody_else_may_write() {
+fn files_lie_where_no_other_user_may_write() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     let socket = folder.path().join("a+b");

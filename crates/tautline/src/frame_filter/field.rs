@@ -1,12 +1,13 @@
 //! Fields of a frame, read from its first bytes. A guest wrote them: no offset is used unchecked.
 
-use super::primitives::MOST_TAGS;
-
 /// Destination, source and EtherType.
 pub const ETHERNET_BYTES: usize = 14;
 
 /// Bytes of an 802.1Q or 802.1ad tag.
 pub const TAG_BYTES: usize = 4;
+
+/// How many times `vlan` may be nested.
+pub const MOST_TAGS: usize = 16;
 
 /// How many bytes of a frame a filter looks at: Ethernet, the tags, the longest IPv4 header, two ports.
 pub const HEADER_BYTES: usize = ETHERNET_BYTES + MOST_TAGS * TAG_BYTES + 60 + 4;

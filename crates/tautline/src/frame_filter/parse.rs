@@ -4,11 +4,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
+use super::field::{Field, MOST_TAGS};
 use super::filter::Filter;
 use super::possible::is_possible;
-use super::primitives::{self, ARP, End, IPV4, IPV6, Link, MOST_TAGS, RARP, SCTP, TCP, UDP};
+use super::primitives::{self, ARP, End, IPV4, IPV6, Link, RARP, SCTP, TCP, UDP};
 
-/// Beyond this nobody has written it by hand; and no text may use up the stack.
+/// More words are no expression of a person, and no text may use up the stack.
 const MOST_WORDS: usize = 256;
 const DEEPEST: usize = 16;
 
@@ -213,10 +214,10 @@ impl<'a> Parser<'a> {
                     false => Err(format!("'vlan' stands more than {MOST_TAGS} times")),
                 }
             }
-            "less" => Ok(Filter::Within(super::field::Field::Length, 0, self.number("a length", u32::MAX)?)),
+            "less" => Ok(Filter::Within(Field::Length, 0, self.number("a length", u32::MAX)?)),
             "greater" => {
                 let least = self.number("a length", u32::MAX)?;
-                Ok(Filter::Within(super::field::Field::Length, least, u32::MAX))
+                Ok(Filter::Within(Field::Length, least, u32::MAX))
             }
             word => Err(format!("'{word}' is not understood; known are {KNOWN}")),
         }

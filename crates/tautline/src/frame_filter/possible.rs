@@ -48,9 +48,7 @@ impl Search {
 
     fn each_holds(&mut self, all: &[Filter], is_wanted: bool, rest: Option<&Goals<'_>>) -> bool {
         match (all, rest) {
-            ([filter, others @ ..], _) if others.is_empty() => {
-                self.all_hold(&Goals { filter, is_wanted, rest })
-            }
+            ([filter], _) => self.all_hold(&Goals { filter, is_wanted, rest }),
             ([others @ .., filter], _) => {
                 // From the last one on, so that the first is looked at first.
                 self.each_holds(others, is_wanted, Some(&Goals { filter, is_wanted, rest }))

@@ -6,9 +6,6 @@ use std::ops::RangeInclusive;
 use super::field::{ETHERNET_BYTES, Field, TAG_BYTES};
 use super::filter::Filter;
 
-/// How many times `vlan` may be nested.
-pub const MOST_TAGS: usize = 16;
-
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 pub const SCTP: u8 = 132;

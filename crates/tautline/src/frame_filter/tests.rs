@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -247,32 +248,41 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Which of the frames tcpdump keeps, or what it says instead.
-fn kept_by_tcpdump(capture: &[u8], expression: &str) -> Result<Vec<u32>, String> {
+/// Which of the frames tcpdump keeps, or what it says instead; `without_optimizer` is "-O" or nothing.
+fn kept_by_tcpdump(
+    capture: &[u8],
+    expression: &str,
+    without_optimizer: Option<&str>,
+) -> Result<BTreeSet<u32>, String> {
     // As root it would become another user, which may not read everything.
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(capture).unwrap();
     std::io::Seek::rewind(&mut input).unwrap();
     let tcpdump = Command::new("tcpdump")
+        .args(without_optimizer)
         .args(["-r", "-", "-w", "-", "--", expression])
         .env("PATH", format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()))
         .stdin(Stdio::from(input))
         .output()
         .expect("tcpdump starts (scripts/setup.sh test installs it)");
     if !tcpdump.status.success() {
-        return Err(String::from_utf8_lossy(&tcpdump.stderr).into_owned());
+        let said = String::from_utf8_lossy(&tcpdump.stderr).into_owned();
+        return if said.contains("rejects all packets") { Ok(BTreeSet::new()) } else { Err(said) };
     }
     let mut records = tcpdump.stdout.get(24..).expect("a capture's header");
-    let mut kept = Vec::new();
+    let mut kept = BTreeSet::new();
     while let Some((header, rest)) = records.split_first_chunk::<16>() {
         let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap());
-        kept.push(word(0));
+        kept.insert(word(0));
         records = &rest[word(8) as usize..];
     }
     Ok(kept)
 }
 
-/// Whoever has used tcpdump knows what an expression keeps. At least 5,000 pairs of a frame and an expression.
+/// At least 5,000 pairs of a frame and an expression have the outcome that tcpdump gives them.
+///
+/// A frame that ends before a field is not kept where that field is read, and tcpdump's optimizer reads fewer fields: of
+/// a frame about which tcpdump with and without the optimizer disagree, either outcome is right.
 #[test]
 fn every_expression_keeps_the_frames_that_tcpdump_keeps() {
     let frames = frames();
@@ -281,13 +291,16 @@ fn every_expression_keeps_the_frames_that_tcpdump_keeps() {
     let generated = std::iter::repeat_with(|| expression(&mut random, 3));
     let (mut pairs, mut impossible, mut kept_frames) = (0, 0, 0);
     for expression in EVERYDAY.iter().map(|text| (*text).to_owned()).chain(generated.take(240)) {
-        match (parse(&expression), kept_by_tcpdump(&capture, &expression)) {
+        match (parse(&expression), kept_by_tcpdump(&capture, &expression, None)) {
             (Ok(filter), Ok(expected)) => {
+                let plain = kept_by_tcpdump(&capture, &expression, Some("-O")).unwrap();
                 let is_kept =
                     |frame: &[u8]| filter.matches(&frame[..frame.len().min(HEADER_BYTES)], frame.len());
-                let kept =
-                    (0u32..).zip(&frames).filter(|(_, frame)| is_kept(frame)).map(|(number, _)| number);
-                assert_eq!(kept.collect::<Vec<_>>(), expected, "{expression}");
+                for (number, frame) in (0u32..).zip(&frames) {
+                    let outcomes = [expected.contains(&number), plain.contains(&number)];
+                    let ours = is_kept(frame);
+                    assert!(outcomes.contains(&ours), "{expression}: frame {number} {ours}: {frame:02x?}");
+                }
                 pairs += frames.len();
                 kept_frames += expected.len();
             }

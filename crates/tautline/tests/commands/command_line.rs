@@ -467,7 +467,7 @@ fn with_each_text_changed(document: &Value, change: impl Fn(&str) -> String) -> 
 fn a_results_file_drives_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let [file, text, html] = ["run.json", "run.txt", "run.html"].map(|name| folder.path().join(name));
-    let whole: Value = json(include_str!("../../traffic/tests/data/rfc2544.json"));
+    let whole: Value = json(include_str!("../../../traffic/tests/data/rfc2544.json"));
     // A title, a cleared screen, the same by a single character, concealed text, and a change of direction.
     let hostile = "\x1b]0;title\x07\x1b[2J\u{9b}2J\x1b[8m\r\u{202e}<b>";
     let mut drawn = 0;

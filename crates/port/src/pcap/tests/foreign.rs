@@ -61,7 +61,7 @@ fn a_record_that_is_malformed_ends_the_capture() {
 fn blocks_without_frames_are_skipped_whatever_is_in_them() {
     let sent = frames(3);
     for order in BYTE_ORDERS {
-        // Names, statistics, a journal, secrets, custom blocks, processes, and some that nobody has defined.
+        // Names, statistics, a journal, secrets, custom blocks, processes, and one that is undefined.
         for kind in [4, 5, 9, 10, 0xbad, 0x4000_0bad, 0x8000_0001, 77] {
             for body in [0, 4, 8, 12, 40] {
                 let optional = block(order, kind, vec![0xff; body]);
@@ -90,7 +90,7 @@ fn packets_of_the_older_kind_are_frames_like_others() {
         let mut bytes = section(order, 0, &[]);
         for (i, frame) in sent.iter().enumerate() {
             let mut body = packet(order, stamp(i), frame);
-            // Two bytes for the interface, two for a count of drops that nobody has made.
+            // Two bytes for the interface, two for a count of drops that is unknown.
             body[..4].copy_from_slice(&order.u16s(&[0, u16::MAX]));
             bytes.extend(block(order, 2, body));
         }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
-use crate::common::signal;
 use super::ctl;
+use crate::common::signal;
 use crate::switch_process::{Sockets, SwitchProcess, wait_for};
 
 /// A capture of one frame, and another name of it.
