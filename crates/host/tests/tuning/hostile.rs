@@ -58,6 +58,20 @@ fn links_lead_to_files_of_the_tree_alone() {
     assert!(!host.folder.path().parent().unwrap().join("new").exists());
 }
 
+#[test]
+fn only_regular_files_are_opened() {
+    let host = Host::of("intel");
+    let socket = |path: &Path| {
+        rustix::fs::mknodat(CWD, path, FileType::Socket, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    };
+    for make in [&pipe as &dyn Fn(&Path), &socket] {
+        replace(&host.folder.path().join("proc/sys/vm/stat_interval"), make);
+        let read = host.tree.read("/proc/sys/vm/stat_interval").unwrap_err().to_string();
+        let written = host.tree.write("/proc/sys/vm/stat_interval", "10").unwrap_err().to_string();
+        assert!([&read, &written].iter().all(|error| error.contains("no regular file")), "{read}; {written}");
+    }
+}
+
 /// A second name of a file outside cannot be told from one within.
 #[test]
 fn a_file_with_a_second_name_is_read_and_not_written() {
