@@ -32,8 +32,8 @@ fn memfd() -> OwnedFd {
     rustix::fs::memfd_create("fuzz", rustix::fs::MemfdFlags::CLOEXEC).expect("a memory file")
 }
 
-fn descriptors(count: u8) -> Vec<OwnedFd> {
-    (0..usize::from(count).min(MAX_FDS)).map(|_| fd()).collect()
+fn descriptors<T: From<OwnedFd>>(count: u8) -> Vec<T> {
+    (0..usize::from(count).min(MAX_FDS)).map(|_| fd().into()).collect()
 }
 
 /// A message as the socket layer makes it: its payload is as long as its header says.

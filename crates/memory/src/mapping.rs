@@ -29,7 +29,8 @@ pub enum Shrinkable {
     Possible,
 }
 
-/// A shared, readable and writable mapping, unmapped when the last holder lets go.
+/// A shared, readable and writable mapping, unmapped when the last holder lets go: of a peer's memory by a thread of its
+/// own.
 #[derive(Debug)]
 pub struct Mapping {
     /// Page-aligned start and length of what was mapped.
@@ -47,7 +48,24 @@ pub struct Mapping {
 struct Guard {
     slot: &'static Slot,
     /// Given back after the memory is unmapped; keeps the peer that the slot names.
-    _counted: Reserved,
+    counted: Reserved,
+}
+
+/// What is mapped, until it is dropped.
+struct Pages {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: whoever has it owns the mapping, and does nothing with it but unmap it.
+unsafe impl Send for Pages {}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: this value owns the mapping, and everything that holds a pointer into it holds an `Arc` of the
+        // `Mapping` that this was a part of.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
 }
 
 // SAFETY: the mapping is plain memory owned by this value until drop; every access through it is atomic
@@ -109,11 +127,18 @@ impl Mapping {
         if peer.backing() == Backing::Ram && !extent.file_system.is_memory() {
             return Err(MapError::Backing { file_system: extent.file_system });
         }
+        peer.unmapper().start().map_err(|error| MapError::System {
+            call: "clone",
+            offset,
+            size: len,
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
+            hint: "allow this process more threads (ulimit -u, TasksMax)",
+        })?;
         let counted = peer.reserve(extent.mapped.get() as u64)?;
         let mut mapping = extent.map(&fd)?;
         let slot = register(mapping.base.as_ptr() as usize, mapping.mapped, extent.page as usize, peer);
         let slot = slot.ok_or(MapError::TooMany { limit: SLOTS, whose: "of all peers" })?;
-        mapping.guard = Some(Guard { slot, _counted: counted });
+        mapping.guard = Some(Guard { slot, counted });
         Ok(mapping)
     }
 
@@ -155,12 +180,13 @@ impl PeerMemory {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Some(guard) = &self.guard {
-            guard.slot.release();
+        let pages = Pages { base: self.base, bytes: self.mapped };
+        if let Some(Guard { slot, counted }) = self.guard.take() {
+            slot.release();
+            let peer = Arc::clone(&counted.peer);
+            // In this order: what is unmapped counts until then.
+            peer.unmapper().put((pages, counted));
         }
-        // SAFETY: this value owns the mapping, and everything that holds a pointer into it holds an `Arc`
-        // of this value.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Resource, getrlimit};
 
+use crate::drop_queue::DropQueue;
 use crate::map_error::MapError;
 use crate::{MAX_REGIONS, Size};
 
@@ -69,6 +70,9 @@ pub struct Loss {
 pub struct PeerMemory {
     limit_bytes: u64,
     backing: Backing,
+    /// Unmaps: the pages of a guest that has gone are freed with the last mapping of them, in a time that grows with
+    /// their number.
+    unmapper: Arc<DropQueue>,
     held_bytes: AtomicU64,
     mappings: AtomicUsize,
     lost: OwnedFd,
@@ -83,12 +87,28 @@ const HARDWARE_ERROR: u64 = 2;
 const CAUSE_BITS: u64 = 3;
 
 impl PeerMemory {
-    /// For one peer, with nothing mapped yet. Fails if no eventfd is to be had.
+    /// For one peer, with nothing mapped yet. A thread of its own unmaps what is mapped later.
+    ///
+    /// # Errors
+    /// No eventfd is to be had.
     pub fn new(limit_bytes: u64, backing: Backing) -> io::Result<Arc<Self>> {
+        Self::unmapped_by(Arc::new(DropQueue::new("closer", 1)), limit_bytes, backing)
+    }
+
+    /// The same; this queue unmaps.
+    ///
+    /// # Errors
+    /// No eventfd is to be had.
+    pub fn unmapped_by(
+        unmapper: Arc<DropQueue>,
+        limit_bytes: u64,
+        backing: Backing,
+    ) -> io::Result<Arc<Self>> {
         let lost = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(PeerMemory {
             limit_bytes,
             backing,
+            unmapper,
             held_bytes: AtomicU64::new(0),
             mappings: AtomicUsize::new(0),
             lost,
@@ -104,6 +124,11 @@ impl PeerMemory {
     /// Bytes that are mapped, by whoever.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Unmaps on a thread of its own.
+    pub(crate) fn unmapper(&self) -> &DropQueue {
+        &self.unmapper
     }
 
     pub(crate) fn backing(&self) -> Backing {
@@ -166,7 +191,7 @@ impl AsFd for PeerMemory {
 /// What one mapping counts for.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    peer: Arc<PeerMemory>,
+    pub(crate) peer: Arc<PeerMemory>,
     bytes: u64,
 }
 
@@ -184,6 +209,7 @@ mod tests {
     use rustix::process::{Rlimit, setrlimit};
 
     use super::*;
+    use crate::drop_queue::tests::settle;
     use crate::truncate::tests::memfd;
     use crate::{Region, RegionRange};
 
@@ -200,12 +226,40 @@ mod tests {
         let error = peer.map(&file, 0, 1).unwrap_err();
         assert!(error.to_string().starts_with("4 KiB more than the 32 KiB that are mapped"), "{error}");
         drop(first);
+        settle(peer.unmapper());
         let error = peer.map(&file, 0, 5 * PAGE).unwrap_err();
         assert!(matches!(error, MapError::OverLimit { .. }), "{error}");
         // What fails later gives back what it was counted for.
         assert!(peer.map(&file, 16 * PAGE, 1).is_err());
         drop(peer.map(&file, 12 * PAGE, 4 * PAGE).unwrap());
         drop(second);
+        settle(peer.unmapper());
+        assert_eq!(peer.held_bytes(), 0);
+    }
+
+    /// Freeing much memory takes long, and whoever drops the last mapping of it serves others.
+    #[test]
+    fn who_drops_a_mapping_does_not_unmap_it() {
+        struct Waits(std::sync::mpsc::Receiver<()>);
+        impl Drop for Waits {
+            fn drop(&mut self) {
+                let _ = self.0.recv();
+            }
+        }
+        let peer = PeerMemory::new(1 << 30, Backing::Ram).unwrap();
+        let (go_on, until) = std::sync::mpsc::channel();
+        peer.unmapper().put(Waits(until));
+        let mapping = peer.map(memfd(4 * PAGE), 0, 4 * PAGE).unwrap();
+        let first = mapping.start().as_ptr() as usize;
+        let is_mapped = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.lines().any(|line| line.starts_with(&format!("{first:x}-")))
+        };
+        drop(mapping);
+        assert!(is_mapped(), "by this thread");
+        assert_eq!(peer.held_bytes(), 4 * PAGE, "it counts until then");
+        go_on.send(()).unwrap();
+        settle(peer.unmapper());
         assert_eq!(peer.held_bytes(), 0);
     }
 
@@ -222,6 +276,7 @@ mod tests {
             assert!(error.to_string().starts_with("1018 mappings of one peer"), "{error}");
         }
         held.pop();
+        settle(peer.unmapper());
         peer.map(&file, 0, PAGE).unwrap();
     }
 
@@ -257,6 +312,7 @@ mod tests {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains(what) && error.contains("no multiple of 4096"), "{error}");
         }
+        settle(peer.unmapper());
         assert_eq!(peer.held_bytes(), 0);
     }
 }

@@ -81,9 +81,9 @@ pub mod vhost_user;
 pub mod virtio_user;
 mod watches;
 
+pub use ::vhost_user::SharedFd;
 pub use cache_policy::{CachePolicy, UnknownCachePolicy};
 pub use counters::{Counts, CutShort, DropReason, QueueCounters};
-pub use descriptors::Closer;
 pub use frame::{ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES};
 pub use frame_batch::FrameBatch;
 pub use own::{OwnMemory, OwnSgBuilder};

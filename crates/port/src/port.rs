@@ -1,9 +1,9 @@
 //! The control side of a port, and what it is given to work with.
 use std::any::Any;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use vhost_user::SharedFd;
 use virtio::Features;
 use virtio::net::MacAddress;
 
@@ -103,10 +103,11 @@ pub trait PortContext {
         true
     }
 
-    /// Calls [`Port::ready`] when the descriptor is ready (level-triggered), or after a change of interest.
-    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()>;
+    /// Calls [`Port::ready`] when the descriptor is ready (level-triggered), or after a change of interest. Whoever runs
+    /// the port holds it for as long as it is watched.
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()>;
 
-    /// Watches it no more. To be called before the descriptor is closed; nothing happens if it is unknown.
+    /// Watches it no more; nothing happens if it is unknown.
     fn unwatch(&mut self, token: Token);
 
     /// Calls [`Port::ready`] with this token once, after this time. A later call for the same token

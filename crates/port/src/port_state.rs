@@ -1,7 +1,6 @@
 //! A port on its way from one process to another that goes on with it.
-use std::os::fd::OwnedFd;
-
 use serde_json::Value;
+use vhost_user::SharedFd;
 
 /// What the other process needs: words, and the descriptors that they name by their place in `files`.
 ///
@@ -11,6 +10,6 @@ use serde_json::Value;
 pub struct PortState {
     /// Of the kind of port that wrote it.
     pub words: Value,
-    /// Duplicates of its own.
-    pub files: Vec<OwnedFd>,
+    /// Held by the port too.
+    pub files: Vec<SharedFd>,
 }

@@ -2,11 +2,13 @@
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use vhost_user::socket::Connection;
+use vhost_user::socket::{Connection, DescriptorFilter};
 
 use crate::PortError;
+use crate::descriptors::DescriptorGuard;
 
 /// Longest path of a socket in bytes: `sun_path` of `unix(7)` has 108, the last of which is 0.
 const MOST_BYTES: usize = 107;
@@ -22,11 +24,13 @@ pub(crate) fn check(kind: &str, path: &Path) -> Result<(), PortError> {
 }
 
 /// Connects if somebody listens; never waits, not even for a server whose queue of peers is full.
-pub(crate) fn connect_now(path: &Path) -> io::Result<Connection> {
+pub(crate) fn connect_now(path: &Path, guard: &Arc<DescriptorGuard>) -> io::Result<Connection> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket.into())
+    let mut connection = Connection::from(guard.hold(socket));
+    connection.set_filter(Arc::clone(guard) as _);
+    Ok(connection)
 }
 
 #[cfg(test)]

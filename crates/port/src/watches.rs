@@ -1,31 +1,31 @@
 //! What ports watch, for contexts of few ports.
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use vhost_user::SharedFd;
 
 use crate::{Interest, Token};
 
 /// The descriptors and times of one port that its [`PortContext`](crate::PortContext) watches by `poll(2)`.
 #[derive(Default)]
 pub struct Watches {
-    /// Own duplicates, so that a port that forgets to unwatch is seen by its open descriptors.
-    fds: BTreeMap<Token, (OwnedFd, PollFlags)>,
+    /// Held, so that a port that forgets to unwatch is seen by its open descriptors.
+    fds: BTreeMap<Token, (SharedFd, PollFlags)>,
     times: BTreeMap<Token, Instant>,
 }
 
 impl Watches {
     /// As [`PortContext::watch`](crate::PortContext::watch).
-    pub fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
+    pub fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> io::Result<()> {
         let events = match interest {
             Interest::Readable => PollFlags::IN,
             Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
             Interest::Writable => PollFlags::OUT,
         };
-        self.fds.insert(token, (fd.try_clone_to_owned()?, events));
+        self.fds.insert(token, (fd.clone(), events));
         Ok(())
     }
 

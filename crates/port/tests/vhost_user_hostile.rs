@@ -46,6 +46,20 @@ fn guest_mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().matches("guest of a test").count()
 }
 
+/// Threads of former ports have closed and unmapped all, and are gone: none of it goes while this test counts.
+fn wait_for_former_ports() {
+    let closes = |task: std::io::Result<std::fs::DirEntry>| {
+        task.is_ok_and(|task| {
+            std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "closer\n")
+        })
+    };
+    let deadline = common::deadline();
+    while std::fs::read_dir("/proc/self/task").unwrap().any(closes) {
+        assert!(std::time::Instant::now() < deadline, "threads of former ports are left");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 /// Two well-behaved guests whose traffic must go on.
 struct Others {
     left: Host,
@@ -75,6 +89,7 @@ impl Others {
 
 /// Lets an attacker do its worst at a port of its own, then go; nothing of it may stay.
 fn attacked(features: Features, attack: impl FnOnce(&mut Host, Guest, &mut Others)) {
+    wait_for_former_ports();
     let mut others = Others::new();
     others.pass();
     let mut host = Host::new(|_| {});

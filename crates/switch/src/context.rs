@@ -2,13 +2,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use port::{FrameBatch, Interest, PortContext, Queue, RingState, Side, Sink, SinkChange, Source, Token};
+use port::{
+    FrameBatch, Interest, PortContext, Queue, RingState, SharedFd, Side, Sink, SinkChange, Source, Token,
+};
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};
@@ -34,8 +35,8 @@ type Taken = BTreeMap<(QueueId, Side), Queue>;
 struct Watch {
     key: u64,
     interest: Interest,
-    /// A duplicate, so that it can be taken out of the set whatever its owner did.
-    fd: OwnedFd,
+    /// Held here too, so that it can be taken out of the set whatever its owner did. It is closed as its owner says.
+    fd: SharedFd,
 }
 
 /// Everything that is attached and watched, for all ports.
@@ -280,7 +281,7 @@ impl Attachments {
     fn unwatch(&mut self, of: (PortId, Token)) {
         if let Some(watch) = self.watches.remove(&of) {
             self.keys.remove(&watch.key);
-            // It is in the set as long as the duplicate is open.
+            // It is in the set as long as it is open.
             let _ = self.poller.remove(&watch.fd);
         }
     }
@@ -442,11 +443,11 @@ impl PortContext for SwitchContext<'_> {
         changed.is_ok()
     }
 
-    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> io::Result<()> {
         let of = (self.port, token);
         // Always afresh: the descriptor may be another one than before.
         self.attachments.unwatch(of);
-        let fd = fd.try_clone_to_owned()?;
+        let fd = fd.clone();
         let key = self.attachments.number();
         self.attachments.poller.add(&fd, key, interest)?;
         self.attachments.watches.insert(of, Watch { key, interest, fd });

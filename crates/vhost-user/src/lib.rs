@@ -170,8 +170,10 @@ pub mod bits;
 pub mod codec;
 pub mod inflight;
 pub mod session;
+mod shared_fd;
 pub mod socket;
 mod violation;
 pub mod vring;
 
+pub use shared_fd::SharedFd;
 pub use violation::Violation;

@@ -159,7 +159,7 @@ proptest! {
         count in 0usize..3,
     ) {
         let header = Header { id, reply: false, need_reply: false, size: payload.len() as u32 };
-        let message = Message { header, payload, fds: fds(count) };
+        let message = Message { header, payload, fds: fds(count).into_iter().map(Into::into).collect() };
         if let Ok(request) = Request::parse(&message) {
             let again = request.to_message(fds(count));
             prop_assert_eq!(Request::parse(&again), Ok(request));
@@ -195,7 +195,11 @@ fn the_table_and_the_parser_agree() {
                 }
                 _ => {}
             }
-            let message = Message { header, payload, fds: fds(*rule.fds.start()) };
+            let message = Message {
+                header,
+                payload,
+                fds: fds(*rule.fds.start()).into_iter().map(Into::into).collect(),
+            };
             match Request::parse(&message) {
                 Ok(request) => {
                     assert_eq!(request.rule().id, rule.id);

@@ -165,7 +165,7 @@ fn a_payload_larger_than_any() {
     for size in [4097, u32::MAX] {
         let (end, _) = attacked(|attacker| {
             let header = Header { id: 5, reply: false, need_reply: true, size };
-            attacker.send(Message { header, payload: vec![], fds: vec![fd()] }, soon()).unwrap();
+            attacker.send(Message { header, payload: vec![], fds: vec![fd().into()] }, soon()).unwrap();
         });
         let End::Socket(SocketError::Header(violation)) = end else { panic!("{end:?}") };
         assert_eq!((violation.field, violation.value), ("size", size.into()));

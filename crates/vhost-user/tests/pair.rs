@@ -111,7 +111,10 @@ fn everything_that_is_handled_is_said_once() {
         else {
             panic!()
         };
-        driver.ask(Request::SetInflightFd(given), vec![file]);
+        driver.ask(
+            Request::SetInflightFd(given),
+            vec![std::os::fd::AsFd::as_fd(&file).try_clone_to_owned().unwrap()],
+        );
         driver.share_memory();
         driver.ask(Request::SetLogBase(LogArea { size_bytes: 4096, offset: 0 }), vec![fd()]);
         driver.ask(Request::SetLogFd, vec![event_fd()]);

@@ -69,7 +69,7 @@ fn noise(random: &mut StdRng, id: u32) -> Message {
     let id = if random.random_ratio(1, 50) { random.random_range(0..50) } else { id };
     let header = Header { id, reply: random.random_ratio(49, 50), need_reply: random.random_bool(0.5), size };
     let count = if fits { fds } else { random.random_range(0..3) };
-    Message { header, payload, fds: (0..count).map(|_| fd()).collect() }
+    Message { header, payload, fds: (0..count).map(|_| fd().into()).collect() }
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn wild(random: &mut StdRng) -> Message {
         need_reply: random.random_ratio(49, 50),
         size: payload.len() as u32,
     };
-    Message { header, payload, fds: (0..count).map(|_| fd()).collect() }
+    Message { header, payload, fds: (0..count).map(|_| fd().into()).collect() }
 }
 
 #[test]

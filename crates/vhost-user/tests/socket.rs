@@ -100,7 +100,7 @@ fn messages_sent_in_pieces_pass_their_descriptors_once() {
         let sizes = [size, 4096, 4096];
         for size in sizes {
             let header = Header { id: 99, reply: false, need_reply: false, size };
-            let message = Message { header, payload: vec![7; size as usize], fds: vec![memfd()] };
+            let message = Message { header, payload: vec![7; size as usize], fds: vec![memfd().into()] };
             let _ = a.try_send(message).unwrap();
         }
         let mut received = 0;

@@ -226,6 +226,7 @@ fn our_front_end_lives_with_their_back_end() {
             else {
                 panic!()
             };
+            let file = std::os::fd::AsFd::as_fd(&file).try_clone_to_owned().unwrap();
             driver.ask(Request::SetInflightFd(given), vec![file]);
             let load = DeviceStateTransfer { direction: StateDirection::Load };
             let Some(Answer::StateChannel(None)) = driver.ask(Request::SetDeviceStateFd(load), vec![fd()])

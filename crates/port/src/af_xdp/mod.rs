@@ -163,7 +163,7 @@ impl Port for AfXdp {
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         let watched = LinkEvents::open().and_then(|events| {
-            context.watch(LINK, events.as_fd(), Interest::Readable)?;
+            context.watch(LINK, events.shared(), Interest::Readable)?;
             Ok(events)
         });
         let remedy = "raise the limit of open files (ulimit -n)";

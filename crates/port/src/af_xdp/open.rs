@@ -1,6 +1,6 @@
 //! Opening an interface's queues, and saying what to do if that fails.
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use linux::interface::Interface;
 use linux::xdp::{Attached, Redirect, XdpMode, promiscuous};
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 use super::options::{AfXdpOptions, XdpModeOption};
 use super::socket::{Place, Queue, Refusal, Sizes};
 use super::vlan::{Stripping, is_software, lost_tags};
-use crate::PortError;
+use crate::{PortError, SharedFd};
 
 /// Bytes that the kernel keeps free before a frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
@@ -193,7 +193,7 @@ fn warning(
 
 /// Readable when an interface is made, changed or removed (rtnetlink(7)).
 #[derive(Debug)]
-pub(super) struct LinkEvents(OwnedFd);
+pub(super) struct LinkEvents(SharedFd);
 
 impl LinkEvents {
     pub fn open() -> io::Result<Self> {
@@ -202,7 +202,7 @@ impl LinkEvents {
         // The protocol of number 0, which `None` stands for, is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_LINK))?;
-        Ok(LinkEvents(socket))
+        Ok(LinkEvents(socket.into()))
     }
 
     /// Reads what came; what it says is asked for afterwards.
@@ -212,7 +212,7 @@ impl LinkEvents {
         while matches!(recv(&self.0, &mut start, RecvFlags::TRUNC), Ok(_) | Err(Errno::NOBUFS)) {}
     }
 
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    pub fn shared(&self) -> &SharedFd {
+        &self.0
     }
 }

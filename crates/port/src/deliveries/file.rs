@@ -2,7 +2,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory::{Backing, FileSystem, PeerMemory};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, fstat};
 use rustix::param::page_size;
 use rustix::process::{Uid, geteuid};
 
 use super::Area;
+use crate::SharedFd;
 
 /// A process that was killed has its lock until its memory is given back, which takes a while with much of it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct DeliveryFile {
     path: PathBuf,
-    file: File,
+    file: SharedFd,
     /// Device and inode.
     identity: (u64, u64),
     area: Arc<Area>,
@@ -47,18 +48,20 @@ impl DeliveryFile {
         let Some(path) = place(runtime, socket)? else { return Ok(None) };
         let file = locked(&path)?;
         // What cannot be had whole is of no use to anybody.
-        Self::of(file, path.clone(), pairs).map(Some).inspect_err(|_| _ = fs::remove_file(&path))
+        Self::of(OwnedFd::from(file).into(), path.clone(), pairs)
+            .map(Some)
+            .inspect_err(|_| _ = fs::remove_file(&path))
     }
 
     /// The one with which another process lets this one go on; its lock comes with it. That process has it mapped, and
     /// goes on itself if this one fails.
-    pub(crate) fn take_over(file: OwnedFd, pairs: u16) -> io::Result<Self> {
+    pub(crate) fn take_over(file: SharedFd, pairs: u16) -> io::Result<Self> {
         // Wherever that process has made it.
-        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        Self::of(file.into(), path, pairs)
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
+        Self::of(file, path, pairs)
     }
 
-    fn of(file: File, path: PathBuf, pairs: u16) -> io::Result<Self> {
+    fn of(file: SharedFd, path: PathBuf, pairs: u16) -> io::Result<Self> {
         let bytes = Area::bytes(pairs);
         // Longer if need be, never shorter. All of it now: a page that is not to be had later would cost the notes.
         fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
@@ -66,11 +69,13 @@ impl DeliveryFile {
         let memory = PeerMemory::new(bytes.next_multiple_of(page_size() as u64), Backing::Ram)?;
         let mapping = memory.map(&file, 0, bytes).map_err(io::Error::other)?;
         let area = Area::open(&Arc::new(mapping), pairs).map_err(io::Error::other)?;
-        Ok(DeliveryFile { identity: identity(&file.metadata()?), path, file, area: Arc::new(area), memory })
+        let status = fstat(&file)?;
+        let identity = (status.st_dev, status.st_ino);
+        Ok(DeliveryFile { identity, path, file, area: Arc::new(area), memory })
     }
 
     /// Becomes readable when the file was truncated.
-    pub(crate) fn memory(&self) -> &PeerMemory {
+    pub(crate) fn memory(&self) -> &Arc<PeerMemory> {
         &self.memory
     }
 
@@ -84,8 +89,8 @@ impl DeliveryFile {
     }
 
     /// For another process.
-    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        Ok(self.file.try_clone()?.into())
+    pub(crate) fn descriptor(&self) -> &SharedFd {
+        &self.file
     }
 
     /// Lets go of a file with which another process goes on: it stays.

@@ -245,7 +245,7 @@ fn a_file_is_one_processs_and_goes_with_its_port() {
     let first = open().unwrap().unwrap();
     assert!(file.exists());
     assert!(open().is_err(), "another process has it");
-    let second = DeliveryFile::take_over(first.descriptor().unwrap(), 2).unwrap();
+    let second = DeliveryFile::take_over(first.descriptor().clone(), 2).unwrap();
     first.leave();
     assert!(file.exists());
     drop(second);
@@ -269,7 +269,7 @@ fn a_take_over_with_other_queue_pairs_shortens_no_file() {
     let last = ReceiverLog::new(first.area(), 39).unwrap();
     last.started(split(7));
     for pairs in [1, 60] {
-        let other = DeliveryFile::take_over(first.descriptor().unwrap(), pairs).unwrap();
+        let other = DeliveryFile::take_over(first.descriptor().clone(), pairs).unwrap();
         assert_eq!(other.area().id(), first.area().id());
         other.leave();
         // Beyond the end of the file it would be the end of this process.
@@ -339,7 +339,7 @@ fn a_truncated_file_ends_nothing_and_is_told() {
     receiver.started(split(8));
     assert!(file.memory().take_loss().is_some());
     // The next process begins afresh.
-    let next = DeliveryFile::take_over(file.descriptor().unwrap(), 1).unwrap();
+    let next = DeliveryFile::take_over(file.descriptor().clone(), 1).unwrap();
     assert_ne!(next.area().id(), file.area().id());
 }
 

@@ -1,4 +1,4 @@
-//! Whether closing a descriptor may wait, found out without asking a file system: that may wait too.
+//! What a descriptor is, found out without asking a file system: that may wait.
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,7 +9,7 @@ use rustix::net::sockopt::socket_domain;
 
 use crate::event_fd;
 
-/// File systems of this machine's own: nobody else is asked when a file on them is closed.
+/// File systems of this machine's own: nobody else is asked when a file on them is looked at or closed.
 const LOCAL: [&str; 10] =
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "xfs", "zfs"];
 
@@ -24,31 +24,46 @@ const LONGEST_LIST: u64 = 1 << 20;
 /// for its output.
 const MEMORY_DEVICES: u32 = 1;
 
-/// What it is, if closing it may wait for another program; `None` for what is closed at once. It came over this socket.
-pub(super) fn slow_to_close(fd: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> Option<String> {
+/// What a peer may pass, and what not.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// In memory or on a local file system: closing it frees its pages, and waits for nobody.
+    File,
+    /// An eventfd, a Unix socket, a pipe, …: closing it may take long where its peer has prepared that.
+    Other,
+    /// Looking at it may wait for whoever serves it. This is its name.
+    Refused(String),
+}
+
+/// Whether it is a file, on whatever file system.
+pub(super) fn is_file(fd: BorrowedFd<'_>) -> bool {
+    fcntl_get_seals(fd).is_ok() || matches!(type_of(fd), Some((FileType::RegularFile, _)))
+}
+
+/// What it is. It came over this socket.
+pub(super) fn of(fd: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> Kind {
     // Files in memory, and only those, have seals (`memfd_file_seals_ptr`, mm/memfd.c).
     if fcntl_get_seals(fd).is_ok() {
-        return None;
+        return Kind::File;
     }
     let Ok(name) = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())) else {
         // No /proc here.
         let known = matches!(event_fd::is_event_fd(fd), Ok(true)) || is_unix_socket(fd);
-        return (!known).then(|| "a descriptor of an unknown kind".to_owned());
+        return match known {
+            true => Kind::Other,
+            false => Kind::Refused("a descriptor of an unknown kind".to_owned()),
+        };
     };
     let name = name.to_string_lossy();
     // The kernel's own names, which no file's path can be: paths begin with a slash.
     if name.starts_with("anon_inode:") || name.starts_with("pipe:") || is_unix_socket(fd) {
-        return None;
+        return Kind::Other;
     }
-    if !name.starts_with('/') {
-        return Some(name.into_owned());
-    }
-    match type_of(fd) {
-        Some((FileType::RegularFile | FileType::Directory, _)) => {
-            not_local(fd, || mounts_of_peer(socket)).map(|why| format!("{name}, {why}"))
-        }
-        Some((FileType::CharacterDevice, MEMORY_DEVICES)) => None,
-        _ => Some(name.into_owned()),
+    match type_of(fd).filter(|_| name.starts_with('/')) {
+        Some((FileType::RegularFile | FileType::Directory, _)) => not_local(fd, || mounts_of_peer(socket))
+            .map_or(Kind::File, |why| Kind::Refused(format!("{name}, {why}"))),
+        Some((FileType::CharacterDevice, MEMORY_DEVICES)) => Kind::Other,
+        _ => Kind::Refused(name.into_owned()),
     }
 }
 
@@ -107,32 +122,36 @@ mod tests {
 
     use super::*;
 
-    fn kind(fd: impl Into<OwnedFd>) -> Option<String> {
+    fn kind(fd: impl Into<OwnedFd>) -> Kind {
         let (socket, _peer) = UnixStream::pair().unwrap();
-        slow_to_close(fd.into().as_fd(), socket.as_fd())
+        of(fd.into().as_fd(), socket.as_fd())
     }
 
     #[test]
-    fn what_guests_pass_is_closed_at_once() {
-        assert_eq!(kind(memory::sealed_memfd(c"test", 4096).unwrap()), None);
-        assert_eq!(kind(crate::event_fd::EventFd::new().unwrap().share().unwrap()), None);
-        assert_eq!(kind(UnixStream::pair().unwrap().0), None);
-        assert_eq!(kind(std::io::pipe().unwrap().0), None);
-        assert_eq!(kind(File::open("/dev/zero").unwrap()), None, "refused for what it is");
+    fn what_guests_pass_is_taken() {
+        assert_eq!(kind(memory::sealed_memfd(c"test", 4096).unwrap()), Kind::File);
+        assert_eq!(kind(crate::event_fd::EventFd::new().unwrap().share().unwrap()), Kind::Other);
+        assert_eq!(kind(UnixStream::pair().unwrap().0), Kind::Other);
+        assert_eq!(kind(std::io::pipe().unwrap().0), Kind::Other);
+        assert_eq!(kind(File::open("/dev/zero").unwrap()), Kind::Other, "refused for what it is");
         if let Ok(file) = tempfile::tempfile_in("/dev/shm") {
-            assert_eq!(kind(file), None);
+            assert_eq!(kind(file), Kind::File);
         }
     }
 
     #[test]
     fn sockets_of_the_network_and_devices_may_take_long() {
-        let socket = kind(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+        let refused = |kind: Kind| match kind {
+            Kind::Refused(name) => name,
+            other => panic!("{other:?}"),
+        };
+        let socket = refused(kind(TcpListener::bind("127.0.0.1:0").unwrap()));
         assert!(socket.starts_with("socket:["), "{socket}");
-        let terminal = kind(File::open("/dev/ptmx").unwrap()).unwrap();
+        let terminal = refused(kind(File::open("/dev/ptmx").unwrap()));
         assert!(terminal.ends_with("ptmx"), "{terminal}");
         // The kernel's, and not on the list.
         let file = File::open("/proc/self/maps").unwrap();
-        let maps = kind(file).unwrap();
+        let maps = refused(kind(file));
         assert!(maps.ends_with("/maps, on the file system proc"), "{maps}");
     }
 

@@ -1,40 +1,61 @@
 //! Descriptors that a peer passes: which are taken, and where they are closed.
 //!
-//! `close` may wait for somebody: a TCP socket lingers for unsent data, a file in user space asks its server. The
-//! control thread serves all ports, so it closes nothing of that kind. See
-//! `docs/decisions/descriptors-that-close-slowly.md`.
-mod closer;
+//! `close` may wait for somebody: a TCP socket lingers for unsent data, also one that lies in the queue of another socket;
+//! a file in user space asks its server. Or it takes as long as a peer has prepared: an eventfd or an epoll set leaves all
+//! the sets that it is in, a file frees its pages. The control thread serves all ports, so it closes nothing that came
+//! from a peer: [`SharedFd`] has no other way. See `docs/decisions/descriptors-that-close-slowly.md`.
 mod kind;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
 
-use vhost_user::socket::{Connection, DescriptorFilter};
+use memory::DropQueue;
+use vhost_user::SharedFd;
+use vhost_user::socket::DescriptorFilter;
 
 use crate::PortError;
-pub use closer::Closer;
-use closer::{CLOSE_LIMIT, MAX_THREADS};
+use kind::Kind;
+
+/// Threads of one port that may hang.
+const MAX_THREADS: usize = 4;
+
+/// How long a descriptor may wait for a thread.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Looks at all descriptors that come to one port, whatever connection they come over.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DescriptorGuard {
-    closer: Closer,
+    /// Closes files, one after the other. That takes as long as their pages need, and waits for nobody.
+    files: Arc<DropQueue>,
+    /// Closes all else.
+    others: Arc<DropQueue>,
+}
+
+impl Default for DescriptorGuard {
+    fn default() -> Self {
+        DescriptorGuard {
+            files: Arc::new(DropQueue::new("closer", 1)),
+            others: Arc::new(DropQueue::new("closer", MAX_THREADS)),
+        }
+    }
 }
 
 impl DescriptorGuard {
-    /// Closes a connection elsewhere: descriptors that were sent over it and not read are closed with it. Its peer
-    /// hears of the end at once.
-    pub fn close(&self, connection: Connection) {
-        let last = connection.as_fd().try_clone_to_owned();
-        // In this order: the reference that is closed last is the other thread's. (Out of descriptors it is this one.)
-        drop(connection);
-        if let Ok(last) = last {
-            self.closer.close(last);
-        }
+    /// Where files are closed, and where what was mapped of them is to be unmapped.
+    pub fn files(&self) -> &Arc<DropQueue> {
+        &self.files
+    }
+
+    /// A descriptor that another process has let in.
+    pub fn keep(&self, fd: SharedFd) -> SharedFd {
+        let queue = if kind::is_file(fd.as_fd()) { &self.files } else { &self.others };
+        SharedFd::new(queue.defer(fd))
     }
 
     /// An error, which ends the port, once all threads that close hang, and more waits for them.
     pub fn check(&self, port: &str) -> Result<(), PortError> {
-        if !self.closer.hangs() {
+        if self.others.longest_wait().is_none_or(|wait| wait <= CLOSE_LIMIT) {
             return Ok(());
         }
         let why = format!(
@@ -47,13 +68,68 @@ impl DescriptorGuard {
 }
 
 impl DescriptorFilter for DescriptorGuard {
-    fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<OwnedFd, String> {
-        match kind::slow_to_close(fd.as_fd(), socket) {
-            None => Ok(fd),
-            Some(kind) => {
-                self.closer.close(fd);
+    fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<SharedFd, String> {
+        match kind::of(fd.as_fd(), socket) {
+            Kind::File => Ok(SharedFd::new(self.files.defer(fd))),
+            Kind::Other => Ok(SharedFd::new(self.others.defer(fd))),
+            Kind::Refused(kind) => {
+                self.others.put(fd);
                 Err(kind)
             }
         }
+    }
+
+    fn hold(&self, socket: OwnedFd) -> SharedFd {
+        SharedFd::new(self.others.defer(socket))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+    use crate::event_fd::EventFd;
+
+    /// Keeps a thread busy that drops it.
+    struct Waits(Receiver<()>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let _ = self.0.recv();
+        }
+    }
+
+    #[test]
+    fn nothing_is_closed_by_the_thread_that_drops_it() {
+        let guard = DescriptorGuard::default();
+        let (ends, waits): (Vec<_>, Vec<_>) = (0..=MAX_THREADS).map(|_| channel()).unzip();
+        for (number, until) in waits.into_iter().enumerate() {
+            if number == 0 { &guard.files } else { &guard.others }.put(Waits(until));
+        }
+        while guard.files.longest_wait().or(guard.others.longest_wait()).is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let is_open = |number: i32| Path::new(&format!("/proc/self/fd/{number}")).exists();
+        let (over, _peer) = UnixStream::pair().unwrap();
+        let fds: [OwnedFd; 4] = [
+            EventFd::new().unwrap().share().unwrap(),
+            memory::sealed_memfd(c"test", 4096).unwrap().into(),
+            UnixStream::pair().unwrap().0.into(),
+            std::io::pipe().unwrap().0.into(),
+        ];
+        for fd in fds {
+            let (number, name) = (fd.as_raw_fd(), format!("{fd:?}"));
+            drop(guard.admit(fd, over.as_fd()).unwrap());
+            assert!(is_open(number), "{name} was closed at once");
+        }
+        let socket = UnixStream::pair().unwrap().0;
+        let number = socket.as_raw_fd();
+        drop(guard.hold(socket.into()));
+        assert!(is_open(number), "a connection was closed at once");
+        drop(ends);
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use vhost_user::SharedFd;
 
 use crate::QueueCounters;
 
@@ -34,7 +35,7 @@ pub struct EventFd(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    fd: Arc<OwnedFd>,
+    fd: SharedFd,
     /// Its peer has filled it and had us wait: it is told nothing any more.
     hostile: AtomicBool,
 }
@@ -43,10 +44,10 @@ impl EventFd {
     /// A new one.
     pub fn new() -> std::io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self::of(Arc::new(fd)))
+        Ok(Self::of(fd.into()))
     }
 
-    fn of(fd: Arc<OwnedFd>) -> Self {
+    fn of(fd: SharedFd) -> Self {
         // Opened now, not when a worker first notifies. Without it there is another way.
         let _ = aio::file();
         EventFd(Arc::new(Shared { fd, hostile: AtomicBool::new(false) }))
@@ -54,17 +55,22 @@ impl EventFd {
 
     /// A descriptor for the peer.
     pub fn share(&self) -> std::io::Result<OwnedFd> {
-        self.0.fd.try_clone()
+        self.0.fd.as_fd().try_clone_to_owned()
+    }
+
+    /// The descriptor, with its other holders.
+    pub fn shared(&self) -> &SharedFd {
+        &self.0.fd
     }
 
     /// Takes a peer's descriptor.
-    pub fn adopt(fd: impl Into<Arc<OwnedFd>>) -> Result<Self, NotAnEventFd> {
+    pub fn adopt(fd: impl Into<SharedFd>) -> Result<Self, NotAnEventFd> {
         let fd = fd.into();
         if !is_event_fd(fd.as_fd())? {
             return Err(NotAnEventFd::OtherKind);
         }
         // For as long as the peer leaves it so; nothing relies on it.
-        fcntl_setfl(&*fd, fcntl_getfl(&*fd)? | OFlags::NONBLOCK)?;
+        fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         Ok(Self::of(fd))
     }
 
@@ -94,7 +100,7 @@ impl EventFd {
     pub fn drain(&self) -> u64 {
         let mut count = [0; 8];
         // u64::MAX is -1, "where the file stands", as a stream needs it.
-        let _ = preadv2(&*self.0.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
+        let _ = preadv2(&self.0.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
         u64::from_ne_bytes(count)
     }
 }

@@ -1,12 +1,11 @@
 //! A port context for tests: queues by pair, `poll` over what is watched, and a worker that moves a burst
 //! when it is told to.
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use virtio::net::MacAddress;
 
-use crate::{Interest, Port, PortContext, QueueError, Side, Sink, Source, Token, Watches};
+use crate::{Interest, Port, PortContext, QueueError, SharedFd, Side, Sink, Source, Token, Watches};
 
 /// Frames that [`TestContext::forward`] moves at most.
 pub const BURST: usize = 32;
@@ -102,7 +101,7 @@ impl PortContext for TestContext {
         self.sinks.remove(&pair)
     }
 
-    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
         self.watches.watch(token, fd, interest)
     }
 

@@ -1,6 +1,5 @@
 //! The control queue (VIRTIO 1.3 §5.1.6.5), served by the thread that serves the socket.
-use std::os::fd::{AsFd, BorrowedFd};
-
+use vhost_user::SharedFd;
 use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
 use virtqueue::{Burst, DeviceQueue, PopError, RingError};
 
@@ -45,8 +44,8 @@ impl ControlQueue {
     }
 
     /// Becomes readable when there is something to serve.
-    pub fn kick_fd(&self) -> BorrowedFd<'_> {
-        self.kick.as_fd()
+    pub fn kick_fd(&self) -> SharedFd {
+        self.kick.shared().clone()
     }
 
     /// Answers the commands that are there, each with what `handle_command` says, for one turn; true if there may be

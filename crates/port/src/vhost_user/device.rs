@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory::{Address, AddressSpace, PeerMemory, sealed_memfd};
+use vhost_user::SharedFd;
 use vhost_user::inflight;
 use vhost_user::session::backend::{
     BackendSession, DeviceStatus, Event, Kick, Sent, StateChannel, VringConfig,
@@ -72,7 +73,7 @@ impl Device {
         event: Event,
         session: &mut BackendSession,
         context: &mut dyn PortContext,
-    ) -> Result<(Sent, Option<OwnedFd>), SessionError> {
+    ) -> Result<(Sent, Option<SharedFd>), SessionError> {
         let mut channel = None;
         let sent = match event {
             Event::FeaturesSet { features, done } => {
@@ -266,7 +267,7 @@ impl Device {
         index: usize,
         mut ring: Ring,
         kick: Kick,
-        call: Option<Arc<OwnedFd>>,
+        call: Option<SharedFd>,
         context: &mut dyn PortContext,
     ) -> Outcome {
         let kind = ring.kind;
@@ -423,7 +424,7 @@ impl Device {
     fn watch_control(&mut self, index: usize, context: &mut dyn PortContext) -> Outcome {
         match self.rings.get_mut(index).and_then(|ring| ring.parked.as_ref()) {
             Some(RingQueue::Control(control)) => {
-                context.watch(CONTROL, control.kick_fd(), Interest::Readable).map_err(refused)
+                context.watch(CONTROL, &control.kick_fd(), Interest::Readable).map_err(refused)
             }
             _ => Ok(()),
         }
@@ -581,7 +582,7 @@ fn layout_of(features: Features) -> RingLayout {
     if features.contains(Features::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
-fn call_of(call: Option<Arc<OwnedFd>>) -> Result<Option<EventFd>, Refusal> {
+fn call_of(call: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
     call.map(EventFd::adopt).transpose().map_err(|error| Refusal::new(format!("call: {error}")))
 }
 

@@ -3,19 +3,19 @@
 //! The protocol is the format: what the front-end has said and still holds is said once more to a new session of the
 //! other process, rings at the positions where they stopped, and checked there as the first time.
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use vhost_user::SharedFd;
 use vhost_user::codec::Message;
 use vhost_user::codec::header::Header;
 use vhost_user::socket::{Connection, Listener, UnderWay};
 
-use super::VhostUser;
 use super::link::{Link, Role};
 use super::peer::{End, Peer};
 use super::tokens::{CHANNEL, DELIVERIES, LINK, MEMORY, PEER};
+use super::{VhostUser, watch_memory};
 use crate::deliveries::DeliveryFile;
 use crate::{Interest, PortContext, PortError, PortState};
 
@@ -69,36 +69,36 @@ struct MessageWords {
 
 /// Files by their places.
 #[derive(Default)]
-struct Files(Vec<Option<OwnedFd>>);
+struct Files(Vec<Option<SharedFd>>);
 
 impl Files {
-    fn put(&mut self, file: OwnedFd) -> usize {
+    fn put(&mut self, file: SharedFd) -> usize {
         self.0.push(Some(file));
         self.0.len() - 1
     }
 
-    fn put_all(&mut self, files: Vec<OwnedFd>) -> Vec<usize> {
+    fn put_all(&mut self, files: Vec<SharedFd>) -> Vec<usize> {
         files.into_iter().map(|file| self.put(file)).collect()
     }
 
-    fn take(&mut self, at: usize) -> io::Result<OwnedFd> {
+    fn take(&mut self, at: usize) -> io::Result<SharedFd> {
         let file = self.0.get_mut(at).and_then(Option::take);
         file.ok_or_else(|| io::Error::other(format!("descriptor {at} did not come along")))
     }
 
-    fn take_all(&mut self, at: &[usize]) -> io::Result<Vec<OwnedFd>> {
+    fn take_all(&mut self, at: &[usize]) -> io::Result<Vec<SharedFd>> {
         at.iter().map(|at| self.take(*at)).collect()
     }
 }
 
 impl ConnectionWords {
-    fn of(connection: &Connection, files: &mut Files) -> io::Result<Self> {
-        let UnderWay { received, received_fds, unsent } = connection.under_way()?;
-        let socket = files.put(connection.as_fd().try_clone_to_owned()?);
+    fn of(connection: &Connection, files: &mut Files) -> Self {
+        let UnderWay { received, received_fds, unsent } = connection.under_way();
+        let socket = files.put(connection.socket().clone());
         let received_files = files.put_all(received_fds);
         let mut rest = |(bytes, fds)| MessageWords { id: 0, bytes, files: files.put_all(fds) };
         let unsent = unsent.into_iter().map(&mut rest).collect();
-        Ok(ConnectionWords { socket, received, received_files, unsent })
+        ConnectionWords { socket, received, received_files, unsent }
     }
 
     fn connection(self, files: &mut Files) -> io::Result<Connection> {
@@ -120,22 +120,22 @@ impl MessageWords {
 }
 
 impl Peer {
-    fn words(&mut self, files: &mut Files) -> io::Result<PeerWords> {
+    fn words(&mut self, files: &mut Files) -> PeerWords {
         let message = |Message { header, payload, fds }| MessageWords {
             id: header.id,
             bytes: payload,
             files: files.put_all(fds),
         };
-        let messages = self.session.messages(self.device.bases())?.into_iter().map(message).collect();
-        Ok(PeerWords {
+        let messages = self.session.messages(self.device.bases()).into_iter().map(message).collect();
+        PeerWords {
             messages,
-            connection: ConnectionWords::of(&self.connection, files)?,
-            channel: self.channel.as_ref().map(|channel| ConnectionWords::of(channel, files)).transpose()?,
+            connection: ConnectionWords::of(&self.connection, files),
+            channel: self.channel.as_ref().map(|channel| ConnectionWords::of(channel, files)),
             unacknowledged: self.session.unacknowledged().collect(),
             commands: self.device.commands(),
             needs_reset: self.device.needs_reset(),
             asked_for_pairs: self.asked_for_pairs,
-        })
+        }
     }
 
     /// Goes on where another process stood: what the front-end said to that one is said again, and not answered.
@@ -152,9 +152,9 @@ impl Peer {
         if let (Some(words), Some(channel)) = (words.channel, &mut self.channel) {
             // The duplicate that came with its message is replaced by the one with all that is on its way.
             let mut taken = words.connection(files).map_err(|error| error.to_string())?;
-            taken.set_filter(Arc::clone(&self.shared.guard) as _);
+            taken.set_filter(self.shared.guard());
             std::mem::replace(channel, taken).leave();
-            let watched = context.watch(CHANNEL, channel.as_fd(), Interest::Readable);
+            let watched = context.watch(CHANNEL, channel.socket(), Interest::Readable);
             watched.map_err(|error| error.to_string())?;
         }
         self.session.await_acknowledgements(&words.unacknowledged);
@@ -175,20 +175,14 @@ impl Peer {
 }
 
 impl VhostUser {
-    fn words(&mut self, files: &mut Files) -> io::Result<Words> {
+    fn words(&mut self, files: &mut Files) -> Words {
         let path = self.shared.options.path.to_string_lossy().into_owned();
         let listener = match &self.link {
-            Some(Link::Server(listener)) => Some(files.put(listener.as_fd().try_clone_to_owned()?)),
+            Some(Link::Server(listener)) => Some(files.put(listener.socket().clone())),
             _ => None,
         };
-        let deliveries =
-            self.deliveries.as_ref().map(|file| Ok::<_, io::Error>(files.put(file.descriptor()?)));
-        Ok(Words {
-            path,
-            listener,
-            deliveries: deliveries.transpose()?,
-            peer: self.peer.as_mut().map(|peer| peer.words(files)).transpose()?,
-        })
+        let deliveries = self.deliveries.as_ref().map(|file| files.put(file.descriptor().clone()));
+        Words { path, listener, deliveries, peer: self.peer.as_mut().map(|peer| peer.words(files)) }
     }
 
     pub(super) fn stand_still(&mut self, context: &mut dyn PortContext) -> Result<PortState, PortError> {
@@ -206,7 +200,7 @@ impl VhostUser {
         }
         self.stands_still = true;
         let mut files = Files::default();
-        let words = self.words(&mut files).and_then(|words| Ok(serde_json::to_value(words)?));
+        let words = serde_json::to_value(self.words(&mut files));
         let words = words.map_err(|error| {
             let remedy = "start the new switch without --take-over; front-ends connect again";
             PortError::new(format!("hand {} over to another process", self.shared.name), error, remedy)
@@ -217,12 +211,12 @@ impl VhostUser {
     pub(super) fn go_on(&mut self, context: &mut dyn PortContext) {
         self.stands_still = false;
         if let Some(memory) = &self.memory
-            && let Err(error) = context.watch(MEMORY, memory.as_fd(), Interest::Readable)
+            && let Err(error) = watch_memory(MEMORY, memory, context)
         {
             self.shared.log(context, format_args!("losses of memory go unseen: {error}"));
         }
         if let Some(file) = &self.deliveries
-            && let Err(error) = context.watch(DELIVERIES, file.memory().as_fd(), Interest::Readable)
+            && let Err(error) = watch_memory(DELIVERIES, file.memory(), context)
         {
             self.shared
                 .log(context, format_args!("a truncation of {} goes unseen: {error}", file.path().display()));
@@ -246,7 +240,9 @@ impl VhostUser {
             PortError::new(format!("go on with {name}"), why, remedy)
         };
         let words: Words = serde_json::from_value(state.words).map_err(|error| failed(error.to_string()))?;
-        let mut files = Files(state.files.into_iter().map(Some).collect());
+        // Each is a peer's, or may be.
+        let keep = |file: SharedFd| Some(self.shared.guard.keep(file));
+        let mut files = Files(state.files.into_iter().map(keep).collect());
         let path = &self.shared.options.path;
         if Path::new(&words.path) != path {
             return Err(failed(format!("it is at {} in the running switch", words.path)));
@@ -255,7 +251,10 @@ impl VhostUser {
         self.link = Some(match (self.shared.options.role, words.listener) {
             (Role::Server, Some(at)) => {
                 let socket = files.take(at).map_err(|error| failed(error.to_string()))?;
-                Link::Server(Listener::take_over(socket, path).map_err(|error| failed(error.to_string()))?)
+                Link::Server(
+                    Listener::take_over(socket, path, self.shared.guard())
+                        .map_err(|error| failed(error.to_string()))?,
+                )
             }
             (Role::Client, None) => Link::Client { told: false },
             (Role::Server, None) | (Role::Client, Some(_)) => {
@@ -272,7 +271,7 @@ impl VhostUser {
         let Some(memory) = &self.memory else { return Ok(()) };
         let connection = std::mem::take(&mut words.connection).connection(&mut files);
         let mut connection = connection.map_err(|error| failed(error.to_string()))?;
-        connection.set_filter(Arc::clone(&self.shared.guard) as _);
+        connection.set_filter(self.shared.guard());
         let peer = Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory));
         let peer = self.peer.insert(peer);
         peer.watch_again(context).map_err(|error| failed(error.to_string()))?;

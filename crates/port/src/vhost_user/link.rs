@@ -1,9 +1,11 @@
 //! How a port comes to its connections: by listening or by connecting again and again.
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use vhost_user::socket::{Connection, Listener, SocketError};
 
+use crate::descriptors::DescriptorGuard;
 use crate::unix_socket::connect_now;
 
 /// Time between two attempts to connect or, if the system refuses it, to accept.
@@ -29,8 +31,8 @@ pub(super) enum Link {
 }
 
 /// Connects if somebody listens.
-pub(super) fn try_connect(path: &Path) -> Result<Connection, SocketError> {
-    connect_now(path).map_err(|source| SocketError::System {
+pub(super) fn try_connect(path: &Path, guard: &Arc<DescriptorGuard>) -> Result<Connection, SocketError> {
+    connect_now(path, guard).map_err(|source| SocketError::System {
         what: format!("connect to the vhost-user socket {}", path.display()),
         source,
     })

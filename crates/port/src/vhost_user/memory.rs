@@ -1,11 +1,11 @@
 //! What the front-end shares: mapped within the port's limits, and watched for being taken away.
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use memory::{
     AddressSpace, Backing, DirtyLog, Loss, LossCause, MapError, Mapping, PeerMemory, Region, RegionError,
     RegionRange, Size,
 };
+use vhost_user::SharedFd;
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::SharedRegion;
@@ -51,12 +51,12 @@ impl SharedMemory {
         self.space.without_region(guest_address, user_address, size_bytes).map_err(refused)
     }
 
-    pub fn new_log(&self, area: LogArea, file: &OwnedFd) -> Result<DirtyLog, Refusal> {
+    pub fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
         self.check_limit(area.size_bytes, Part::Log)?;
         DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes).map_err(refused_mapping)
     }
 
-    pub fn set_in_flight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), Refusal> {
+    pub fn set_in_flight(&mut self, inflight: Inflight, file: &SharedFd) -> Result<(), Refusal> {
         let Inflight { size_bytes, offset, queue_count, queue_size } = inflight;
         self.check_limit(size_bytes, Part::InFlight)?;
         let mapping: Mapping = self.peer.map(file, offset, size_bytes).map_err(refused_mapping)?;

@@ -34,11 +34,11 @@ pub use options::{MAX_QUEUE_PAIRS, VhostUserOptions};
 
 use std::fmt::Display;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::memory::PeerMemory;
+use vhost_user::SharedFd;
 use vhost_user::session::backend::Offer;
 use vhost_user::socket::{Connection, Listener, SocketError};
 
@@ -71,6 +71,11 @@ fn watch_failed(name: &str, error: std::io::Error) -> PortError {
         error,
         "raise the open-files limit (ulimit -n)",
     )
+}
+
+/// Its descriptor is readable once memory is lost.
+fn watch_memory(token: Token, memory: &Arc<PeerMemory>, context: &mut dyn PortContext) -> io::Result<()> {
+    context.watch(token, &SharedFd::new(Arc::clone(memory)), Interest::Readable)
 }
 
 /// A back-end port.
@@ -124,8 +129,9 @@ impl VhostUser {
     }
 
     fn new_memory(&self, context: &mut dyn PortContext) -> Result<Arc<PeerMemory>, PortError> {
-        PeerMemory::new(self.shared.options.memory_bytes, self.shared.options.memory_backing)
-            .and_then(|memory| context.watch(MEMORY, memory.as_fd(), Interest::Readable).map(|()| memory))
+        let VhostUserOptions { memory_bytes, memory_backing, .. } = self.shared.options;
+        PeerMemory::unmapped_by(Arc::clone(self.shared.guard.files()), memory_bytes, memory_backing)
+            .and_then(|memory| watch_memory(MEMORY, &memory, context).map(|()| memory))
             .map_err(|error| watch_failed(&self.shared.name, error))
     }
 
@@ -133,7 +139,7 @@ impl VhostUser {
     fn set_deliveries(&mut self, file: io::Result<Option<DeliveryFile>>, context: &mut dyn PortContext) {
         let watched = file.and_then(|file| {
             if let Some(file) = &file {
-                context.watch(DELIVERIES, file.memory().as_fd(), Interest::Readable)?;
+                watch_memory(DELIVERIES, file.memory(), context)?;
             }
             Ok(file)
         });
@@ -169,7 +175,7 @@ impl VhostUser {
     fn wait_for_peer(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         match &self.link {
             Some(Link::Server(listener)) => {
-                let watched = context.watch(LINK, listener.as_fd(), Interest::Readable);
+                let watched = context.watch(LINK, listener.socket(), Interest::Readable);
                 watched.map_err(|error| watch_failed(&self.shared.name, error))
             }
             Some(Link::Client { .. }) => {
@@ -199,15 +205,15 @@ impl VhostUser {
             return;
         }
         let Some(memory) = &self.memory else { return };
-        let mut connection = match &mut self.link {
+        let connection = match &mut self.link {
             None => return,
-            Some(Link::Server(listener)) => match accept(listener, &self.shared) {
+            Some(Link::Server(listener)) => match accept(listener) {
                 Ok(Some(connection)) => connection,
                 Ok(None) => return self.wait_or_retry(context),
                 // Out of descriptors, as a rule. The peer stays: look again later.
                 Err(error) => return self.retry(error, context),
             },
-            Some(Link::Client { told }) => match try_connect(&self.shared.options.path) {
+            Some(Link::Client { told }) => match try_connect(&self.shared.options.path, &self.shared.guard) {
                 Ok(connection) => {
                     *told = false;
                     connection
@@ -222,14 +228,12 @@ impl VhostUser {
             },
         };
         context.unwatch(LINK);
-        connection.set_filter(Arc::clone(&self.shared.guard) as _);
         // What a former front-end's memory still had to say.
         memory.take_loss();
-        let watched = context.watch(PEER, connection.as_fd(), Interest::Readable);
+        let watched = context.watch(PEER, connection.socket(), Interest::Readable);
         if let Err(error) = watched.map_err(SocketError::watch).and_then(|()| connection.limit_unread()) {
             // This front-end has to come again.
             context.unwatch(PEER);
-            self.shared.guard.close(connection);
             return self.retry(error, context);
         }
         self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
@@ -281,7 +285,6 @@ impl VhostUser {
     fn disconnect(&mut self, context: &mut dyn PortContext) {
         if let Some(mut peer) = self.peer.take() {
             peer.device.rings.clear(context);
-            peer.close();
             context.unwatch(PEER);
             context.unwatch(CHANNEL);
         }
@@ -290,10 +293,10 @@ impl VhostUser {
 
 /// The next front-end that is there still. Those that have gone are let go without a word, and without a pause
 /// for each: a flood of them must not keep others waiting.
-fn accept(listener: &Listener, shared: &Shared) -> Result<Option<Connection>, SocketError> {
+fn accept(listener: &Listener) -> Result<Option<Connection>, SocketError> {
     for _ in 0..ACCEPTED_AT_ONCE {
         match listener.try_accept()? {
-            Some(connection) if connection.has_gone() => shared.guard.close(connection),
+            Some(connection) if connection.has_gone() => {}
             other => return Ok(other),
         }
     }
@@ -326,10 +329,12 @@ impl Port for VhostUser {
         self.memory = Some(self.new_memory(context)?);
         let path = &self.shared.options.path.clone();
         self.link = Some(match self.shared.options.role {
-            Role::Server => Link::Server(Listener::bind(path).map_err(|error| {
-                let remedy = "give a path that you may create and that nobody else listens on";
-                PortError::new(format!("open {}", &self.shared.name), error, remedy)
-            })?),
+            Role::Server => {
+                Link::Server(Listener::bind_with(path, Some(self.shared.guard())).map_err(|error| {
+                    let remedy = "give a path that you may create and that nobody else listens on";
+                    PortError::new(format!("open {}", &self.shared.name), error, remedy)
+                })?)
+            }
             Role::Client => Link::Client { told: false },
         });
         self.set_deliveries(DeliveryFile::open(path, self.shared.options.queue_pairs), context);

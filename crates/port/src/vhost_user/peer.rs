@@ -1,9 +1,10 @@
 //! One connection, from its first message to its end.
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory::{Loss, PeerMemory};
+use vhost_user::SharedFd;
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
 use vhost_user::codec::backend_request::BackendRequest;
@@ -19,6 +20,9 @@ use super::shared::Shared;
 use super::tokens::{CHANNEL, PEER};
 use crate::turn::Turn;
 use crate::{Interest, PortContext, Side, ring_state};
+
+/// From one look at whether memory of this port is still being unmapped to the next.
+const UNMAP_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why a connection is over.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,8 @@ pub(super) struct Peer {
     pub(super) connection: Connection,
     /// Replies wait for the front-end to read.
     blocked: bool,
+    /// The socket is not watched, for memory is being unmapped.
+    waits: bool,
     pub(super) session: BackendSession,
     pub device: Device,
     pub(super) channel: Option<Connection>,
@@ -55,6 +61,7 @@ impl Peer {
         Peer {
             connection,
             blocked: false,
+            waits: false,
             session: BackendSession::new(offer),
             device: Device::new(Arc::clone(&shared), memory),
             shared,
@@ -68,8 +75,19 @@ impl Peer {
     pub fn serve(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
         let turn = Turn::begin();
         let mut sent_all = self.connection.flush()?;
+        if std::mem::take(&mut self.waits) {
+            context.watch(PEER, self.connection.socket(), Interest::Readable)?;
+            self.blocked = false;
+        }
         // Whoever does not read its answers is not heard either: each answer may hold descriptors and memory.
         while sent_all && !turn.is_over() {
+            // Memory that is being unmapped counts until then, so whoever shares much again and again waits.
+            if !self.shared.guard.files().is_idle() {
+                context.unwatch(PEER);
+                context.after(PEER, UNMAP_INTERVAL);
+                self.waits = true;
+                break;
+            }
             let Some(message) = self.connection.try_receive()? else { break };
             self.asked_for_pairs |= message.header.id == FrontendRequest::GetQueueNum.id();
             if let Some(reply) = self.step(message, context)? {
@@ -77,10 +95,13 @@ impl Peer {
             }
         }
         self.ran |= self.device.rings.iter().next().is_some();
+        if self.waits {
+            return Ok(());
+        }
         if self.blocked == sent_all {
             self.blocked = !sent_all;
             let interest = if sent_all { Interest::Readable } else { Interest::Writable };
-            context.watch(PEER, self.connection.as_fd(), interest)?;
+            context.watch(PEER, self.connection.socket(), interest)?;
         }
         Ok(())
     }
@@ -133,31 +154,18 @@ impl Peer {
     /// After the sockets were not watched for a while.
     pub(super) fn watch_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
         if let Some(channel) = &self.channel {
-            context.watch(CHANNEL, channel.as_fd(), Interest::Readable)?;
+            context.watch(CHANNEL, channel.socket(), Interest::Readable)?;
         }
         // What waits to be sent goes first; then it is heard again.
         self.blocked = true;
-        context.watch(PEER, self.connection.as_fd(), Interest::Writable)
+        context.watch(PEER, self.connection.socket(), Interest::Writable)
     }
 
-    fn open_channel(&mut self, socket: OwnedFd, context: &mut dyn PortContext) -> Result<(), End> {
+    fn open_channel(&mut self, socket: SharedFd, context: &mut dyn PortContext) -> Result<(), End> {
         context.unwatch(CHANNEL);
-        self.close_channel();
         let channel = self.channel.insert(socket.into());
-        channel.set_filter(Arc::clone(&self.shared.guard) as _);
-        Ok(context.watch(CHANNEL, channel.as_fd(), Interest::Readable)?)
-    }
-
-    fn close_channel(&mut self) {
-        if let Some(channel) = self.channel.take() {
-            self.shared.guard.close(channel);
-        }
-    }
-
-    /// Ends the connection.
-    pub fn close(mut self) {
-        self.close_channel();
-        self.shared.guard.close(self.connection);
+        channel.set_filter(self.shared.guard());
+        Ok(context.watch(CHANNEL, channel.socket(), Interest::Readable)?)
     }
 
     /// The back-end's own socket is readable. Its end is not the connection's.
@@ -176,7 +184,7 @@ impl Peer {
                 }
                 Err(error) => {
                     context.unwatch(CHANNEL);
-                    self.close_channel();
+                    self.channel = None;
                     if !matches!(error, SocketError::Closed) {
                         let what = "socket of the back-end's requests";
                         self.shared.warn(context, format_args!("{what}: {error}"));

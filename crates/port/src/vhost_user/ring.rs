@@ -1,10 +1,10 @@
 //! One started ring: what the front-end said of it, and its queue.
 use std::any::Any;
 use std::fmt::Display;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Mapping};
+use vhost_user::SharedFd;
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::VringBase;
@@ -50,7 +50,7 @@ pub(super) struct Ring {
     pub kind: Kind,
     pub config: VringConfig,
     pub enabled: bool,
-    pub err: Option<Arc<OwnedFd>>,
+    pub err: Option<SharedFd>,
     /// It is malformed and detached until the front-end stops it.
     pub broken: bool,
     /// Where its queue stood when it found that.

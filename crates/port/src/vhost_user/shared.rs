@@ -3,6 +3,8 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use vhost_user::socket::DescriptorFilter;
+
 use super::options::VhostUserOptions;
 use crate::deliveries::Area;
 use crate::descriptors::DescriptorGuard;
@@ -48,6 +50,11 @@ impl Shared {
         });
         let guard = Arc::<DescriptorGuard>::default();
         Shared { name, options, counters, limits, guard, deliveries: OnceLock::new() }
+    }
+
+    /// As connections have it.
+    pub fn guard(&self) -> Arc<dyn DescriptorFilter> {
+        Arc::clone(&self.guard) as _
     }
 
     pub fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {

@@ -20,11 +20,11 @@ mod options;
 mod spec;
 
 use std::fmt::{self, Display};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory::{Loss, LossCause, PeerMemory, Size};
+use vhost_user::SharedFd;
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Features;
@@ -146,7 +146,7 @@ impl VirtioUser {
             self.try_to_connect(context);
             return Ok(());
         };
-        context.watch(LISTENER, listener.as_fd(), Interest::Readable).map_err(|error| self.unwatched(error))
+        context.watch(LISTENER, listener.socket(), Interest::Readable).map_err(|error| self.unwatched(error))
     }
 
     /// The same for a port that runs: what the system refuses now it may allow later.
@@ -163,7 +163,7 @@ impl VirtioUser {
     }
 
     fn try_to_connect(&mut self, context: &mut dyn PortContext) {
-        match connect_now(&self.options.path) {
+        match connect_now(&self.options.path, &self.guard) {
             Ok(connection) => self.begin_handshake(connection, context),
             Err(error) => {
                 let ms = RETRY_INTERVAL.as_millis();
@@ -198,14 +198,13 @@ impl VirtioUser {
         }
     }
 
-    fn begin_handshake(&mut self, mut connection: Connection, context: &mut dyn PortContext) {
-        if let Err(error) = context.watch(CONNECTION, connection.as_fd(), Interest::Readable) {
+    fn begin_handshake(&mut self, connection: Connection, context: &mut dyn PortContext) {
+        if let Err(error) = context.watch(CONNECTION, connection.socket(), Interest::Readable) {
             let error = self.unwatched(error);
             self.log(context, error);
             context.after(TIMER, RETRY_INTERVAL);
             return;
         }
-        connection.set_filter(Arc::clone(&self.guard) as _);
         self.interest = Interest::Readable;
         context.after(TIMER, HANDSHAKE_TIMEOUT);
         let handshake = Handshake::new(Arc::clone(&self.options), Arc::clone(&self.counters));
@@ -235,7 +234,7 @@ impl VirtioUser {
         if let State::Handshaking(connection, _) = &self.state
             && interest != self.interest
         {
-            context.watch(CONNECTION, connection.as_fd(), interest).map_err(CloseReason::Watch)?;
+            context.watch(CONNECTION, connection.socket(), interest).map_err(CloseReason::Watch)?;
             self.interest = interest;
         }
         Ok(all_sent)
@@ -252,8 +251,8 @@ impl VirtioUser {
         let (agreement, error) = (running.agreement, running.error);
         let (memory, _lent) = (running.memory, running.lent);
         let watched = context
-            .watch(RING_ERROR, error.as_fd(), Interest::Readable)
-            .and_then(|()| context.watch(MEMORY, memory.as_fd(), Interest::Readable));
+            .watch(RING_ERROR, error.shared(), Interest::Readable)
+            .and_then(|()| context.watch(MEMORY, &SharedFd::new(Arc::clone(&memory)), Interest::Readable));
         self.state = State::Running { connection, agreement, _error: error, memory, _lent };
         if let Err(error) = watched {
             return self.close(CloseReason::Watch(error), context);
@@ -282,10 +281,7 @@ impl VirtioUser {
         context.unwatch(CONNECTION);
         context.unwatch(RING_ERROR);
         context.unwatch(MEMORY);
-        let state = std::mem::replace(&mut self.state, State::Disconnected);
-        if let State::Handshaking(connection, _) | State::Running { connection, .. } = state {
-            self.guard.close(connection);
-        }
+        self.state = State::Disconnected;
     }
 }
 
@@ -362,10 +358,11 @@ impl Port for VirtioUser {
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         if self.options.server {
-            let listener = Listener::bind(&self.options.path).map_err(|error| {
-                let what = format!("virtio-user {}: listen", self.options.path.display());
-                PortError::new(what, error, "choose a path in a folder that you may write to")
-            })?;
+            let listener = Listener::bind_with(&self.options.path, Some(Arc::clone(&self.guard) as _))
+                .map_err(|error| {
+                    let what = format!("virtio-user {}: listen", self.options.path.display());
+                    PortError::new(what, error, "choose a path in a folder that you may write to")
+                })?;
             self.listener = Some(listener);
         }
         self.find_peer(context)

@@ -1,10 +1,11 @@
 //! A back-end in this process: what the transmitq brings goes back over the receiveq of the same pair.
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use memory::{Address, AddressSpace, Region, RegionRange, SharedSlice};
+use vhost_user::SharedFd;
 use vhost_user::bits::ProtocolFeatures as P;
 use vhost_user::codec::Message;
 use vhost_user::session::backend::{BackendSession, DeviceStatus, Event, Offer, Received, Sent};
@@ -56,8 +57,8 @@ impl Default for Nature {
 pub struct Ring {
     pub config: QueueConfig,
     pub device: Box<dyn DeviceQueue>,
-    pub call: Option<Arc<OwnedFd>>,
-    pub err: Option<Arc<OwnedFd>>,
+    pub call: Option<SharedFd>,
+    pub err: Option<SharedFd>,
     pub enabled: bool,
 }
 

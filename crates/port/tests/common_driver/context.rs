@@ -1,10 +1,10 @@
 //! A port context that one thread turns by hand.
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, Sink, Source, Token};
+use port::{Interest, Port, PortContext, SharedFd, Sink, Source, Token};
 use rustix::event::{Timespec, epoll};
 use virtio::net::MacAddress;
 
@@ -12,7 +12,7 @@ use super::soon;
 
 pub struct TestContext {
     epoll: OwnedFd,
-    watched: BTreeMap<u32, OwnedFd>,
+    watched: BTreeMap<u32, SharedFd>,
     timers: BTreeMap<u32, Instant>,
     pub sources: BTreeMap<u16, Box<dyn Source>>,
     pub sinks: BTreeMap<u16, Box<dyn Sink>>,
@@ -108,14 +108,14 @@ impl PortContext for TestContext {
         self.sinks.remove(&pair)
     }
 
-    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
         self.unwatch(token);
         let flags = match interest {
             Interest::Readable => epoll::EventFlags::IN,
             Interest::ReadableOrWritable => epoll::EventFlags::IN | epoll::EventFlags::OUT,
             Interest::Writable => epoll::EventFlags::OUT,
         };
-        let copy = fd.try_clone_to_owned()?;
+        let copy = fd.clone();
         epoll::add(&self.epoll, &copy, epoll::EventData::new_u64(token.0.into()), flags)?;
         self.watched.insert(token.0, copy);
         Ok(())

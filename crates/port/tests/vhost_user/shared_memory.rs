@@ -1,5 +1,7 @@
 //! Memory that the front-end shares: the guest's, exchanged under running rings, the log of what is written
 //! there, and the buffer of what is in flight.
+use std::os::fd::AsFd;
+
 use std::os::unix::fs::FileExt;
 
 use memory::DirtyLog;
@@ -120,7 +122,7 @@ fn frames_in_flight_survive_the_back_end() {
         let asked = Inflight { size_bytes: 0, offset: 0, queue_count: 2, queue_size: guest.size };
         let given = guest.ask(&mut host, Request::GetInflightFd(asked), vec![]);
         let Some(Answer::Inflight(area, file)) = given else { panic!("{given:?}") };
-        guest.ask(&mut host, Request::SetInflightFd(area), vec![file.try_clone().unwrap()]);
+        guest.ask(&mut host, Request::SetInflightFd(area), vec![file.as_fd().try_clone_to_owned().unwrap()]);
         guest.share_memory(&mut host);
         guest.start_ring(&mut host, 1);
         for number in 0..5 {
@@ -138,7 +140,7 @@ fn frames_in_flight_survive_the_back_end() {
         heir.memory = guest.memory;
         heir.negotiate(&mut host, features);
         heir.queues = guest.queues;
-        heir.ask(&mut host, Request::SetInflightFd(area), vec![file]);
+        heir.ask(&mut host, Request::SetInflightFd(area), vec![file.as_fd().try_clone_to_owned().unwrap()]);
         heir.share_memory(&mut host);
         // What the front-end knows best: the used index, or the start, which the buffer corrects.
         let base = if features.contains(Features::RING_PACKED) { 0x8002_8002 } else { 2 };

@@ -1,6 +1,5 @@
 //! Queues that come and go, announcements, and what ports watch.
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -195,14 +194,14 @@ fn stations_behind_a_port_without_queues_are_forgotten() {
     let (mut switch, mut hands) = with_ports(&[1], Options::default(), |_| PortOptions::default());
     let ((source, sink), (mut injector, mut collector)) = pair();
     let event = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-    let watched = Arc::clone(&event);
+    let watched = port::SharedFd::new(Arc::clone(&event));
     let (done, out) = channel();
     let (port, _) = Scripted::new(
         1,
         move |context| {
             context.attach_source(0, source);
             context.attach_sink(0, sink);
-            context.watch(Token(7), watched.as_fd(), Interest::Readable).unwrap();
+            context.watch(Token(7), &watched, Interest::Readable).unwrap();
             Ok(())
         },
         move |token, context| {

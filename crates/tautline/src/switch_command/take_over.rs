@@ -103,7 +103,7 @@ fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option
     let control = handed.control.map(&mut take).transpose()?;
     let mut state = SwitchState::default();
     for (name, port) in handed.ports {
-        let files = port.files.into_iter().map(&mut take).collect::<Result<_, _>>()?;
+        let files = port.files.into_iter().map(|at| take(at).map(Into::into)).collect::<Result<_, _>>()?;
         state.ports.insert(name, port::PortState { words: port.words, files });
     }
     for (address, name) in handed.stations {

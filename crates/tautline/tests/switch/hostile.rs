@@ -8,6 +8,7 @@
 //! After each attack the switch lives, has as many descriptors open as before, has said once what was wrong,
 //! and serves the next front-end at the same port; and not one frame between `a` and `b` was lost.
 mod amplification;
+mod closing;
 mod deliveries;
 mod descriptors;
 mod fuse;

@@ -1,6 +1,6 @@
 //! A front-end with memory and driver halves, at a socket of the switch.
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
@@ -114,10 +114,10 @@ impl Guest {
         let Some(Answer::Inflight(area, file)) = guest.ask(Request::GetInflightFd(asked), vec![]) else {
             panic!()
         };
-        guest.ask(Request::SetInflightFd(area), vec![file.try_clone().unwrap()]);
+        guest.ask(Request::SetInflightFd(area), vec![file.as_fd().try_clone_to_owned().unwrap()]);
         guest.start_ring(RECEIVE);
         guest.start_ring(TRANSMIT);
-        (guest, InFlight { area, file })
+        (guest, InFlight { area, file: file.as_fd().try_clone_to_owned().unwrap() })
     }
 
     /// The same rings at another connection, as they stand: that of a switch that was started again.

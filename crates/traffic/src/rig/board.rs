@@ -1,8 +1,9 @@
 //! The plugboard of a test rig: one thread, no forwarding.
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, PortError, QueueError, Side, Sink, Source, Token, Watches};
+use port::{
+    Interest, Port, PortContext, PortError, QueueError, SharedFd, Side, Sink, Source, Token, Watches,
+};
 use virtio::net::MacAddress;
 
 use super::End;
@@ -73,7 +74,7 @@ impl PortContext for Wiring {
         take(&mut self.end.sinks, pair)
     }
 
-    fn watch(&mut self, token: Token, fd: BorrowedFd<'_>, interest: Interest) -> std::io::Result<()> {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
         self.watches.watch(token, fd, interest)
     }
 

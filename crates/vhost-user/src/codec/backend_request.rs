@@ -5,6 +5,7 @@ use super::message::Message;
 use super::payload::{Iotlb, VringArea, VringState};
 use super::table::{self, Rule};
 use super::whole::{read_all, write_all};
+use crate::SharedFd;
 use crate::violation::Violation;
 
 /// A request of the back-end. Its descriptors travel beside it.
@@ -65,6 +66,6 @@ impl BackendRequest {
     /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
     /// consulted: sessions do that.
     pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
-        Message::new(self.id(), self.payload(), fds)
+        Message::new(self.id(), self.payload(), fds.into_iter().map(SharedFd::from).collect())
     }
 }

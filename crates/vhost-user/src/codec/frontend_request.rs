@@ -6,6 +6,7 @@ use super::message::Message;
 use super::payload::*;
 use super::table::{self, Rule};
 use super::whole::{read_all, write_all};
+use crate::SharedFd;
 use crate::bits::ProtocolFeatures;
 use crate::violation::Violation;
 use virtio::Features;
@@ -285,6 +286,6 @@ impl FrontendRequest {
     /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
     /// consulted: sessions do that.
     pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
-        Message::new(self.id(), self.payload(), fds)
+        Message::new(self.id(), self.payload(), fds.into_iter().map(SharedFd::from).collect())
     }
 }

@@ -1,32 +1,31 @@
 //! A message as it travels.
-use std::os::fd::OwnedFd;
 
 use super::header::Header;
+use crate::SharedFd;
 
 /// The most file descriptors that one message may carry: one for each of the eight regions of
 /// SET_MEM_TABLE (vhost-user text, "Memory regions description").
 pub const MAX_FDS: usize = 8;
 
-/// One message as it travels: header, payload, and the descriptors that came along, which close when
-/// the message is dropped.
+/// One message as it travels: header, payload, and the descriptors that came along.
 #[derive(Debug)]
 pub struct Message {
     /// The fixed part.
     pub header: Header,
     /// Not yet interpreted; as long as the header says.
     pub payload: Vec<u8>,
-    /// Owned: whoever drops them closes them.
-    pub fds: Vec<OwnedFd>,
+    /// Closed with their last clones.
+    pub fds: Vec<SharedFd>,
 }
 
 impl Message {
-    pub(crate) fn new(id: u32, payload: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
+    pub(crate) fn new(id: u32, payload: Vec<u8>, fds: Vec<SharedFd>) -> Self {
         // Payloads are built here from bounded types; the cast cannot lose anything.
         let size = payload.len() as u32;
         Self { header: Header { id, reply: false, need_reply: false, size }, payload, fds }
     }
 
-    pub(crate) fn reply_to(id: u32, payload: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
+    pub(crate) fn reply_to(id: u32, payload: Vec<u8>, fds: Vec<SharedFd>) -> Self {
         let mut message = Self::new(id, payload, fds);
         message.header.reply = true;
         message

@@ -1,10 +1,10 @@
 //! What travels back.
-use std::os::fd::OwnedFd;
 
 use super::bytes::Wire;
 use super::message::Message;
 use super::payload::{ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState};
 use super::whole::{read_all, write_all};
+use crate::SharedFd;
 
 /// An answer to a request, with the descriptors it passes.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub enum ReplyBody {
     /// A number: features, counts, status, or an acknowledgement (0 is success).
     Number(u64),
     /// A number and a descriptor.
-    NumberWithFd(u64, OwnedFd),
+    NumberWithFd(u64, SharedFd),
     /// SET_LOG_BASE, repeated.
     Log(LogArea),
     /// A queue's base.
@@ -20,9 +20,9 @@ pub enum ReplyBody {
     /// Configuration bytes; `None` is the empty payload that reports an error.
     Config(Option<ConfigAccess>),
     /// The in-flight buffer.
-    Inflight(Inflight, OwnedFd),
+    Inflight(Inflight, SharedFd),
     /// An empty payload; with the descriptor, if there is one.
-    Descriptor(Option<OwnedFd>),
+    Descriptor(Option<SharedFd>),
     /// SET_MEM_TABLE in postcopy: the regions with the back-end's addresses.
     MemoryTable(MemoryTable),
     /// ADD_MEM_REG in postcopy: the region with the back-end's address.

@@ -1,8 +1,7 @@
 //! One connection: whole messages in, whole messages out.
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, take};
-use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -14,10 +13,11 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
 };
 
 use super::{SocketError, system};
+use crate::SharedFd;
 use crate::codec::header::Header;
 use crate::codec::{MAX_FDS, Message};
 
@@ -35,41 +35,45 @@ const MAX_FDS_OF_KERNEL: usize = 253;
 
 /// Looks at each descriptor before anything else is done with it: closing some takes as long as a peer likes.
 pub trait DescriptorFilter: std::fmt::Debug + Send + Sync {
-    /// The descriptor, which came over this socket; or what it is if it is not wanted. Then the filter closes it.
+    /// The descriptor, which came over this socket, closed wherever the filter wants it closed; or what it is if it is not
+    /// wanted. Then the filter closes it.
     ///
     /// # Errors
     /// The descriptor's name, with what is wrong with it.
-    fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<OwnedFd, String>;
+    fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<SharedFd, String>;
+
+    /// A socket to a peer: with it all descriptors are closed that were sent over it and never received.
+    fn hold(&self, socket: OwnedFd) -> SharedFd;
 }
 
 /// A connected socket and the pieces of messages that are under way on it.
 #[derive(Debug)]
 pub struct Connection {
-    stream: UnixStream,
+    stream: SharedFd,
     /// Bytes of the message that is coming in: never more than it has.
     bytes: Vec<u8>,
-    fds: Vec<OwnedFd>,
+    fds: Vec<SharedFd>,
     header: Option<Header>,
     outbox: VecDeque<Outgoing>,
     filter: Option<Arc<dyn DescriptorFilter>>,
 }
 
-/// What is under way on a connection that goes to another process: its descriptors are duplicates.
+/// What is under way on a connection that goes to another process.
 #[derive(Debug, Default)]
 pub struct UnderWay {
     /// Bytes of a message that has come in part.
     pub received: Vec<u8>,
     /// Descriptors that came with them.
-    pub received_fds: Vec<OwnedFd>,
+    pub received_fds: Vec<SharedFd>,
     /// Messages, or the rest of them, that wait to be sent, with their descriptors.
-    pub unsent: Vec<(Vec<u8>, Vec<OwnedFd>)>,
+    pub unsent: Vec<(Vec<u8>, Vec<SharedFd>)>,
 }
 
 #[derive(Debug)]
 struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    fds: Vec<OwnedFd>,
+    fds: Vec<SharedFd>,
 }
 
 impl Drop for Connection {
@@ -78,7 +82,7 @@ impl Drop for Connection {
     /// front-end at a time may meet the next one before it hears that the last is gone.
     fn drop(&mut self) {
         // Fails if the peer has gone first.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = shutdown(&self.stream, Shutdown::Both);
     }
 }
 
@@ -90,6 +94,19 @@ impl AsFd for Connection {
 
 impl From<UnixStream> for Connection {
     fn from(stream: UnixStream) -> Self {
+        OwnedFd::from(stream).into()
+    }
+}
+
+impl From<OwnedFd> for Connection {
+    fn from(fd: OwnedFd) -> Self {
+        SharedFd::from(fd).into()
+    }
+}
+
+impl From<SharedFd> for Connection {
+    /// For the socket of SET_BACKEND_REQ_FD too; if it is none, the first use says so.
+    fn from(stream: SharedFd) -> Self {
         Self {
             stream,
             bytes: Vec::new(),
@@ -98,13 +115,6 @@ impl From<UnixStream> for Connection {
             outbox: VecDeque::new(),
             filter: None,
         }
-    }
-}
-
-impl From<OwnedFd> for Connection {
-    /// For the socket of SET_BACKEND_REQ_FD; if it is none, the first use says so.
-    fn from(fd: OwnedFd) -> Self {
-        UnixStream::from(fd).into()
     }
 }
 
@@ -118,21 +128,19 @@ impl Connection {
     }
 
     /// What is under way. Whoever goes on with the connection begins with it.
-    pub fn under_way(&self) -> io::Result<UnderWay> {
-        let duplicates = |fds: &[OwnedFd]| fds.iter().map(OwnedFd::try_clone).collect::<io::Result<Vec<_>>>();
+    pub fn under_way(&self) -> UnderWay {
         let mut received = self.header.map_or_else(Vec::new, |header| header.to_bytes().to_vec());
         received.extend_from_slice(&self.bytes);
-        let unsent =
-            |waiting: &Outgoing| Ok((waiting.bytes[waiting.sent..].to_vec(), duplicates(&waiting.fds)?));
-        Ok(UnderWay {
+        let unsent = |waiting: &Outgoing| (waiting.bytes[waiting.sent..].to_vec(), waiting.fds.clone());
+        UnderWay {
             received,
-            received_fds: duplicates(&self.fds)?,
-            unsent: self.outbox.iter().map(unsent).collect::<io::Result<_>>()?,
-        })
+            received_fds: self.fds.clone(),
+            unsent: self.outbox.iter().map(unsent).collect(),
+        }
     }
 
     /// Goes on with a connection that another process had.
-    pub fn take_over(stream: OwnedFd, under_way: UnderWay) -> Result<Self, SocketError> {
+    pub fn take_over(stream: SharedFd, under_way: UnderWay) -> Result<Self, SocketError> {
         let mut connection = Self::from(stream);
         let UnderWay { received, received_fds, unsent } = under_way;
         connection.bytes = received;
@@ -157,6 +165,11 @@ impl Connection {
     pub fn leave(self) {
         // Dropped, it would be shut down for all who have it.
         std::mem::forget(self);
+    }
+
+    /// The socket, with its other holders.
+    pub fn socket(&self) -> &SharedFd {
+        &self.stream
     }
 
     /// Shows all descriptors that come from now on to a filter.
@@ -239,7 +252,7 @@ impl Connection {
             for fd in fds {
                 let admitted = match &self.filter {
                     Some(filter) => filter.admit(fd, self.stream.as_fd()),
-                    None => Ok(fd),
+                    None => Ok(fd.into()),
                 };
                 match admitted {
                     Ok(fd) => self.fds.push(fd),

@@ -5,14 +5,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with,
+};
 
-use super::{Connection, SocketError, system};
+use super::{Connection, DescriptorFilter, SocketError, system};
+use crate::SharedFd;
 
 /// Sockets of servers that are gone are removed so often before it is given up.
 const ATTEMPTS: u32 = 8;
@@ -26,7 +30,8 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(200);
 /// A listening socket. Its path goes with it when it is dropped, unless somebody else has taken it.
 #[derive(Debug)]
 pub struct Listener {
-    listener: UnixListener,
+    listener: SharedFd,
+    filter: Option<Arc<dyn DescriptorFilter>>,
     path: PathBuf,
     /// Device and inode: what tells our socket from another at the same path.
     identity: (u64, u64),
@@ -44,10 +49,15 @@ impl Listener {
     ///
     /// It waits for nobody for longer than [`LOCK_PATIENCE`].
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
+        Self::bind_with(path, None)
+    }
+
+    /// The same; all connections have this filter.
+    pub fn bind_with(path: &Path, filter: Option<Arc<dyn DescriptorFilter>>) -> Result<Self, SocketError> {
         let mut turn = None;
         for _ in 0..ATTEMPTS {
             match UnixListener::bind(path) {
-                Ok(listener) => return Self::of(listener, path),
+                Ok(listener) => return Self::of(listener.into(), path, filter),
                 Err(error) if error.kind() == ErrorKind::AddrInUse => {
                     turn.get_or_insert_with(|| take_turn(path));
                     remove_stale(path)?;
@@ -59,15 +69,25 @@ impl Listener {
         Err(SocketError::InUse(path.to_owned()))
     }
 
-    fn of(listener: UnixListener, path: &Path) -> Result<Self, SocketError> {
-        listener.set_nonblocking(true).map_err(failed("set non-blocking", path))?;
+    fn of(
+        socket: OwnedFd,
+        path: &Path,
+        filter: Option<Arc<dyn DescriptorFilter>>,
+    ) -> Result<Self, SocketError> {
+        ioctl_fionbio(&socket, true).map_err(system(format!("set non-blocking {}", path.display())))?;
         let identity = identity(path)?.ok_or_else(|| SocketError::InUse(path.to_owned()))?;
-        Ok(Self { listener, path: path.to_owned(), identity })
+        let listener = hold(socket, filter.as_ref());
+        Ok(Self { listener, filter, path: path.to_owned(), identity })
     }
 
     /// Goes on with a socket that another process has bound to this path.
-    pub fn take_over(socket: OwnedFd, path: &Path) -> Result<Self, SocketError> {
-        Self::of(socket.into(), path)
+    pub fn take_over(
+        listener: SharedFd,
+        path: &Path,
+        filter: Arc<dyn DescriptorFilter>,
+    ) -> Result<Self, SocketError> {
+        let identity = identity(path)?.ok_or_else(|| SocketError::InUse(path.to_owned()))?;
+        Ok(Self { listener, filter: Some(filter), path: path.to_owned(), identity })
     }
 
     /// Lets go of a socket with which another process goes on: its path stays.
@@ -99,13 +119,23 @@ impl Listener {
 
     /// The next peer if one is there.
     pub fn try_accept(&self) -> Result<Option<Connection>, SocketError> {
-        match self.listener.accept() {
-            Ok((stream, _)) => Ok(Some(stream.into())),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-            // The peer went away before it was accepted.
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(None),
-            Err(source) => Err(failed("accept a peer at", &self.path)(source)),
+        match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+            Ok(socket) => {
+                let mut connection = Connection::from(hold(socket, self.filter.as_ref()));
+                if let Some(filter) = &self.filter {
+                    connection.set_filter(Arc::clone(filter));
+                }
+                Ok(Some(connection))
+            }
+            // CONNABORTED: the peer went away before it was accepted.
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+            Err(errno) => Err(failed("accept a peer at", &self.path)(errno.into())),
         }
+    }
+
+    /// The socket, with its other holders.
+    pub fn socket(&self) -> &SharedFd {
+        &self.listener
     }
 
     /// Where it listens.
@@ -122,6 +152,13 @@ impl Drop for Listener {
             // Nobody is left to tell; the next `bind` removes what stays.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+fn hold(socket: OwnedFd, filter: Option<&Arc<dyn DescriptorFilter>>) -> SharedFd {
+    match filter {
+        Some(filter) => filter.hold(socket),
+        None => socket.into(),
     }
 }
 

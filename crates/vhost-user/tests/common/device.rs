@@ -1,6 +1,6 @@
 //! The embedder's device: keeps what it is given, answers yes.
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use vhost_user::SharedFd;
 
 use super::{fd, memfd};
 use vhost_user::session::backend::{
@@ -29,7 +29,7 @@ pub struct Device {
     pub status: u8,
     pub mtu: u16,
     pub rarps: usize,
-    pub channel: Option<OwnedFd>,
+    pub channel: Option<SharedFd>,
     /// Say no instead of yes.
     pub refuse: bool,
 }

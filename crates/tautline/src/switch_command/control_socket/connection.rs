@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::Closer;
+use memory::DropQueue;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use super::capture::Capture;
@@ -28,7 +28,7 @@ pub struct Connection {
     answer: Vec<u8>,
     /// The file that came with a request.
     file: Option<PassedFile>,
-    closer: Arc<Closer>,
+    closer: Arc<DropQueue>,
     /// When the request that is not whole, or the answer that is not read, began; or when the last of them was over.
     since: Instant,
     pub capture: Option<Capture>,
@@ -43,7 +43,7 @@ pub enum End {
 }
 
 impl Connection {
-    pub fn new(socket: UnixStream, closer: &Arc<Closer>) -> io::Result<Self> {
+    pub fn new(socket: UnixStream, closer: &Arc<DropQueue>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket,
@@ -165,7 +165,7 @@ mod tests {
 
     fn pair() -> (Connection, UnixStream) {
         let (own, other) = UnixStream::pair().unwrap();
-        (Connection::new(own, &Arc::default()).unwrap(), other)
+        (Connection::new(own, &Arc::new(DropQueue::new("closer", 1))).unwrap(), other)
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         // A socket that waits after all does so for this long.
         own.set_read_timeout(Some(PATIENCE)).unwrap();
         own.set_write_timeout(Some(PATIENCE)).unwrap();
-        let mut connection = Connection::new(own, &Arc::default()).unwrap();
+        let mut connection = Connection::new(own, &Arc::new(DropQueue::new("closer", 1))).unwrap();
         let since = Instant::now();
         assert!(connection.read().is_ok() && connection.put(&vec![b'x'; 4 << 20]).is_ok());
         assert!(connection.wants_to_write() && since.elapsed() < PATIENCE / 2, "{:?}", since.elapsed());

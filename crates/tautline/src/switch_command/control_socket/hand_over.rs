@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use linux::peer::peer;
+use port::SharedFd;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 use serde_json::json;
@@ -53,8 +54,8 @@ pub fn run(
     Err("the new switch did not take over; this one goes on".to_owned())
 }
 
-fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver, Vec<OwnedFd>) {
-    let mut files = vec![control];
+fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver, Vec<SharedFd>) {
+    let mut files = vec![SharedFd::from(control)];
     let mut ports = std::collections::BTreeMap::new();
     for (name, port) in state.ports {
         let places = (files.len()..files.len() + port.files.len()).collect();
@@ -66,7 +67,7 @@ fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver
 }
 
 /// True once the new switch has said that it has all.
-fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<OwnedFd>), deadline: Instant) -> bool {
+fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<SharedFd>), deadline: Instant) -> bool {
     let said = send(socket, &words, &files, deadline).and_then(|()| hear(socket, deadline));
     if said.is_ok_and(|said| said == TAKEN) {
         return true;
@@ -83,7 +84,7 @@ fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)))
 }
 
-fn send(socket: &UnixStream, words: &HandOver, files: &[OwnedFd], deadline: Instant) -> io::Result<()> {
+fn send(socket: &UnixStream, words: &HandOver, files: &[SharedFd], deadline: Instant) -> io::Result<()> {
     let bytes = serde_json::to_vec(words)?;
     socket.set_nonblocking(false)?;
     let answer = Outcome::Ok(json!({"bytes": bytes.len(), "files": files.len()})).line();
@@ -99,7 +100,7 @@ fn send(socket: &UnixStream, words: &HandOver, files: &[OwnedFd], deadline: Inst
     Ok(())
 }
 
-fn send_all(socket: &UnixStream, mut bytes: &[u8], files: &[OwnedFd], deadline: Instant) -> io::Result<()> {
+fn send_all(socket: &UnixStream, mut bytes: &[u8], files: &[SharedFd], deadline: Instant) -> io::Result<()> {
     let mut files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
     while !bytes.is_empty() {
         if Instant::now() > deadline {

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::Closer;
+use memory::DropQueue;
 use rustix::event::epoll;
 use switch::View;
 
@@ -37,6 +37,9 @@ const MOST_CONNECTIONS: usize = 32;
 /// Captures at once: each has a thread and rings of its own.
 const MOST_CAPTURES: usize = 4;
 
+/// Threads that close files which came with requests and are not wanted.
+const CLOSERS: usize = 4;
+
 /// What a capture may take to write what it has when the switch ends.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -52,7 +55,7 @@ pub struct ControlSocket {
     connections: BTreeMap<u64, Connection>,
     /// Captures whose connections are closed, until all is written.
     ending: Vec<Capture>,
-    closer: Arc<Closer>,
+    closer: Arc<DropQueue>,
     next: u64,
     defaults: PortDefaults,
     /// Ports that were removed.
@@ -118,7 +121,7 @@ impl ControlSocket {
             listening,
             connections: BTreeMap::new(),
             ending: Vec::new(),
-            closer: Arc::default(),
+            closer: Arc::new(DropQueue::new("closer", CLOSERS)),
             next: FIRST_CONNECTION,
             defaults,
             removed: Vec::new(),

@@ -2,16 +2,16 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use port::Closer;
+use memory::DropQueue;
 
 /// Closed by another thread, unless it is taken out.
 pub struct PassedFile {
     fd: Option<OwnedFd>,
-    closer: Arc<Closer>,
+    closer: Arc<DropQueue>,
 }
 
 impl PassedFile {
-    pub fn new(fd: OwnedFd, closer: &Arc<Closer>) -> Self {
+    pub fn new(fd: OwnedFd, closer: &Arc<DropQueue>) -> Self {
         PassedFile { fd: Some(fd), closer: Arc::clone(closer) }
     }
 
@@ -24,7 +24,7 @@ impl PassedFile {
 impl Drop for PassedFile {
     fn drop(&mut self) {
         if let Some(fd) = self.fd.take() {
-            self.closer.close(fd);
+            self.closer.put(fd);
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::switch_process::guest::{Guest, TRANSMIT, plain};
 use crate::switch_process::{listens, wait_for};
 
 /// A connection of which closing one end waits until the other has read everything, and it does not.
-struct Lingering {
+pub struct Lingering {
     end: Option<OwnedFd>,
     _other: TcpStream,
 }
 
 impl Lingering {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut end = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (other, _) = listener.accept().unwrap();
@@ -38,7 +38,7 @@ impl Lingering {
     }
 
     /// The only descriptor of it: whoever closes it waits.
-    fn take(&mut self) -> OwnedFd {
+    pub fn take(&mut self) -> OwnedFd {
         self.end.take().unwrap()
     }
 }

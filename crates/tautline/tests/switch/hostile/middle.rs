@@ -1,6 +1,6 @@
 //! Somebody between a front-end and a back-end, who passes their messages on and keeps copies of the kicks.
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ impl Middle {
     #[track_caller]
     pub fn kick_of(&self, index: u8) -> OwnedFd {
         wait_for("a kick's descriptor", || {
-            self.shared.kicks.lock().unwrap().get(&index).map(|fd| fd.try_clone().unwrap())
+            self.shared.kicks.lock().unwrap().get(&index).map(|fd| fd.as_fd().try_clone_to_owned().unwrap())
         })
     }
 }
@@ -71,7 +71,7 @@ fn pass(listener: &Listener, there: &Path, shared: &Shared) {
             if let Ok(Request::SetVringKick(VringFd { index, .. })) = Request::parse(&message)
                 && let Some(fd) = message.fds.first()
             {
-                shared.kicks.lock().unwrap().insert(index, fd.try_clone().unwrap());
+                shared.kicks.lock().unwrap().insert(index, fd.as_fd().try_clone_to_owned().unwrap());
             }
             back_end.send(message, deadline()).unwrap();
         }

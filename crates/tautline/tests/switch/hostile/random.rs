@@ -1,4 +1,6 @@
 //! Bytes, messages and rings at random, the same in every run.
+use std::os::fd::OwnedFd;
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -62,7 +64,8 @@ fn wild(random: &mut StdRng) -> Message {
         need_reply: random.random_ratio(49, 50),
         size: payload.len() as u32,
     };
-    let fds = (0..count).map(|_| if random.random() { event_fd() } else { memfd(1 << 20).into() });
+    let fds = (0..count)
+        .map(|_| if random.random() { event_fd().into() } else { OwnedFd::from(memfd(1 << 20)).into() });
     Message { header, payload, fds: fds.collect() }
 }
 

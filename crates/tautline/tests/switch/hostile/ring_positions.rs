@@ -1,4 +1,6 @@
 //! Where a ring stands once it is found malformed, and in-flight buffers over and over.
+use std::os::fd::AsFd;
+
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::Inflight;
 use vhost_user::session::frontend::Answer;
@@ -66,7 +68,7 @@ fn in_flight_buffers_do_not_pile_up() {
                 else {
                     panic!("no in-flight buffer")
                 };
-                guest.ask(Request::SetInflightFd(given), vec![file]);
+                guest.ask(Request::SetInflightFd(given), vec![file.as_fd().try_clone_to_owned().unwrap()]);
             }
         };
         exchange(2);

@@ -129,7 +129,7 @@ impl Answer for InflightArea {
     fn answered(self, echo: Echo, _: bool) -> Answered {
         match (self, echo) {
             (Ok((size_bytes, offset, file)), Echo::Inflight(asked)) => {
-                Answered::reply(ReplyBody::Inflight(Inflight { size_bytes, offset, ..asked }, file))
+                Answered::reply(ReplyBody::Inflight(Inflight { size_bytes, offset, ..asked }, file.into()))
             }
             (Ok(_), _) => Answered { reply: None, refusal: Some(Refusal::new("no buffer was asked for")) },
             (Err(refusal), _) => Answered { reply: None, refusal: Some(refusal) },
@@ -140,7 +140,7 @@ impl Answer for InflightArea {
 impl Answer for Userfault {
     fn answered(self, _: Echo, _: bool) -> Answered {
         match self {
-            Ok(fd) => Answered::reply(ReplyBody::Descriptor(Some(fd))),
+            Ok(fd) => Answered::reply(ReplyBody::Descriptor(Some(fd.into()))),
             Err(refusal) => Answered { reply: Some(ReplyBody::Descriptor(None)), refusal: Some(refusal) },
         }
     }
@@ -178,7 +178,7 @@ impl Answer for StateChannel {
         // Bits 0 to 7: error; bit 8: no descriptor comes along.
         match self {
             Self::Offered => Answered::reply(ReplyBody::Number(0x100)),
-            Self::Replaced(fd) => Answered::reply(ReplyBody::NumberWithFd(0, fd)),
+            Self::Replaced(fd) => Answered::reply(ReplyBody::NumberWithFd(0, fd.into())),
             Self::Refused(refusal) => {
                 Answered { reply: Some(ReplyBody::Number(0x101)), refusal: Some(refusal) }
             }

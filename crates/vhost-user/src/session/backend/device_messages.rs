@@ -1,9 +1,9 @@
 //! What concerns the device as a whole.
-use std::os::fd::OwnedFd;
 
 use super::answer::Echo;
 use super::memory_messages::only_fd;
 use super::{BackendSession, Commit, Event, Next};
+use crate::SharedFd;
 use crate::codec::payload::{ConfigAccess, DeviceStateTransfer, Inflight};
 use crate::codec::table::Rule;
 use crate::inflight;
@@ -23,7 +23,7 @@ impl BackendSession {
     pub(super) fn on_set_backend_req_fd(
         &mut self,
         rule: &Rule,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         let socket = only_fd(rule, fds)?;
         Ok(self.ask_done(rule, Commit::BackendChannel, |done| Event::BackendChannelSet { socket, done }))
@@ -63,7 +63,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         inflight: Inflight,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         let queue_size = self.check_inflight(rule, &inflight)?;
         if self.any_ring_started() {
@@ -97,7 +97,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         transfer: DeviceStateTransfer,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         if let Some(running) = self.rings.iter().position(|ring| ring.is_started()) {
             return Err(rule.violation("queue", running as u64, "all queues stopped (suspended device)"));

@@ -1,8 +1,7 @@
 //! What a back-end session asks of its embedder.
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use super::answer::{ConfigBytes, DeviceStatus, InflightArea, MappedBases, StateChannel, Userfault};
+use crate::SharedFd;
 use crate::codec::frontend_request::MacAddress;
 use crate::codec::payload::{Inflight, Iotlb, LogArea, MemoryRegion, StateDirection};
 use crate::session::{Outcome, Ticket};
@@ -15,14 +14,14 @@ pub struct SharedRegion {
     /// Not empty, overflows nowhere, overlaps no other region of the session.
     pub region: MemoryRegion,
     /// What to map. Its size is the peer's word until it is checked.
-    pub file: OwnedFd,
+    pub file: SharedFd,
 }
 
 /// How the driver says that buffers are available.
 #[derive(Debug)]
 pub enum Kick {
     /// By an eventfd.
-    Event(OwnedFd),
+    Event(SharedFd),
     /// Not at all: poll the ring (bit 8 of SET_VRING_KICK).
     Poll,
     /// By VRING_KICK messages, which come as [`Event::VringKicked`].
@@ -59,16 +58,16 @@ pub enum Event {
     /// Unmap this region.
     MemoryRegionRemoved { region: MemoryRegion, done: Ticket<Outcome> },
     /// Log dirty pages here.
-    LogSet { area: LogArea, file: OwnedFd, done: Ticket<Outcome> },
+    LogSet { area: LogArea, file: SharedFd, done: Ticket<Outcome> },
     /// Signal this eventfd after logging.
-    LogNotifierSet { notifier: OwnedFd, done: Ticket<Outcome> },
+    LogNotifierSet { notifier: SharedFd, done: Ticket<Outcome> },
     /// Run this ring. Disabled, it takes buffers but passes no data (vhost-user text, "Ring states").
     VringStarted {
         index: VringIndex,
         config: VringConfig,
         kick: Kick,
-        call: Option<Arc<OwnedFd>>,
-        err: Option<Arc<OwnedFd>>,
+        call: Option<SharedFd>,
+        err: Option<SharedFd>,
         enabled: bool,
         done: Ticket<Outcome>,
     },
@@ -77,9 +76,9 @@ pub enum Event {
     /// Let data pass this running ring, or not.
     VringEnabled { index: VringIndex, enabled: bool, done: Ticket<Outcome> },
     /// Notify this running ring's driver so from now on; `None`: the driver polls, or hears in-band.
-    VringCallChanged { index: VringIndex, call: Option<Arc<OwnedFd>>, done: Ticket<Outcome> },
+    VringCallChanged { index: VringIndex, call: Option<SharedFd>, done: Ticket<Outcome> },
     /// Report this running ring's errors so from now on.
-    VringErrChanged { index: VringIndex, err: Option<Arc<OwnedFd>>, done: Ticket<Outcome> },
+    VringErrChanged { index: VringIndex, err: Option<SharedFd>, done: Ticket<Outcome> },
     /// Listen to this running ring's driver so from now on.
     VringKickChanged { index: VringIndex, kick: Kick, done: Ticket<Outcome> },
     /// Log writes to this running ring's used part, or do not any more.
@@ -87,7 +86,7 @@ pub enum Event {
     /// A kick in a message.
     VringKicked { index: VringIndex, done: Ticket<Outcome> },
     /// Requests of the back-end go over this socket.
-    BackendChannelSet { socket: OwnedFd, done: Ticket<Outcome> },
+    BackendChannelSet { socket: SharedFd, done: Ticket<Outcome> },
     /// A translation was given or taken back.
     IotlbChanged { entry: Iotlb, done: Ticket<Outcome> },
     /// Announce the guest's address on the network.
@@ -106,7 +105,7 @@ pub enum Event {
         answer: Ticket<InflightArea>,
     },
     /// What an earlier back-end had in flight.
-    InflightSet { inflight: Inflight, file: OwnedFd, done: Ticket<Outcome> },
+    InflightSet { inflight: Inflight, file: SharedFd, done: Ticket<Outcome> },
     /// Stop and disable all rings and forget the device's state.
     Reset { done: Ticket<Outcome> },
     /// The driver's device status (VIRTIO 1.3 §2.1).
@@ -125,7 +124,7 @@ pub enum Event {
     /// Close the userfaultfd.
     PostcopyEnded { done: Ticket<Outcome> },
     /// Write the device's state to this descriptor, or read it from there.
-    DeviceStateTransfer { direction: StateDirection, file: OwnedFd, answer: Ticket<StateChannel> },
+    DeviceStateTransfer { direction: StateDirection, file: SharedFd, answer: Ticket<StateChannel> },
     /// Did the whole state arrive and fit?
     DeviceStateCheck { done: Ticket<Outcome> },
 }

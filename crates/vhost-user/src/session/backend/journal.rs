@@ -3,20 +3,18 @@
 //! A back-end that hands its connection over to another process hands these over too. The protocol itself is the
 //! format, so the other process checks them as it checks every message.
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 
+use crate::SharedFd;
 use crate::codec::Message;
 use crate::codec::frontend_request::FrontendRequest as Request;
 use crate::codec::payload::{MemoryRegion, SingleRegion, VringState};
 
-/// One message that was accepted, with descriptors of its own.
+/// One message that was accepted.
 #[derive(Debug)]
 pub(super) struct Said {
     id: u32,
     payload: Vec<u8>,
-    /// `None`: this process may not open more, so what was said cannot be repeated.
-    fds: Option<Vec<OwnedFd>>,
+    fds: Vec<SharedFd>,
     /// How often, of a region: QEMU before 8.0 adds each once for every queue pair.
     times: u32,
 }
@@ -26,7 +24,7 @@ const MOST_TIMES: u32 = 128;
 
 impl Said {
     fn without_fds(request: &Request) -> Self {
-        Said { id: request.id(), payload: request.payload(), fds: Some(vec![]), times: 1 }
+        Said { id: request.id(), payload: request.payload(), fds: vec![], times: 1 }
     }
 
     /// Whether it has added this region, by its addresses and size.
@@ -35,11 +33,8 @@ impl Said {
         matches!(Request::reread(self.id, &self.payload), Some(Request::AddMemReg(added)) if key(&added.0) == key(region))
     }
 
-    fn repeated(&self) -> io::Result<Message> {
-        let lost = || io::Error::other("a descriptor of the front-end could not be kept; raise ulimit -n");
-        let fds = self.fds.as_ref().ok_or_else(lost)?;
-        let fds = fds.iter().map(|fd| fd.as_fd().try_clone_to_owned()).collect::<io::Result<_>>()?;
-        Ok(Message::new(self.id, self.payload.clone(), fds))
+    fn repeated(&self) -> Message {
+        Message::new(self.id, self.payload.clone(), self.fds.clone())
     }
 }
 
@@ -88,7 +83,7 @@ impl Entry {
         let said = || Said {
             id: message.header.id,
             payload: message.payload.clone(),
-            fds: message.fds.iter().map(|fd| fd.as_fd().try_clone_to_owned()).collect::<io::Result<_>>().ok(),
+            fds: message.fds.clone(),
             times: 1,
         };
         let ring = |index: u32, place: RingPlace| Entry::Said(Place::Ring(index, place), said());
@@ -173,7 +168,7 @@ impl Journal {
     }
 
     /// The messages, in an order in which a new session takes them. `bases`: where rings that run stand now.
-    pub(super) fn messages(&self, bases: &BTreeMap<u32, u32>, enables: bool) -> io::Result<Vec<Message>> {
+    pub(super) fn messages(&self, bases: &BTreeMap<u32, u32>, enables: bool) -> Vec<Message> {
         let mut messages = Vec::new();
         for (place, said) in &self.said {
             match place {
@@ -185,16 +180,16 @@ impl Journal {
                         let base = Request::SetVringBase(VringState { index: *index, num });
                         messages.push(base.to_message(vec![]));
                     }
-                    messages.push(said.repeated()?);
+                    messages.push(said.repeated());
                 }
                 Place::Region(_) => {
                     for _ in 0..said.times.min(MOST_TIMES) {
-                        messages.push(said.repeated()?);
+                        messages.push(said.repeated());
                     }
                 }
-                _ => messages.push(said.repeated()?),
+                _ => messages.push(said.repeated()),
             }
         }
-        Ok(messages)
+        messages
     }
 }

@@ -1,16 +1,16 @@
 //! Memory, its log, its translation, and postcopy.
-use std::os::fd::OwnedFd;
 
 use super::answer::Echo;
 use super::memory::MemoryMap;
 use super::{BackendSession, Commit, Event, Next, SharedRegion};
+use crate::SharedFd;
 use crate::codec::payload::{Iotlb, IotlbKind, LogArea, MemoryRegion, MemoryTable};
 use crate::codec::table::Rule;
 use crate::session::postcopy::Postcopy;
 use crate::violation::Violation;
 
 /// The one descriptor that the table made sure of.
-pub(super) fn only_fd(rule: &Rule, fds: Vec<OwnedFd>) -> Result<OwnedFd, Violation> {
+pub(super) fn only_fd(rule: &Rule, fds: Vec<SharedFd>) -> Result<SharedFd, Violation> {
     let count = fds.len() as u64;
     fds.into_iter().next().ok_or_else(|| rule.violation("file descriptors", count, "1"))
 }
@@ -20,7 +20,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         table: MemoryTable,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         if table.regions.len() != fds.len() {
             return Err(rule.violation("file descriptors", fds.len() as u64, "one for each region"));
@@ -49,7 +49,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         region: MemoryRegion,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         let file = only_fd(rule, fds)?;
         if self.postcopy == Postcopy::Off && self.memory.add_again(&region) {
@@ -70,7 +70,7 @@ impl BackendSession {
     }
 
     /// The front-end has registered the page faults of the regions it was told about.
-    pub(super) fn on_ack_mem_regs(&mut self, rule: &Rule, fds: Vec<OwnedFd>) -> Result<Next, Violation> {
+    pub(super) fn on_ack_mem_regs(&mut self, rule: &Rule, fds: Vec<SharedFd>) -> Result<Next, Violation> {
         if self.postcopy != Postcopy::Mapped {
             return Err(rule.violation("payload size", 8u64, "a region, for no acknowledgement is due"));
         }
@@ -94,7 +94,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         area: LogArea,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         if area.size_bytes == 0 {
             return Err(rule.violation("log size", 0u64, "at least one byte"));
@@ -104,7 +104,7 @@ impl BackendSession {
         Ok(self.ask(Echo::Log(area), Commit::Nothing, |done| Event::LogSet { area, file, done }))
     }
 
-    pub(super) fn on_set_log_fd(&mut self, rule: &Rule, fds: Vec<OwnedFd>) -> Result<Next, Violation> {
+    pub(super) fn on_set_log_fd(&mut self, rule: &Rule, fds: Vec<SharedFd>) -> Result<Next, Violation> {
         let notifier = only_fd(rule, fds)?;
         Ok(self.ask_done(rule, Commit::Nothing, |done| Event::LogNotifierSet { notifier, done }))
     }
@@ -159,6 +159,6 @@ impl BackendSession {
     }
 }
 
-fn shared(regions: &[MemoryRegion], files: Vec<OwnedFd>) -> Vec<SharedRegion> {
+fn shared(regions: &[MemoryRegion], files: Vec<SharedFd>) -> Vec<SharedRegion> {
     regions.iter().zip(files).map(|(region, file)| SharedRegion { region: *region, file }).collect()
 }

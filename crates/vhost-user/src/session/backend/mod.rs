@@ -135,12 +135,8 @@ impl BackendSession {
         }
     }
 
-    /// The messages that bring a new session, of the same offer, to where this one stands; their descriptors are
-    /// duplicates. `bases`: where the rings that run stand now, by their index.
-    pub fn messages(
-        &self,
-        bases: impl IntoIterator<Item = (usize, VringBase)>,
-    ) -> std::io::Result<Vec<Message>> {
+    /// The messages that bring a new session, of the same offer, to where this one stands. `bases`: where the rings that run stand now, by their index.
+    pub fn messages(&self, bases: impl IntoIterator<Item = (usize, VringBase)>) -> Vec<Message> {
         let bases = bases.into_iter().map(|(index, base)| (index as u32, base.to_wire())).collect();
         self.journal.messages(&bases, self.agreed.features.contains(Features::VHOST_PROTOCOL_FEATURES))
     }

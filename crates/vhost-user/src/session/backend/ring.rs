@@ -1,8 +1,7 @@
 //! One ring: what the front-end has said so far, or what runs.
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use super::event::VringConfig;
+use crate::SharedFd;
 use crate::codec::table::Rule;
 use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
@@ -14,9 +13,9 @@ pub(super) struct Ring {
     /// Counts once the ring runs (vhost-user text, "Ring states").
     pub(super) enabled: bool,
     /// Kept over a stop: QEMU sets it once and starts the ring often.
-    pub(super) call: Option<Arc<OwnedFd>>,
+    pub(super) call: Option<SharedFd>,
     /// Kept likewise.
-    pub(super) err: Option<Arc<OwnedFd>>,
+    pub(super) err: Option<SharedFd>,
 }
 
 /// Stopped and being set up, or started and fixed.

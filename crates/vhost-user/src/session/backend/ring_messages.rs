@@ -1,11 +1,10 @@
 //! Setting up, starting, stopping and enabling of rings.
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use super::answer::Echo;
 use super::memory_messages::only_fd;
 use super::ring::{Ring, Setup, State};
 use super::{BackendSession, Commit, Event, Kick, Next};
+use crate::SharedFd;
 use crate::bits::ProtocolFeatures;
 use crate::codec::payload::{VringAddress, VringFd, VringState};
 use crate::codec::reply::ReplyBody;
@@ -20,7 +19,7 @@ const SHARED_MEMORY: &str = "shared memory before a queue starts (QEMU: \
                              -object memory-backend-memfd,id=mem,size=SIZE,share=on -machine memory-backend=mem)";
 
 /// Descriptors that came with a message.
-type Fds = Vec<OwnedFd>;
+type Fds = Vec<SharedFd>;
 /// What a message led to.
 type Answered = Result<Next, Violation>;
 
@@ -110,7 +109,7 @@ impl BackendSession {
         &mut self,
         rule: &Rule,
         vring: VringFd,
-        fds: Vec<OwnedFd>,
+        fds: Vec<SharedFd>,
     ) -> Result<Next, Violation> {
         let index = self.index(rule, vring.index.into())?;
         let kick = match optional_fd(rule, vring, fds)? {
@@ -183,12 +182,12 @@ impl BackendSession {
     fn set_notifier(
         &mut self,
         rule: &Rule,
-        (vring, fds): (VringFd, Vec<OwnedFd>),
-        place: impl FnOnce(&mut Ring) -> &mut Option<Arc<OwnedFd>>,
-        event: impl FnOnce(VringIndex, Option<Arc<OwnedFd>>, Ticket<Outcome>) -> Event,
+        (vring, fds): (VringFd, Vec<SharedFd>),
+        place: impl FnOnce(&mut Ring) -> &mut Option<SharedFd>,
+        event: impl FnOnce(VringIndex, Option<SharedFd>, Ticket<Outcome>) -> Event,
     ) -> Result<Next, Violation> {
         let index = self.index(rule, vring.index.into())?;
-        let notifier = optional_fd(rule, vring, fds)?.map(Arc::new);
+        let notifier = optional_fd(rule, vring, fds)?;
         let ring = &mut self.rings[index.as_usize()];
         place(ring).clone_from(&notifier);
         if !ring.is_started() {
@@ -225,7 +224,7 @@ impl BackendSession {
 }
 
 /// The descriptor that the payload announces, and none that it does not (bit 8).
-fn optional_fd(rule: &Rule, vring: VringFd, fds: Vec<OwnedFd>) -> Result<Option<OwnedFd>, Violation> {
+fn optional_fd(rule: &Rule, vring: VringFd, fds: Vec<SharedFd>) -> Result<Option<SharedFd>, Violation> {
     if !vring.has_fd && !fds.is_empty() {
         return Err(rule.violation("file descriptors", fds.len() as u64, "none, for bit 8 is set"));
     }

@@ -1,7 +1,7 @@
 //! Requests of the back-end, as the front-end receives them.
-use std::os::fd::OwnedFd;
 
 use super::FrontendSession;
+use crate::SharedFd;
 use crate::bits::ProtocolFeatures;
 use crate::codec::Message;
 use crate::codec::backend_request::BackendRequest;
@@ -33,7 +33,7 @@ pub enum ChannelRequest {
         /// What the back-end wants.
         request: BackendRequest,
         /// The doorbell of VRING_HOST_NOTIFIER.
-        fd: Option<OwnedFd>,
+        fd: Option<SharedFd>,
         /// To be used once it is done.
         acknowledge: Option<Acknowledge>,
     },
@@ -63,7 +63,7 @@ impl FrontendSession {
         }
     }
 
-    fn channel_request(&self, message: Message) -> Result<(BackendRequest, Option<OwnedFd>), Violation> {
+    fn channel_request(&self, message: Message) -> Result<(BackendRequest, Option<SharedFd>), Violation> {
         let request = BackendRequest::parse(&message)?;
         let rule = request.rule();
         rule.check_gate(&self.agreed)?;

@@ -1,6 +1,6 @@
 //! What the back-end answers, read against what was asked.
-use std::os::fd::OwnedFd;
 
+use crate::SharedFd;
 use crate::bits::ProtocolFeatures;
 use crate::codec::payload::{
     ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState,
@@ -52,15 +52,15 @@ pub enum Answer {
     /// Configuration bytes, or `None` if the back-end would not give them.
     Config(Option<Vec<u8>>),
     /// The in-flight buffer.
-    Inflight(Inflight, OwnedFd),
+    Inflight(Inflight, SharedFd),
     /// A userfaultfd, or `None` if the back-end could not open one.
-    Userfault(Option<OwnedFd>),
+    Userfault(Option<SharedFd>),
     /// The regions with the back-end's addresses; send an empty table once their faults are served.
     MappedTable(MemoryTable),
     /// The region with the back-end's address.
     MappedRegion(MemoryRegion),
     /// The device's state goes over the offered descriptor, or over this one instead.
-    StateChannel(Option<OwnedFd>),
+    StateChannel(Option<SharedFd>),
     /// The request was done.
     Done {
         /// The request's name.

@@ -82,7 +82,7 @@ fn replies_are_matched_with_requests() {
     assert_eq!(field(asked().receive(state(1, 0x1_0000).into_message(11)).unwrap_err()), "num");
     assert_eq!(field(asked().receive(base().to_message(vec![])).unwrap_err()), "reply flag");
     let mut with_fd = state(1, 9).into_message(11);
-    with_fd.fds.push(fd());
+    with_fd.fds.push(fd().into());
     assert_eq!(field(asked().receive(with_fd).unwrap_err()), "file descriptors");
     let mut nothing = agreed();
     assert_eq!(field(nothing.receive(state(1, 9).into_message(11)).unwrap_err()), "id");
@@ -98,10 +98,10 @@ fn device_state_replies_say_whether_a_descriptor_comes() {
         session.receive(reply.into_message(42))
     };
     assert!(matches!(ask(ReplyBody::Number(0x100)).unwrap(), Answer::StateChannel(None)));
-    assert!(matches!(ask(ReplyBody::NumberWithFd(0, fd())).unwrap(), Answer::StateChannel(Some(_))));
+    assert!(matches!(ask(ReplyBody::NumberWithFd(0, fd().into())).unwrap(), Answer::StateChannel(Some(_))));
     assert!(matches!(ask(ReplyBody::Number(0x101)).unwrap(), Answer::Refused { code: 1, .. }));
     assert_eq!(field(ask(ReplyBody::Number(0)).unwrap_err()), "file descriptors");
-    assert_eq!(field(ask(ReplyBody::NumberWithFd(0x100, fd())).unwrap_err()), "file descriptors");
+    assert_eq!(field(ask(ReplyBody::NumberWithFd(0x100, fd().into())).unwrap_err()), "file descriptors");
 }
 
 #[test]
