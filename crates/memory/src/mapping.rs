@@ -13,7 +13,7 @@ use rustix::fs::{
     memfd_create,
 };
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::file_system::FileSystem;
 use crate::map_error::MapError;
@@ -140,6 +140,15 @@ impl Mapping {
         let slot = slot.ok_or(MapError::TooMany { limit: SLOTS, whose: "of all peers" })?;
         mapping.guard = Some(Guard { slot, counted });
         Ok(mapping)
+    }
+
+    /// Gives the pages of a file in memory back to the system, also where others keep the file; it reads as zeros then.
+    ///
+    /// # Errors
+    /// The file is of another kind, or sealed against writing.
+    pub fn discard(&self) -> std::io::Result<()> {
+        // SAFETY: what is mapped is read and written by atomic and volatile accesses only, which see zeros.
+        Ok(unsafe { madvise(self.base.as_ptr().cast(), self.mapped, Advice::LinuxRemove) }?)
     }
 
     /// Whether a peer's memory was replaced by zeros.

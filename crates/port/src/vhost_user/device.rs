@@ -1,10 +1,11 @@
 //! The device behind one connection: what the front-end has set up, and what runs of it.
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{Address, AddressSpace, PeerMemory, sealed_memfd};
+use memory::{Address, AddressSpace, Mapping, PeerMemory, sealed_memfd};
 use vhost_user::SharedFd;
 use vhost_user::inflight;
 use vhost_user::session::backend::{
@@ -179,7 +180,7 @@ impl Device {
                 session.answer(done, Err(Refusal::new("the configuration space is read-only")))
             }
             Event::InflightRequested { layout, queue_count, queue_size, answer } => {
-                session.answer(answer, new_in_flight(layout, queue_count, queue_size))
+                session.answer(answer, self.new_in_flight(layout, queue_count, queue_size))
             }
             Event::InflightSet { inflight, file, done } => {
                 session.answer(done, self.memory.set_in_flight(inflight, &file))
@@ -219,6 +220,21 @@ impl Device {
             }
         };
         Ok((sent?, channel))
+    }
+
+    /// A fresh region, whose pages the port takes back when it has made others since.
+    fn new_in_flight(
+        &self,
+        layout: RingLayout,
+        queue_count: u16,
+        queue_size: QueueSize,
+    ) -> Result<(u64, u64, OwnedFd), Refusal> {
+        let bytes = inflight::area_bytes(layout, queue_count, queue_size);
+        let failed = |why: &dyn Display| Refusal::new(format!("memory for {bytes} in-flight bytes: {why}"));
+        let file = sealed_memfd(c"tautline in-flight", bytes).map_err(|error| failed(&error))?;
+        let own = Mapping::shared(&file, 0, bytes).map_err(|error| failed(&error))?;
+        self.shared.keep_in_flight(own);
+        Ok((bytes, 0, file.into()))
     }
 
     /// The front-end narrows the operator's limit, but does not widen it.
@@ -594,15 +610,4 @@ fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
         Kick::Poll => Ok(None),
         Kick::InBand => Err(not_offered()),
     }
-}
-
-fn new_in_flight(
-    layout: RingLayout,
-    queue_count: u16,
-    queue_size: QueueSize,
-) -> Result<(u64, u64, OwnedFd), Refusal> {
-    let bytes = inflight::area_bytes(layout, queue_count, queue_size);
-    let file = sealed_memfd(c"tautline in-flight", bytes)
-        .map_err(|error| Refusal::new(format!("memory for {bytes} in-flight bytes: {error}")))?;
-    Ok((bytes, 0, file.into()))
 }

@@ -1,8 +1,10 @@
 //! What all connections of a port share, and what it allows its front-ends over time.
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use memory::Mapping;
 use vhost_user::socket::DescriptorFilter;
 
 use super::options::VhostUserOptions;
@@ -15,6 +17,9 @@ use crate::{PairCounters, PortContext, QueueCounters, Side};
 /// a frame to every port; QEMU makes five for each card when a guest has moved.
 const ANNOUNCEMENTS: u32 = 32;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// In-flight regions made by one port that may have pages.
+const IN_FLIGHT_REGIONS: usize = 2;
 
 /// What a port allows its front-ends over time.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub(super) struct Shared {
     counters: Vec<PairCounters>,
     limits: Mutex<Limits>,
     pub guard: Arc<DescriptorGuard>,
+    /// The in-flight regions that this port made last. The pages of those before are given back.
+    in_flight: Mutex<VecDeque<Mapping>>,
     /// Where deliveries are noted, once the port has started; unset where that cannot be.
     pub deliveries: OnceLock<Arc<Area>>,
 }
@@ -49,7 +56,15 @@ impl Shared {
             announcements: TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL),
         });
         let guard = Arc::<DescriptorGuard>::default();
-        Shared { name, options, counters, limits, guard, deliveries: OnceLock::new() }
+        Shared {
+            name,
+            options,
+            counters,
+            limits,
+            guard,
+            in_flight: Mutex::default(),
+            deliveries: OnceLock::new(),
+        }
     }
 
     /// As connections have it.
@@ -59,6 +74,20 @@ impl Shared {
 
     pub fn counters(&self, pair: u16, side: Side) -> Option<&Arc<QueueCounters>> {
         Some(self.counters.get(usize::from(pair))?.of(side))
+    }
+
+    /// Keeps a fresh in-flight region in view. A front-end keeps the files of all of them, so one that asks for another
+    /// again and again would fill the memory of the switch: whatever it has of earlier ones is discarded. The region
+    /// before the last one stays, for it may be in use until the last one is set.
+    pub fn keep_in_flight(&self, region: Mapping) {
+        let mut regions = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        regions.push_back(region);
+        while regions.len() > IN_FLIGHT_REGIONS {
+            if let Some(former) = regions.pop_front() {
+                // A file of our own is never refused.
+                let _ = former.discard();
+            }
+        }
     }
 
     fn limits<T>(&self, ask: impl FnOnce(&mut Limits) -> T) -> T {

@@ -181,6 +181,28 @@ fn memory_that_nobody_has_touched() {
     scene.end();
 }
 
+/// The switch makes in-flight regions, and a front-end keeps the files of all that it ever had. Only the last two have
+/// pages.
+#[test]
+fn in_flight_regions_that_a_front_end_keeps() {
+    let mut scene = Scene::new();
+    let mut kept = Vec::new();
+    for _ in 0..6 {
+        scene.attacked(plain(), None, |_, mut guest| {
+            let asked = Inflight { size_bytes: 0, offset: 0, queue_count: 2, queue_size: 1 << 15 };
+            let given = guest.ask(Request::GetInflightFd(asked), vec![]);
+            let Some(Answer::Inflight(area, file)) = given else { panic!("{given:?}") };
+            rustix::io::pwrite(&file, &vec![1; area.size_bytes as usize], area.offset).unwrap();
+            kept.push(file);
+        });
+    }
+    let blocks: Vec<_> = kept.iter().map(|file| rustix::fs::fstat(file).unwrap().st_blocks).collect();
+    println!("blocks of 512 bytes of six in-flight regions: {blocks:?}");
+    assert!(blocks[..4].iter().all(|blocks| *blocks == 0), "{blocks:?}");
+    assert!(blocks[4..].iter().all(|blocks| *blocks > 1000), "{blocks:?}");
+    scene.end();
+}
+
 /// A file on a disk, and what its file system is called.
 fn disk_file(bytes: u64) -> (File, PathBuf) {
     const TMPFS: i64 = 0x0102_1994;
