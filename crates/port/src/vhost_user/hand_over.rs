@@ -5,11 +5,14 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use vhost_user::SharedFd;
 use vhost_user::codec::Message;
 use vhost_user::codec::header::Header;
+use vhost_user::codec::payload::MemoryRegion;
+use vhost_user::codec::table::frontend_request;
 use vhost_user::socket::{Connection, Listener, UnderWay};
 
 use super::link::{Link, Role};
@@ -38,6 +41,8 @@ pub(super) struct PeerWords {
     connection: ConnectionWords,
     /// What has been said and holds.
     messages: Vec<MessageWords>,
+    /// Regions that were added more than once, with how often.
+    region_counts: Vec<RegionCount>,
     /// The socket of the back-end's requests, on its way.
     channel: Option<ConnectionWords>,
     /// Requests on it that the front-end has not acknowledged yet, by their numbers.
@@ -46,6 +51,29 @@ pub(super) struct PeerWords {
     commands: Vec<Vec<u8>>,
     needs_reset: bool,
     asked_for_pairs: bool,
+}
+
+/// A region that was added so often.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct RegionCount {
+    guest_address: u64,
+    size_bytes: u64,
+    user_address: u64,
+    mmap_offset: u64,
+    times: u32,
+}
+
+impl RegionCount {
+    fn of((region, times): (MemoryRegion, u32)) -> Self {
+        let MemoryRegion { guest_address, size_bytes, user_address, mmap_offset } = region;
+        RegionCount { guest_address, size_bytes, user_address, mmap_offset, times }
+    }
+
+    fn count(self) -> (MemoryRegion, u32) {
+        let RegionCount { guest_address, size_bytes, user_address, mmap_offset, times } = self;
+        (MemoryRegion { guest_address, size_bytes, user_address, mmap_offset }, times)
+    }
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -119,6 +147,23 @@ impl MessageWords {
     }
 }
 
+/// Why a front-end cannot be gone on with.
+enum Failure {
+    /// The options of this port differ from those that the front-end has agreed on.
+    Options(String),
+    /// It lies with the front-end, or with what the system has left.
+    Peer(String),
+}
+
+impl Failure {
+    /// Of a message of this number. A front-end that was right before can have changed what it shares: files, and the
+    /// rings in them. All else is refused by other options alone.
+    fn of(id: u32) -> fn(String) -> Self {
+        let names_files = frontend_request(id).is_ok_and(|rule| *rule.fds.end() > 0);
+        if names_files { Failure::Peer } else { Failure::Options }
+    }
+}
+
 impl Peer {
     fn words(&mut self, files: &mut Files) -> PeerWords {
         let message = |Message { header, payload, fds }| MessageWords {
@@ -129,6 +174,7 @@ impl Peer {
         let messages = self.session.messages(self.device.bases()).into_iter().map(message).collect();
         PeerWords {
             messages,
+            region_counts: self.session.region_counts().map(RegionCount::of).collect(),
             connection: ConnectionWords::of(&self.connection, files),
             channel: self.channel.as_ref().map(|channel| ConnectionWords::of(channel, files)),
             unacknowledged: self.session.unacknowledged().collect(),
@@ -144,18 +190,21 @@ impl Peer {
         words: PeerWords,
         files: &mut Files,
         context: &mut dyn PortContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
+        self.watch_again(context).map_err(|error| Failure::Peer(error.to_string()))?;
         for words in words.messages {
-            let message = words.message(files).map_err(|error| error.to_string())?;
-            self.repeat(message, context)?;
+            let message = words.message(files).map_err(|error| Failure::Peer(error.to_string()))?;
+            let failure = Failure::of(message.header.id);
+            self.repeat(message, context).map_err(failure)?;
         }
+        self.session.set_region_counts(words.region_counts.into_iter().map(RegionCount::count));
         if let (Some(words), Some(channel)) = (words.channel, &mut self.channel) {
             // The duplicate that came with its message is replaced by the one with all that is on its way.
-            let mut taken = words.connection(files).map_err(|error| error.to_string())?;
+            let mut taken = words.connection(files).map_err(|error| Failure::Peer(error.to_string()))?;
             taken.set_filter(self.shared.guard());
             std::mem::replace(channel, taken).leave();
             let watched = context.watch(CHANNEL, channel.socket(), Interest::Readable);
-            watched.map_err(|error| error.to_string())?;
+            watched.map_err(|error| Failure::Peer(error.to_string()))?;
         }
         self.session.await_acknowledgements(&words.unacknowledged);
         self.device.handle_commands(&words.commands, context);
@@ -270,11 +319,36 @@ impl VhostUser {
         let Some(mut words) = words.peer else { return self.wait_for_peer(context) };
         let Some(memory) = &self.memory else { return Ok(()) };
         let connection = std::mem::take(&mut words.connection).connection(&mut files);
-        let mut connection = connection.map_err(|error| failed(error.to_string()))?;
+        let mut connection = match connection {
+            Ok(connection) => connection,
+            Err(error) => {
+                self.shared.log(context, End::NotHandedOver(error.to_string()));
+                return self.wait_for_peer(context);
+            }
+        };
         connection.set_filter(self.shared.guard());
         let peer = Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory));
         let peer = self.peer.insert(peer);
-        peer.watch_again(context).map_err(|error| failed(error.to_string()))?;
-        peer.take_over(words, &mut files, context).map_err(failed)
+        match peer.take_over(words, &mut files, context) {
+            Ok(()) => Ok(()),
+            Err(Failure::Options(why)) => Err(failed(why)),
+            Err(Failure::Peer(why)) => {
+                self.give_up(why, context);
+                Ok(())
+            }
+        }
+    }
+
+    /// Loses the front-end, and not the whole hand-over. It hears of that when this process is in charge: before, the
+    /// other one may go on with it.
+    fn give_up(&mut self, why: String, context: &mut dyn PortContext) {
+        if let Some(peer) = &mut self.peer {
+            peer.device.rings.clear(context);
+        }
+        for token in [PEER, CHANNEL] {
+            context.unwatch(token);
+        }
+        self.given_up = Some(why);
+        context.after(LINK, Duration::ZERO);
     }
 }

@@ -92,6 +92,8 @@ pub struct VhostUser {
     fruitless: u32,
     /// Another process is about to go on with it: nothing is served here.
     stands_still: bool,
+    /// Why the front-end of another process cannot be gone on with, until it is let go.
+    given_up: Option<String>,
 }
 
 impl VhostUser {
@@ -125,6 +127,7 @@ impl VhostUser {
             deliveries: None,
             fruitless: 0,
             stands_still: false,
+            given_up: None,
         })
     }
 
@@ -352,7 +355,10 @@ impl Port for VhostUser {
             return Ok(());
         }
         if token == LINK {
-            self.link_ready(context);
+            match self.given_up.take() {
+                Some(why) => self.lost(&peer::End::NotHandedOver(why), context),
+                None => self.link_ready(context),
+            }
             return self.shared.guard.check(&self.shared.name);
         }
         if token == DELIVERIES {

@@ -33,6 +33,10 @@ pub(super) enum End {
     Session(#[from] SessionError),
     #[error("{}", super::memory::lost(.0))]
     MemoryLost(Loss),
+    #[error(
+        "the front-end cannot be gone on with: {0}; it is to connect again, and loses what its guest has under way"
+    )]
+    NotHandedOver(String),
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),
     /// Where it stands cannot be told either.

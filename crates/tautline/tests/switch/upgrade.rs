@@ -3,14 +3,18 @@
 //! `TAUTLINE_UPGRADE_ROUNDS` rounds of each layout (`make recovery`), or a few.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::switch_process::guest::{Guest, layouts, plain};
+use crate::switch_process::guest::{Guest, InFlight, layouts, plain, region};
 use crate::switch_process::load::Load;
 use crate::switch_process::{SOON, Sockets, SwitchProcess, wait_for};
 use peers::requirements::root_required;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::SingleRegion;
 use virtio::Features;
 
 /// Time under load before each take-over.
@@ -18,6 +22,9 @@ const LOAD: Duration = Duration::from_millis(30);
 
 /// More frames than the rings of both guests hold.
 const ANEW: usize = 100;
+
+/// The port of a front-end that is not to be handed over.
+const HOSTILE: &str = "hostile";
 
 /// Two guests at a switch with a control socket.
 struct Scene {
@@ -29,11 +36,18 @@ struct Scene {
 
 impl Scene {
     fn new(wanted: Features) -> Self {
+        Self::with_ports(wanted, &["one", "two"])
+    }
+
+    /// With more ports than those of the two guests.
+    fn with_ports(wanted: Features, ports: &[&str]) -> Self {
         let sockets = Sockets::in_memory();
         let mut arguments: Vec<String> =
-            ["one", "two"].iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
+            ports.iter().flat_map(|name| sockets.port(name, "vhost-user", "")).collect();
         let control = sockets.path("control").display().to_string();
         arguments.extend(["--control".to_owned(), control]);
+        // The receiver sends nothing, so its address is unknown, and with a third port each frame is flooded.
+        arguments.extend(["--flood-limit".to_owned(), "0".to_owned()]);
         let switch = SwitchProcess::start(&arguments);
         // One of them tracks what is in flight, as QEMU does; the other does not.
         let (sender, _) = Guest::running_with_in_flight(&sockets.path("one"), wanted);
@@ -145,7 +159,8 @@ impl Scene {
         let notes = self.sockets.path("one.deliveries");
         assert!(notes.exists(), "the old switch left them to the new one");
         let (_, logged) = self.switch.end();
-        assert!(logged.iter().all(|line| !line.contains("disconnected")), "{logged:#?}");
+        let lost = |line: &String| line.contains("disconnected") && !line.starts_with(HOSTILE);
+        assert!(!logged.iter().any(lost), "{logged:#?}");
         assert!(!self.sockets.path("control").exists(), "the control socket goes with the last switch");
         assert!(!self.sockets.path("one").exists(), "and so do the ports'");
         assert!(!notes.exists(), "and what was noted of deliveries");
@@ -287,4 +302,71 @@ fn a_new_switch_is_killed_at_any_moment() {
     );
     assert!(resumed > 0);
     scene.check("after kills");
+}
+
+/// Shared memory of its own, which it may seal and shorten.
+fn sealable(bytes: u64) -> OwnedFd {
+    let file = memfd_create(c"hostile", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::ftruncate(&file, bytes).unwrap();
+    file
+}
+
+/// A front-end loses its own connection by what it does to its files, and the upgrade goes on.
+#[test]
+fn no_front_end_vetoes_an_upgrade() {
+    const AT: u64 = 1 << 40;
+    const BYTES: u64 = 1 << 20;
+    type Harm = fn(&OwnedFd, &InFlight);
+    let harms: [(&str, Harm); 3] = [
+        ("a file that is too short now", |file, _| rustix::fs::ftruncate(file, 0).unwrap()),
+        ("a file that is sealed now", |file, _| fcntl_add_seals(file, SealFlags::FUTURE_WRITE).unwrap()),
+        ("an in-flight region of another version", |_, in_flight| in_flight.write(8, &[9, 0])),
+    ];
+    for (what, harm) in harms {
+        let mut scene = Scene::with_ports(plain(), &["one", "two", HOSTILE]);
+        let (mut hostile, in_flight) = Guest::running_with_in_flight(&scene.sockets.path(HOSTILE), plain());
+        let file = sealable(BYTES);
+        let region = Request::AddMemReg(SingleRegion(region(AT, BYTES)));
+        hostile.ask(region, vec![file.try_clone().unwrap()]);
+        harm(&file, &in_flight);
+        let (said, seen) = scene.take_over();
+        println!("{what}: no frame moved for {said:.2?}; between two frames at the receiver {seen:.2?}");
+        hostile.wait_until_closed();
+        let told = |line: &String| line.starts_with("hostile: ") && line.contains("cannot be gone on with");
+        wait_for("why", || scene.switch.logged().iter().any(told).then_some(()));
+        // The next one is served.
+        let next = Guest::running(&scene.sockets.path(HOSTILE), plain());
+        scene.load_for(LOAD);
+        drop(next);
+        scene.check(what);
+    }
+}
+
+/// Added once for each of 128 queue pairs, as QEMU before 8.0 does: each region goes over once, with one descriptor.
+#[test]
+fn regions_added_again_and_again_do_not_stretch_an_upgrade() {
+    const REGIONS: u64 = 200;
+    let mut scene = Scene::with_ports(plain(), &["one", "two", HOSTILE]);
+    let mut guest = Guest::running(&scene.sockets.path(HOSTILE), plain());
+    let file = sealable(4096);
+    let request = |number: u64| SingleRegion(region((1 << 40) + number * 8192, 4096));
+    for number in 0..REGIONS {
+        for _ in 0..128 {
+            guest.ask(Request::AddMemReg(request(number)), vec![file.try_clone().unwrap()]);
+        }
+    }
+    let open = scene.switch.open_fds();
+    assert!(open < 600, "{open} descriptors are open");
+    let (said, _) = scene.take_over();
+    println!("{REGIONS} regions, each added 128 times: no frame moved for {said:.2?}");
+    for number in 0..REGIONS {
+        for _ in 0..128 {
+            guest.ask(Request::RemMemReg(request(number)), vec![]);
+        }
+        // One time more than it was added.
+        guest.must_be_refused(Request::RemMemReg(request(number)), vec![]);
+    }
+    scene.load_for(LOAD);
+    drop(guest);
+    scene.check("regions added again and again");
 }

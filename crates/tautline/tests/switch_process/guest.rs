@@ -37,6 +37,13 @@ pub struct InFlight {
     file: OwnedFd,
 }
 
+impl InFlight {
+    /// Writes over a part of it.
+    pub fn write(&self, at: u64, bytes: &[u8]) {
+        rustix::io::pwrite(&self.file, bytes, at).unwrap();
+    }
+}
+
 pub struct Guest {
     pub connection: Connection,
     pub session: FrontendSession,

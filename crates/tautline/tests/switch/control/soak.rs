@@ -95,6 +95,8 @@ struct Held {
     private_kib: u64,
     /// Guests' memory, and that of the switch's own rings.
     shared_mappings: usize,
+    /// In-flight regions that ports have made: each port keeps the last two.
+    in_flight_mappings: usize,
     /// Without those that close descriptors: each port keeps up to four, once it needed them.
     threads: usize,
     descriptors: usize,
@@ -102,10 +104,11 @@ struct Held {
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held { private_kib, shared_mappings, threads, descriptors } = self;
+        let Held { private_kib, shared_mappings, in_flight_mappings, threads, descriptors } = self;
         write!(
             f,
-            "{private_kib} KiB, {shared_mappings} shared mappings, {threads} threads, {descriptors} descriptors"
+            "{private_kib} KiB, {shared_mappings} shared mappings, {in_flight_mappings} of in-flight regions, \
+             {threads} threads, {descriptors} descriptors"
         )
     }
 }
@@ -120,9 +123,12 @@ impl Held {
         let is_counted = |task: &DirEntry| {
             std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name != "closer\n")
         };
+        let (in_flight, others): (Vec<&str>, Vec<&str>) =
+            maps.lines().filter(is_shared).partition(|line| line.contains("memfd:tautline in-flight"));
         Held {
             private_kib: line.trim().trim_end_matches(" kB").parse().unwrap(),
-            shared_mappings: maps.lines().filter(is_shared).count(),
+            shared_mappings: others.len(),
+            in_flight_mappings: in_flight.len(),
             threads: std::fs::read_dir(of("task")).unwrap().flatten().filter(is_counted).count(),
             descriptors: switch.open_fds(),
         }
@@ -130,7 +136,10 @@ impl Held {
 
     fn has_more_than(&self, first: &Self) -> bool {
         let counts = |held: &Self| [held.shared_mappings, held.threads, held.descriptors];
-        counts(self).into_iter().zip(counts(first)).any(|(now, then)| now > then)
+        /// Two for each of the scene's ports and of those that are added.
+        const IN_FLIGHT_MAPPINGS: usize = 12;
+        self.in_flight_mappings > IN_FLIGHT_MAPPINGS
+            || counts(self).into_iter().zip(counts(first)).any(|(now, then)| now > then)
     }
 }
 

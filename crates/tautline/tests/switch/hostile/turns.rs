@@ -135,7 +135,7 @@ fn memory_tables_beside_in_flight_entries_that_are_all_set() {
         let Some(Answer::Inflight(area, file)) = guest.ask(Request::GetInflightFd(asked), vec![]) else {
             panic!()
         };
-        let file = std::fs::File::from(file);
+        let file = std::fs::File::from(std::os::fd::AsFd::as_fd(&file).try_clone_to_owned().unwrap());
         let stride = area.size_bytes / u64::from(CONTROL);
         for queue in 0..u64::from(CONTROL) {
             // Version 1, and the size; then entries of 16 bytes, of which the first says so.

@@ -19,9 +19,6 @@ pub(super) struct Said {
     times: u32,
 }
 
-/// Most that one region's message is repeated: for each queue pair that there can be.
-const MOST_TIMES: u32 = 128;
-
 impl Said {
     fn without_fds(request: &Request) -> Self {
         Said { id: request.id(), payload: request.payload(), fds: vec![], times: 1 }
@@ -142,6 +139,23 @@ impl Journal {
         }
     }
 
+    /// Regions that were added more than once, with how often. Their messages are repeated once.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (MemoryRegion, u32)> {
+        self.said.values().filter(|said| said.times > 1).filter_map(|said| {
+            match Request::reread(said.id, &said.payload) {
+                Some(Request::AddMemReg(added)) => Some((added.0, said.times)),
+                _ => None,
+            }
+        })
+    }
+
+    /// A region that is there counts as added so often.
+    pub(super) fn set_count(&mut self, region: &MemoryRegion, times: u32) {
+        if let Some((_, said)) = self.region(region) {
+            said.times = times;
+        }
+    }
+
     /// A stopped ring goes on here.
     pub(super) fn stopped_at(&mut self, index: u32, base: u32) {
         let said = Said::without_fds(&Request::SetVringBase(VringState { index, num: base }));
@@ -181,11 +195,6 @@ impl Journal {
                         messages.push(base.to_message(vec![]));
                     }
                     messages.push(said.repeated());
-                }
-                Place::Region(_) => {
-                    for _ in 0..said.times.min(MOST_TIMES) {
-                        messages.push(said.repeated());
-                    }
                 }
                 _ => messages.push(said.repeated()),
             }

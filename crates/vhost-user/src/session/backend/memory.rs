@@ -74,6 +74,13 @@ impl MemoryMap {
         known.map(|added| added.times += 1).is_some()
     }
 
+    /// Counts a region that is there as added so often.
+    pub(super) fn set_count(&mut self, region: &MemoryRegion, times: u32) {
+        if let Some(added) = self.regions.iter_mut().find(|added| added.region == *region) {
+            added.times = times.into();
+        }
+    }
+
     /// Counts it where the region was added more often than removed, and stays.
     pub(super) fn remove_once(&mut self, region: &MemoryRegion) -> bool {
         let known =

@@ -25,6 +25,7 @@ pub use offer::{Offer, OfferError};
 
 use crate::codec::Message;
 use crate::codec::frontend_request::FrontendRequest as Request;
+use crate::codec::payload::MemoryRegion;
 use crate::codec::reply::ReplyBody;
 use crate::codec::table::{self, Agreed, Reply, Rule, Shape};
 use crate::session::postcopy::Postcopy;
@@ -139,6 +140,19 @@ impl BackendSession {
     pub fn messages(&self, bases: impl IntoIterator<Item = (usize, VringBase)>) -> Vec<Message> {
         let bases = bases.into_iter().map(|(index, base)| (index as u32, base.to_wire())).collect();
         self.journal.messages(&bases, self.agreed.features.contains(Features::VHOST_PROTOCOL_FEATURES))
+    }
+
+    /// Regions that were added more than once, with how often: [`BackendSession::messages`] has each once.
+    pub fn region_counts(&self) -> impl Iterator<Item = (MemoryRegion, u32)> {
+        self.journal.counts()
+    }
+
+    /// Counts regions that are there as added so often, as [`BackendSession::region_counts`] of another session says.
+    pub fn set_region_counts(&mut self, counts: impl IntoIterator<Item = (MemoryRegion, u32)>) {
+        for (region, times) in counts.into_iter().filter(|(_, times)| *times > 1) {
+            self.memory.set_count(&region, times);
+            self.journal.set_count(&region, times);
+        }
     }
 
     /// What is offered and agreed so far.
