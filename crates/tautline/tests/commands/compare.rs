@@ -286,7 +286,7 @@ fn wrong_usage_is_code_2_and_a_missed_gate_code_3() {
     for (arguments, words) in [
         (vec!["compare", "--environments", "hots"], "write host, container"),
         (vec!["compare", "--only", "cpu.nothing"], "some that begin like it are cpu."),
-        (vec!["compare", "--cpus", "0-x"], "no CPU or range"),
+        (vec!["compare", "--cpus", "0-x"], "no list of CPUs"),
         (vec!["compare", "--output", "/nonexistent/r.json"], "cannot be written"),
         (vec!["compare", "--blocks", "0"], "not in 1..=1000"),
     ] {
