@@ -4,7 +4,6 @@
 //! `cargo run --release -p port --example forward [packed|split] [in-order] [BYTES] [BURSTS]` prints ns a
 //! frame by stage; with `gate` it counts instructions, which repeat exactly where nanoseconds do not, and
 //! says whether the limits are kept.
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,6 +67,8 @@ struct Guests {
     sink: Box<dyn Sink>,
     /// Removed at the end.
     _deliveries: [DeliveryFile; 2],
+    /// Where they lie. Dropped after them.
+    _folder: tempfile::TempDir,
     to: Arc<QueueCounters>,
     /// By burst of a lap: the buffers that are sent, and those that receive.
     sent: Vec<Vec<Buffer>>,
@@ -84,9 +85,11 @@ impl Guests {
         let options =
             ToGuestOptions { layout, accepts: Accepts::NOTHING, mergeable: false, max_frame_bytes: None };
         let mut sink = ToGuest::new(other.device(), options, None, true, Arc::clone(&to));
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
         let deliveries = ["one", "other"].map(|name| {
-            let socket = PathBuf::from(format!("/dev/shm/forward-{}-{name}", std::process::id()));
-            DeliveryFile::open(&socket, 1).expect("memory for a file").expect("a folder in memory")
+            DeliveryFile::open(&folder.path().join(name), 1)
+                .expect("memory for a file")
+                .expect("a folder in memory")
         });
         source.note_deliveries(deliveries[0].area(), 0);
         sink.note_deliveries(deliveries[1].area(), 0);
@@ -104,6 +107,7 @@ impl Guests {
             source: Box::new(source),
             sink: Box::new(sink),
             _deliveries: deliveries,
+            _folder: folder,
             to,
             sent,
             room,
@@ -135,7 +139,7 @@ impl Guests {
 fn gate() -> ExitCode {
     let kept = LIMITS.iter().fold(true, |kept, &(case, limit)| {
         let Some(counted) = instructions(case) else {
-            println!("{case}: could not count; install valgrind");
+            println!("{case}: could not count: valgrind is not installed, or the program failed under it");
             return false;
         };
         let verdict = if counted <= limit { "kept" } else { "EXCEEDED" };
@@ -152,7 +156,7 @@ fn instructions(case: &str) -> Option<f64> {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
         command.arg(std::env::current_exe().ok()?).args(case.split(' ')).arg(bursts.to_string());
-        let output = command.output().ok()?;
+        let output = command.output().ok().filter(|output| output.status.success())?;
         let text = String::from_utf8_lossy(&output.stderr);
         text.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok())
     };

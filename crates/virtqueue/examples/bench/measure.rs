@@ -11,7 +11,7 @@ pub fn median(samples: &mut [f64]) -> (f64, f64, f64) {
 }
 
 /// Instructions per buffer: the difference of two runs that differ only in their number of rounds, so that
-/// everything around the work cancels. `None` where valgrind is not installed.
+/// everything around the work cancels. `None` where valgrind is not installed, or the program fails under it.
 pub fn instructions(case: &str, burst: usize) -> Option<f64> {
     let count = |rounds: usize| {
         let me = std::env::current_exe().ok()?;
@@ -20,7 +20,8 @@ pub fn instructions(case: &str, burst: usize) -> Option<f64> {
             .arg(me)
             .args(["count", case, &burst.to_string(), &rounds.to_string()])
             .output()
-            .ok()?;
+            .ok()
+            .filter(|output| output.status.success())?;
         let text = String::from_utf8_lossy(&output.stderr);
         text.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok())
     };
