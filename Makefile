@@ -1,5 +1,5 @@
 # make compare   what virtualization costs on this machine: table and page, in about four minutes
-# make test      what each change must pass, in half an hour; installs what it needs
+# make test      what each change must pass; installs what it needs
 # make test-long all that takes longer (STEPS="soak dist": some of it), with a record in bench-results/long/
 # make prove     shows that the comparison can be trusted on this machine
 # make bench-peers  our switch beside DPDK and Open vSwitch (QUICK=1: within 5 minutes)

@@ -186,6 +186,16 @@ fn a_stock_guest_with_packed_rings_goes_on() {
     stock_guest(true);
 }
 
+/// Makes `eth0` and, in a namespace of its own, `eth1` the ends of one path.
+const BOTH_ENDS: &str = "set -e
+    ip address add 10.0.0.1/24 dev eth0
+    ip link set eth0 up
+    ip netns add far
+    ip link set eth1 netns far
+    ip -n far address add 10.0.0.2/24 dev eth1
+    ip -n far link set eth1 up
+    ping -c 3 -i 0.05 -W 10 10.0.0.2";
+
 fn stock_guest(packed: bool) {
     let sockets = Sockets::in_memory();
     let mut arguments: Vec<String> =
@@ -195,16 +205,7 @@ fn stock_guest(packed: bool) {
     let mut switch = SwitchProcess::start(&arguments);
     let port = |name: &str| Port::new(Path::new(&sockets.path(name))).server().packed(packed);
     let guest = GuestSettings::default().port(port("near")).port(port("far")).start().unwrap();
-    guest.must(
-        "set -e
-         ip address add 10.0.0.1/24 dev eth0
-         ip link set eth0 up
-         ip netns add far
-         ip link set eth1 netns far
-         ip -n far address add 10.0.0.2/24 dev eth1
-         ip -n far link set eth1 up
-         ping -c 3 -i 0.05 -W 10 10.0.0.2",
-    );
+    guest.must(BOTH_ENDS);
     let kills = rounds().div_ceil(10).max(2);
     let seconds = 2 + kills;
     let ping = |count: usize| {
@@ -266,16 +267,7 @@ impl Killed {
             |name: &str| Port::new(Path::new(&sockets.path(name))).server().packed(packed).queue_pairs(pairs);
         let settings = GuestSettings::default().size(pairs, 256);
         let guest = settings.port(port("near")).port(port("far")).start().unwrap();
-        guest.must(
-            "set -e
-             ip address add 10.0.0.1/24 dev eth0
-             ip link set eth0 up
-             ip netns add far
-             ip link set eth1 netns far
-             ip -n far address add 10.0.0.2/24 dev eth1
-             ip -n far link set eth1 up
-             ping -c 3 -i 0.05 -W 10 10.0.0.2",
-        );
+        guest.must(BOTH_ENDS);
         Self { arguments, switch, guest, sockets }
     }
 
