@@ -78,12 +78,14 @@ impl Trial {
 
     /// Instants that the trial took: a tick was sent for each but those that the first member skipped.
     pub fn instants(&self) -> u64 {
-        self.members.first().map_or(0, |first| first.ticks + first.skipped)
+        self.members.first().map_or(0, |first| first.ticks.saturating_add(first.skipped))
     }
 
     /// Ticks of which not even the end came to the last member.
     pub fn vanished(&self) -> u64 {
-        let ended = self.ended().map_or(0, |ended| ended.in_time + ended.late + ended.incomplete);
+        let ended = self
+            .ended()
+            .map_or(0, |ended| ended.in_time.saturating_add(ended.late).saturating_add(ended.incomplete));
         self.members.first().map_or(0, |first| first.ticks.saturating_sub(ended))
     }
 

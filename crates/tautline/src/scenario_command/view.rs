@@ -61,7 +61,8 @@ fn load(results: &Results) -> String {
 fn stage_rows(environment: &Environment, runs: &[Run], remarks: &mut Vec<String>) -> Vec<Vec<String>> {
     let mut order: Vec<&Run> = runs.iter().collect();
     order.sort_by_key(|run| run.fits);
-    let Some(trial) = order[order.len() / 2].best() else { return Vec::new() };
+    // An interrupt can come before the first run.
+    let Some(trial) = order.get(order.len() / 2).and_then(|run| run.best()) else { return Vec::new() };
     let Some(ended) = trial.ended() else { return Vec::new() };
     let mut say = |remark: String| remarks.push(format!("{}: {remark}", environment.marked()));
     if trial.missed() > 0 {
@@ -73,7 +74,7 @@ fn stage_rows(environment: &Environment, runs: &[Run], remarks: &mut Vec<String>
             ended.late,
             ended.incomplete,
             trial.vanished(),
-            trial.instants() - trial.members[0].ticks,
+            trial.members.first().map_or(0, |first| first.skipped),
         ));
     }
     if trial.lost() > 0 {

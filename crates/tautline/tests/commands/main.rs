@@ -14,6 +14,7 @@ mod duration;
 mod host_command;
 mod network_honest;
 mod network_paths;
+mod report;
 mod rfc2544;
 mod scenario;
 #[path = "../switch_process/mod.rs"]
