@@ -90,6 +90,8 @@ pub struct VhostUser {
     deliveries: Option<DeliveryFile>,
     /// Connections since the last one on which a queue ran.
     fruitless: u32,
+    /// What was wrong with the last connection.
+    fault: Option<String>,
     /// Another process is about to go on with it: nothing is served here.
     stands_still: bool,
     /// Why the front-end of another process cannot be gone on with, until it is let go.
@@ -126,6 +128,7 @@ impl VhostUser {
             peer: None,
             deliveries: None,
             fruitless: 0,
+            fault: None,
             stands_still: false,
             given_up: None,
         })
@@ -247,6 +250,12 @@ impl VhostUser {
     fn lost(&mut self, why: &peer::End, context: &mut dyn PortContext) {
         let Some(peer) = &self.peer else { return };
         let (ran, asked_for_pairs) = (peer.ran, peer.asked_for_pairs);
+        let fault = match why {
+            peer::End::Socket(SocketError::Closed) => peer.refused.clone().filter(|_| !ran),
+            other => Some(other.to_string()),
+        };
+        // A path in it is the peer's.
+        self.fault = fault.map(|fault| fault.replace(char::is_control, " "));
         self.disconnect(context);
         match why {
             peer::End::Socket(SocketError::Closed) if asked_for_pairs && !ran => {
@@ -317,7 +326,8 @@ impl Port for VhostUser {
             (None, Role::Server) => "waits for a front-end to connect",
             (None, Role::Client) => "waits for a front-end to listen",
         };
-        format!("{}, {waits}", &self.shared.name)
+        let fault = self.fault.as_ref().map(|fault| format!("; what was wrong with the last one: {fault}"));
+        format!("{}, {waits}{}", &self.shared.name, fault.unwrap_or_default())
     }
 
     fn features(&self) -> Option<Features> {

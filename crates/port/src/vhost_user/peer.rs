@@ -56,6 +56,8 @@ pub(super) struct Peer {
     pub(super) channel: Option<Connection>,
     /// A queue has run.
     pub ran: bool,
+    /// What it asked for last of all that was refused, and why.
+    pub refused: Option<String>,
     /// It was told how many queue pairs there are.
     pub asked_for_pairs: bool,
 }
@@ -71,6 +73,7 @@ impl Peer {
             shared,
             channel: None,
             ran: false,
+            refused: None,
             asked_for_pairs: false,
         }
     }
@@ -116,7 +119,7 @@ impl Peer {
             Received::Nothing => Ok(None),
             Received::Reply(reply) => Ok(Some(reply)),
             Received::Rejected(reply, violation) => {
-                self.shared.warn(context, format_args!("the front-end was told no: {violation}"));
+                self.refuse(violation.to_string(), context);
                 Ok(Some(reply))
             }
             Received::Event(event) => {
@@ -124,7 +127,7 @@ impl Peer {
                 let (sent, channel) = self.device.act(event, &mut self.session, context)?;
                 self.check_queues()?;
                 if let Some((message, reason)) = &sent.refused {
-                    self.shared.warn(context, format_args!("the front-end was told no: {message}: {reason}"));
+                    self.refuse(format!("{message}: {reason}"), context);
                 }
                 if let Some(socket) = channel {
                     self.open_channel(socket, context)?;
@@ -135,6 +138,11 @@ impl Peer {
                 Ok(sent.reply)
             }
         }
+    }
+
+    fn refuse(&mut self, refused: String, context: &mut dyn PortContext) {
+        self.shared.warn(context, format_args!("the front-end was told no: {refused}"));
+        self.refused = Some(refused);
     }
 
     /// A message that was answered before, to another process.

@@ -1,6 +1,8 @@
 //! Who listens and who connects, one after the other and again, and options that no port can have.
 use port::Port;
 use port::vhost_user::{Role, VhostUser, VhostUserOptions};
+use vhost_user::codec::frontend_request::FrontendRequest as Request;
+use vhost_user::codec::payload::{VringFd, VringState};
 use vhost_user::socket::Listener;
 
 use crate::common::SOON;
@@ -26,6 +28,32 @@ fn one_front_end_after_the_other() {
     assert_eq!(logged.len(), 1, "{logged:?}");
     host.port.end(&mut host.context);
     assert!(host.context.sources.is_empty() && host.context.watched() == 0 && !host.path.exists());
+}
+
+/// A front-end without shared memory is disconnected, or told no and goes by itself. It connects again and again, so the
+/// port waits whenever a user looks.
+#[test]
+fn a_port_that_waits_says_what_was_wrong_with_the_last_connection() {
+    let mut host = Host::new(|_| {});
+    for waits_for_answers in [false, true] {
+        let mut guest = Guest::connect(&mut host, plain());
+        guest.ask(&mut host, Request::SetVringNum(VringState { index: 0, num: 64 }), vec![]);
+        let kick = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let started = Request::SetVringKick(VringFd { index: 0, has_fd: true });
+        let mut message = guest.session.request(started, vec![kick]).unwrap();
+        message.header.need_reply = waits_for_answers;
+        guest.connection.try_send(message).unwrap();
+        host.until("refused", |host| host.context.logged.iter().any(|line| line.contains("share=on")));
+        host.context.logged.clear();
+        drop(guest);
+        host.until("gone", |host| host.port.describe().contains("waits for a front-end to connect"));
+        let words = host.port.describe();
+        let fault = words.split("; what was wrong with the last one: ").nth(1).unwrap_or("");
+        assert!(fault.contains("SET_VRING_KICK: ") && fault.contains("share=on"), "{words}");
+        // Nothing was wrong with this one.
+        drop(Guest::running(&mut host, plain()));
+        host.until("gone", |host| host.port.describe().ends_with("waits for a front-end to connect"));
+    }
 }
 
 #[test]
