@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::assign::Assignment;
-use crate::{Accelerator, HugePages, Placement, Profile, SharedMemory};
+use crate::{Accelerator, HugePages, Placement, Profile, QemuVersion, SharedMemory};
 
 /// What the guest boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub struct Hardware {
 /// All that QEMU is told of a guest.
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
+    /// The QEMU that runs it.
+    pub qemu: QemuVersion,
     /// Its CPUs and memory.
     pub hardware: Hardware,
     /// What it boots.
@@ -123,7 +125,7 @@ pub fn arguments(guest: &GuestSettings, placement: &Placement) -> Vec<OsString> 
         line.disk(disk, guest.hardware.profile);
     }
     for (number, network) in guest.networks.iter().enumerate() {
-        line.network(number, network);
+        line.network(number, network, guest.qemu);
     }
     for assignment in &guest.assigned {
         line.words(&["-device", &assignment.device()]);
@@ -240,12 +242,16 @@ impl Line {
         }
     }
 
-    fn network(&mut self, number: usize, network: &Network) {
+    fn network(&mut self, number: usize, network: &Network, qemu: QemuVersion) {
         match network {
             Network::VhostUser(path) => {
                 self.words(&["-chardev"]);
                 // Survives a restart of the switch.
-                self.with_path(&format!("socket,id=switch{number},path="), path, ",reconnect=1");
+                self.with_path(
+                    &format!("socket,id=switch{number},path="),
+                    path,
+                    &format!(",{}", qemu.reconnect()),
+                );
                 self.words(&["-netdev", &format!("vhost-user,id=net{number},chardev=switch{number}")]);
             }
             Network::Tap(name) => {
@@ -290,6 +296,7 @@ mod tests {
         let locked = profile.locks_memory();
         let accelerator = Accelerator::Kvm;
         GuestSettings {
+            qemu: QemuVersion::NEWEST,
             hardware: Hardware { profile, accelerator, memory_mib: 512, huge_pages: None, locked },
             boot: Boot::Kernel { kernel: "/k".into(), initrd: None, append: Some("quiet a='b'".into()) },
             disk: None,
@@ -353,7 +360,7 @@ mod tests {
         for part in [
             "raw,,id=x,format=raw",
             "iothread=disk-io",
-            "socket,id=switch0,path=/tmp/a,,b,reconnect=1",
+            "socket,id=switch0,path=/tmp/a,,b,reconnect-ms=1000",
             "tap,id=net1,ifname=t0",
             "user,id=net2",
             "virtio-net-pci,netdev=net2,mac=52:54:00:74:6c:02",

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ::vm::{Accelerator, Plan, Profile, SharedMemory, arguments, emulated_cpu};
+use ::vm::{Accelerator, Plan, Profile, QemuVersion, SharedMemory, arguments};
 use linux::OutputFile;
 use linux::child::inherit;
 use measure::Failure;
@@ -139,7 +139,7 @@ fn command(
     }
     if vm.accelerator == Accelerator::Tcg {
         // The last one counts.
-        command.args(["-cpu", emulated_cpu(&vm.qemu)]);
+        command.args(["-cpu", QemuVersion::of(&vm.qemu).emulated_cpu()]);
     }
     let mut kernel_line = kernel_command_line(&start.agent.arguments);
     if let Some(doorbell) = &vm.doorbell {

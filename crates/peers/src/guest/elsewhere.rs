@@ -44,7 +44,13 @@ impl Boot {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(path, mode).map_err(failed("letting others boot the guest"))?;
         }
-        Ok(Self { folder, cpu: vm::emulated_cpu(&qemu), kernel: image, initramfs, listener })
+        Ok(Self {
+            folder,
+            cpu: vm::QemuVersion::of(&qemu).emulated_cpu(),
+            kernel: image,
+            initramfs,
+            listener,
+        })
     }
 
     /// QEMU's arguments beside machine, memory and network cards. No word of them has a space but the

@@ -30,6 +30,7 @@ use crate::{Error, Output, chosen, standstill};
 use archive::Archive;
 use control::{Control, Silence};
 use userland::Userland;
+use vm::QemuVersion;
 
 /// How long a command of the guest may take, where nothing else is said. The CPU is emulated.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -141,7 +142,8 @@ impl Plan {
         let mut command = Command::new(&self.qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-machine", "q35,memory-backend=memory", "-accel", "tcg,thread=multi"]);
-        command.args(["-cpu", vm::emulated_cpu(&self.qemu)]);
+        let version = QemuVersion::of(&self.qemu);
+        command.args(["-cpu", version.emulated_cpu()]);
         command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}K")]);
         command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}K,share=on")]);
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
@@ -153,7 +155,7 @@ impl Plan {
             }
             // Locally administered; the fifth byte tells this process's guests apart.
             let mac = format!("02:00:00:00:{:02x}:{index:02x}", self.number);
-            command.args(port.arguments(index, &mac));
+            command.args(port.arguments(index, &mac, version));
         }
         command.args(arguments);
         Ok(command)

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use vm::QemuVersion;
+
 /// One of the guest's network interfaces: `eth0` is the first. QEMU is the front-end.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -94,11 +96,11 @@ impl Port {
     }
 
     /// QEMU's arguments for the port of this index.
-    pub(super) fn arguments(&self, index: usize, default_mac: &str) -> Vec<String> {
+    pub(super) fn arguments(&self, index: usize, default_mac: &str, qemu: QemuVersion) -> Vec<String> {
         let mode = match (self.server, self.reconnect) {
-            (true, _) => "server=on,wait=on",
-            (false, true) => "server=off,reconnect=1",
-            (false, false) => "server=off",
+            (true, _) => "server=on,wait=on".to_owned(),
+            (false, true) => format!("server=off,{}", qemu.reconnect()),
+            (false, false) => "server=off".to_owned(),
         };
         let pairs = self.queue_pairs;
         let mac = self.mac.as_deref().unwrap_or(default_mac);

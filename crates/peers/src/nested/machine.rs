@@ -173,7 +173,16 @@ impl Settings {
         let (cpus, memory) = (self.cpus.to_string(), format!("{}M", self.memory_mib));
         let (kernel, image) = (path(kernel), path(image));
         let mut words = vec!["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"];
-        words.extend(["-machine", "q35", "-cpu", vm::emulated_cpu(qemu), "-smp", &cpus, "-m", &memory]);
+        words.extend([
+            "-machine",
+            "q35",
+            "-cpu",
+            vm::QemuVersion::of(qemu).emulated_cpu(),
+            "-smp",
+            &cpus,
+            "-m",
+            &memory,
+        ]);
         words.extend(clock);
         words.extend(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
         words.extend(["-kernel", &kernel, "-initrd", &image, "-append", &line, "-serial", "stdio"]);

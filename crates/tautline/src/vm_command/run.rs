@@ -12,7 +12,7 @@ use linux::interrupt;
 use pv_sched::Claim;
 use vm::arguments::{self, Boot, GuestSettings, Serial};
 use vm::assign::{self, Assigned, IommuGroup};
-use vm::{Accelerator, Event, Guest, HostCpus, Plan, Profile, Shortfall};
+use vm::{Accelerator, Event, Guest, HostCpus, Plan, Profile, QemuVersion, Shortfall};
 
 use super::accelerator;
 use super::pv_sched::{PvSched, RaisedStatus, Raising};
@@ -42,6 +42,7 @@ pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
     let wishes = arguments.place.wishes(count)?;
     let profile = wishes.profile;
     let qemu = environment::vm::find_qemu()?;
+    let version = QemuVersion::of(&qemu);
     let plan = Plan::make(wishes, &HostCpus::here(&[])?, Some(arguments.memory), arguments.hugepages);
     let tree = HostTree::live();
     let groups = assign::groups(&tree, &arguments.assign)?;
@@ -56,7 +57,8 @@ pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
         raised: pv_sched.as_ref().map(|_| PvSched::status(Vec::new())),
     };
     if arguments.dry_run {
-        let settings = settings(arguments, &plan, pv_sched.as_ref(), accelerator::likely(arguments.accel));
+        let accelerator = accelerator::likely(arguments.accel);
+        let settings = settings(arguments, &plan, pv_sched.as_ref(), (version, accelerator));
         show.line = arguments::for_a_shell(&qemu, &arguments::arguments(&settings, &plan.placement));
         show.planned(&settings)?;
         return Ok(Done::Whole);
@@ -67,7 +69,7 @@ pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Arc::new(Janitor::start(&binary)?);
     let accelerator = accelerator::find(arguments.accel, &janitor)?;
-    let settings = settings(arguments, &plan, pv_sched.as_ref(), accelerator);
+    let settings = settings(arguments, &plan, pv_sched.as_ref(), (version, accelerator));
     show.line = arguments::for_a_shell(&qemu, &arguments::arguments(&settings, &plan.placement));
 
     assign::recover(&tree, &assign::journals(), |entry, outcome| {
@@ -109,9 +111,10 @@ fn settings(
     arguments: &VmRun,
     plan: &Plan,
     pv_sched: Option<&PvSched>,
-    accelerator: Accelerator,
+    (qemu, accelerator): (QemuVersion, Accelerator),
 ) -> GuestSettings {
     GuestSettings {
+        qemu,
         hardware: plan.hardware(accelerator),
         boot: match &arguments.kernel {
             Some(kernel) => Boot::Kernel {
