@@ -9,6 +9,11 @@ use std::process::{Command, Output};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 
+/// How many points of a run a process is killed at: `TAUTLINE_KILL_POINTS`, or a few.
+fn kill_points() -> usize {
+    std::env::var("TAUTLINE_KILL_POINTS").map_or(6, |points| points.parse().expect("a number of points"))
+}
+
 /// Unpacks a host of crate `host`'s tests.
 fn unpack(name: &str) -> tempfile::TempDir {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/tuning/hosts");

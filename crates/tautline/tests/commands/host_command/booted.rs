@@ -35,6 +35,7 @@ const SNAPSHOT: &str = "grep -sH '' /proc/irq/*/smp_affinity_list /proc/irq/defa
 
 /// One CPU is set aside at boot, from managed interrupts alone.
 const ISOLATED: &str = "isolcpus=managed_irq,3";
+const ASKED: &str = "--isolate 2-3 --guest-memory 64M";
 const ACCEPT: &str = "--accept domain-isolation --accept workqueues --accept rt-throttling --accept smt";
 
 /// The distribution's, from where scripts/setup.sh unpacks it.
@@ -93,8 +94,21 @@ fn same(after: &str, before: &str, when: &str) {
     assert!(after == before, "{when}: {differ:#?}");
 }
 
+/// The rules of a plan that can be written now.
+fn written_now(plan: &serde_json::Value) -> Vec<&str> {
+    let sets = |rule: &&serde_json::Value| {
+        rule["changes"].as_array().unwrap().iter().any(|change| change["how"] == "set")
+    };
+    let rules = plan["rules"].as_array().unwrap().iter().filter(sets);
+    rules.map(|rule| rule["rule"].as_str().unwrap()).collect()
+}
+
+fn plan(guest: &Guest) -> serde_json::Value {
+    serde_json::from_str(&run(guest, &format!("tautline host plan {ASKED} --format json"))).unwrap()
+}
+
 #[test]
-fn every_run_time_rule_is_written_verified_and_put_back_also_after_kill_9() {
+fn every_run_time_rule_is_written_verified_and_put_back() {
     peers::standstill::once_more(every_run_time_rule);
 }
 
@@ -103,15 +117,8 @@ fn every_run_time_rule() {
     let before = snapshot(&guest);
     assert!(before.lines().count() > 100, "{before}");
 
-    let plan = run(&guest, "tautline host plan --isolate 2-3 --guest-memory 64M --format json");
-    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
-    let planned: Vec<&str> = plan["rules"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|rule| rule["changes"].as_array().unwrap().iter().any(|change| change["how"] == "set"))
-        .map(|rule| rule["rule"].as_str().unwrap())
-        .collect();
+    let planned_before = plan(&guest);
+    let planned = written_now(&planned_before);
     for rule in [
         "domain-isolation",
         "interrupts",
@@ -127,19 +134,15 @@ fn every_run_time_rule() {
     }
 
     // Interrupts that this machine's controllers cannot move are refused by the kernel, and told.
-    let apply = format!("tautline host apply --isolate 2-3 --guest-memory 64M --all {ACCEPT}");
+    let apply = format!("tautline host apply {ASKED} --all {ACCEPT}");
     let output = guest.run_within(&apply, LIMIT).unwrap();
     println!("{}{}", output.stdout, output.stderr);
     for line in output.stdout.lines().filter(|line| line.contains("not done")) {
         assert!(line.starts_with("interrupts: not done"), "{line}");
     }
     assert_ne!(snapshot(&guest), before);
-    let left = run(&guest, "tautline host plan --isolate 2-3 --guest-memory 64M --format json");
-    let left: serde_json::Value = serde_json::from_str(&left).unwrap();
-    for rule in left["rules"].as_array().unwrap() {
-        let sets = rule["changes"].as_array().unwrap().iter().filter(|change| change["how"] == "set").count();
-        assert!(sets == 0 || rule["rule"] == "interrupts", "{rule:#}");
-    }
+    let left = plan(&guest);
+    assert!(written_now(&left).iter().all(|rule| *rule == "interrupts"), "{left:#}");
     // The kernel itself says that the CPUs are out of the scheduler's reach.
     assert_eq!(run(&guest, "cat /sys/fs/cgroup/tautline-isolated/cpuset.cpus.partition").trim(), "isolated");
 
@@ -151,24 +154,34 @@ fn every_run_time_rule() {
     let begin = Instant::now();
     verify::every_rule_gets_an_interval(&guest, &before, &planned);
     println!("verify --ablate: {:?}", begin.elapsed());
-    verify::what_somebody_undid_is_named(&guest, &before, &plan);
-    verify::killed_in_the_middle(&guest, &before);
+    verify::what_somebody_undid_is_named(&guest, &before, &planned_before);
     println!("verify in all: {:?}", begin.elapsed());
+}
 
+#[test]
+fn what_kill_9_left_is_put_back() {
+    peers::standstill::once_more(kill_9);
+}
+
+fn kill_9() {
+    let guest = boot(Settings::default(), ISOLATED);
+    let before = snapshot(&guest);
+    verify::killed_in_the_middle(&guest, &before);
+    let planned = plan(&guest);
     // How many interrupts are aimed at these CPUs differs from time to time, and with it the number of writes.
-    let rules: Vec<&str> = planned.iter().copied().filter(|rule| *rule != "interrupts").collect();
-    let rules = format!("--rules {}", rules.join(","));
-    let apply = apply.replace("--all", &rules);
-    let count = "strace -f -qq -e trace=write -o /tmp/log ";
+    let rules: Vec<&str> = written_now(&planned).into_iter().filter(|rule| *rule != "interrupts").collect();
+    let apply = format!("tautline host apply {ASKED} --rules {} {ACCEPT}", rules.join(","));
+    let count = "strace -f --seccomp-bpf -qq -e trace=write -o /tmp/log ";
     let _ = guest.run_within(&format!("{count}{apply}; tautline host undo"), LIMIT).unwrap();
     let writes: usize = run(&guest, "grep -c 'write(' /tmp/log").trim().parse().unwrap();
     same(&snapshot(&guest), &before, "after the counted run");
-    const POINTS: usize = 20;
-    assert!(writes > POINTS, "{writes}");
-    for point in 0..POINTS {
-        let number = 1 + point * (writes - 1) / (POINTS - 1);
-        let strace =
-            format!("strace -f -qq -e inject=write:signal=SIGKILL:when={number} -o /tmp/log {apply}");
+    let points = super::kill_points();
+    assert!(writes > points, "{writes}");
+    for point in 0..points {
+        let number = 1 + point * (writes - 1) / (points - 1);
+        let strace = format!(
+            "strace -f --seccomp-bpf -qq -e inject=write:signal=SIGKILL:when={number} -o /tmp/log {apply}"
+        );
         let killed = guest.run_within(&strace, LIMIT).unwrap();
         assert!(!killed.success(), "write {number} was not reached: {}", killed.stdout);
         run(&guest, "tautline host undo");

@@ -3,14 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{BINARY, Recorded, host, text};
+use super::{BINARY, Recorded, host, kill_points, text};
 
 /// What changes a host or its journal.
 const CALLS: &str = "openat,openat2,write,ftruncate,fsync,fdatasync,mkdir,mkdirat";
-/// How many points of a run are tried: `TAUTLINE_KILL_POINTS`, or a few.
-fn points() -> usize {
-    std::env::var("TAUTLINE_KILL_POINTS").map_or(6, |points| points.parse().expect("a number of points"))
-}
 
 /// `apply` of everything, under strace, which may end it at the nth call of a kind.
 fn apply(root: &str, journal: &str, log: &Path, kill_at: Option<(&str, usize)>) {
@@ -35,7 +31,7 @@ fn kind(line: &str) -> &str {
 
 #[test]
 fn killed_at_any_point_everything_can_be_put_back() {
-    let points = points();
+    let points = kill_points();
     let recorded = Recorded::new("intel");
     let (root, journal) = (recorded.root(), &recorded.place("journal"));
     let log = recorded.place.path().join("log");

@@ -21,7 +21,7 @@ fn names<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 /// Every rule that can be written has its row, with an interval for each figure.
 pub fn every_rule_gets_an_interval(guest: &Guest, before: &str, planned: &[&str]) {
     let ablate =
-        format!("{VERIFY} {ACCEPT} --ablate --time 300ms --blocks 6 --format json --output /tmp/verify.json");
+        format!("{VERIFY} {ACCEPT} --ablate --time 100ms --blocks 6 --format json --output /tmp/verify.json");
     let text = run(guest, &ablate);
     println!("{text}");
     same(&snapshot(guest), before, "after verify --ablate");
@@ -121,9 +121,11 @@ pub fn killed_in_the_middle(guest: &Guest, before: &str) {
         println!("killed after {seconds} s: {} values put back", undone.lines().count());
         same(&snapshot(guest), before, &format!("killed after {seconds} s, number {number}"));
     }
-    // Ctrl-C puts back by itself, and shows what there is.
-    let interrupt =
-        format!("{VERIFY} {ACCEPT} --time 6s --blocks 20 & sleep 4; kill -INT $!; wait $!; echo $?");
+    // Ctrl-C puts back by itself, and shows what there is: the third sample has begun.
+    let interrupt = format!(
+        "{VERIFY} {ACCEPT} --verbose --time 6s --blocks 20 2>/tmp/steps & \
+         until [ $(grep -cE 'as found|applied' /tmp/steps) -ge 3 ]; do sleep 0.1; done; kill -INT $!; wait $!; echo $?"
+    );
     let shown = run(guest, &interrupt);
     assert!(shown.trim_end().ends_with("130") && shown.contains("interrupted"), "{shown}");
     same(&snapshot(guest), before, "after SIGINT");
