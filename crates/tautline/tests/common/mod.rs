@@ -79,6 +79,11 @@ impl Started {
         self.child.kill().unwrap();
     }
 
+    /// What it has written on its error output until now.
+    pub fn errors(&self) -> String {
+        self.stderr.text()
+    }
+
     pub fn finish(&mut self) -> Ended {
         self.finish_within(END_LIMIT)
     }
