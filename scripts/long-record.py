@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The record of `make test-long`: one step as a line of JSON, then all of them in one file.
+"""The record of `make test-long`: each step in a file of its own, then all of them in one.
 
-long-record.py step FOLDER NAME COMMAND STATUS SECONDS   adds a step, whose output is in FOLDER/NAME.log
-long-record.py write FOLDER COMMIT                       writes bench-results/long/DATE-COMMIT.json
+long-record.py step FOLDER NAME COMMAND STATUS SECONDS   keeps a step, whose output is in FOLDER/NAME.log
+long-record.py write FOLDER COMMIT NAME...               writes bench-results/long/DATE-COMMIT.json if all of these ran
 """
 
 import datetime
@@ -18,7 +18,7 @@ NOISE = re.compile(r"^\s*$|^\s*(Compiling|Finished|Running|Checking|Downloaded|D
 
 
 def step(folder, name, command, status, seconds):
-    """Appends a step: what ran, for how long, how it ended, and the last lines that it printed."""
+    """Keeps a step: what ran, when, for how long, how it ended, and the last lines that it printed."""
     text = (folder / f"{name}.log").read_text(errors="replace")
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     # A record says nothing of where its machine keeps things.
@@ -27,12 +27,12 @@ def step(folder, name, command, status, seconds):
     entry = {
         "name": name,
         "command": command,
+        "ended": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "passed": status == "0",
         "seconds": int(seconds),
         "shown": lines[-LINES:],
     }
-    with open(folder / "steps.jsonl", "a") as steps:
-        steps.write(json.dumps(entry) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(entry))
 
 
 def machine():
@@ -47,10 +47,14 @@ def machine():
     }
 
 
-def write(folder, commit):
+def write(folder, commit, *names):
     """Writes the record of all steps, whole or not at all."""
+    missing = [name for name in names if not (folder / f"{name}.json").exists()]
+    if missing:
+        print(f"test-long: no record yet; missing at this commit: {' '.join(missing)}")
+        return
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    steps = [json.loads((folder / f"{name}.json").read_text()) for name in names]
     record = {
         "schema": "tautline-long/1",
         "date": today,

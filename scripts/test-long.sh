@@ -1,27 +1,31 @@
 #!/bin/sh
 # What takes longer than each change can wait for, one step after the other: test-long.sh [STEP…], all without a name.
-# Called by `make test-long`, after set-up. Each step runs, whatever became of those before. A run of all steps leaves
-# its record in bench-results/long/DATE-COMMIT.json, which is committed: schema tautline-long/1, described in
-# docs/results-schema.md.
+# Called by `make test-long`, after set-up. Each step runs, whatever became of those before. Once every step has run at
+# one commit, in one call or in several that name some steps, the record is written to
+# bench-results/long/DATE-COMMIT.json, which is committed: schema tautline-long/1, described in docs/results-schema.md.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools/bin
-if [ -n "$(git status --porcelain --untracked-files=no)" ]; then
+# Steps write results that are committed with the record.
+results=':!bench-results :!docs/support-matrix.md :!docs/results/support-matrix.json'
+if [ -n "$(git status --porcelain --untracked-files=no -- . $results)" ]; then
     echo 'test-long: the record names a commit, and the work tree differs from it; commit or stash first' >&2
     exit 1
 fi
 commit=$(git rev-parse HEAD)
 wanted=" $* "
-folder=target/test-long
-rm -rf "$folder"
+folder=target/test-long/$commit
+[ $# != 0 ] || rm -rf "$folder"
 mkdir -p "$folder"
-failed=
+failed= all= known=
 
 step() { # step NAME COMMAND…
     name=$1
     shift
+    all="$all $name"
     case $wanted in
-    '  ' | *" $name "*) ;;
+    '  ') ;;
+    *" $name "*) known="$known $name" ;;
     *) return 0 ;;
     esac
     printf '\n=== %s: %s\n' "$name" "$*"
@@ -50,8 +54,14 @@ step tti-cyclictest make check-tti
 step net make check-net
 step prove make prove
 step paths make bench-paths
+step setup make test-setup
+step matrix make test-matrix
 
-if [ "$wanted" = '  ' ]; then
-    scripts/long-record.py write "$folder" "$commit"
-fi
+for name in "$@"; do
+    case "$known " in
+    *" $name "*) ;;
+    *) echo "test-long: there is no step $name; the steps are$all" >&2; exit 2 ;;
+    esac
+done
+scripts/long-record.py write "$folder" "$commit" $all
 [ -z "$failed" ] || { echo "test-long: failed:$failed" >&2; exit 1; }
