@@ -168,7 +168,7 @@ impl VhostUser {
         if let Some(file) = &self.deliveries
             && file.memory().take_loss().is_some()
         {
-            let what = format_args!(
+            let what = format!(
                 "{} was truncated by another program: a frame may come twice if this switch crashes, until the port is \
                  started again",
                 file.path().display()
