@@ -51,7 +51,7 @@ pub enum BindError {
 pub struct AtomicSlice<T> {
     start: NonNull<T>,
     len: usize,
-    _mapping: Arc<Mapping>,
+    mapping: Arc<Mapping>,
     cell: PhantomData<T>,
 }
 
@@ -61,6 +61,10 @@ unsafe impl<T: AtomicData> Send for AtomicSlice<T> {}
 unsafe impl<T: AtomicData> Sync for AtomicSlice<T> {}
 
 impl<T: AtomicData> AtomicSlice<T> {
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
     /// `count` cells at `offset` bytes into the mapping; `address` is only for the error.
     pub fn new(mapping: &Arc<Mapping>, offset: u64, count: usize, address: u64) -> Result<Self, BindError> {
         let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
@@ -68,7 +72,7 @@ impl<T: AtomicData> AtomicSlice<T> {
         if !start.is_aligned() {
             return Err(BindError::Misaligned { address, align: align_of::<T>() as u64 });
         }
-        Ok(AtomicSlice { start, len: count, _mapping: Arc::clone(mapping), cell: PhantomData })
+        Ok(AtomicSlice { start, len: count, mapping: Arc::clone(mapping), cell: PhantomData })
     }
 }
 

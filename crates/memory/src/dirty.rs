@@ -44,6 +44,11 @@ impl DirtyLog {
         DirtyLog { bits }
     }
 
+    /// The mapping behind it.
+    pub fn mapping(&self) -> &Mapping {
+        self.bits.mapping()
+    }
+
     /// Bytes of the log itself.
     pub fn len_bytes(&self) -> u64 {
         self.bits.len() as u64

@@ -47,6 +47,16 @@ impl FileSystem {
         Ok((FileSystem(magic), page))
     }
 
+    /// Whether its pages are charged to the control group of whoever touches them first.
+    pub(crate) fn is_charged(self) -> bool {
+        [TMPFS_MAGIC, RAMFS_MAGIC].contains(&self.0)
+    }
+
+    /// Whether its files tell how many pages they have (`st_blocks`).
+    pub(crate) fn counts_pages(self) -> bool {
+        self.0 != RAMFS_MAGIC
+    }
+
     /// Whether its pages are memory and nothing else, so that a fault waits for no disk, server or program.
     pub fn is_memory(self) -> bool {
         [TMPFS_MAGIC, HUGETLBFS_MAGIC, RAMFS_MAGIC].contains(&self.0)

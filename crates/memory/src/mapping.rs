@@ -2,11 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
+use std::fmt;
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{
     FileType, MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getfl, fstat,
@@ -47,8 +48,31 @@ pub struct Mapping {
 #[derive(Debug)]
 struct Guard {
     slot: &'static Slot,
+    /// Counted for what it may keep when it is unmapped.
+    file: OnceLock<CountedFile>,
     /// Given back after the memory is unmapped; keeps the peer that the slot names.
     counted: Reserved,
+}
+
+/// A file of a peer that is mapped: it counts as such until this is dropped, and from then on for the pages that it has.
+struct CountedFile {
+    peer: Arc<PeerMemory>,
+    file: Box<dyn AsFd + Send + Sync>,
+    bytes: u64,
+}
+
+impl Drop for CountedFile {
+    fn drop(&mut self) {
+        if let Some(files) = self.peer.kept_files() {
+            files.unmapped(&self.file, self.bytes);
+        }
+    }
+}
+
+impl fmt::Debug for CountedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CountedFile({} bytes)", self.bytes)
+    }
 }
 
 /// What is mapped, until it is dropped.
@@ -138,8 +162,18 @@ impl Mapping {
         let mut mapping = extent.map(&fd)?;
         let slot = register(mapping.base.as_ptr() as usize, mapping.mapped, extent.page as usize, peer);
         let slot = slot.ok_or(MapError::TooMany { limit: SLOTS, whose: "of all peers" })?;
-        mapping.guard = Some(Guard { slot, counted });
+        mapping.guard = Some(Guard { slot, file: OnceLock::new(), counted });
         Ok(mapping)
+    }
+
+    /// Counts the file of a peer's memory, beyond this mapping of it too ([`PeerMemory::kept_bytes`]). What holds the file
+    /// is dropped when the memory is unmapped.
+    pub fn count_file(&self, file: impl AsFd + Send + Sync + 'static) {
+        let Some(guard) = &self.guard else { return };
+        let (peer, bytes) = (Arc::clone(&guard.counted.peer), self.mapped as u64);
+        let Some(files) = peer.kept_files() else { return };
+        files.mapped(&file, bytes);
+        let _ = guard.file.set(CountedFile { peer, file: Box::new(file), bytes });
     }
 
     /// Gives the pages of a file in memory back to the system, also where others keep the file; it reads as zeros then.
@@ -190,11 +224,11 @@ impl PeerMemory {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let pages = Pages { base: self.base, bytes: self.mapped };
-        if let Some(Guard { slot, counted }) = self.guard.take() {
+        if let Some(Guard { slot, file, counted }) = self.guard.take() {
             slot.release();
             let peer = Arc::clone(&counted.peer);
             // In this order: what is unmapped counts until then.
-            peer.unmapper().put((pages, counted));
+            peer.unmapper().put((pages, file, counted));
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Resource, getrlimit};
 
 use crate::drop_queue::DropQueue;
+use crate::file_watch;
+use crate::kept_files::KeptFiles;
 use crate::map_error::MapError;
 use crate::{MAX_REGIONS, Size};
 
@@ -75,6 +77,8 @@ pub struct PeerMemory {
     unmapper: Arc<DropQueue>,
     held_bytes: AtomicU64,
     mappings: AtomicUsize,
+    /// Once files count.
+    kept_files: OnceLock<KeptFiles>,
     lost: OwnedFd,
     /// The first loss since the last [`PeerMemory::take_loss`]: its bytes, a multiple of a page, and in the lowest
     /// bits the cause.
@@ -111,6 +115,7 @@ impl PeerMemory {
             unmapper,
             held_bytes: AtomicU64::new(0),
             mappings: AtomicUsize::new(0),
+            kept_files: OnceLock::new(),
             lost,
             loss: AtomicU64::new(0),
         }))
@@ -124,6 +129,25 @@ impl PeerMemory {
     /// Bytes that are mapped, by whoever.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// From now on files count that were mapped ([`Mapping::count_file`](crate::Mapping::count_file)), until they are gone.
+    ///
+    /// # Errors
+    /// This user has too many inotify instances.
+    pub fn count_files(&self) -> io::Result<()> {
+        file_watch::prepare()?;
+        self.kept_files.get_or_init(KeptFiles::default);
+        Ok(())
+    }
+
+    /// Bytes that files may keep beside what is mapped.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept_files.get().map_or(0, KeptFiles::bytes)
+    }
+
+    pub(crate) fn kept_files(&self) -> Option<&KeptFiles> {
+        self.kept_files.get()
     }
 
     /// Unmaps on a thread of its own.

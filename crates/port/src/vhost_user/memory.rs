@@ -33,8 +33,10 @@ impl SharedMemory {
     pub fn table(&self, regions: Vec<SharedRegion>) -> Result<AddressSpace, Refusal> {
         // Before anything is mapped.
         let sizes = regions.iter().map(|shared| shared.region.size_bytes);
-        self.check_limit(sizes.fold(0, u64::saturating_add), Part::Table)?;
+        let bytes = sizes.fold(0, u64::saturating_add);
+        self.check_limit(bytes, Part::Table)?;
         let regions: Vec<Region> = regions.into_iter().map(|r| self.region(r)).collect::<Result<_, _>>()?;
+        self.check_kept(bytes, Part::Table)?;
         AddressSpace::from_regions(regions).map_err(refused)
     }
 
@@ -42,7 +44,9 @@ impl SharedMemory {
     pub fn table_with(&self, shared: SharedRegion) -> Result<AddressSpace, Refusal> {
         let bytes = self.table_bytes().saturating_add(shared.region.size_bytes);
         self.check_limit(bytes, Part::Table)?;
-        self.space.with_region(self.region(shared)?).map_err(refused)
+        let region = self.region(shared)?;
+        self.check_kept(bytes, Part::Table)?;
+        self.space.with_region(region).map_err(refused)
     }
 
     /// The table without one of its regions.
@@ -53,13 +57,19 @@ impl SharedMemory {
 
     pub fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
         self.check_limit(area.size_bytes, Part::Log)?;
-        DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes).map_err(refused_mapping)
+        let log = DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes);
+        let log = log.map_err(refused_mapping)?;
+        log.mapping().count_file(file.clone());
+        self.check_kept(area.size_bytes, Part::Log)?;
+        Ok(log)
     }
 
     pub fn set_in_flight(&mut self, inflight: Inflight, file: &SharedFd) -> Result<(), Refusal> {
         let Inflight { size_bytes, offset, queue_count, queue_size } = inflight;
         self.check_limit(size_bytes, Part::InFlight)?;
         let mapping: Mapping = self.peer.map(file, offset, size_bytes).map_err(refused_mapping)?;
+        mapping.count_file(file.clone());
+        self.check_kept(size_bytes, Part::InFlight)?;
         self.in_flight = Some(InFlight { mapping: Arc::new(mapping), queue_count, queue_size });
         Ok(())
     }
@@ -76,10 +86,12 @@ impl SharedMemory {
                 user_base: user_address,
             },
         );
-        mapped.map_err(|error| match error {
+        let region = mapped.map_err(|error| match error {
             RegionError::Map(error) => refused_mapping(error),
             error => refused(error),
-        })
+        })?;
+        region.mapping().count_file(file);
+        Ok(region)
     }
 
     fn table_bytes(&self) -> u64 {
@@ -89,14 +101,7 @@ impl SharedMemory {
     /// That all parts are within the limit when one of them has this size. Parts that are being replaced are
     /// counted by [`PeerMemory`].
     fn check_limit(&self, bytes: u64, changed: Part) -> Result<(), Refusal> {
-        let other = |part: Part, bytes: u64| if part == changed { 0 } else { bytes };
-        let log = self.log.as_ref().map_or(0, |log| log.len_bytes());
-        let in_flight = self.in_flight.as_ref().map_or(0, |buffer| buffer.mapping.len_bytes());
-        let all = bytes
-            .saturating_add(other(Part::Table, self.table_bytes()))
-            .saturating_add(other(Part::Log, log))
-            .saturating_add(other(Part::InFlight, in_flight));
-        let limit = self.peer.limit_bytes();
+        let (all, limit) = (self.bytes_with(bytes, changed), self.peer.limit_bytes());
         if all <= limit {
             return Ok(());
         }
@@ -105,6 +110,33 @@ impl SharedMemory {
             Size(all),
             Size(limit)
         )))
+    }
+
+    /// The same with what files keep that were shared before, also in other connections. What has just been mapped is no
+    /// such file.
+    fn check_kept(&self, bytes: u64, changed: Part) -> Result<(), Refusal> {
+        let (all, limit) = (self.bytes_with(bytes, changed), self.peer.limit_bytes());
+        let kept = self.peer.kept_bytes();
+        if all.saturating_add(kept) <= limit {
+            return Ok(());
+        }
+        Err(refused(format_args!(
+            "{} of shared memory, and up to {} in files that were shared before and still exist, are more than the {} \
+             of this port; close and remove those files, raise the port's option memory=SIZE, or start the port again",
+            Size(all),
+            Size(kept),
+            Size(limit)
+        )))
+    }
+
+    fn bytes_with(&self, bytes: u64, changed: Part) -> u64 {
+        let other = |part: Part, bytes: u64| if part == changed { 0 } else { bytes };
+        let log = self.log.as_ref().map_or(0, |log| log.len_bytes());
+        let in_flight = self.in_flight.as_ref().map_or(0, |buffer| buffer.mapping.len_bytes());
+        bytes
+            .saturating_add(other(Part::Table, self.table_bytes()))
+            .saturating_add(other(Part::Log, log))
+            .saturating_add(other(Part::InFlight, in_flight))
     }
 }
 

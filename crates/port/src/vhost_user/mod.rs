@@ -136,9 +136,16 @@ impl VhostUser {
 
     fn new_memory(&self, context: &mut dyn PortContext) -> Result<Arc<PeerMemory>, PortError> {
         let VhostUserOptions { memory_bytes, memory_backing, .. } = self.shared.options;
-        PeerMemory::unmapped_by(Arc::clone(self.shared.guard.files()), memory_bytes, memory_backing)
-            .and_then(|memory| watch_memory(MEMORY, &memory, context).map(|()| memory))
-            .map_err(|error| watch_failed(&self.shared.name, error))
+        let memory =
+            PeerMemory::unmapped_by(Arc::clone(self.shared.guard.files()), memory_bytes, memory_backing)
+                .and_then(|memory| watch_memory(MEMORY, &memory, context).map(|()| memory))
+                .map_err(|error| watch_failed(&self.shared.name, error))?;
+        if let Err(error) = memory.count_files() {
+            let what = "memory that front-ends keep when they are gone does not count for memory=SIZE";
+            let remedy = "raise fs.inotify.max_user_instances";
+            self.shared.log(context, format_args!("{what}: {error}; {remedy}"));
+        }
+        Ok(memory)
     }
 
     /// Notes deliveries from now on. Without it frames may come twice after a crash, and nothing else is different.

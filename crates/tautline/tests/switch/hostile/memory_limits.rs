@@ -18,7 +18,7 @@ use crate::switch_process::bystanders::Bystanders;
 use crate::switch_process::guest::{
     DATA, DATA_BYTES, Guest, HEADER, RECEIVE, TRANSMIT, frame, plain, region,
 };
-use crate::switch_process::{OpenFiles, Sockets, SwitchProcess, connect, wait_for};
+use crate::switch_process::{OpenFiles, Sockets, SwitchProcess, connect, description, wait_for};
 
 /// Above all memory of a guest of these tests.
 const AT: u64 = 1 << 40;
@@ -143,12 +143,28 @@ fn a_limit_of_the_ports_own() {
     scene.end();
 }
 
+/// Has the switch read the first bytes of so many pages of the region at [`AT`].
+fn touch(scene: &mut Scene, guest: &mut Guest, pages: u64) {
+    const PIECES: usize = 31;
+    guest.start_ring(TRANSMIT);
+    guest.write(DATA, &[0; HEADER]);
+    guest.write(DATA + HEADER as u64, &frame(1, 60));
+    for first in (0..pages).step_by(PIECES) {
+        let mut readable = vec![Piece { address: DATA, len: 72 }];
+        let touched = first..pages.min(first + PIECES as u64);
+        readable.extend(touched.map(|page| Piece { address: AT + (page << 12), len: 16 }));
+        scene.friend.post(1);
+        guest.add_chain(TRANSMIT, &readable, &[]);
+        guest.wait_for_used(TRANSMIT, 1);
+        scene.friend.receive();
+    }
+}
+
 /// Pages that nobody has touched are charged to whoever touches them first, and a peer's buffers can make that the
 /// switch: no more of them than the port's limit.
 #[test]
 fn memory_that_nobody_has_touched() {
     const PAGES: u64 = 12 << 10;
-    const PIECES: usize = 31;
     let mut scene = Scene::with_options(",memory=64M");
     let resident = |scene: &Scene| {
         let status = std::fs::read_to_string(format!("/proc/{}/status", scene.switch.id())).unwrap();
@@ -158,26 +174,59 @@ fn memory_that_nobody_has_touched() {
     let before = resident(&scene);
     scene.attacked(plain(), Some("more than the 64 MiB of this port"), |scene, mut guest| {
         guest.share_memory();
-        guest.start_ring(TRANSMIT);
         assert!(adds(&mut guest, region(AT, PAGES << 12), memfd(PAGES << 12)));
         assert!(!adds(&mut guest, region(2 * AT, PAGES << 12), memfd(PAGES << 12)));
-        guest.write(DATA, &[0; HEADER]);
-        guest.write(DATA + HEADER as u64, &frame(1, 60));
-        for first in (0..PAGES).step_by(PIECES) {
-            let mut readable = vec![Piece { address: DATA, len: 72 }];
-            let pages = first..PAGES.min(first + PIECES as u64);
-            readable.extend(pages.map(|page| Piece { address: AT + (page << 12), len: 16 }));
-            scene.friend.post(1);
-            guest.add_chain(TRANSMIT, &readable, &[]);
-            guest.wait_for_used(TRANSMIT, 1);
-            scene.friend.receive();
-        }
+        touch(scene, &mut guest, PAGES);
         let touched = resident(scene) - before;
         println!("{touched} MiB of shared memory are the switch's");
         assert!((PAGES >> 8..=64).contains(&touched), "{touched} MiB");
     });
     let left = resident(&scene).saturating_sub(before);
     assert!(left <= 1, "{left} MiB are left");
+    scene.end();
+}
+
+/// To connect again does not bring back what a front-end may share: pages count that the switch has touched first for as
+/// long as their file is there. A guest that comes again with the memory that it had is served, and so is each one when
+/// the files are gone.
+#[test]
+fn memory_that_a_front_end_keeps_over_connections() {
+    const PAGES: u64 = 2 << 10;
+    let mut scene = Scene::with_control(",memory=32M");
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        scene.attacked(plain(), None, |scene, mut guest| {
+            let file = memfd(PAGES << 12);
+            guest.share_memory();
+            assert!(adds(&mut guest, region(AT, PAGES << 12), file.try_clone().unwrap()));
+            touch(scene, &mut guest, PAGES);
+            kept.push(file);
+        });
+    }
+    let held: u64 = kept.iter().map(|file| rustix::fs::fstat(file).unwrap().st_blocks as u64 * 512).sum();
+    assert_eq!(held, 3 * (PAGES << 12), "the switch's pages, in files of former connections");
+
+    let said = "13 MiB of shared memory, and up to 24 MiB in files that were shared before and still exist";
+    let fresh = memfd(PAGES << 12);
+    scene.attacked(plain(), Some(said), |scene, mut guest| {
+        guest.share_memory();
+        assert!(!adds(&mut guest, region(AT, PAGES << 12), fresh.try_clone().unwrap()));
+        drop(guest);
+        // Another client of the control thread is answered, and the port says why it waits.
+        scene.victim_is_alone();
+        scene.ask_for_ports();
+        let words = description(&scene.switch.snapshot(), "victim");
+        assert!(words.contains(said), "{words}");
+    });
+    scene.attacked(plain(), None, |_, mut guest| {
+        guest.share_memory();
+        assert!(adds(&mut guest, region(AT, PAGES << 12), kept[1].try_clone().unwrap()), "as before");
+    });
+    kept.truncate(1);
+    scene.attacked(plain(), None, |_, mut guest| {
+        guest.share_memory();
+        assert!(adds(&mut guest, region(AT, PAGES << 12), fresh.try_clone().unwrap()));
+    });
     scene.end();
 }
 
