@@ -9,24 +9,55 @@ const ALLOWED: &str = "TAUTLINE_SKIP";
 /// The variable that names the file in which `scripts/test.sh` collects what did not run.
 const COLLECTED_IN: &str = "TAUTLINE_NOT_RUN";
 
-/// Says that a test cannot run for want of `name`, and why; the test then returns.
+/// Whether a test that needs this goes on: true where it is there. Where it is missing, the test says so, with what can
+/// be done, and ends early.
 ///
 /// # Panics
 /// In continuous integration (`CI` is set), unless `TAUTLINE_SKIP` holds the name.
 #[track_caller]
+pub fn required(name: &str, is_there: bool, remedy: &str) -> bool {
+    if !is_there {
+        let tolerated = tolerates(name, &env::var(ALLOWED).unwrap_or_default(), env::var_os("CI").is_some());
+        assert!(
+            tolerated,
+            "{name} is missing: {remedy}; or set {ALLOWED}={name} to go without what needs it"
+        );
+        record(name, remedy);
+    }
+    is_there
+}
+
+/// Says that a test cannot run for want of `name`, and why; the test then returns.
+///
+/// # Panics
+/// As [`required`] does.
+#[track_caller]
 pub fn absent(name: &str, why: &str) {
-    let allowed = env::var(ALLOWED).unwrap_or_default().split(',').any(|one| one.trim() == name);
-    let tolerated = allowed || env::var_os("CI").is_none();
-    assert!(tolerated, "{name}: {why}; install it, or set {ALLOWED}={name} to go without what needs it");
-    record(name, why);
+    required(name, false, why);
+}
+
+fn tolerates(name: &str, allowed: &str, in_ci: bool) -> bool {
+    !in_ci || allowed.split(',').any(|one| one.trim() == name)
 }
 
 /// Prints that something did not run, and collects it for the end of the run.
-pub(crate) fn record(name: &str, why: &str) {
+fn record(name: &str, why: &str) {
     let line = format!("not run here for want of {name}: {why}");
     // Not by eprintln!, whose output the harness withholds where the test passes.
     let _ = writeln!(std::io::stderr(), "{line}");
     let Some(file) = env::var_os(COLLECTED_IN) else { return };
     let written = OpenOptions::new().create(true).append(true).open(file);
     written.and_then(|mut file| writeln!(file, "{line}")).expect("what did not run is collected");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_fails_in_ci_unless_it_is_named() {
+        assert!(tolerates("a-peer", "", false));
+        assert!(!tolerates("a-peer", "another,a-peer-2", true));
+        assert!(tolerates("a-peer", "another, a-peer", true));
+    }
 }

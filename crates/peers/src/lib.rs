@@ -31,7 +31,7 @@ pub mod standstill;
 pub mod testpmd;
 pub mod usage;
 
-pub use absent::absent;
+pub use absent::{absent, required};
 pub use answering::Answering;
 pub use bridge::Bridge;
 pub use error::Error;

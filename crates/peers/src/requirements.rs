@@ -51,30 +51,12 @@ impl Requirements {
     }
 }
 
-/// Whether a test that needs this goes on: true where it is there. Where it is missing, the user decides: the test
-/// ends early if `TAUTLINE_SKIP` names it.
-///
-/// # Panics
-/// It is missing, and `TAUTLINE_SKIP` does not name it.
-pub fn required(name: &str, is_there: bool, remedy: &str) -> bool {
-    let skipped = std::env::var("TAUTLINE_SKIP").unwrap_or_default();
-    let is_skipped = skipped.split(',').any(|skipped| skipped == name);
-    assert!(
-        is_there || is_skipped,
-        "this test needs {name}, which is missing here: {remedy}, or set TAUTLINE_SKIP={name} to go without this test"
-    );
-    if !is_there {
-        crate::absent::record(name, "TAUTLINE_SKIP names it");
-    }
-    is_there
-}
-
 /// Whether this test, or a part of it, runs as root.
 ///
 /// # Panics
-/// As [`required`] does.
+/// As [`required`](crate::required) does.
 pub fn root_required() -> bool {
-    required("root", is_root(), "run the tests as root, or through sudo")
+    crate::required("root", is_root(), "run the tests as root, or through sudo")
 }
 
 /// Whether this process has the effective user 0.
@@ -85,14 +67,6 @@ pub fn is_root() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_missing_fails_a_test() {
-        assert!(required("a-peer", true, "install it"));
-        let failed = std::panic::catch_unwind(|| required("a-peer", false, "install it")).unwrap_err();
-        let said = failed.downcast_ref::<String>().unwrap();
-        assert!(said.contains("install it, or set TAUTLINE_SKIP=a-peer"), "{said}");
-    }
 
     #[test]
     fn all_that_is_missing_is_named_at_once() {

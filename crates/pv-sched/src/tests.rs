@@ -168,7 +168,7 @@ impl Spinner {
 /// Whether threads may be raised here.
 fn real_time() -> bool {
     let tried = scheduler::set(Policy::Fifo(1)).and_then(|()| scheduler::set(Policy::Normal));
-    peers::requirements::required("real-time", tried.is_ok(), "run the tests as root or with CAP_SYS_NICE")
+    peers::required("real-time", tried.is_ok(), "run the tests as root or with CAP_SYS_NICE")
 }
 
 /// A guest that lies all the time, in two ways, beside one that says nothing: what both get of one CPU.

@@ -115,7 +115,7 @@ fn what_pv_sched_gives_is_measured_in_turns() {
         // Real time needs a right, which is asked for.
         let failed = outcome["Err"].to_string();
         assert!(failed.contains("CAP_SYS_NICE"), "{failed}");
-        peers::requirements::required("real-time", false, "run the tests as root or with CAP_SYS_NICE");
+        peers::required("real-time", false, "run the tests as root or with CAP_SYS_NICE");
         return;
     };
     let ways: Vec<_> = rounds.iter().map(|round| round["sharing"].as_str().unwrap()).collect();
