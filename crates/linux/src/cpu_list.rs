@@ -12,6 +12,9 @@ pub enum BadCpuList {
     /// It does not follow the kernel's grammar, or has a range of no CPU.
     #[error("{0:?} is no list of CPUs; write for example 0,2-5 or 2-N")]
     Form(String),
+    /// The same where only numbers are taken.
+    #[error("{0:?} is no list of CPUs; write for example 0,2-5")]
+    Numbers(String),
     /// It names a CPU that the machine cannot have.
     #[error("{list:?} is no list of CPUs of this machine, whose last CPU is {last}")]
     Beyond {
@@ -23,6 +26,16 @@ pub enum BadCpuList {
     /// It names a last CPU, and no machine is given.
     #[error("{0:?}: N and all stand for CPUs of one machine; write their numbers here, for example 2-5")]
     NoMachine(String),
+}
+
+impl BadCpuList {
+    /// Where only numbers are taken.
+    fn without_machine(self) -> Self {
+        match self {
+            BadCpuList::Form(list) => BadCpuList::Numbers(list),
+            other => other,
+        }
+    }
 }
 
 /// A list of CPUs as written, before the machine is known: `0,2-5`, `2-N`, `all`, `0-10:2/4`.
@@ -95,7 +108,7 @@ impl WrittenCpus {
         };
         match self.regions.iter().any(open) {
             true => Err(BadCpuList::NoMachine(self.text.clone())),
-            false => self.on(MOST - 1),
+            false => self.on(MOST - 1).map_err(BadCpuList::without_machine),
         }
     }
 }
@@ -183,7 +196,7 @@ pub fn is_blank(c: char) -> bool {
 /// # Errors
 /// Where no kernel would take the list, or where it names the last CPU of a machine.
 pub fn parse(list: &str) -> Result<Vec<usize>, BadCpuList> {
-    list.parse::<WrittenCpus>()?.numbered()
+    list.parse::<WrittenCpus>().map_err(BadCpuList::without_machine)?.numbered()
 }
 
 /// The list of these CPUs, which are in order, as the kernel writes it: `0-3,7`.
@@ -241,5 +254,10 @@ mod tests {
             assert!(parse(open).unwrap_err().to_string().contains("write their numbers"), "{open}");
         }
         assert!(matches!(parse("8192"), Err(BadCpuList::Beyond { .. })));
+        // What an error proposes is taken.
+        for bad in ["x", "3-1"] {
+            assert_eq!(parse(bad).unwrap_err().to_string().split_once("example ").unwrap().1, "0,2-5");
+        }
+        assert!(parse("0,2-5").is_ok());
     }
 }
