@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::VringFd;
 
@@ -136,4 +139,35 @@ fn sockets_that_hold_a_socket_that_lingers() {
             }
         });
     }
+}
+
+/// How many watches the set has: closing it takes about a microsecond for each.
+const WATCHES: usize = 1_500_000;
+
+/// An epoll set that watches so much. A watch stays when the number of its descriptor is closed and the descriptor is
+/// not, so that few eventfds have a watch for each number that a descriptor may have.
+fn watches_much(eventfds: &[OwnedFd]) -> OwnedFd {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let numbers = 1000..i32::try_from(limit.maximum.unwrap_or(20_000).min(20_000)).unwrap();
+    let all = eventfds.iter().flat_map(|eventfd| numbers.clone().map(move |number| (eventfd, number)));
+    for (eventfd, number) in all.take(WATCHES) {
+        let duplicate = fcntl_dupfd_cloexec(eventfd, number).unwrap();
+        let added = epoll::add(&set, &duplicate, epoll::EventData::new_u64(0), epoll::EventFlags::IN);
+        // Where another thread has the number, the next free one comes twice.
+        assert!(matches!(added, Ok(()) | Err(Errno::EXIST)), "{added:?}");
+    }
+    set
+}
+
+/// An epoll set that watches very many descriptors leaves them all when it is closed.
+#[test]
+fn a_set_of_very_many_watches() {
+    let eventfds: Vec<OwnedFd> = (0..100).map(|_| eventfd(0, EventfdFlags::CLOEXEC).unwrap()).collect();
+    let set = watches_much(&eventfds);
+    beside("an epoll set", None, |scene, mut guest| {
+        scene.switch.paused(|| guest.send_raw(Request::SetBackendReqFd, vec![set]));
+        guest.wait_until_closed();
+    });
 }
