@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::OFlags;
 
+use super::patience;
+
 /// Device and inode: names may differ.
 type Identity = (u64, u64);
 
@@ -42,8 +44,12 @@ impl FileClaim {
     /// To replay what is at this path.
     pub(super) fn replay(path: &Path) -> io::Result<Self> {
         let path_only = OFlags::PATH.bits() as libc::c_int;
-        let file = File::options().read(true).custom_flags(path_only).open(path)?;
-        Self::new(&file.metadata()?, Use::Replay, Some(file))
+        let path = path.to_owned();
+        let (metadata, file) = patience::ask(move || {
+            let file = File::options().read(true).custom_flags(path_only).open(path)?;
+            Ok((file.metadata()?, file))
+        })?;
+        Self::new(&metadata, Use::Replay, Some(file))
     }
 
     fn new(metadata: &Metadata, purpose: Use, file: Option<File>) -> io::Result<Self> {

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use super::header::FRONT_BYTES;
 use super::interface::{ByteOrder, Interface};
-use super::obsolete;
+use super::{obsolete, patience};
 use crate::PortError;
 use crate::own::OwnMemory;
 
@@ -47,13 +47,14 @@ pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
     let failed =
         |why: String, remedy: &str| PortError::new(format!("replay {}", path.display()), why, remedy);
     // Not to wait for somebody who writes to a pipe.
-    let file = File::options()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as libc::c_int)
-        .open(path)
-        .and_then(|file| Ok((file.metadata()?, file)))
-        .map_err(|error| failed(error.to_string(), "name a capture that this user may read"))?;
-    let (metadata, file) = file;
+    let flags = OFlags::NONBLOCK.bits() as libc::c_int;
+    let of = path.to_owned();
+    let opened = patience::ask(move || {
+        let file = File::options().read(true).custom_flags(flags).open(of)?;
+        Ok((file.metadata()?, file))
+    });
+    let (metadata, file) =
+        opened.map_err(|error| failed(error.to_string(), "name a capture that this user may read"))?;
     if !metadata.is_file() {
         return Err(failed("it is no regular file".into(), "save the capture to a file first"));
     }

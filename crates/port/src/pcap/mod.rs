@@ -10,6 +10,7 @@ mod interface;
 mod load;
 mod obsolete;
 mod options;
+mod patience;
 pub mod pcapng;
 mod record;
 mod replay;
@@ -17,7 +18,7 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,8 +55,9 @@ impl Pcap {
         };
         let unwritable =
             |why| failed(why, "name a file that this user may write, on a file system with room");
-        let file = open_to_record(path).map_err(unwritable)?;
-        let metadata = file.metadata().map_err(unwritable)?;
+        let of = path.to_owned();
+        let opened = patience::ask(move || open_to_record(&of));
+        let (metadata, file) = opened.map_err(unwritable)?;
         let claim = FileClaim::record(&metadata).map_err(|why| failed(why, "name another file"))?;
         self.recorded = Some(claim);
         file.set_len(0).map_err(unwritable)?;
@@ -66,7 +68,7 @@ impl Pcap {
 
 /// Makes or opens the file of a recording, and nothing else: in a folder where others may write, a link would lead to
 /// a file of theirs or of ours, and a pipe that nobody reads would hold the worker up.
-fn open_to_record(path: &Path) -> std::io::Result<File> {
+fn open_to_record(path: &Path) -> std::io::Result<(Metadata, File)> {
     let other =
         |what: &str| std::io::Error::other(format!("it is {what}, and only a regular file is written to"));
     let file = File::options()
@@ -80,10 +82,11 @@ fn open_to_record(path: &Path) -> std::io::Result<File> {
             Some(libc::ENXIO) => other("a pipe or socket"),
             _ => error,
         })?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(other("a pipe or device"));
     }
-    Ok(file)
+    Ok((metadata, file))
 }
 
 impl Port for Pcap {

@@ -78,9 +78,12 @@ impl SlowFiles {
         SlowFiles(Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::null())).unwrap())
     }
 
+    fn path(&self) -> String {
+        format!("/proc/{}/root{FOLDER}/a file that nobody has made", self.0.id())
+    }
+
     fn open(&self) -> File {
-        let path = format!("/proc/{}/root{FOLDER}/a file that nobody has made", self.0.id());
-        wait_for("the file system", || File::options().read(true).write(true).open(&path).ok())
+        wait_for("the file system", || File::options().read(true).write(true).open(self.path()).ok())
     }
 }
 
@@ -122,6 +125,31 @@ fn ask(socket: &UnixStream, request: &str, file: &File) {
     assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
     let request = format!("{{\"version\":1,{request}}}\n");
     sendmsg(socket, &[IoSlice::new(request.as_bytes())], &mut control, SendFlags::empty()).unwrap();
+}
+
+/// A port is not added whose capture does not answer, and the control thread is kept for no longer than that takes to
+/// find out.
+#[test]
+fn a_port_of_a_capture_that_does_not_answer() {
+    let mut scene = Scene::with_control("");
+    let files = SlowFiles::mount();
+    drop(files.open());
+    let path = files.path();
+    for port in [format!("late=pcap:{path}"), format!("late=pcap:-,record={path}")] {
+        let mut control = UnixStream::connect(scene.path_of("control")).unwrap();
+        let request = format!("{{\"version\":1,\"command\":\"add\",\"port\":\"{port}\",\"allow\":[]}}\n");
+        control.write_all(request.as_bytes()).unwrap();
+        let took = scene.connect_again();
+        println!("{port}: another front-end was served after {took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        control.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut outcome = String::new();
+        BufReader::new(control).read_line(&mut outcome).unwrap();
+        assert!(outcome.contains("its file system has not answered for a second"), "{outcome}");
+    }
+    scene.bystanders.assert_undisturbed("captures that do not answer");
+    drop(files);
+    scene.end();
 }
 
 /// The thread of the capture waits for the file system, and the control thread serves the ports.
