@@ -3,6 +3,7 @@ mod images;
 mod log;
 mod memory;
 mod parse;
+mod work;
 
 use ::memory::SgArena;
 use virtio::net::HeaderLayout;
@@ -13,13 +14,7 @@ use crate::deliveries::SenderLog;
 use crate::frame::{Frame, FrameMeta, HeaderSnapshot};
 
 pub(crate) use images::ImagesId;
-
-/// Segments that the frames of one batch may become until it is [full](FrameBatch::is_full): those of 33 frames of
-/// 64 KiB with the smallest usual `gso_size`, 536 (RFC 9293 §3.7.1), or of 91 with 1460. Segmenting costs time by the
-/// segment, and `gso_size` is the sender's to choose; Linux takes any above 0. With no limit but
-/// [`MAX_PIECES`](virtio::net::segment::MAX_PIECES) for each frame, 32 of them would be 32 768 segments for every
-/// receiver before anybody else gets a turn. Nothing is lost by this limit: what is left comes with the next burst.
-const MAX_SEGMENTS: u32 = 4096;
+use work::{MAX_WORK, enough, of_popped};
 
 /// What holds the frames' slices.
 #[derive(Debug)]
@@ -40,8 +35,8 @@ pub struct FrameBatch {
     /// stays instead of being moved there.
     metas: Vec<FrameMeta>,
     len: usize,
-    /// Segments that these frames may become.
-    segments: u32,
+    /// What these frames cost: [`FrameBatch::work`].
+    work: u32,
     images: Option<ImagesId>,
     /// Where deliveries of these frames are noted.
     log: Option<Box<SenderLog>>,
@@ -63,7 +58,7 @@ impl FrameBatch {
             storage: Storage::Queue(Burst::new(max)),
             metas: vec![FrameMeta::EMPTY; max],
             len: 0,
-            segments: 0,
+            work: 0,
             images: None,
             log: None,
         }
@@ -75,7 +70,7 @@ impl FrameBatch {
             storage: Storage::Own(SgArena::with_capacity(2 * max)),
             metas: vec![FrameMeta::EMPTY; max],
             len: 0,
-            segments: 0,
+            work: 0,
             images: None,
             log: None,
         }
@@ -93,10 +88,27 @@ impl FrameBatch {
         self.len == 0
     }
 
+    /// What these frames cost, in bytes copied.
+    #[inline(always)]
+    pub fn work(&self) -> u32 {
+        self.work
+    }
+
     /// Whether these frames are enough work for one burst, however few they are.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
-        self.segments >= MAX_SEGMENTS
+        self.work >= MAX_WORK
+    }
+
+    /// How many chains are about enough for a full batch, by what these frames of `chains` cost.
+    pub(crate) fn enough(&self, chains: usize) -> usize {
+        enough(chains, self.work)
+    }
+
+    /// Counts what was popped for these frames. Chains count too that hold no frame, and those that are left for the
+    /// next burst.
+    pub(crate) fn count_popped(&mut self, descriptors_and_pieces: u32) {
+        self.work += of_popped(descriptors_and_pieces);
     }
 
     /// One frame.
@@ -174,9 +186,9 @@ impl FrameBatch {
                 }
                 // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
                 meta.offload.verified = false;
-                self.segments = self.segments.saturating_add(meta.segments());
-                if self.segments >= MAX_SEGMENTS {
-                    (meta.first, meta.end) = chain.readable_range();
+                self.work += meta.extra_work();
+                if self.work + made_bytes as u32 + meta.len >= MAX_WORK {
+                    (meta.first, meta.end) = (first, end);
                     made_bytes += u64::from(meta.len);
                     made += 1;
                     break;
@@ -187,13 +199,14 @@ impl FrameBatch {
             made += 1;
         }
         self.len += made;
+        self.work += made_bytes as u32;
         PushedChains { end: from + made + refusals, bytes: made_bytes }
     }
 
     /// Forgets the frames, and the slices unless they are chains (which their queue completes).
     #[inline(always)]
     pub fn clear(&mut self) {
-        (self.len, self.segments) = (0, 0);
+        (self.len, self.work) = (0, 0);
         if let Storage::Own(arena) = &mut self.storage {
             arena.clear();
         }

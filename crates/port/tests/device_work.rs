@@ -19,19 +19,22 @@ fn source(arena: &Arena, counters: &Arc<QueueCounters>) -> FromGuest {
     FromGuest::new(arena.device(), HeaderLayout::Full, None, None, true, Arc::clone(counters))
 }
 
-/// Writes a net header and the start of a frame, where the mock's data has its `number`th buffer.
+/// Writes a net header and the start of a frame, where the mock's data has its `number`th buffer. A `gso_size` of 0:
+/// nothing is left to be done.
 fn write_frame(arena: &Arena, number: u32, gso_size: u16) {
     let at = u64::from(number) * STRIDE;
     let [low, high] = gso_size.to_le_bytes();
-    arena.write_data(at, &[1, 1, 54, 0, low, high, 34, 0, 16, 0, 0, 0]);
+    let header = if gso_size == 0 { [0; 12] } else { [1, 1, 54, 0, low, high, 34, 0, 16, 0, 0, 0] };
+    arena.write_data(at, &header);
     arena.write_data(at + 12, &[number as u8; 64]);
 }
 
-/// 32 frames of 64 KiB to be cut into 1024 segments each: some of them a burst, none lost, in their order.
+/// 32 frames of 64 KiB, whole and to be cut into up to 1024 segments each: some of them a burst, none lost, in their
+/// order.
 #[test]
-fn a_burst_of_frames_to_be_cut_ends_early() {
+fn a_burst_of_long_frames_and_of_frames_to_be_cut_ends_early() {
     for layout in BOTH {
-        for (gso_size, bursts) in [(64, 8), (1, FRAMES), (536, 1), (1460, 1)] {
+        for (gso_size, bursts) in [(0, 7), (64, FRAMES), (1, FRAMES), (536, 21), (1460, 13)] {
             let (arena, counters) = (arena(layout, 64), Arc::default());
             let (mut driver, mut source) = (arena.driver(), source(&arena, &counters));
             for number in 0..FRAMES {
@@ -52,6 +55,36 @@ fn a_burst_of_frames_to_be_cut_ends_early() {
             assert_eq!(driver.reclaim(&mut Vec::new(), 64), Ok(FRAMES as usize));
             let counts = counters.counts();
             assert_eq!((counts.frames, counts.dropped()), (FRAMES.into(), 0));
+        }
+    }
+}
+
+/// Frames in many pieces, and frames of one piece behind many descriptors that hold nothing.
+#[test]
+fn a_burst_of_chains_of_many_descriptors_ends_early() {
+    for layout in BOTH {
+        for len in [10, 0] {
+            let (arena, counters) = (arena(layout, 2048), Arc::default());
+            let (mut driver, mut source) = (arena.driver(), source(&arena, &counters));
+            for number in 0..16 {
+                write_frame(&arena, number, 0);
+                let address = DATA + u64::from(number) * STRIDE;
+                let mut pieces = vec![Piece { address, len }; 100];
+                pieces[0].len = 12 + 64;
+                let request = Request { readable: &pieces, writable: &[], cookie: number };
+                assert_eq!(driver.add_requests(&[request]), 1);
+            }
+            let (mut seen, mut longest) = (Vec::new(), 0);
+            while seen.len() < 16 {
+                let batch = source.rx_burst(256).unwrap();
+                assert!(!batch.is_empty());
+                // How much is enough is known from the second burst on.
+                longest = if seen.is_empty() { 0 } else { longest.max(batch.len()) };
+                seen.extend(batch.frames().map(|frame| u32::from(frame.snapshot()[20])));
+                source.release();
+            }
+            assert_eq!(seen, (0..16).collect::<Vec<_>>(), "{layout:?}");
+            assert!(longest <= 5, "{layout:?}, pieces of {len} bytes: a burst of {longest}");
         }
     }
 }

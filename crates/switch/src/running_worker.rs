@@ -49,7 +49,14 @@ struct RxQueue {
     silent: bool,
     counters: Arc<QueueCounters>,
     rules: Arc<Rules>,
+    /// Passes to be left out, so that a source whose bursts cost much has no more of the worker than another.
+    debt: u32,
 }
+
+/// Work of a burst that is paid for with one pass, in bytes copied ([`FrameBatch::work`]): about a burst of short
+/// frames. A pass in which no source has anything takes so little time that a debt costs nothing where nobody waits, and
+/// a worker does not sleep meanwhile: [`Source::sleep`] says that something is there.
+const WORK_OF_A_PASS: u32 = 16 << 10;
 
 /// What a visit to one source came to.
 enum Visit {
@@ -159,12 +166,17 @@ impl RunningWorker {
         }
     }
 
-    /// Asks every source once. Whether there was anything.
+    /// Asks every source once that has no debt. Whether there was anything.
     #[inline]
     fn pass(&mut self) -> bool {
         let mut moved = false;
         let mut i = 0;
         while i < self.rx_queues.len() {
+            if self.rx_queues[i].debt > 0 {
+                self.rx_queues[i].debt -= 1;
+                i += 1;
+                continue;
+            }
             let visit = self.visit(i);
             self.report_stopped_sinks();
             match visit {
@@ -198,7 +210,7 @@ impl RunningWorker {
         heartbeat.enter_source(rx_queue.id);
         let mut stopped = None;
         match source.rx_burst(self.common.options.burst) {
-            Ok(batch) if batch.is_empty() => {}
+            Ok(batch) if batch.is_empty() => rx_queue.debt = batch.work() / WORK_OF_A_PASS,
             Ok(batch) => {
                 let outcome = Forwarder {
                     table: &self.common.table,
@@ -209,6 +221,7 @@ impl RunningWorker {
                 }
                 .forward(batch);
                 self.counters.burst(batch.len() as u64, &outcome);
+                rx_queue.debt = batch.work() / WORK_OF_A_PASS;
             }
             Err(why) => stopped = Some(why),
         }
@@ -334,7 +347,7 @@ impl RunningWorker {
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
         }
         drop(claimed);
-        self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, rules });
+        self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, rules, debt: 0 });
     }
 
     fn set_rules(&mut self, rules: Arc<[Arc<Rules>]>) {

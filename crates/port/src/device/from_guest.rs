@@ -26,6 +26,11 @@ pub struct FromGuest {
     demotion_tuner: DemotionTuner,
     /// Chains are popped that are not given back yet.
     needs_release: bool,
+    /// Chains to pop at most. A full batch sets it to what is about enough, because chains beyond that are popped again
+    /// with the next burst; it doubles with each batch that is not full.
+    pop_limit: usize,
+    /// [`Burst::work`](virtqueue::Burst::work) when it was last counted.
+    counted_work: u32,
     /// Frames go on; of a disabled ring they are consumed and go nowhere.
     enabled: bool,
     state: State,
@@ -57,6 +62,8 @@ impl FromGuest {
             cache_policy,
             demotion_tuner: cache_policy.demotion_tuner(&*queue),
             needs_release: false,
+            pop_limit: MAX_BURST,
+            counted_work: 0,
             enabled,
             state: if enabled { State::Runs } else { State::NotEnabledYet },
             stopped_at: Arc::default(),
@@ -72,10 +79,14 @@ impl FromGuest {
     #[inline(never)] // the loop over the chains keeps its registers
     fn pop(&mut self, max: usize) -> Result<usize, QueueError> {
         let Some(burst) = self.batch.burst_mut() else { return Ok(0) };
-        match self.queue.pop(burst, max) {
+        match self.queue.pop(burst, max.min(self.pop_limit)) {
             Ok(count) => {
                 self.demotion_tuner.polled(count);
                 burst.set_descriptor_demotion(self.demotion_tuner.descriptors());
+                let work = burst.work();
+                if work != self.counted_work {
+                    self.count_popped(work);
+                }
                 Ok(count)
             }
             // ACCESS_PLATFORM is not offered, so there is no translation to wait for.
@@ -112,8 +123,10 @@ impl Source for FromGuest {
         let counters = &self.counters;
         let pushed = self.batch.push_chains(0, self.layout, |reason| counters.dropped(reason, 1));
         let mut bytes = pushed.bytes;
-        if pushed.end < popped {
-            bytes += self.leave_rest(pushed.end);
+        if self.batch.is_full() {
+            bytes += self.end_full(pushed.end);
+        } else if self.pop_limit < MAX_BURST {
+            self.pop_limit *= 2;
         }
         let frames = self.batch.len();
         self.counters.passed(frames as u64, bytes);

@@ -99,7 +99,7 @@ impl FrameBatch {
         if !simple {
             let bytes = slices.iter().map(|slice| slice.len_bytes() as u32).sum();
             meta.parse_header(slices, bytes, layout)?;
-            self.segments = self.segments.saturating_add(meta.segments());
+            self.work = self.work.saturating_add(meta.len + meta.extra_work());
         }
         (meta.first, meta.end) = (first, end);
         self.len += 1;

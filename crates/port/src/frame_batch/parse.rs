@@ -4,8 +4,8 @@ use virtio::net::{HeaderLayout, NetHeader, Offload};
 
 use crate::DropReason;
 use crate::frame::{
-    ETHERNET_HEADER_BYTES, FrameMeta, HeaderSnapshot, LARGEST_FRAME_BYTES, SHORTEST_FRAME_BYTES,
-    SNAPSHOT_BYTES,
+    ETHERNET_HEADER_BYTES, FAST_FRAME_BYTES, FrameMeta, HeaderSnapshot, LARGEST_FRAME_BYTES,
+    SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES,
 };
 
 impl FrameMeta {
@@ -16,7 +16,7 @@ impl FrameMeta {
         let skip = layout.bytes();
         let len = whole.len_bytes().wrapping_sub(skip);
         // Too short and too long in one comparison.
-        if len.wrapping_sub(SHORTEST_FRAME_BYTES) > LARGEST_FRAME_BYTES - SHORTEST_FRAME_BYTES {
+        if len.wrapping_sub(SHORTEST_FRAME_BYTES) > FAST_FRAME_BYTES - SHORTEST_FRAME_BYTES {
             return false;
         }
         // Of a header that says nothing the other fields mean nothing.
@@ -48,11 +48,6 @@ impl FrameMeta {
         (self.offload, self.simple) = (Offload::NONE, true);
         (self.skip, self.len) = (0, len as u32);
         Ok(())
-    }
-
-    /// How many segments it may become.
-    pub fn segments(&self) -> u32 {
-        self.offload.segmentation.map_or(1, |gso| self.len.div_ceil(u32::from(gso.segment_bytes.get())))
     }
 
     /// Reads net header and snapshot, once, and checks them.

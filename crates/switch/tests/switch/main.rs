@@ -5,6 +5,7 @@ mod changing;
 mod forwarding;
 mod loops;
 mod policing;
+mod shares;
 mod sleeping;
 mod stuck;
 mod trouble;

@@ -26,6 +26,7 @@ mod ring_positions;
 mod rings;
 mod scene;
 mod shared_memory;
+mod slices;
 mod storm;
 mod stuck;
 mod tables;

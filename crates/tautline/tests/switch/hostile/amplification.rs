@@ -52,7 +52,7 @@ fn buffers_that_lie_in_very_many_regions() {
 }
 
 /// As many regions as the switch takes, of a page each, one behind the other; returns how many.
-fn many_regions(guest: &mut Guest) -> u32 {
+pub fn many_regions(guest: &mut Guest) -> u32 {
     let slots = match guest.ask(Request::GetMaxMemSlots, vec![]) {
         Some(Answer::Number { value, .. }) => value,
         other => panic!("{other:?}"),
@@ -93,7 +93,7 @@ fn frames_of_64_kib_in_pieces_of_64_bytes() {
 }
 
 /// Keeps buffers for the longest frames posted.
-fn post_large(guest: &mut Guest) {
+pub fn post_large(guest: &mut Guest) {
     for _ in 0..guest.reclaimed(RECEIVE) {
         guest.add(RECEIVE, DATA, 80_000);
     }
