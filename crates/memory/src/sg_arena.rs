@@ -59,8 +59,14 @@ impl SgArena {
         self.slices.clear();
         // The last snapshot stays: the next burst comes from it, and a reference count is an atomic.
         if self.spaces.len() > 1 {
-            self.spaces.drain(..self.spaces.len() - 1);
+            self.drop_old_spaces();
         }
+    }
+
+    #[cold]
+    #[inline(never)] // what it takes to drop them is not to be set up for each burst
+    fn drop_old_spaces(&mut self) {
+        self.spaces.drain(..self.spaces.len() - 1);
     }
 
     /// Gives back everything after the first `len` slices.
