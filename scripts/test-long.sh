@@ -50,6 +50,7 @@ step soak make soak SECONDS=600
 step torture make torture-long COUNT=1000000
 step worst make test-worst
 step tti make test-tti
+step nested make test-nested-long
 step tti-cyclictest make check-tti
 step net make check-net
 step prove make prove

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use measure::Failure;
 
 use crate::micro_vm::{Arguments, MicroVm, Program, Vcpu};
@@ -11,7 +13,7 @@ pub struct PortWrites {
 impl PortWrites {
     /// Makes the machine.
     pub fn prepare() -> Result<Self, Failure> {
-        let (vm, vcpus) = MicroVm::new(None)?;
+        let (vm, vcpus) = MicroVm::new(None, Arc::default())?;
         Ok(Self { _vm: vm, vcpus })
     }
 

@@ -21,42 +21,34 @@ pub fn runs_unmodified_guests(limit: Duration) -> Result<(), Failure> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::time::Duration;
 
     use measure::Failure;
-    use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
-    use crate::micro_vm::{Arguments, MicroVm, Program};
+    use crate::micro_vm::{Arguments, MicroVm, Program, Stop};
 
     /// How long a thread that was told to stop may take. KVM_RUN returns at a signal.
     const STOP: Duration = Duration::from_secs(1);
     const REMEDY: &str = "run it on a machine whose KVM runs such guests (VMX or SVM)";
 
-    /// Only its coming counts: it ends KVM_RUN.
-    extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
-
     pub fn trial(limit: Duration) -> Result<(), Failure> {
-        register_signal_handler(SIGRTMIN(), nothing)
-            .map_err(|error| Failure::new("handling a signal that stops a guest", error, "report this"))?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::default());
         let (done, outcome) = channel();
-        let thread = {
+        {
             let stop = stop.clone();
             std::thread::spawn(move || {
                 // Nobody listens any more: the guest was given up.
                 let _ = done.send(run(stop));
-            })
-        };
+            });
+        }
         match outcome.recv_timeout(limit) {
             Ok(outcome) => outcome,
             Err(RecvTimeoutError::Disconnected) => {
                 Err(Failure::new("running an unmodified guest", "its thread panicked", "report this"))
             }
             Err(RecvTimeoutError::Timeout) => {
-                stop.store(true, Ordering::Relaxed);
-                let _ = thread.kill(SIGRTMIN());
+                stop.end()?;
                 let _ = outcome.recv_timeout(STOP);
                 let answer = format!("a guest of a few instructions came to no end within {limit:?}");
                 Err(Failure::new("running an unmodified guest", answer, REMEDY))
@@ -64,8 +56,8 @@ mod x86 {
         }
     }
 
-    fn run(stop: Arc<AtomicBool>) -> Result<(), Failure> {
-        let (_vm, mut vcpus) = MicroVm::stopped_by(stop, None)?;
+    fn run(stop: Arc<Stop>) -> Result<(), Failure> {
+        let (_vm, mut vcpus) = MicroVm::new(None, stop)?;
         for program in [Program::hypercall(), Program::OutUser] {
             vcpus[0].run(program, Arguments { samples: 1, ..Arguments::default() })?;
         }

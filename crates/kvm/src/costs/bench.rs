@@ -1,10 +1,12 @@
 //! The machine that the rows are measured on.
 
+use std::sync::Arc;
+
 use measure::Failure;
 
 use super::alignment::Alignment;
 use super::settings::{MOST_SAMPLES, Settings};
-use crate::micro_vm::{MicroVm, Vcpu, layout};
+use crate::micro_vm::{MicroVm, Stop, Vcpu, layout};
 
 /// Samples before those that count: caches warm, halt polling grows to its longest.
 pub const WARM_UP: usize = 32;
@@ -17,13 +19,15 @@ pub struct Bench {
     pub settings: Settings,
     /// How well the guest's clock is known, where it is.
     pub alignment: Option<Alignment>,
+    /// Ends what runs in it.
+    pub stop: Arc<Stop>,
 }
 
 impl Bench {
     /// The clocks are not aligned yet. Halt polling lasts so long at most, ns; otherwise as the system is set.
-    pub fn new(settings: &Settings, halt_poll_ns: Option<u64>) -> Result<Self, Failure> {
-        let (vm, vcpus) = MicroVm::new(halt_poll_ns)?;
-        Ok(Self { vm, vcpus, settings: settings.clone(), alignment: None })
+    pub fn new(settings: &Settings, halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> Result<Self, Failure> {
+        let (vm, vcpus) = MicroVm::new(halt_poll_ns, stop.clone())?;
+        Ok(Self { vm, vcpus, settings: settings.clone(), alignment: None, stop })
     }
 
     /// Samples with those before that do not count.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use measure::Failure;
 
-use super::alignment::{Alignment, durations};
+use super::alignment::{Alignment, Exchange, durations};
 use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{ANSWER, READY, READY_STAMP, SAMPLES, SECOND};
 use crate::micro_vm::{Arguments, MicroVm, Program, tsc};
@@ -28,12 +28,20 @@ pub enum Guest {
     Asleep,
 }
 
-/// Exchanges of stamps for the alignment.
+/// Exchanges of stamps for the alignment, at most and at once. Each needs both CPUs at the same time, so that on a
+/// machine that has no time for both it lasts as long as the scheduler leaves it to one.
 const EXCHANGES: usize = 1000;
+const EXCHANGES_AT_ONCE: usize = 100;
+/// After so long, those that there are suffice.
+const EXCHANGING: Duration = Duration::from_secs(1);
 /// From the guest's word that it waits to the event: so long the way into the kernel may take.
 const SETTLE: Duration = Duration::from_micros(200);
 /// As long, where nothing is to settle.
 const SPACING: Duration = Duration::from_micros(20);
+/// After so long without a step, the guest is sent an interrupt that is no event.
+const NUDGE: Duration = Duration::from_secs(1);
+/// How often the host looks for such a step where it has nothing else to do.
+const LOOK: Duration = Duration::from_millis(50);
 /// Patience with the other side.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -49,18 +57,28 @@ impl Guest {
 
 /// How well the guest's clock is known; none where it drifts against the host's.
 pub fn align(bench: &mut Bench) -> Result<Option<Alignment>, Failure> {
+    let start = Instant::now();
+    let mut exchanges = Vec::with_capacity(EXCHANGES);
+    while exchanges.len() < EXCHANGES && (exchanges.is_empty() || start.elapsed() < EXCHANGING) {
+        exchanges.extend(exchange(bench)?);
+    }
+    Ok(Alignment::of(&exchanges))
+}
+
+/// Some exchanges of stamps.
+fn exchange(bench: &mut Bench) -> Result<Vec<Exchange>, Failure> {
     let Bench { vm, vcpus: [vcpu, _], settings, .. } = bench;
     let vm = &*vm;
     reset(vm);
     let cpus = settings.cpus;
-    let exchanges = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let guest = scope.spawn(move || {
             pin(cpus[0])?;
-            vcpu.run(Program::Exchange, Arguments { samples: EXCHANGES, ..Default::default() })
+            vcpu.run(Program::Exchange, Arguments { samples: EXCHANGES_AT_ONCE, ..Default::default() })
         });
         pin(cpus[1])?;
-        let mut exchanges = Vec::with_capacity(EXCHANGES);
-        for number in 1..=EXCHANGES as u64 {
+        let mut exchanges = Vec::with_capacity(EXCHANGES_AT_ONCE);
+        for number in 1..=EXCHANGES_AT_ONCE as u64 {
             let before = tsc::stamp();
             vm.memory.store(ANSWER, number);
             wait_ready(vm, number, &guest)?;
@@ -69,8 +87,7 @@ pub fn align(bench: &mut Bench) -> Result<Option<Alignment>, Failure> {
         }
         join(guest)?;
         Ok(exchanges)
-    })?;
-    Ok(Alignment::of(&exchanges))
+    })
 }
 
 /// From the signal to the handler.
@@ -99,6 +116,8 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
             }
             // Not always at the same distance from whatever the guest does regularly.
             tsc::spin_until(tsc::stamp() + delay + number % 16 * (delay / 64));
+            // Without it the guest waits on.
+            vm.memory.store(ANSWER, number);
             signalled.push(tsc::stamp());
             match signal {
                 Signal::Ioctl => vm.signal_msi()?,
@@ -165,6 +184,7 @@ pub fn ipi(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
             // The target's APIC has the number 0.
             sender.run(Program::SendIpi, Arguments { samples, first: delay, second: 0 })
         });
+        nudge(vm, &target)?;
         join(sender)?;
         join(target)
     })?;
@@ -178,11 +198,22 @@ pub fn timer(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
     if !bench.vm.has_tsc_deadline {
         return Err(Failure::new(tried, "this KVM does not offer it", "use Linux 3.3 or later"));
     }
-    pin(bench.settings.cpus[0])?;
     let samples = bench.samples();
     let program = if guest == Guest::Spinning { Program::TimerSpinning } else { Program::TimerHalted };
     let first = ticks(bench, SETTLE)?;
-    bench.vcpus[0].run(program, Arguments { samples, first, second: 0 })?;
+    let cpus = bench.settings.cpus;
+    let Bench { vm, vcpus: [vcpu, _], .. } = bench;
+    let vm = &*vm;
+    reset(vm);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(move || {
+            pin(cpus[0])?;
+            vcpu.run(program, Arguments { samples, first, second: 0 })
+        });
+        pin(cpus[1])?;
+        nudge(vm, &running)?;
+        join(running)
+    })?;
     let found = bench.vm.memory.words(SAMPLES[0], samples);
     // A handler before the deadline leaves a difference below zero.
     let early = found.iter().filter(|ticks| (**ticks as i64) < 0).count();
@@ -255,9 +286,26 @@ fn join(running: Running<'_>) -> Result<(), Failure> {
         .unwrap_or_else(|_| Err(Failure::new("running the guest", "its thread panicked", "report this")))
 }
 
+/// Until the guest has ended. An interrupt that came between its STI and its HLT has left it halted; on real processors
+/// none can.
+fn nudge(vm: &MicroVm, running: &Running<'_>) -> Result<(), Failure> {
+    let (mut step, mut since) = (0, Instant::now());
+    while !running.is_finished() {
+        let now = vm.memory.load(READY);
+        if now != step {
+            (step, since) = (now, Instant::now());
+        } else if since.elapsed() > NUDGE {
+            vm.signal_msi()?;
+            since = Instant::now();
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
 /// Until the guest waits for this event.
 fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Failure> {
-    let mut deadline = None;
+    let (mut deadline, mut nudged) = (None, 0);
     for turn in 1u64.. {
         if vm.memory.load(READY) >= number {
             break;
@@ -265,7 +313,12 @@ fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Fa
         // Not at each turn: the clock is slower than what is waited for.
         if turn % 4096 == 0 {
             let now = Instant::now();
-            if running.is_finished() || now > *deadline.get_or_insert(now + LIMIT) {
+            let deadline = *deadline.get_or_insert(now + LIMIT);
+            if now + LIMIT > deadline + NUDGE * (nudged + 1) {
+                nudged += 1;
+                vm.signal_msi()?;
+            }
+            if running.is_finished() || now > deadline {
                 let answer = format!("it has not come to event {number}");
                 return Err(Failure::new("waiting for the guest", answer, "see the kernel's log (`dmesg`)"));
             }

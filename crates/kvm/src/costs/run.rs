@@ -1,6 +1,6 @@
 //! The order of things: on a thread of its own, since a guest may hang in KVM_RUN.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use linux::interrupt;
@@ -11,28 +11,38 @@ use super::catalogue::{ROWS, Row};
 use super::results::Cost;
 use super::settings::{Prepared, Settings};
 use super::{exits, faults, interrupts};
-use crate::micro_vm::tsc;
+use crate::micro_vm::{Stop, tsc};
 
 /// How long each of the steps before the first row may take: making the machine, and a trial of its exits. A
 /// `/dev/kvm` that cannot run such a guest may hang in either.
 const START: Duration = Duration::from_secs(4);
-/// How long a row may take, with all its samples.
+/// How long a row may take, with all its samples, and at least.
 const ROW: Duration = Duration::from_secs(120);
+const SHORT_ROW: Duration = Duration::from_secs(20);
+/// Of which each sample has so much: on an emulated CPU that others use too, the slowest takes 30 ms.
+const SAMPLE: Duration = Duration::from_millis(50);
+/// How long a guest that was told to end may take for it.
+const STOP: Duration = Duration::from_secs(2);
+/// After so many rows in which the guest hung, no further one is begun.
+const HUNG: usize = 3;
 
 enum Event {
     Trying(&'static str),
     Prepared(Prepared),
-    Began(&'static Row),
+    /// And what ends it.
+    Began(&'static Row, Arc<Stop>),
     Measured(Box<Cost>),
 }
 
 /// How long a signal may wait to be noticed.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Measures all rows, telling of each before it begins. Rows that cannot be measured hold the reason. After a signal
-/// ([`interrupt::is_set`]) only the rows so far come back.
+/// Measures all rows, telling of each before it begins. Rows that cannot be measured hold the reason; one in which the
+/// guest hangs is ended, and the next begins with a new guest. After a signal ([`interrupt::is_set`]) only the rows so
+/// far come back.
 ///
-/// Where a guest hangs, and after a signal, this returns and leaves its thread behind: the process should end soon.
+/// After a signal, and where a guest cannot be ended, this returns and leaves its thread behind: the process should end
+/// soon.
 ///
 /// # Errors
 /// This KVM cannot run the guest, or a signal came before that was known.
@@ -43,10 +53,10 @@ pub fn measure(
     let (sender, receiver) = mpsc::channel();
     let theirs = settings.clone();
     let thread = std::thread::spawn(move || rows(&theirs, &sender));
-    let mut prepared = None;
+    let mut prepared: Option<Prepared> = None;
     let mut costs = Vec::new();
     let mut doing = "making a virtual machine";
-    let mut limit = START;
+    let mut running = None;
     let mut since = Instant::now();
     loop {
         let event = receiver.recv_timeout(LOOK);
@@ -56,8 +66,9 @@ pub fn measure(
         match event {
             Ok(Event::Trying(what)) => doing = what,
             Ok(Event::Prepared(found)) => prepared = Some(found),
-            Ok(Event::Began(row)) => {
-                (doing, limit) = (row.title, ROW);
+            Ok(Event::Began(row, stop)) => {
+                doing = row.title;
+                running = Some(stop);
                 began(row);
             }
             Ok(Event::Measured(cost)) => costs.push(*cost),
@@ -65,14 +76,27 @@ pub fn measure(
                 let failed = || Failure::new(doing, "a signal", "let it run to its end");
                 return Ok((prepared.ok_or_else(failed)?, costs));
             }
-            Err(mpsc::RecvTimeoutError::Timeout) if since.elapsed() < limit => {}
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                return Err(Failure::new(
-                    format!("running an unmodified guest: {doing}"),
-                    format!("no end within {} s", limit.as_secs()),
-                    "measure on a machine whose KVM runs such guests (VMX or SVM)",
-                ));
-            }
+            Err(mpsc::RecvTimeoutError::Timeout) => match (&running, &prepared) {
+                (Some(stop), Some(found)) if since.elapsed() >= limit(settings) + STOP => {
+                    debug_assert!(stop.is_wanted(), "it was told to end");
+                    let tsc_khz = found.tsc_khz;
+                    let not_measured = |row: &Row| {
+                        let answer = format!("the guest hangs in \"{doing}\", and no signal ends it");
+                        Cost::new(row, Err(hung(row, &answer)), tsc_khz)
+                    };
+                    costs.extend(ROWS[costs.len()..].iter().map(not_measured));
+                    return Ok((prepared.expect("just seen"), costs));
+                }
+                (Some(stop), Some(_)) if since.elapsed() >= limit(settings) => stop.end()?,
+                (None, _) if since.elapsed() >= START => {
+                    return Err(Failure::new(
+                        format!("running an unmodified guest: {doing}"),
+                        format!("no end within {} s", START.as_secs()),
+                        "measure on a machine whose KVM runs such guests (VMX or SVM)",
+                    ));
+                }
+                _ => {}
+            },
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -80,15 +104,28 @@ pub fn measure(
     Ok((prepared.expect("told before any row"), costs))
 }
 
+/// How long a row may take.
+fn limit(settings: &Settings) -> Duration {
+    (SHORT_ROW + SAMPLE * settings.samples as u32).min(ROW)
+}
+
+fn hung(row: &Row, answer: &str) -> Failure {
+    let remedy = "repeat it; where it stays so, see the kernel's log (`dmesg`)";
+    Failure::new(format!("measuring {}", row.title), answer, remedy)
+}
+
 /// A machine whose clocks are aligned with the host's.
-fn aligned(settings: &Settings, halt_poll_ns: Option<u64>) -> Result<Bench, Failure> {
-    let mut bench = Bench::new(settings, halt_poll_ns)?;
+fn aligned(settings: &Settings, halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> Result<Bench, Failure> {
+    let mut bench = Bench::new(settings, halt_poll_ns, stop)?;
     bench.alignment = interrupts::align(&mut bench)?;
     Ok(bench)
 }
 
 fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure> {
-    let mut bench = aligned(settings, None)?;
+    let mut bench = Bench::new(settings, None, Arc::default())?;
+    // Nobody listens any more: the caller has given up. So it is with each event.
+    let _ = sender.send(Event::Trying("exchanging time stamps with it"));
+    bench.alignment = interrupts::align(&mut bench)?;
     for row in ROWS.iter().filter(|row| exits::program(row.id).is_some()) {
         // One sample: a trial that hangs tells what this KVM cannot do.
         let _ = sender.send(Event::Trying(row.title));
@@ -96,12 +133,27 @@ fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure
     }
     let tsc_khz = bench.vcpus[0].tsc_khz()?;
     let prepared = Prepared { emulated: tsc::is_emulated(), tsc_khz, alignment: bench.alignment };
-    // Nobody listens any more: the caller has given up.
     let _ = sender.send(Event::Prepared(prepared));
+    let mut bench = Ok(bench);
+    let mut times_hung = 0;
     for row in ROWS {
-        let _ = sender.send(Event::Began(row));
-        let samples = samples(row, &mut bench, settings);
-        let _ = sender.send(Event::Measured(Box::new(Cost::new(row, samples, tsc_khz))));
+        let stop = bench.as_ref().map_or_else(|_| Arc::default(), |bench| bench.stop.clone());
+        let _ = sender.send(Event::Began(row, stop.clone()));
+        if bench.is_err() && times_hung < HUNG {
+            bench = aligned(settings, None, stop.clone());
+        }
+        let mut found = match &mut bench {
+            Ok(bench) => samples(row, bench, settings),
+            Err(failure) => Err(failure.clone()),
+        };
+        // What interrupts and registers of a guest that was ended are like, nobody knows: the next row has a new one.
+        if let (true, Err(failure)) = (stop.is_wanted(), &found) {
+            times_hung += 1;
+            let failure = hung(row, &format!("no end within {} s: {failure}", limit(settings).as_secs()));
+            bench = Err(failure.clone());
+            found = Err(failure);
+        }
+        let _ = sender.send(Event::Measured(Box::new(Cost::new(row, found, tsc_khz))));
     }
     Ok(())
 }
@@ -123,10 +175,12 @@ fn samples(row: &Row, bench: &mut Bench, settings: &Settings) -> Result<Vec<u64>
         "timer-spinning" => interrupts::timer(bench, Guest::Spinning)?,
         "timer-halted" => interrupts::timer(bench, Guest::Halted)?,
         "wake-up-polling" => {
-            interrupts::inject(&mut aligned(settings, Some(POLL_NS))?, Signal::Irqfd, Guest::Halted)?
+            let stop = bench.stop.clone();
+            interrupts::inject(&mut aligned(settings, Some(POLL_NS), stop)?, Signal::Irqfd, Guest::Halted)?
         }
         "wake-up-sleeping" => {
-            interrupts::inject(&mut aligned(settings, Some(0))?, Signal::Irqfd, Guest::Asleep)?
+            let stop = bench.stop.clone();
+            interrupts::inject(&mut aligned(settings, Some(0), stop)?, Signal::Irqfd, Guest::Asleep)?
         }
         "page-fault-4k" => return faults::fresh(bench, faults::SMALL),
         "page-fault-2m" => return faults::fresh(bench, faults::LARGE),

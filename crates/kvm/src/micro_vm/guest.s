@@ -1,8 +1,11 @@
 // The guest's programs, in 64-bit mode without an operating system. Copied into the guest, so all jumps are relative.
 //
 // At entry: rdi samples to take, rsi where they go, r8 and r9 the program's own parameters; interrupts are off.
-// The interrupt handler leaves the TSC of its first instruction in r14, those around its end of interrupt in r12 and
-// r13, and changes rax, rcx and rdx: so wherever interrupts are on, none of these hold anything.
+// The interrupt handler leaves the TSC of its beginning in r14 where that is zero, those around its end of interrupt in
+// r12 and r13, and changes nothing else. An interrupt that nothing caused, or one that is delivered twice, also where
+// interrupts are off, as QEMU's emulated SVM does now and then, is no event: whoever waits looks whether its own has
+// been. The host sends such an interrupt to a guest that gets no further: one that was interrupted between STI and HLT
+// would halt for ever.
 // Labels are 2 and up: the assembler reads 0b and 1b as numbers.
 
 // The TSC when all before is done, before anything after begins. Changes rax and rdx.
@@ -21,6 +24,38 @@
     mov eax, \value
     xor edx, edx
     wrmsr
+.endm
+
+// Waits on, from label 7, where the interrupt was not that of the event: it was handled at r14.
+.macro WAIT_ON
+    xor r14d, r14d
+    jmp 7b
+8:
+.endm
+
+// Where the event of this number (rbx) has not been caused.
+.macro UNLESS_CAUSED
+    cmp qword ptr [{ANSWER}], rbx
+    jae 8f
+    WAIT_ON
+.endm
+
+// Where the handler began before the cause, at r10.
+.macro UNLESS_AFTER_R10
+    cmp r14, r10
+    jae 8f
+    WAIT_ON
+.endm
+
+// Where the handler began before the deadline, at r10, which still lies ahead by the timer.
+.macro UNLESS_TIMER
+    cmp r14, r10
+    jae 8f
+    mov ecx, 0x6E0
+    rdmsr
+    or eax, edx
+    jz 8f
+    WAIT_ON
 .endm
 
 // Tells that the guest waits for the event of this number (rbx), and since when.
@@ -186,7 +221,9 @@ self_ipi:
     xor r14d, r14d
     STAMP r10
     X2APIC 0x83F, {VECTOR}
+7:
     SPIN
+    UNLESS_AFTER_R10
     sub r14, r10
     sub r13, r12
     mov qword ptr [rsi + {SECOND}], r13
@@ -198,14 +235,18 @@ wait_spinning:
     xor ebx, ebx
 2:
     PUBLISH
+7:
     SPIN
+    UNLESS_CAUSED
     STORE r14
     AGAIN
 wait_halted:
     xor ebx, ebx
 2:
     PUBLISH
+7:
     HALT
+    UNLESS_CAUSED
     STORE r14
     AGAIN
 
@@ -218,6 +259,9 @@ send_ipi:
     cmp qword ptr [{READY}], rbx
     jne 3b
     DELAY
+    // Seen by the target before the interrupt: an x2APIC's register is written without waiting for stores.
+    mov qword ptr [{ANSWER}], rbx
+    mfence
     STAMP r10
     STORE r10
     mov ecx, 0x830
@@ -225,6 +269,12 @@ send_ipi:
     mov edx, r9d
     wrmsr
     AGAIN
+
+// Tells how far the guest has come.
+.macro COUNT
+    inc rbx
+    mov qword ptr [{READY}], rbx
+.endm
 
 // From a deadline that is r8 ticks ahead to the handler.
 .macro ARM
@@ -238,16 +288,24 @@ send_ipi:
     wrmsr
 .endm
 timer_spinning:
+    xor ebx, ebx
 2:
+    COUNT
     ARM
+7:
     SPIN
+    UNLESS_TIMER
     sub r14, r10
     STORE r14
     AGAIN
 timer_halted:
+    xor ebx, ebx
 2:
+    COUNT
     ARM
+7:
     HALT
+    UNLESS_TIMER
     sub r14, r10
     STORE r14
     AGAIN
@@ -278,10 +336,18 @@ exchange:
     AGAIN
 
 interrupt:
-    STAMP r14
+    push rax
+    push rdx
+    STAMP rax
+    test r14, r14
+    cmovz r14, rax
+    push rcx
     STAMP r12
     X2APIC 0x80B, 0
     STAMP r13
+    pop rcx
+    pop rdx
+    pop rax
     iretq
 
 fault:

@@ -9,7 +9,7 @@ pub const CONTROL: u64 = 0xA000;
 pub const READY: u64 = CONTROL;
 /// The guest's TSC just before it said so.
 pub const READY_STAMP: u64 = CONTROL + 0x40;
-/// Where the host counts what it has answered.
+/// Where the cause of events, host or other CPU, counts those that it has answered or caused.
 pub const ANSWER: u64 = CONTROL + 0x80;
 /// The guest's programs.
 pub const CODE: u64 = 0x1_0000;

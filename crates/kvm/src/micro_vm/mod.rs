@@ -5,12 +5,12 @@ mod failed;
 pub mod layout;
 mod memory;
 mod program;
+mod stop;
 pub mod tsc;
 mod tsc_offset;
 mod vcpu;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use kvm_bindings::{
     CpuId, KVM_CAP_HALT_POLL, KVM_IRQ_ROUTING_MSI, KVM_MAX_CPUID_ENTRIES, KvmIrqRouting, kvm_enable_cap,
@@ -23,6 +23,7 @@ use vmm_sys_util::eventfd::EventFd;
 use failed::{SEE_LOG, failed};
 pub use memory::{Attached, HUGE, Memory, Pages};
 pub use program::Program;
+pub use stop::Stop;
 pub use vcpu::{Arguments, Vcpu};
 
 /// The interrupt number behind the irqfd: the first that is no pin of an I/O APIC.
@@ -43,15 +44,8 @@ pub struct MicroVm {
 
 impl MicroVm {
     /// Makes the machine with its two CPUs. Halt polling lasts so long at most, ns; otherwise as the system is set.
-    pub fn new(halt_poll_ns: Option<u64>) -> Result<(Self, [Vcpu; 2]), Failure> {
-        Self::stopped_by(Arc::default(), halt_poll_ns)
-    }
-
-    /// The same, whose programs end by any signal once `stop` is set.
-    pub fn stopped_by(
-        stop: Arc<AtomicBool>,
-        halt_poll_ns: Option<u64>,
-    ) -> Result<(Self, [Vcpu; 2]), Failure> {
+    /// Its programs end by `stop`.
+    pub fn new(halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> Result<(Self, [Vcpu; 2]), Failure> {
         let kvm = Kvm::new().map_err(|error| {
             let remedy = "enable virtualization in the firmware or the outer hypervisor, load kvm_intel or kvm_amd, \
                           and join the group that owns /dev/kvm";

@@ -1,7 +1,6 @@
 //! One virtual CPU.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_mp_state, kvm_regs, kvm_segment, kvm_sregs};
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
@@ -10,6 +9,7 @@ use measure::Failure;
 use super::failed::{SEE_LOG, failed};
 use super::memory::Attached;
 use super::program::{self, Program};
+use super::stop::Stop;
 use super::{layout, tsc_offset};
 
 /// What a program is given.
@@ -27,8 +27,8 @@ pub struct Arguments {
 pub struct Vcpu {
     number: usize,
     vcpu: VcpuFd,
-    /// Whether a signal ends the program instead of interrupting it.
-    stop: Arc<AtomicBool>,
+    /// Ends a program that comes to no end.
+    stop: Arc<Stop>,
     /// What the guest runs in is there for as long as it can run.
     _memory: Arc<Attached>,
 }
@@ -39,7 +39,7 @@ impl Vcpu {
         memory: Arc<Attached>,
         number: usize,
         cpuid: &CpuId,
-        stop: Arc<AtomicBool>,
+        stop: Arc<Stop>,
     ) -> Result<Self, Failure> {
         let vcpu = vm.create_vcpu(number as u64).map_err(failed("KVM_CREATE_VCPU"))?;
         vcpu.set_cpuid2(cpuid).map_err(failed("KVM_SET_CPUID2"))?;
@@ -78,6 +78,8 @@ impl Vcpu {
             let remedy = "measure on a machine whose KVM runs unmodified guests (VMX or SVM)";
             Failure::new(format!("running {program:?} of the guest with KVM_RUN"), answer, remedy)
         };
+        let stop = self.stop.clone();
+        let _stoppable = stop.stoppable();
         loop {
             match self.vcpu.run() {
                 Ok(VcpuExit::IoOut(layout::PORT_DONE, _)) => return self.complete(),
@@ -90,10 +92,8 @@ impl Vcpu {
                     let exit = format!("{exit:?}");
                     return Err(refused(format!("it ended with the exit {exit}{}", self.place())));
                 }
-                Err(error)
-                    if [libc::EINTR, libc::EAGAIN].contains(&error.errno())
-                        && !self.stop.load(Ordering::Relaxed) => {}
-                Err(error) => return Err(refused(error.to_string())),
+                Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) && !stop.is_wanted() => {}
+                Err(error) => return Err(refused(format!("{error}{}", self.place()))),
             }
         }
     }

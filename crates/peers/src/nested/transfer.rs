@@ -47,7 +47,7 @@ impl Machine {
     /// A program of the host with its libraries.
     pub(super) fn bring(&self, program: &Path) -> Result<(), Error> {
         let name = program.file_name().unwrap_or_default();
-        self.push(&without_debug_info(program)?, &Path::new(PROGRAMS).join(name))?;
+        self.push(&without_symbols(program)?, &Path::new(PROGRAMS).join(name))?;
         for library in needed_libraries(program)? {
             if !self.run(&format!("test -e {}", quoted(&library)))?.success() {
                 self.push(&read(&library)?, &library)?;
@@ -57,12 +57,12 @@ impl Machine {
     }
 }
 
-/// A program's file without its debug information, which is most of it, and which every guest within would unpack
-/// with it. As it is, where it is no program or nobody can take that away.
-fn without_debug_info(program: &Path) -> Result<Vec<u8>, Error> {
+/// A program's file without debug information and symbols, which are most of it, and which every guest within would
+/// unpack with it. As it is, where it is no program or `strip` is missing.
+fn without_symbols(program: &Path) -> Result<Vec<u8>, Error> {
     let lean = tempfile::NamedTempFile::new().map_err(Error::system("making a temporary file"))?;
     let mut strip = Command::new("strip");
-    strip.arg("--strip-debug").arg("-o").arg(lean.path()).arg(program);
+    strip.arg("-o").arg(lean.path()).arg(program);
     match process::run(&mut strip, LIMIT) {
         Ok(output) if output.success() => read(lean.path()),
         _ => read(program),

@@ -8,7 +8,7 @@ use measure::{Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, U
 
 use super::job::{Job, Method};
 
-/// The commands' own limit of a row is 120 s; samples are so few that it takes some seconds in all.
+/// So few that it takes some seconds in all. The command has a limit of its own for each row.
 const QUICK_SAMPLES: usize = 500;
 const FULL_SAMPLES: usize = 5000;
 /// The guest's CPU, and that of who signals.

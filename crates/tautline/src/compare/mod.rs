@@ -94,7 +94,10 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
         return Err(anyhow::Error::new(Interrupted).context(kept));
     }
     if results.trials.is_empty() {
-        anyhow::bail!("nothing could be measured; the reasons are above");
+        let absent = results.absences.iter().map(|absence| &absence.reason);
+        let failed = results.environments.iter().filter_map(|environment| environment.failure.as_ref());
+        let reason = absent.chain(failed).next().map_or(String::new(), |reason| format!(": {reason}"));
+        anyhow::bail!("nothing could be measured{reason}; all reasons are above");
     }
     Ok(gate::done(&outcomes))
 }

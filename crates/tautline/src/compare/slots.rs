@@ -15,6 +15,12 @@ use super::run_plan::RunPlan;
 
 /// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
 const START_LIMIT: Duration = Duration::from_secs(45);
+/// The same under KVM on a CPU that is emulated itself: 35 s where nothing else runs.
+const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
+
+fn start_limit() -> Duration {
+    if kvm::is_emulated() { EMULATED_START_LIMIT } else { START_LIMIT }
+}
 
 /// How often an environment may be lost before it is given up.
 const LIVES: u32 = 3;
@@ -79,7 +85,7 @@ impl<'a> EnvironmentSlots<'a> {
                 break;
             }
             progress.doing(format!("starting {name} for the first time"));
-            let start = Start { agent, cpus: &cpus, limit: START_LIMIT, janitor };
+            let start = Start { agent, cpus: &cpus, limit: start_limit(), janitor };
             let mut record = EnvironmentRecord {
                 name: name.clone(),
                 kind: spec.kind(),
@@ -129,7 +135,7 @@ impl<'a> EnvironmentSlots<'a> {
     where
         'a: 'b,
     {
-        Start { agent: self.agent, cpus, limit: START_LIMIT, janitor: self.janitor }
+        Start { agent: self.agent, cpus, limit: start_limit(), janitor: self.janitor }
     }
 
     /// Starts afresh whatever is not given up: the beginning of a block.
@@ -149,7 +155,8 @@ impl<'a> EnvironmentSlots<'a> {
             return false;
         }
         progress.doing(format!("starting {}", slot.name));
-        let start = Start { agent: self.agent, cpus: &self.cpus, limit: START_LIMIT, janitor: self.janitor };
+        let start =
+            Start { agent: self.agent, cpus: &self.cpus, limit: start_limit(), janitor: self.janitor };
         match slot.start(&start) {
             Ok((running, facts)) => {
                 let record = &mut results.environments[slot.index];

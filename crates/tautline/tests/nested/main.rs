@@ -8,5 +8,6 @@ mod kvm_worst;
 mod kvm_worst_causes;
 mod nested_events;
 mod network;
+mod phases;
 mod tti;
 mod vm;
