@@ -3,6 +3,7 @@ mod images;
 mod log;
 mod memory;
 mod parse;
+mod runs;
 mod work;
 
 use ::memory::SgArena;
@@ -11,7 +12,7 @@ use virtqueue::Burst;
 
 use crate::DropReason;
 use crate::deliveries::SenderLog;
-use crate::frame::{Frame, FrameMeta, HeaderSnapshot};
+use crate::frame::{Frame, FrameMeta};
 
 pub(crate) use images::ImagesId;
 use work::{MAX_WORK, enough, of_popped};
@@ -54,26 +55,16 @@ pub struct PushedChains {
 impl FrameBatch {
     /// For the chains of a device queue, at most `max` at a time.
     pub fn of_queue(max: usize) -> Self {
-        FrameBatch {
-            storage: Storage::Queue(Burst::new(max)),
-            metas: vec![FrameMeta::EMPTY; max],
-            len: 0,
-            work: 0,
-            images: None,
-            log: None,
-        }
+        Self::of(Storage::Queue(Burst::new(max)), max)
     }
 
     /// For frames elsewhere.
     pub fn of_memory(max: usize) -> Self {
-        FrameBatch {
-            storage: Storage::Own(SgArena::with_capacity(2 * max)),
-            metas: vec![FrameMeta::EMPTY; max],
-            len: 0,
-            work: 0,
-            images: None,
-            log: None,
-        }
+        Self::of(Storage::Own(SgArena::with_capacity(2 * max)), max)
+    }
+
+    fn of(storage: Storage, max: usize) -> Self {
+        FrameBatch { storage, metas: vec![FrameMeta::EMPTY; max], len: 0, work: 0, images: None, log: None }
     }
 
     /// Number of frames.
@@ -115,22 +106,6 @@ impl FrameBatch {
     #[inline(always)]
     pub fn frame(&self, index: usize) -> Frame<'_> {
         Frame { meta: &self.metas[..self.len][index], arena: self.arena() }
-    }
-
-    /// How many frames, from the one at `index` on, follow each other from the same address to the same: most
-    /// batches are one such run.
-    #[inline]
-    pub fn same_address_run(&self, index: usize) -> usize {
-        let addresses = |meta: &FrameMeta| meta.snapshot.first_chunk::<{ 2 * 6 }>().copied();
-        let metas = &self.metas[..self.len][index..];
-        let first = metas.first().and_then(addresses);
-        metas.iter().take_while(|meta| addresses(meta) == first).count()
-    }
-
-    /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
-    #[inline(always)]
-    pub fn snapshot_mut(&mut self, index: usize) -> &mut HeaderSnapshot {
-        &mut self.metas[..self.len][index].snapshot
     }
 
     /// All frames.

@@ -21,6 +21,14 @@ const READ: &str = "cd /sys/kernel/debug/kvm && for vm in [0-9]*; do [ -e $vm/ir
     echo $vm $(cat $vm/irq_exits) $(($(cat $vm/irq_injections) + $(cat $vm/nmi_injections) + $(cat $vm/halt_exits) + \
     $(cat $vm/io_exits) + $(cat $vm/mmio_exits) + $(cat $vm/irq_window_exits))); done; true";
 
+/// Has the kernel keep each exit by which a guest's CPU shut down: SVM_EXIT_SHUTDOWN, in a trace of its own.
+const KEEP_SHUTDOWNS: &str = "mkdir -p /sys/kernel/tracing && cd /sys/kernel/tracing && \
+    { [ -d events ] || mount -t tracefs tracefs . && cd .; } && mkdir -p instances/shutdowns && \
+    cd instances/shutdowns && echo >trace && echo 'exit_reason == 0x7f' >events/kvm/kvm_exit/filter && \
+    echo 1 >events/kvm/kvm_exit/enable";
+/// Prints what was kept, without the header.
+const READ_SHUTDOWNS: &str = "grep -v '^#' /sys/kernel/tracing/instances/shutdowns/trace; true";
+
 /// Counters of one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counters {
@@ -71,8 +79,10 @@ impl Machine {
     }
 
     /// Watches the guests within while `work` starts and ends some, and notes as evidence which of them were deaf for
-    /// ten seconds.
+    /// ten seconds, and whose CPU shut down: a fault while a fault's fault was delivered (a triple fault), for which a
+    /// stock kernel gives no cause and what runs in its user space cannot.
     pub fn watch_guests<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.must(KEEP_SHUTDOWNS);
         let ended = AtomicBool::new(false);
         let (result, found) = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
@@ -90,7 +100,11 @@ impl Machine {
             watch.thread().unpark();
             (result, watch.join().unwrap_or_default())
         });
-        found.into_iter().for_each(standstill::note);
+        let kept = self
+            .run_within(READ_SHUTDOWNS, Duration::from_secs(20))
+            .map_or_else(|_| String::new(), |kept| kept.stdout);
+        let shut_down = kept.lines().map(|line| format!("KVM's guest shut down: {}", line.trim()));
+        found.into_iter().chain(shut_down).for_each(standstill::note);
         result
     }
 }

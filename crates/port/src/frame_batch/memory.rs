@@ -5,7 +5,7 @@ use virtio::net::HeaderLayout;
 use super::images::ImagesId;
 use super::{FrameBatch, Storage};
 use crate::DropReason;
-use crate::frame::FrameMeta;
+use crate::frame::{FrameMeta, HeaderSnapshot};
 
 impl FrameBatch {
     /// As [`FrameBatch::of_memory`], for a traffic generator: its frames never change but for the snapshots, and
@@ -19,6 +19,12 @@ impl FrameBatch {
     #[inline(always)]
     pub(crate) fn images(&self) -> Option<ImagesId> {
         self.images
+    }
+
+    /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
+    #[inline(always)]
+    pub fn snapshot_mut(&mut self, index: usize) -> &mut HeaderSnapshot {
+        &mut self.metas[..self.len][index].snapshot
     }
 
     /// The arena to put slices in before they are [pushed](FrameBatch::push); `None` unless made by

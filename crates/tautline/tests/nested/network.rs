@@ -23,7 +23,10 @@ const PATHS: [Wanted; 4] = [
     ("guest_vfio_wire", "vCPU"),
 ];
 
+/// A guest's start fails by the emulator's fault in about one case of five; here there are four, so that each path has
+/// a repetition of its own.
 #[test]
+#[ignore = "four guests, one after the other: make test-nested-long"]
 fn guests_over_vhost_net_macvtap_an_emulated_card_and_one_that_is_handed_on() {
     peers::standstill::once_more(guests);
 }
@@ -33,7 +36,7 @@ fn guests_over_vhost_net_macvtap_an_emulated_card_and_one_that_is_handed_on() {
 fn measure(machine: &Machine, (path, role): Wanted, far: &str) {
     let only = ["udp_stream.1472", "tcp_stream.1472", "udp_rr.64"].map(|work| format!("net.{path}.{work}"));
     let line = format!(
-        "tautline --verbose compare --quick --blocks 1 --verify-payload --environments {ENVIRONMENTS} --timeout 30s \
+        "tautline --verbose compare --quick --blocks 1 --trial 500ms --verify-payload --environments {ENVIRONMENTS} --timeout 30s \
          --assign {HANDED_ON},rombar=0 --assign-far {far} \
          --only {} --output /net.json >/net.txt 2>&1; status=$?; cat /net.txt; exit $status",
         only.join(",")
@@ -79,7 +82,7 @@ fn guests() {
     let far = machine.near_interface();
     assert_eq!(driver(&machine), "e1000e\n");
     for wanted in PATHS {
-        measure(&machine, wanted, &far);
+        peers::standstill::once_more(|| measure(&machine, wanted, &far));
         phases.end(wanted.0);
     }
     // Card and interface are the host's again.

@@ -1,0 +1,15 @@
+//! Frames that follow each other on one way.
+use super::FrameBatch;
+use crate::frame::FrameMeta;
+
+impl FrameBatch {
+    /// How many frames, from the one at `index` on, follow each other from the same address to the same: most
+    /// batches are one such run.
+    #[inline]
+    pub fn same_address_run(&self, index: usize) -> usize {
+        let addresses = |meta: &FrameMeta| meta.snapshot.first_chunk::<{ 2 * 6 }>().copied();
+        let metas = &self.metas[..self.len][index..];
+        let first = metas.first().and_then(addresses);
+        metas.iter().take_while(|meta| addresses(meta) == first).count()
+    }
+}
