@@ -54,8 +54,8 @@ struct RxQueue {
 }
 
 /// Work of a burst that is paid for with one pass, in bytes copied ([`FrameBatch::work`]): about a burst of short
-/// frames. A pass in which no source has anything takes so little time that a debt costs nothing where nobody waits, and
-/// a worker does not sleep meanwhile: [`Source::sleep`] says that something is there.
+/// frames. Debts end with the first pass in which no other source had anything. A worker does not sleep meanwhile:
+/// [`Source::sleep`] says that something is there.
 const WORK_OF_A_PASS: u32 = 16 << 10;
 
 /// What a visit to one source came to.
@@ -169,11 +169,12 @@ impl RunningWorker {
     /// Asks every source once that has no debt. Whether there was anything.
     #[inline]
     fn pass(&mut self) -> bool {
-        let mut moved = false;
+        let (mut moved, mut in_debt) = (false, false);
         let mut i = 0;
         while i < self.rx_queues.len() {
             if self.rx_queues[i].debt > 0 {
                 self.rx_queues[i].debt -= 1;
+                in_debt = true;
                 i += 1;
                 continue;
             }
@@ -192,6 +193,9 @@ impl RunningWorker {
                 // Its mailbox says so too.
                 Visit::Abandoned => break,
             }
+        }
+        if in_debt && !moved {
+            self.rx_queues.iter_mut().for_each(|queue| queue.debt = 0);
         }
         moved
     }

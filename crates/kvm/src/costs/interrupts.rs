@@ -286,8 +286,8 @@ fn join(running: Running<'_>) -> Result<(), Failure> {
         .unwrap_or_else(|_| Err(Failure::new("running the guest", "its thread panicked", "report this")))
 }
 
-/// Until the guest has ended. An interrupt that came between its STI and its HLT has left it halted; on real processors
-/// none can.
+/// Until the guest has ended. A guest of QEMU's emulated SVM was seen to halt for good, presumably
+/// after an interrupt between its STI and its HLT, which real processors hold back.
 fn nudge(vm: &MicroVm, running: &Running<'_>) -> Result<(), Failure> {
     let (mut step, mut since) = (0, Instant::now());
     while !running.is_finished() {

@@ -96,3 +96,16 @@ fn a_source_of_costly_bursts_has_fewer_of_them() {
     let (costly, cheap) = (last.0 - first.0, last.1 - first.1);
     assert!((cheap / 16..=cheap / 14).contains(&costly), "{costly} costly bursts and {cheap} cheap ones");
 }
+
+/// A source that no other waits for has a burst in every second pass: the pass between finds nothing and ends its debt.
+#[test]
+fn alone_a_source_of_costly_bursts_waits_for_one_pass() {
+    let mut switch = Switch::new(Options { workers: vec![None], ..Options::default() }).unwrap();
+    let (costly, counters) = endless(4, 60_000);
+    switch.add_port(name(0), Box::new(costly), PortOptions::default()).unwrap();
+    let bench = Bench::run(switch);
+    until("bursts", || counters.counts().frames > 4 * 10_000);
+    let worker = bench.stop().workers.remove(0);
+    let (moved, empty) = (worker.passes_moved, worker.passes_empty);
+    assert!((moved / 2..=moved * 2).contains(&empty), "{moved} passes with a burst, {empty} without");
+}
