@@ -12,7 +12,7 @@ pub enum BadCpuList {
     /// It does not follow the kernel's grammar, or has a range of no CPU.
     #[error("{0:?} is no list of CPUs; write for example 0,2-5 or 2-N")]
     Form(String),
-    /// The same where only numbers are taken.
+    /// It does not follow the grammar of an option that takes numbers and ranges alone.
     #[error("{0:?} is no list of CPUs; write for example 0,2-5")]
     Numbers(String),
     /// It names a CPU that the machine cannot have.

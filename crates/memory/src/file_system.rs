@@ -47,7 +47,7 @@ impl FileSystem {
         Ok((FileSystem(magic), page))
     }
 
-    /// Whether its pages are charged to the control group of whoever touches them first.
+    /// Whether a page is charged to the control group of the process that touches it first.
     pub(crate) fn is_charged(self) -> bool {
         [TMPFS_MAGIC, RAMFS_MAGIC].contains(&self.0)
     }

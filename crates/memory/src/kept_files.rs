@@ -1,7 +1,7 @@
 //! Files in memory that a peer has shared, and may keep when they are no longer mapped here.
 //!
-//! A page that nobody has touched is charged to the control group of whoever touches it first, for as long as the file
-//! has it. A peer can make that this process, by descriptors that point to fresh memory, and then go and keep the file.
+//! The kernel charges a page to the control group of the process that touches it first, for as long as the file has the
+//! page. A peer can make this process the first, by descriptors that point to fresh memory, and then go and keep the file.
 //! Who has touched a page cannot be told: all pages count that the file has when it is unmapped here, as many as were
 //! mapped at the most. They count until the file is gone.
 
@@ -29,7 +29,7 @@ struct Status {
 }
 
 impl Status {
-    /// Of a file whose pages are charged to whoever touches them. Huge pages are not: they are taken out of a pool.
+    /// None for a file whose pages are not charged to the process that touches them: huge pages come from a pool.
     fn of(file: impl AsFd) -> Option<Self> {
         let (file_system, _) = FileSystem::of(&file).ok()?;
         let status = fstat(&file).ok()?;

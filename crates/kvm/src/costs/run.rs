@@ -123,7 +123,7 @@ fn aligned(settings: &Settings, halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> R
 
 fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure> {
     let mut bench = Bench::new(settings, None, Arc::default())?;
-    // Nobody listens any more: the caller has given up. So it is with each event.
+    // A send fails once the caller has given up; there is nothing to do then. The other sends are ignored likewise.
     let _ = sender.send(Event::Trying("exchanging time stamps with it"));
     bench.alignment = interrupts::align(&mut bench)?;
     for row in ROWS.iter().filter(|row| exits::program(row.id).is_some()) {
@@ -146,7 +146,7 @@ fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure
             Ok(bench) => samples(row, bench, settings),
             Err(failure) => Err(failure.clone()),
         };
-        // What interrupts and registers of a guest that was ended are like, nobody knows: the next row has a new one.
+        // A guest that was ended has interrupts and registers of unknown state: the next row gets a new guest.
         if let (true, Err(failure)) = (stop.is_wanted(), &found) {
             times_hung += 1;
             let failure = hung(row, &format!("no end within {} s: {failure}", limit(settings).as_secs()));

@@ -3,8 +3,8 @@
 // At entry: rdi samples to take, rsi where they go, r8 and r9 the program's own parameters; interrupts are off.
 // The interrupt handler leaves the TSC of its beginning in r14 where that is zero, those around its end of interrupt in
 // r12 and r13, and changes nothing else. An interrupt that nothing caused, or one that is delivered twice, also where
-// interrupts are off, as QEMU's emulated SVM does now and then, is no event: whoever waits looks whether its own has
-// been. The host sends such an interrupt to a guest that gets no further: one that was interrupted between STI and HLT
+// interrupts are off, as QEMU's emulated SVM does now and then, is no event: a program that waits looks whether its own
+// has been. The host sends such an interrupt to a guest that gets no further: one that was interrupted between STI and HLT
 // would halt for ever.
 // Labels are 2 and up: the assembler reads 0b and 1b as numbers.
 

@@ -15,7 +15,7 @@ use super::run_plan::RunPlan;
 
 /// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
 const START_LIMIT: Duration = Duration::from_secs(45);
-/// The same under KVM on a CPU that is emulated itself: 35 s where nothing else runs.
+/// How long a start may take under KVM on a CPU that is emulated itself: it takes 35 s where nothing else runs.
 const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
 
 fn start_limit() -> Duration {

@@ -73,7 +73,7 @@ fn measure(machine: &Machine, line: &str) -> String {
     output.stdout
 }
 
-/// The same as a group of `compare`: a metric for each row, with its distribution, once for each block.
+/// The group `kvm` of `compare` has a metric for each row, with its distribution, once for each block.
 fn compared(machine: &Machine, blocks: usize) {
     let line = format!(
         "tautline compare --only kvm --quick --blocks {blocks} --environments host --output /compare.json --quiet"

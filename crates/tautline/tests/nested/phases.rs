@@ -1,4 +1,4 @@
-//! Where a test's seconds go, for whoever reads its output.
+//! Prints how long each phase of a test took.
 
 use std::time::Instant;
 

@@ -160,7 +160,7 @@ fn touch(scene: &mut Scene, guest: &mut Guest, pages: u64) {
     }
 }
 
-/// Pages that nobody has touched are charged to whoever touches them first, and a peer's buffers can make that the
+/// A fresh page is charged to the process that touches it first, and a peer's buffers can make that the
 /// switch: no more of them than the port's limit.
 #[test]
 fn memory_that_nobody_has_touched() {
