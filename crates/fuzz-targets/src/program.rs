@@ -9,6 +9,3 @@ pub mod configuration;
 #[allow(dead_code, reason = "the program uses the rest")]
 #[path = "../../tautline/src/switch_command/hand_over_format.rs"]
 pub mod hand_over_format;
-#[allow(dead_code, reason = "the program uses the rest")]
-#[path = "../../tautline/src/switch_command/control_socket/protocol.rs"]
-pub mod protocol;

@@ -1,8 +1,9 @@
 //! Lines and files: JSON, TOML and words.
 
 use clap::Parser;
+use control::protocol;
 
-use crate::program::{cli, configuration, hand_over_format, protocol};
+use crate::program::{cli, configuration, hand_over_format};
 use crate::script::Script;
 
 fn text(bytes: &[u8]) -> Option<&str> {

@@ -1,5 +1,5 @@
 //! `tautline ctl`: a running switch is looked at and changed.
-mod client;
+mod failed;
 mod tables;
 mod watch;
 
@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use anyhow::Context;
+use control::{Client, ClientError, Request, protocol};
 use linux::interrupt;
 use serde_json::Value;
 
@@ -14,15 +15,18 @@ use crate::cli::{self, CtlCommand};
 use crate::exit::{Done, Usage};
 use crate::frame_filter;
 use crate::output::{self, Sink};
-use crate::switch_command::protocol::{self, Request};
-pub use client::Client;
+use failed::failed;
 
 /// How long the switch may take to write what it has captured.
 const FLUSH: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Does one thing with a running switch.
 pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
-    let connect = || Client::connect(&arguments.socket);
+    let connect = || {
+        let mut client = Client::connect(&arguments.socket)?;
+        client.end_waiting_if(interrupt::is_set);
+        Ok(client)
+    };
     match &arguments.command {
         CtlCommand::Ports(look) => ask(connect, &look.results_to, Request::Ports, tables::ports),
         CtlCommand::Stats(look) => ask(connect, &look.results_to, Request::Stats, tables::stats),
@@ -63,7 +67,7 @@ fn ask(
 ) -> anyhow::Result<Done> {
     let sink = Sink::open(results_to)?;
     output::catch_interrupts()?;
-    let answer = connect()?.ask(request)?;
+    let answer = connect()?.ask(request).map_err(failed)?;
     put(&sink, &answer, text)
 }
 
@@ -99,12 +103,13 @@ fn run_capture(
     };
     // The switch writes to it, whatever it may open itself.
     client.send(request, Some(file.as_fd()))?;
-    let (answer, interrupted) = match client.answer(None, true) {
-        Err(error) if error.is::<interrupt::Interrupted>() => {
+    let (answer, interrupted) = match client.answer(None) {
+        Err(ClientError::Interrupted) => {
             client.send(Request::EndCapture, None)?;
-            (client.answer(Some(FLUSH), false)?, true)
+            client.end_waiting_if(|| false);
+            (client.answer(Some(FLUSH))?, true)
         }
-        answer => (answer?, false),
+        answer => (answer.map_err(failed)?, false),
     };
     let figure = |name: &str| answer[name].as_u64().unwrap_or_default();
     let (captured, dropped) = (figure("captured"), figure("dropped"));

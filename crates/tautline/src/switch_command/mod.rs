@@ -14,8 +14,6 @@ mod signals;
 mod take_over;
 mod watch;
 
-pub use control_socket::protocol;
-
 use anyhow::Context;
 use switch::{Options, Switch, TableOptions, WorkerOptions};
 

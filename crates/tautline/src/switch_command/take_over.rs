@@ -18,6 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::protocol::{Answer, Call, Outcome, Request, VERSION};
 use linux::peer::peer;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::geteuid;
@@ -25,7 +26,6 @@ use serde::Deserialize;
 use switch::SwitchState;
 
 use super::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
-use super::protocol::{Answer, Call, Outcome, Request, VERSION};
 
 /// For each answer of the running switch.
 const PATIENCE: Duration = Duration::from_secs(10);

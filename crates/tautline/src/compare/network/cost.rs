@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use control::{Client, Request};
 use environment::network::{OpenPath, Switch, UserSpaceSwitch};
 use linux::cpu_time::{self, CpuTime, ThreadTime};
 use measure::network::{Cost, GuestCounts, RECEIVER, RECEIVING_VCPU, RoleCost, SENDER, SENDING_VCPU};
 use serde_json::Value;
 use workload::network::{Counts, Side, Took};
-
-use crate::ctl::Client;
-use crate::switch_command::protocol::Request;
 
 /// Counters at one instant.
 pub struct Reading {
@@ -131,9 +129,9 @@ impl Notifications {
     /// None of another switch, or where it does not answer: its guest's flow then tells why.
     fn of(switch: &UserSpaceSwitch) -> Option<Self> {
         let UserSpaceSwitch::Tautline(switch) = switch else { return None };
-        let answer =
-            Client::connect(switch.control()?).and_then(|mut client| client.ask(Request::Stats)).ok()?;
-        Self::read(&answer)
+        let mut client = Client::connect(switch.control()?).ok()?;
+        client.end_waiting_if(linux::interrupt::is_set);
+        Self::read(&client.ask(Request::Stats).ok()?)
     }
 
     fn read(stats: &Value) -> Option<Self> {

@@ -1,8 +1,8 @@
 //! What requests come to.
+use control::protocol::{Add, Outcome, Request};
 use serde_json::{Value, json};
 use switch::{Snapshot, View};
 
-use super::protocol::{Add, Outcome, Request};
 use crate::switch_command::ports::{self, PortDefaults};
 
 /// Does what is asked, but for what the control socket keeps a record of.

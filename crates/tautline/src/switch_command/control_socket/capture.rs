@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use control::protocol::Outcome;
 use port::pcap::{FileClaim, pcapng};
 use port::{Frame, QueueCounters, Side, Source};
 use serde_json::json;
 use switch::{Copied, CopiesId};
 
 use super::passed_file::PassedFile;
-use super::protocol::Outcome;
 use crate::frame_filter::{Filter, HEADER_BYTES};
 use crate::switch_command::sandbox;
 

@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control::protocol::REQUEST_BYTES;
 use memory::DropQueue;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use super::capture::Capture;
 use super::passed_file::PassedFile;
-use super::protocol::REQUEST_BYTES;
 
 /// Bytes that wait to be read by the other end at most.
 const ANSWER_BYTES: usize = 8 << 20;

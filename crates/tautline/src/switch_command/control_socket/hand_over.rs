@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use control::protocol::Outcome;
 use linux::peer::peer;
 use port::SharedFd;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -15,7 +16,6 @@ use serde_json::json;
 use switch::{SwitchState, View};
 
 use super::listener::ControlListener;
-use super::protocol::Outcome;
 use crate::switch_command::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
 use crate::switch_command::readiness;
 

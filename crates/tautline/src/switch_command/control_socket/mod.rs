@@ -9,7 +9,6 @@ mod connection;
 mod hand_over;
 mod listener;
 mod passed_file;
-pub mod protocol;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control::protocol::{self, Outcome, Request};
 use memory::DropQueue;
 use rustix::event::epoll;
 use switch::View;
@@ -29,7 +29,6 @@ use capture::Capture;
 use connection::{Connection, End};
 use listener::ControlListener;
 use passed_file::PassedFile;
-use protocol::{Outcome, Request};
 
 /// Connections at once.
 const MOST_CONNECTIONS: usize = 32;

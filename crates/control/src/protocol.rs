@@ -1,8 +1,8 @@
-//! What goes over the control socket: a line of JSON each way, with a version.
+//! The requests and answers on the control socket: a line of JSON each way, with a version.
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of all that is said here. Whoever hears another one says so instead of guessing.
+/// The version of this protocol. A program that reads another version refuses the line and names both.
 pub const VERSION: u32 = 1;
 
 /// Bytes of a request at most.
@@ -11,12 +11,14 @@ pub const REQUEST_BYTES: usize = 64 << 10;
 /// A request with its version.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Call {
+    /// [`VERSION`] of the program that asks.
     pub version: u32,
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
 }
 
-/// What may be asked.
+/// A request.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -28,25 +30,39 @@ pub enum Request {
     Drops,
     /// How each ring stands, in words.
     Rings,
-    /// One more port.
+    /// Adds a port.
     Add(Add),
-    /// One less.
-    Remove { port: String },
+    /// Ends a port and forgets it.
+    Remove {
+        /// Its name.
+        port: String,
+    },
     /// Frames of a port go to the file that comes with this request.
     Capture {
+        /// The port's name.
         port: String,
+        /// Frames until the end.
         count: Option<u64>,
+        /// Bytes of each frame at most.
         snaplen: u32,
-        /// In the words of pcap-filter(7).
+        /// Frames to keep, in the words of pcap-filter(7).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         filter: Option<String>,
     },
     /// The capture of this connection ends.
     EndCapture,
-    /// Another switch goes on with everything; what it reads of hand-overs.
-    TakeOver { format: u32 },
-    /// Frames of a port go to another as well.
-    Mirror { from: String, to: String },
+    /// Another switch goes on with everything.
+    TakeOver {
+        /// The format of hand-overs that it reads.
+        format: u32,
+    },
+    /// Frames of a port are copied to another port.
+    Mirror {
+        /// The port that is observed.
+        from: String,
+        /// The port that gets the copies.
+        to: String,
+    },
 }
 
 /// A port as on the command line.
@@ -54,12 +70,13 @@ pub enum Request {
 pub struct Add {
     /// `NAME=KIND:TARGET`.
     pub port: String,
-    /// Addresses, if not any.
+    /// The only source addresses that its frames may have; any if it is empty.
     pub allow: Vec<String>,
+    /// Bytes of the longest frame from it.
     pub max_frame: Option<u32>,
-    /// 0 for any number.
+    /// Frames a second from it that may go to several ports, 0 for any number.
     pub flood_limit: Option<u32>,
-    /// Rates, if any.
+    /// Rates that frames from it are held to, such as `100kpps`.
     #[serde(default)]
     pub police: Vec<String>,
 }
@@ -67,21 +84,25 @@ pub struct Add {
 /// An answer with its version.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Answer {
+    /// [`VERSION`] of the switch.
     pub version: u32,
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
+    /// Done; the answer's document.
     Ok(Value),
+    /// Not done, and why.
     Error(String),
 }
 
 impl Outcome {
-    /// A line.
+    /// The line that answers with this.
     pub fn line(self) -> Vec<u8> {
         let answer = Answer { version: VERSION, outcome: self };
         let mut line = serde_json::to_vec(&answer).unwrap_or_default();
@@ -90,7 +111,10 @@ impl Outcome {
     }
 }
 
-/// Understands a line.
+/// Reads a request's line.
+///
+/// # Errors
+/// The line is no request of this version.
 pub fn parse(line: &[u8]) -> Result<Request, String> {
     #[derive(Deserialize)]
     struct Version {

@@ -1,0 +1,171 @@
+//! A client of a switch's control socket.
+use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde_json::Value;
+
+use crate::protocol::{Answer, Call, Outcome, Request, VERSION};
+
+/// A switch that answers at all does so within this.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks for an interrupt.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Why a switch was not asked, or gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No switch listens at the path.
+    #[error("connecting to {path}; is it what a running switch was given as --control?: {source}")]
+    Connect {
+        /// The control socket.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The request could not be sent, or the answer not be received.
+    #[error("{action} the switch at {path}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The control socket.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The switch ended the connection.
+    #[error("the switch at {0} has closed the connection; see what it logs")]
+    Closed(PathBuf),
+    /// No answer came in time.
+    #[error("the switch at {path} has not answered for {} s; is it stopped?", limit.as_secs())]
+    Silent {
+        /// The control socket.
+        path: PathBuf,
+        /// For how long the client waited.
+        limit: Duration,
+    },
+    /// The answer is not of this protocol.
+    #[error("the switch's answer is not understood: {0}")]
+    NotUnderstood(serde_json::Error),
+    /// The switch has another version of the protocol.
+    #[error("the switch speaks version {switch}, this program {VERSION}; use the switch's own")]
+    Version {
+        /// The version of the switch.
+        switch: u32,
+    },
+    /// The switch answered with an error.
+    #[error("{0}")]
+    Refused(String),
+    /// The function of [`Client::end_waiting_if`] said so.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A connection to a running switch.
+pub struct Client {
+    path: PathBuf,
+    socket: BufReader<UnixStream>,
+    line: Vec<u8>,
+    is_interrupted: fn() -> bool,
+}
+
+impl Client {
+    /// Connects to the control socket of a running switch.
+    ///
+    /// # Errors
+    /// No switch listens there, or this user may not connect.
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        let open = || {
+            let socket = UnixStream::connect(path)?;
+            socket.set_read_timeout(Some(TICK))?;
+            socket.set_write_timeout(Some(PATIENCE))?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
+        Ok(Client {
+            path: path.to_owned(),
+            socket: BufReader::new(socket),
+            line: Vec::new(),
+            is_interrupted: || false,
+        })
+    }
+
+    /// Ends waits with [`ClientError::Interrupted`] once this function says so. The client asks it every 100 ms.
+    pub fn end_waiting_if(&mut self, is_interrupted: fn() -> bool) {
+        self.is_interrupted = is_interrupted;
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The switch refused, did not answer within 10 s, or the connection is over.
+    pub fn ask(&mut self, request: Request) -> Result<Value, ClientError> {
+        self.send(request, None)?;
+        self.answer(Some(PATIENCE))
+    }
+
+    /// Sends a request, with a file that goes along.
+    ///
+    /// # Errors
+    /// The switch does not read, or the connection is over.
+    pub fn send(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
+        let mut line = serde_json::to_vec(&Call { version: VERSION, request }).unwrap_or_default();
+        line.push(b'\n');
+        self.send_line(&line, file).map_err(|source| self.system("asking", source))
+    }
+
+    fn send_line(&self, line: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut socket = self.socket.get_ref();
+        let Some(file) = file else { return socket.write_all(line) };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = [file];
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let sent = sendmsg(socket, &[IoSlice::new(line)], &mut control, SendFlags::NOSIGNAL)?;
+        socket.write_all(&line[sent..])
+    }
+
+    /// Waits for an answer: so long, or for as long as it takes.
+    ///
+    /// # Errors
+    /// The switch refused, did not answer in time, or the connection is over.
+    pub fn answer(&mut self, limit: Option<Duration>) -> Result<Value, ClientError> {
+        let line = self.line(limit)?;
+        let answer: Answer = serde_json::from_slice(&line).map_err(ClientError::NotUnderstood)?;
+        if answer.version != VERSION {
+            return Err(ClientError::Version { switch: answer.version });
+        }
+        match answer.outcome {
+            Outcome::Ok(value) => Ok(value),
+            Outcome::Error(why) => Err(ClientError::Refused(why)),
+        }
+    }
+
+    fn line(&mut self, limit: Option<Duration>) -> Result<Vec<u8>, ClientError> {
+        let since = Instant::now();
+        loop {
+            match self.socket.read_until(b'\n', &mut self.line) {
+                Ok(_) if self.line.ends_with(b"\n") => return Ok(std::mem::take(&mut self.line)),
+                Ok(_) => return Err(ClientError::Closed(self.path.clone())),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.system("reading the answer of", error)),
+            }
+            if (self.is_interrupted)() {
+                return Err(ClientError::Interrupted);
+            }
+            if let Some(limit) = limit.filter(|limit| since.elapsed() > *limit) {
+                return Err(ClientError::Silent { path: self.path.clone(), limit });
+            }
+        }
+    }
+
+    fn system(&self, action: &'static str, source: io::Error) -> ClientError {
+        ClientError::System { action, path: self.path.clone(), source }
+    }
+}

@@ -1,0 +1,11 @@
+//! The control protocol of a running switch: what may be asked, what is answered, and a client.
+//!
+//! The protocol is a line of JSON each way over the Unix socket of `tautline switch --control`; a capture's file goes
+//! along as a descriptor. `tautline ctl` is one user of this crate. No switch is in it.
+#![forbid(unsafe_code)]
+
+mod client;
+pub mod protocol;
+
+pub use client::{Client, ClientError};
+pub use protocol::Request;
