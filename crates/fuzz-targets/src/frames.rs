@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use frame::{ETHERNET_HEADER_BYTES, LARGEST_FRAME_BYTES};
 use port::testing::deliver::{Bench, Delivered};
-use port::{ETHERNET_HEADER_BYTES, LARGEST_FRAME_BYTES};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use crate::script::Script;

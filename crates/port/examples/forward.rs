@@ -8,9 +8,9 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::deliveries::DeliveryFile;
+use deliveries::DeliveryFile;
+use frame::{QueueCounters, Sink, Source};
 use port::device::{FromGuest, ToGuest, ToGuestOptions};
-use port::{QueueCounters, Sink, Source};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{Buffer, Direction, DriverQueue, RingFeatures, RingLayout, Used};

@@ -3,11 +3,12 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+use frame::{QueueCounters, QueueError, Side, Sink, Source};
 use vhost_user::SharedFd;
 use virtio::Features;
 use virtio::net::MacAddress;
 
-use crate::{PortState, QueueCounters, QueueError, Sink, Source};
+use crate::PortState;
 
 /// A port's own name for something it watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,15 +23,6 @@ pub enum Interest {
     ReadableOrWritable,
     /// Room to write, or the end: whoever does not read what it is sent is not read from either.
     Writable,
-}
-
-/// A direction, seen from the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
-    /// What the guest sends: a [`Source`].
-    FromGuest,
-    /// What the guest receives: a [`Sink`].
-    ToGuest,
 }
 
 /// Why a port cannot be, or cannot go on.

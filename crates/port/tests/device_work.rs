@@ -1,8 +1,8 @@
 //! How long a frame may be, and how many frames that are to be cut a burst may have.
 use std::sync::Arc;
 
+use frame::{DropReason, LARGEST_FRAME_BYTES, QueueCounters, Source};
 use port::device::FromGuest;
-use port::{DropReason, LARGEST_FRAME_BYTES, QueueCounters, Source};
 use virtio::net::HeaderLayout;
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{Buffer, Direction, Piece, Request, RingFeatures, RingLayout};

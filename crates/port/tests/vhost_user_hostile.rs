@@ -11,10 +11,11 @@ use common::guest::{
     DATA, DATA_BYTES, Guest, HEADER, Host, RINGS, RINGS_BYTES, USER, event_fd, is_readable, region,
     ring_addresses, ring_at,
 };
+use frame::{DropReason, Side};
 use memory::{TruncationGuard, lost_mappings, sealed_memfd};
 use peers::pages::Grown;
 use peers::requirements::root_required;
-use port::{DropReason, Port, Side};
+use port::Port;
 use rustix::fs::MemfdFlags;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{

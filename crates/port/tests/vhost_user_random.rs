@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use common::frame;
 use common::guest::{DATA, Guest, HEADER, Host, feature_sets};
-use port::{Port, Side};
+use frame::Side;
+use port::Port;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use virtio::Features;

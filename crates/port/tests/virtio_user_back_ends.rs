@@ -7,8 +7,9 @@ use common_driver::attached::Attached;
 use common_driver::backend::{BackEnd, Nature};
 use common_driver::frames::{Checker, Sender};
 use common_driver::soon;
+use frame::{DropReason, QueueError, Side};
+use port::Port;
 use port::virtio_user::VirtioUserOptions;
-use port::{DropReason, Port, QueueError, Side};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vhost_user::bits::ProtocolFeatures as P;
 use virtio::Features;
@@ -170,7 +171,7 @@ fn a_sleeper_is_woken() {
                 both.attached.context.sinks.get_mut(&0).unwrap().as_mut(),
                 both.attached.context.sources.get_mut(&0).unwrap().as_mut(),
             );
-            let readable = |source: &dyn port::Source| {
+            let readable = |source: &dyn frame::Source| {
                 let fd = source.wake_fd().unwrap();
                 let mut fds = [PollFd::new(&fd, PollFlags::IN)];
                 poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1

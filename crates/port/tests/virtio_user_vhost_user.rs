@@ -8,9 +8,10 @@ use common_driver::attached::Attached;
 use common_driver::context::TestContext;
 use common_driver::frames::{Checker, Sender};
 use common_driver::soon;
+use frame::Side;
+use port::Port;
 use port::vhost_user::{Role, VhostUser, VhostUserOptions};
 use port::virtio_user::VirtioUserOptions;
-use port::{Port, Side};
 
 struct Device {
     port: VhostUser,

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use port::{DropReason, QueueCounters, Side};
+use frame::{DropReason, QueueCounters, Side};
 
 use crate::port_entry::PortEntry;
 use crate::{PortId, QueueId};

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use port::{
-    FrameBatch, Interest, PortContext, Queue, RingState, SharedFd, Side, Sink, SinkChange, Source, Token,
-};
+use frame::{FrameBatch, RingState, Side, Sink, Source};
+use port::{Interest, PortContext, Queue, SharedFd, SinkChange, Token};
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};

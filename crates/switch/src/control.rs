@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, PortError, QueueError};
+use frame::QueueError;
+use port::{Interest, Port, PortContext, PortError};
 use virtio::net::MacAddress;
 
 use crate::activity::Activity;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
+use frame::{FrameBatch, QueueCounters, QueueError, RingState, Side, Sink, Source};
 use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
-use port::{FrameBatch, QueueCounters, QueueError, RingState, Side, Sink, Source};
 
 use crate::{PortId, QueueId};
 

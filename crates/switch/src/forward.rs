@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use port::{DropReason, Frame, FrameBatch, QueueCounters};
+use frame::{DropReason, Frame, FrameBatch, QueueCounters};
 use virtio::net::MacAddress;
 
 use crate::PortId;

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, mem};
 
-use port::{FrameBatch, QueueError, Side, Sink, Source};
+use frame::{FrameBatch, QueueError, Side, Sink, Source};
 
 use crate::forward::Rules;
 use crate::poller::Waker;

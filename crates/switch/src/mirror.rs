@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use port::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use frame::{PairCounters, QueueCounters, QueueError, Side};
+use port::{Port, PortContext, PortError, Token};
 
 use crate::PortId;
 use crate::copies::{Copied, CopiesId};

@@ -1,7 +1,7 @@
 //! How much may come from one port: in packets and in bytes, as an operator sells it.
 use std::time::Instant;
 
-use port::{Frame, FrameBatch, LARGEST_FRAME_BYTES};
+use frame::{Frame, FrameBatch, LARGEST_FRAME_BYTES};
 
 use crate::rate_limit::RateLimit;
 

@@ -1,7 +1,7 @@
 //! How each queue stands, in words: who waits for whom.
 use std::time::Duration;
 
-use port::RingState;
+use frame::RingState;
 use serde::Serialize;
 
 /// One queue, for people and programs.

@@ -1,7 +1,7 @@
 //! How each queue of a running switch stands.
 use std::time::Instant;
 
-use port::{QueueCounters, Side};
+use frame::{QueueCounters, Side};
 
 use crate::control::Control;
 use crate::ring_report::{self, Seen};

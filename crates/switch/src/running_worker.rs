@@ -19,7 +19,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use port::{FrameBatch, Interest, QueueCounters, QueueError, Side, Source};
+use frame::{FrameBatch, QueueCounters, QueueError, Side, Source};
+use port::Interest;
 
 use crate::forward::{Forwarder, Rules};
 use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};

@@ -1,7 +1,8 @@
 //! How a switch stands, for people and programs.
 use std::fmt;
 
-use port::{DropReason, Port, Side};
+use frame::{DropReason, Side};
+use port::Port;
 use serde::Serialize;
 
 use crate::{TableCounts, WorkerCounts};

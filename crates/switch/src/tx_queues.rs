@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use port::{FrameBatch, QueueError, Sink};
+use frame::{FrameBatch, QueueError, Sink};
 
 use crate::heartbeat::Heartbeat;
 use crate::keyed::Key;

@@ -1,7 +1,7 @@
 //! What the control thread hears of workers.
 use std::time::Duration;
 
-use port::{QueueError, Side};
+use frame::{QueueError, Side};
 
 use crate::QueueId;
 use crate::heartbeat::WorkerPosition;

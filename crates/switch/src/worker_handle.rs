@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use port::{Side, Sink, Source};
+use frame::{Side, Sink, Source};
 
 use crate::QueueId;
 use crate::heartbeat::WorkerPosition;

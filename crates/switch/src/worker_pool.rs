@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use port::{Sink, Source};
+use frame::{Sink, Source};
 
 use crate::forward::Rules;
 use crate::heartbeat::WorkerPosition;
@@ -331,7 +331,7 @@ impl WorkerPool {
         which.iter().map(take).collect()
     }
 
-    pub fn flood(&self, worker: usize, from: crate::PortId, frame: port::FrameBatch) {
+    pub fn flood(&self, worker: usize, from: crate::PortId, frame: frame::FrameBatch) {
         self.tell(worker, Message::Flood { from, frame: Box::new(frame) });
     }
 

@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use frame::FrameBatch;
 use linux::{Child, cpus};
-use port::FrameBatch;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use frame::FrameBatch;
 use measure::Failure;
-use port::FrameBatch;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use serde::{Deserialize, Serialize};
 use traffic::frames::{Access, Checker, Fields, FrameSize, SizeMix, Stream};

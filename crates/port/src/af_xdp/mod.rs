@@ -18,6 +18,7 @@ mod vlan;
 
 use std::sync::Arc;
 
+use frame::{PairCounters, QueueCounters, QueueError, Side};
 use linux::interface::Interface;
 use linux::xdp::XdpMode;
 
@@ -26,7 +27,7 @@ pub use self::options::{AfXdpOptions, MAX_QUEUE_PAIRS, XdpModeOption};
 use self::sink::AfXdpSink;
 use self::socket::Socket;
 use self::source::AfXdpSource;
-use crate::{Interest, PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Interest, Port, PortContext, PortError, Token};
 
 /// Interfaces come and go.
 const LINK: Token = Token(0);

@@ -1,6 +1,7 @@
 //! Frames to the interface: one copy, into the registered memory.
 use std::sync::Arc;
 
+use frame::{DropReason, Frame, FrameBatch, OwnMemory, QueueCounters, QueueError, Sink};
 use memory::SharedSlice;
 use virtio::net::{Accepts, HeaderLayout};
 
@@ -8,8 +9,6 @@ use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, length_wo
 use super::socket::{Sizes, Socket};
 use crate::cache_policy::Temporal;
 use crate::deliver::{GsoOutput, Scratch, write_plain};
-use crate::own::OwnMemory;
-use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
 
 /// Copies begin with a net header, which stays behind: the descriptor names what follows it.
 const LAYOUT: HeaderLayout = HeaderLayout::Full;

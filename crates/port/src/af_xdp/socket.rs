@@ -3,6 +3,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use frame::OwnMemory;
 use linux::xdp::prefer_busy_poll;
 use rustix::io::Errno;
 use rustix::net::xdp::{
@@ -15,7 +16,6 @@ use rustix::net::{
 
 use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, Ring};
 use super::unsent::Unsent;
-use crate::own::OwnMemory;
 
 /// Frames that one asking for more drives a queue for: the kernel's own weight (`NAPI_POLL_WEIGHT`).
 const BUSY_POLL_FRAMES: u16 = 64;

@@ -2,10 +2,10 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use frame::{FrameBatch, OwnMemory, OwnSgBuilder, QueueCounters, QueueError, Source};
+
 use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, length_of};
 use super::socket::Socket;
-use crate::own::{OwnMemory, OwnSgBuilder};
-use crate::{FrameBatch, QueueCounters, QueueError, Source};
 
 /// Most frames of one batch.
 const BURST: usize = 64;

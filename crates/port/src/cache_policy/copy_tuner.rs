@@ -1,11 +1,11 @@
 //! Which stores suit a receiver: measured, like the demotion of lines.
 use std::time::Instant;
 
+use frame::SNAPSHOT_BYTES;
 use memory::{LINE_BYTES, NonTemporal};
 
 use super::stores::CopyPolicy;
 use super::votes::Votes;
-use crate::SNAPSHOT_BYTES;
 
 /// Bursts from one comparison to the next, where the latest all said the same, and where they did not.
 const STABLE_INTERVAL: u16 = 1024;

@@ -13,7 +13,7 @@ use virtio::net::{
     Accepts, Delivery, FinishChecksum, HeaderLayout, NetHeader, Offload, PartialChecksum, checksum,
 };
 
-use crate::{DropReason, Frame, SNAPSHOT_BYTES};
+use frame::{DropReason, Frame, SNAPSHOT_BYTES};
 pub(crate) use plain::{write_front, write_plain};
 
 /// The sender's slices times segments, of a frame that is segmented: each segment's start is searched among the

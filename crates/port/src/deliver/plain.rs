@@ -1,10 +1,9 @@
 //! The usual copy: a frame that has nothing left to be done, to one buffer.
+use frame::{Frame, SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES};
 use memory::{SgList, SharedSlice};
 use virtio::net::{HeaderLayout, NetHeader};
 
 use crate::cache_policy::Stores;
-use crate::frame::SHORTEST_FRAME_BYTES;
-use crate::{Frame, SNAPSHOT_BYTES};
 
 /// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
 /// header included; `None`, and nothing is written, where it is another case.

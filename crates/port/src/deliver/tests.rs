@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use frame::{DropReason, FrameBatch, LARGEST_FRAME_BYTES};
 use memory::{
     Access, AddressSpace, Mapping, NonTemporal, Region, RegionRange, SharedSlice, Translator, sealed_memfd,
 };
@@ -9,7 +10,6 @@ use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
 use super::{GsoOutput, Scratch, write_plain};
 use crate::cache_policy::{Stores, Temporal};
-use crate::{DropReason, FrameBatch, LARGEST_FRAME_BYTES};
 
 const AREA: u64 = 1 << 18;
 

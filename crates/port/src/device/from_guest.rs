@@ -6,13 +6,13 @@ mod state;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use frame::{DropReason, FrameBatch, QueueCounters, QueueError, RingState, Source};
 use virtio::net::HeaderLayout;
 use virtqueue::{DeviceQueue, PopError};
 
 use self::state::State;
 use crate::cache_policy::{CachePolicy, DemotionTuner};
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, FrameBatch, QueueCounters, QueueError, RingState, Source};
 
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;

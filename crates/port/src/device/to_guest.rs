@@ -7,6 +7,8 @@ mod tally;
 
 use std::sync::Arc;
 
+use deliveries::ReceiverLog;
+use frame::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, RingState, Sink};
 use virtio::net::control::ReceiveFilter;
 use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
 
@@ -14,9 +16,7 @@ pub use self::options::ToGuestOptions;
 use self::tally::{Tally, undelivered};
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
-use crate::deliveries::ReceiverLog;
 use crate::device::{EventFd, StoppedAt};
-use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, RingState, Sink};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.

@@ -1,6 +1,9 @@
 //! Both halves of a device's queues in one thread: the driver's, which is tested, and a device's.
 use std::sync::Arc;
 
+use frame::{
+    DropReason, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, SNAPSHOT_BYTES, Sink, Source,
+};
 use memory::{Access, AddressSpace, Region, RegionRange, SharedSlice, Translator, sealed_memfd};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, RingFeatures, RingLayout};
@@ -9,9 +12,6 @@ use super::*;
 use crate::cache_policy::CopyTuner;
 use crate::device::{ToGuest, ToGuestOptions};
 use crate::event_fd::EventFd;
-use crate::{
-    DropReason, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, SNAPSHOT_BYTES, Sink, Source,
-};
 
 const RECEIVEQ: usize = 0;
 const TRANSMITQ: usize = 1;
@@ -120,7 +120,7 @@ impl Rig {
     }
 }
 
-fn bytes_of(frame: crate::Frame<'_>) -> Vec<u8> {
+fn bytes_of(frame: frame::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.snapshot().to_vec();
     bytes.resize(frame.len_bytes(), 0);
     let (slices, skip) = frame.slices();

@@ -1,6 +1,7 @@
 //! A sink that is a driver's transmitq: what is accepted here goes to the device.
 use std::sync::Arc;
 
+use frame::{DropReason, Frame, FrameBatch, ImagesId, QueueCounters, QueueError, Sink};
 use memory::{Access, SharedSlice};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
@@ -9,8 +10,6 @@ use super::{Buffers, MAX_BUFFERS_PER_FRAME};
 use crate::cache_policy::Temporal;
 use crate::deliver::{GsoOutput, Scratch, write_front, write_plain};
 use crate::event_fd::EventFd;
-use crate::frame_batch::ImagesId;
-use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink};
 
 /// Buffers that are on their way while one is written.
 const AHEAD: usize = 6;

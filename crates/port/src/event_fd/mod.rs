@@ -16,7 +16,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use vhost_user::SharedFd;
 
-use crate::QueueCounters;
+use frame::QueueCounters;
 
 /// Why a descriptor cannot carry notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

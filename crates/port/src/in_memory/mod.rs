@@ -1,7 +1,7 @@
 //! Two ports joined inside one process, and the queue they are made of.
 //!
 //! A queue is a bounded ring of frame slots with one producer and one consumer, and takes no lock. What
-//! finds no slot free is dropped and counted as [`crate::DropReason::ReceiverFull`]. The producer makes a
+//! finds no slot free is dropped and counted as [`frame::DropReason::ReceiverFull`]. The producer makes a
 //! system call only if the consumer sleeps.
 mod pair;
 mod queue;

@@ -2,10 +2,10 @@
 use std::io;
 use std::sync::Arc;
 
+use frame::{PairCounters, QueueCounters, QueueError, Side, Sink, Source};
+
 use super::queue::{InMemorySink, InMemorySource, QueueOptions, queue};
-use crate::{
-    PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Sink, Source, Token,
-};
+use crate::{Port, PortContext, PortError, Token};
 
 /// One of two joined ports: what one is given to send, the other receives.
 #[derive(Debug)]

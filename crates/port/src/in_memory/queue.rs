@@ -3,12 +3,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use frame::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink, Source};
 use virtio::net::Accepts;
 
 use super::ring::{Consumer, LAYOUT, Producer, ring};
 use crate::cache_policy::Temporal;
 use crate::deliver::{GsoOutput, Scratch, write_plain};
-use crate::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink, Source};
 
 /// What a queue is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Default for QueueOptions {
             udp_fragments: true,
             udp_segments: true,
         };
-        QueueOptions { slots: 256, frame_bytes: crate::LARGEST_FRAME_BYTES as u32, accepts }
+        QueueOptions { slots: 256, frame_bytes: frame::LARGEST_FRAME_BYTES as u32, accepts }
     }
 }
 

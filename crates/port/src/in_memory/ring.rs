@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use virtio::net::HeaderLayout;
 
-use crate::own::{OwnMemory, OwnSgBuilder};
+use frame::{OwnMemory, OwnSgBuilder};
 
 /// How each slot begins.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;

@@ -2,13 +2,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use frame::{DropReason, Side, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use virtio::net::{Accepts, NetHeader};
 
 use super::testing::{Collector, Injector};
 use super::*;
+use crate::Port;
 use crate::testing::TestContext;
-use crate::{DropReason, Port, Side, Sink, Source};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

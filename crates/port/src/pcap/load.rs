@@ -5,6 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use frame::OwnMemory;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, EnhancedPacketBlock, PcapBlockOwned, PcapError, create_reader};
 use rustix::fs::OFlags;
@@ -13,7 +14,6 @@ use super::header::FRONT_BYTES;
 use super::interface::{ByteOrder, Interface};
 use super::{obsolete, patience};
 use crate::PortError;
-use crate::own::OwnMemory;
 
 /// The buffer at first, and at most: what is longer is no record.
 const BUFFER_BYTES: usize = 64 << 10;

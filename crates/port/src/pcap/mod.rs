@@ -23,13 +23,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use frame::{PairCounters, QueueCounters, QueueError, Side};
 use rustix::fs::OFlags;
 
 pub use self::claim::FileClaim;
 pub use self::options::{PcapOptions, Rounds, Timing};
 use self::record::Record;
 use self::replay::Replay;
-use crate::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Port, PortContext, PortError, Token};
 
 /// A capture to replay, a recording, or both, as a port of one queue pair.
 #[derive(Debug)]

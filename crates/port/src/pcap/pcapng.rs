@@ -2,7 +2,7 @@
 //! and what was dropped.
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::{Frame, SNAPSHOT_BYTES};
+use frame::{Frame, SNAPSHOT_BYTES};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -114,7 +114,7 @@ mod tests {
     use pcap_parser::{Block, PcapBlockOwned, PcapNGReader};
 
     use super::*;
-    use crate::FrameBatch;
+    use frame::FrameBatch;
 
     #[test]
     fn another_hand_reads_what_was_written() {

@@ -4,13 +4,12 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use frame::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, OwnMemory, QueueCounters, QueueError, Sink};
 use memory::SharedSlice;
 use virtio::net::Accepts;
 
 use super::header::LAYOUT;
 use crate::deliver::{GsoOutput, Scratch};
-use crate::own::OwnMemory;
-use crate::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Sink};
 
 /// Little-endian, time stamps in nanoseconds (pcap-savefile(5)).
 const MAGIC: u32 = 0xa1b2_3c4d;

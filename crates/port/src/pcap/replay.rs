@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use frame::{FrameBatch, OwnSgBuilder, QueueCounters, QueueError, Source};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -11,8 +12,6 @@ use rustix::time::{
 use super::header::{FRONT_BYTES, LAYOUT};
 use super::load::Capture;
 use super::options::{Rounds, Timing};
-use crate::own::OwnSgBuilder;
-use crate::{FrameBatch, QueueCounters, QueueError, Source};
 
 /// Most frames of one batch.
 const BURST: usize = 64;

@@ -9,11 +9,12 @@ use virtio::net::NetHeader;
 
 mod foreign;
 
+use frame::{DropReason, Sink, Source};
+
 use super::*;
 use crate::in_memory::testing::{Collector, Injector};
 use crate::in_memory::{QueueOptions, queue};
 use crate::testing::TestContext;
-use crate::{DropReason, Sink, Source};
 
 const ORDERS: [(Order, u32); 4] = [
     (Order::Little, 0xa1b2_c3d4),

@@ -19,13 +19,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use frame::{PairCounters, QueueCounters, QueueError, Side};
 use linux::interface::Interface;
 use virtio::net::Accepts;
 
 pub use self::options::{MAX_QUEUE_PAIRS, NotAPrefix, Prefix, TapOptions};
 use self::sink::{LAYOUT, TapSink};
 use self::source::TapSource;
-use crate::{PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Port, PortContext, PortError, Token};
 
 /// Between two looks for an interface that was removed.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);

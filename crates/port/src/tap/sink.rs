@@ -3,13 +3,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use frame::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, OwnMemory, QueueCounters, QueueError, Sink};
 use rustix::io::Errno;
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use super::sys;
 use crate::deliver::{GsoOutput, Scratch};
-use crate::own::OwnMemory;
-use crate::{DropReason, Frame, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Sink};
 
 /// How frames begin on a TAP descriptor.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;

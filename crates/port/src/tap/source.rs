@@ -3,13 +3,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use frame::{
+    DropReason, FrameBatch, LARGEST_FRAME_BYTES, OwnMemory, OwnSgBuilder, QueueCounters, QueueError, Source,
+};
 use rustix::io::Errno;
 
 use super::patience::Patience;
 use super::sink::LAYOUT;
 use super::sys;
-use crate::own::{OwnMemory, OwnSgBuilder};
-use crate::{DropReason, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, Source};
 
 /// Most frames of one batch.
 const SLOTS: usize = 64;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use frame::{QueueError, Side, Sink, Source};
 use virtio::net::MacAddress;
 
-use crate::{Interest, Port, PortContext, QueueError, SharedFd, Side, Sink, Source, Token, Watches};
+use crate::{Interest, Port, PortContext, SharedFd, Token, Watches};
 
 /// Frames that [`TestContext::forward`] moves at most.
 pub const BURST: usize = 32;

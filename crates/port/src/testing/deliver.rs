@@ -1,10 +1,10 @@
 //! The path of a frame from a sender's buffers to a receiver's, without rings.
 use std::io;
 
+use frame::{DropReason, FrameBatch, LARGEST_FRAME_BYTES, OwnMemory};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use crate::deliver::{GsoOutput, Scratch};
-use crate::{DropReason, FrameBatch, LARGEST_FRAME_BYTES, OwnMemory};
 
 /// Room for the largest frame, its pieces apart.
 const AREA: usize = 1 << 18;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use frame::Side;
 use memory::{Address, AddressSpace, Mapping, PeerMemory, sealed_memfd};
 use vhost_user::SharedFd;
 use vhost_user::inflight;
@@ -26,7 +27,7 @@ use super::rings::Rings;
 use super::shared::Shared;
 use super::tokens::CONTROL;
 use crate::device::{EventFd, FromGuest, ToGuest, ToGuestOptions};
-use crate::{Interest, PortContext, Side};
+use crate::{Interest, PortContext};
 
 /// `VIRTIO_CONFIG_S_NEEDS_RESET` (VIRTIO 1.3 §2.1).
 const NEEDS_RESET: u8 = 0x40;

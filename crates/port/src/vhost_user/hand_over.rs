@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deliveries::DeliveryFile;
 use serde::{Deserialize, Serialize};
 use vhost_user::SharedFd;
 use vhost_user::codec::Message;
@@ -19,7 +20,6 @@ use super::link::{Link, Role};
 use super::peer::{End, Peer};
 use super::tokens::{CHANNEL, DELIVERIES, LINK, MEMORY, PEER};
 use super::{VhostUser, watch_memory};
-use crate::deliveries::DeliveryFile;
 use crate::{Interest, PortContext, PortError, PortState};
 
 /// A port in words; numbers of files are places in [`PortState::files`].
@@ -230,7 +230,8 @@ impl VhostUser {
             Some(Link::Server(listener)) => Some(files.put(listener.socket().clone())),
             _ => None,
         };
-        let deliveries = self.deliveries.as_ref().map(|file| files.put(file.descriptor().clone()));
+        let deliveries =
+            self.deliveries.as_ref().map(|file| files.put(SharedFd::new(Arc::clone(file.descriptor()))));
         Words { path, listener, deliveries, peer: self.peer.as_mut().map(|peer| peer.words(files)) }
     }
 
@@ -312,7 +313,9 @@ impl VhostUser {
         });
         let (path, pairs) = (path.clone(), self.shared.options.queue_pairs);
         let deliveries = match words.deliveries {
-            Some(at) => files.take(at).and_then(|file| DeliveryFile::take_over(file, pairs).map(Some)),
+            Some(at) => {
+                files.take(at).and_then(|file| DeliveryFile::take_over(Arc::new(file), pairs).map(Some))
+            }
             None => DeliveryFile::open(&path, pairs),
         };
         self.set_deliveries(deliveries, context);

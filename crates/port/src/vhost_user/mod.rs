@@ -42,10 +42,11 @@ use vhost_user::SharedFd;
 use vhost_user::session::backend::Offer;
 use vhost_user::socket::{Connection, Listener, SocketError};
 
+use deliveries::DeliveryFile;
+use frame::{QueueCounters, QueueError, Side};
 use virtio::Features;
 
-use crate::deliveries::DeliveryFile;
-use crate::{Interest, Port, PortContext, PortError, PortState, QueueCounters, QueueError, Side, Token};
+use crate::{Interest, Port, PortContext, PortError, PortState, Token};
 use link::{Link, RETRY_INTERVAL, try_connect};
 use peer::Peer;
 use shared::Shared;

@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use frame::Side;
 use memory::{Loss, PeerMemory};
 use vhost_user::SharedFd;
 use vhost_user::bits::ProtocolFeatures;
@@ -19,7 +20,7 @@ use super::ring::{Kind, direction};
 use super::shared::Shared;
 use super::tokens::{CHANNEL, PEER};
 use crate::turn::Turn;
-use crate::{Interest, PortContext, Side, ring_state};
+use crate::{Interest, PortContext};
 
 /// From one look at whether memory of this port is still being unmapped to the next.
 const UNMAP_INTERVAL: Duration = Duration::from_millis(1);
@@ -253,7 +254,7 @@ impl fmt::Display for Standing<'_> {
         let device = self.0;
         let running: Vec<_> = device.rings.iter().map(|(_, ring)| ring).collect();
         let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
-        write!(f, "connected, {}", ring_state::name(first.config.layout))?;
+        write!(f, "connected, {}", frame::layout_name(first.config.layout))?;
         for (feature, word) in [
             (Features::IN_ORDER, "in order"),
             (Features::RING_EVENT_IDX, "event index"),

@@ -3,6 +3,7 @@ use std::any::Any;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use frame::{Side, Sink};
 use memory::{Address, AddressSpace, Mapping};
 use vhost_user::SharedFd;
 use vhost_user::session::Refusal;
@@ -12,8 +13,8 @@ use virtio::{Features, QueueSize, RingLayout};
 use virtqueue::{DeviceOptions, DeviceQueue, IndirectFlags, Position, QueueConfig, RingFeatures, UsedLog};
 
 use super::control::ControlQueue;
+use crate::Queue;
 use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
-use crate::{Queue, Side, Sink};
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! All rings of a connection, and which of their queues are attached.
+use frame::Side;
 use vhost_user::vring::VringBase;
 
 use super::ring::{self, Kind, Ring, RingQueue};
 use super::tokens::CONTROL;
-use crate::{PortContext, Side};
+use crate::PortContext;
 
 /// Rings that the front-end has started, by their index.
 pub(super) struct Rings {

@@ -4,14 +4,15 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use deliveries::Area;
+use frame::{PairCounters, QueueCounters, Side};
 use memory::Mapping;
 use vhost_user::socket::DescriptorFilter;
 
 use super::options::VhostUserOptions;
-use crate::deliveries::Area;
+use crate::PortContext;
 use crate::descriptors::DescriptorGuard;
 use crate::rate::{LogRateLimiter, TokenBucket};
-use crate::{PairCounters, PortContext, QueueCounters, Side};
 
 /// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is
 /// a frame to every port; QEMU makes five for each card when a guest has moved.

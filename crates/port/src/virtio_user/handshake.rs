@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use frame::PairCounters;
 use memory::PeerMemory;
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
@@ -30,7 +31,6 @@ use virtio::net::Accepts;
 use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
-use crate::PairCounters;
 use crate::driver::{DriverMemory, LentPages, Receive, Transmit};
 use crate::event_fd::EventFd;
 

@@ -32,12 +32,14 @@ use virtio::Features;
 pub use crate::driver::Pages;
 pub use options::VirtioUserOptions;
 
+use frame::{PairCounters, QueueCounters, QueueError, Side};
+
 use crate::descriptors::DescriptorGuard;
 use crate::driver::LentPages;
 use crate::event_fd::EventFd;
 use crate::rate::LogRateLimiter;
 use crate::unix_socket::connect_now;
-use crate::{Interest, PairCounters, Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use crate::{Interest, Port, PortContext, PortError, Token};
 use handshake::{Agreement, Handshake, HandshakeError};
 
 const CONNECTION: Token = Token(0);

@@ -1,7 +1,8 @@
 //! Single frames, both ways.
 use std::time::{Duration, Instant};
 
-use port::{DropReason, Port, Side};
+use frame::{DropReason, Side};
+use port::Port;
 use rustix::net::{SendFlags, send};
 use virtio::net::NetHeader;
 

@@ -1,9 +1,10 @@
 //! Two kernels talking through two veths, and through a veth and a TAP.
 use std::io::{BufRead, BufReader};
 
+use frame::Side;
+use port::Port;
 use port::tap::{Tap, TapOptions};
 use port::testing::TestContext;
-use port::{Port, Side};
 
 use crate::namespace::{Background, Namespace};
 use crate::relay::Relay;

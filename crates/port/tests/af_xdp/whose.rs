@@ -1,7 +1,8 @@
 //! What is taken of an interface is given back, and clear words where it cannot be taken.
 use std::time::Duration;
 
-use port::{Port, Side};
+use frame::Side;
+use port::Port;
 use rustix::net::{SendFlags, send};
 use virtio::net::NetHeader;
 

@@ -4,9 +4,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use frame::{Sink, Source};
 use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
-use port::{Sink, Source};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, recv};
 use virtio::net::NetHeader;
@@ -61,7 +61,7 @@ pub fn accept(sink: &mut dyn Sink, frames: &[(NetHeader, Vec<u8>)]) {
     source.release();
 }
 
-pub fn bytes(frame: port::Frame<'_>) -> Vec<u8> {
+pub fn bytes(frame: frame::Frame<'_>) -> Vec<u8> {
     let mut bytes = frame.snapshot().to_vec();
     let (pieces, before) = frame.slices();
     let mut rest = vec![0; frame.len_bytes() - bytes.len()];

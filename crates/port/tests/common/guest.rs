@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use frame::{DropReason, Side};
 use memory::Address;
+use port::Port;
 use port::testing::TestContext;
 use port::vhost_user::{VhostUser, VhostUserOptions};
-use port::{DropReason, Port, Side};
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{MemoryRegion, SingleRegion, VringFd, VringState};

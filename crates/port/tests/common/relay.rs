@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use frame::{Sink, Source};
 use port::testing::TestContext;
-use port::{Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A thread for each direction of each queue pair, until it is dropped.

@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use port::{Interest, Port, PortContext, SharedFd, Sink, Source, Token};
+use frame::{Sink, Source};
+use port::{Interest, Port, PortContext, SharedFd, Token};
 use rustix::event::{Timespec, epoll};
 use virtio::net::MacAddress;
 

@@ -1,8 +1,8 @@
 //! Frames that know who they are: a sequence number, a length, and bytes that follow from both.
 use std::sync::Arc;
 
+use frame::{Frame, FrameBatch, SNAPSHOT_BYTES, Sink, Source};
 use memory::{Access, AddressSpace, Region, RegionRange, SgList, SharedSlice, Translator, sealed_memfd};
-use port::{Frame, FrameBatch, SNAPSHOT_BYTES, Sink, Source};
 use virtio::net::{HeaderLayout, NetHeader};
 
 const SLOT_BYTES: usize = 70_000;

@@ -1,7 +1,8 @@
 //! Frames through a program at the other end, and whatever became of them.
 use std::time::Instant;
 
-use port::{Port, Side};
+use frame::Side;
+use port::Port;
 
 use super::attached::Attached;
 use super::frames::{Checker, PROBE, Sender};

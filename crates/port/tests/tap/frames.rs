@@ -3,10 +3,11 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use frame::{DropReason, FrameBatch, QueueError, Side};
 use port::spec::Spec;
 use port::tap::{Tap, TapOptions};
 use port::testing::TestContext;
-use port::{DropReason, FrameBatch, Port, PortError, QueueError, Side};
+use port::{Port, PortError};
 use rustix::net::{SendFlags, send};
 use virtio::net::{HeaderLayout, NetHeader, SegmentKind};
 

@@ -1,8 +1,9 @@
 //! Two kernels talking through two TAPs.
 use std::io::{BufRead, BufReader};
 
+use frame::{Counts, Side};
+use port::Port;
 use port::tap::Tap;
-use port::{Counts, Port, Side};
 
 use crate::frames::open;
 use crate::namespace::{Background, Namespace};

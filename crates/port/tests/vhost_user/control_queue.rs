@@ -1,5 +1,5 @@
 //! The driver's commands on the control queue.
-use port::{DropReason, Side};
+use frame::{DropReason, Side};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use virtio::Features;
 use virtqueue::Piece;

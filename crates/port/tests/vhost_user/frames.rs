@@ -1,5 +1,6 @@
 //! Frames from one guest to another: all that fit arrive as they were sent, the others are counted.
-use port::{CutShort, DropReason, Port, Side};
+use frame::{CutShort, DropReason, Side};
+use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use virtio::Features;
 use virtqueue::{Buffer, Direction};

@@ -1,7 +1,8 @@
 //! Queues that never come back from a worker.
 use std::time::Instant;
 
-use port::{Port, QueueError, Side};
+use frame::{QueueError, Side};
+use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{VringFd, VringState};
 use vhost_user::socket::SocketError;

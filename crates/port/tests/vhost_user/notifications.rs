@@ -1,5 +1,6 @@
 //! Kicks and calls: whoever sleeps gets them, whoever polls does not.
-use port::{Port, Side};
+use frame::Side;
+use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::VringFd;
 

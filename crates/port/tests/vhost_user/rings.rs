@@ -1,5 +1,6 @@
 //! Rings in their states: disabled, stopped, started again, and several pairs of them.
-use port::{DropReason, Port, Side};
+use frame::{DropReason, Side};
+use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::frontend::Answer;
 use virtio::Features;

@@ -3,9 +3,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use frame::{FrameBatch, OwnMemory, OwnSgBuilder, SNAPSHOT_BYTES};
 use measure::Failure;
 use memory::SgList;
-use port::{FrameBatch, OwnMemory, OwnSgBuilder, Port, SNAPSHOT_BYTES};
+use port::Port;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use traffic::rig::TestRig;
 use virtio::net::{HeaderLayout, NetHeader};

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use frame::{DropReason, Side, Sink, Source};
 use port::in_memory::testing::{Collector, Injector};
 use port::in_memory::{QueueOptions, queue};
-use port::{DropReason, Interest, PortContext, Side, Sink, Source, Token};
+use port::{Interest, PortContext, Token};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Options, PortOptions, Switch};
 use virtio::net::{MacAddress, NetHeader};

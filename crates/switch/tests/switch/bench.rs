@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use frame::{QueueCounters, QueueError, Side};
 use port::in_memory::testing::{Collector, Injector};
 use port::in_memory::{InMemory, QueueOptions, testing};
-use port::{Port, PortContext, PortError, QueueCounters, QueueError, Side, Token};
+use port::{Port, PortContext, PortError, Token};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Ended, Operator, Options, PortOptions, Snapshot, Switch, View};
 use virtio::net::NetHeader;
@@ -202,7 +203,7 @@ fn lent(queue: &switch::QueueSnapshot) -> u64 {
 }
 
 /// Drops of one reason on the queues of one port in one direction.
-pub fn drops(snapshot: &Snapshot, port: usize, from_guest: bool, reason: port::DropReason) -> u64 {
+pub fn drops(snapshot: &Snapshot, port: usize, from_guest: bool, reason: frame::DropReason) -> u64 {
     let queues = snapshot.ports[port].queues.iter().filter(|queue| queue.from_guest == from_guest);
     let drops = queues.flat_map(|queue| &queue.drops).filter(|(text, _)| *text == reason.text());
     drops.map(|(_, frames)| frames).sum()

@@ -1,7 +1,8 @@
 //! Ports, rules, copies and mirrors that come and go while frames pass.
 use std::time::Duration;
 
-use port::{Side, Source, Token};
+use frame::{Side, Source};
+use port::Token;
 use switch::{ChangeError, Options, PortOptions, Switch};
 use virtio::net::MacAddress;
 
@@ -72,7 +73,7 @@ fn an_address_that_becomes_a_ports_own_is_refused_to_others() {
     send(&mut a.0, &frame(station(2), station(9), 1));
     send(&mut a.0, &frame(station(2), station(1), 2));
     assert_eq!(number(&receive(&mut b.1)), 2, "the spoofed one is dropped");
-    assert_eq!(drops(&bench.snapshot(), 0, true, port::DropReason::Spoofed), 1);
+    assert_eq!(drops(&bench.snapshot(), 0, true, frame::DropReason::Spoofed), 1);
     bench.stop();
 }
 

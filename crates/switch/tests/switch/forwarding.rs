@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use port::DropReason;
+use frame::DropReason;
 use switch::{Options, PortOptions, SetupError, Switch, TableOptions};
 
 use crate::bench::*;

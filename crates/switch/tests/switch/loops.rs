@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use frame::DropReason;
 use peers::bystander::{Bystander, test_name};
-use port::DropReason;
 use port::in_memory::testing::{Collector, Injector};
 use switch::{Options, PortOptions, TableOptions};
 use virtio::net::NetHeader;

@@ -1,7 +1,7 @@
 //! Ports that may send so much and no more.
 use std::time::{Duration, Instant};
 
-use port::{DropReason, LARGEST_FRAME_BYTES};
+use frame::{DropReason, LARGEST_FRAME_BYTES};
 use switch::{Options, Policing, PortOptions};
 use virtio::net::NetHeader;
 

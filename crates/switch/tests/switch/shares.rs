@@ -2,8 +2,9 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use frame::{FrameBatch, QueueCounters, QueueError, Side, Source};
 use memory::{Access, AddressSpace, Region, RegionRange, Translator, sealed_memfd};
-use port::{FrameBatch, PortContext, QueueCounters, QueueError, Side, Source};
+use port::PortContext;
 use switch::{Options, PortOptions, Switch};
 use virtio::net::HeaderLayout;
 

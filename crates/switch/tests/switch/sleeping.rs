@@ -4,8 +4,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use frame::{FrameBatch, QueueCounters, QueueError, RingState, Side, Source};
+use port::PortContext;
 use port::in_memory::testing::Injector;
-use port::{FrameBatch, PortContext, QueueCounters, QueueError, RingState, Side, Source};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::{Options, PortOptions, WorkerCounts, WorkerOptions};
 use virtio::net::NetHeader;

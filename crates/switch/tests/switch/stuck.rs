@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use frame::Side;
 use peers::bystander::{Bystander, test_name};
+use port::PortContext;
 use port::in_memory::testing::{Collector, Injector};
-use port::{PortContext, Side};
 use switch::{Options, PortOptions, RunError};
 
 use crate::attaching::pair;
@@ -224,7 +225,7 @@ fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
     check("frames for it are dropped", scene.bystanders((1, 3), |_| (), |_| true));
     let snapshot = scene.bench.snapshot();
     // The bystanders' second round began with one for everybody.
-    assert_eq!(drops(&snapshot, 1, true, port::DropReason::NotConnected), to_stuck + 1, "{snapshot}");
+    assert_eq!(drops(&snapshot, 1, true, frame::DropReason::NotConnected), to_stuck + 1, "{snapshot}");
     assert!(scene.logged().is_empty(), "{:#?}", scene.logged());
     scene.go_on.store(true, Ordering::Release);
     scene.bench.stop();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use port::{FrameBatch, PortError, QueueCounters, QueueError, Side, Sink, Source, Token};
+use frame::{FrameBatch, QueueCounters, QueueError, Side, Sink, Source};
+use port::{PortError, Token};
 use switch::{Options, PortOptions, Switch};
 
 use crate::attaching::pair;

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use port::DropReason;
+use frame::DropReason;
 use port::in_memory::testing::{Collector, Injector};
 use switch::{Options, PortOptions, Snapshot};
 use virtio::net::NetHeader;

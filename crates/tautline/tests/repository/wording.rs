@@ -25,7 +25,7 @@ const RETIRED: &[(&str, In, &str)] = &[
     (r"\bStream\b", Folders(&["crates/port/src/deliver"]), "NonTemporal"),
     (
         r"\b(FlushChoice|FlushWay)\b|\b(enum|struct) (Flush|Way|Choice)\b",
-        Folders(&["crates/memory", "crates/virtqueue", "crates/port"]),
+        Folders(&["crates/memory", "crates/virtqueue", "crates/frame", "crates/port"]),
         "Demotion, DemotionTuner",
     ),
     (
@@ -53,7 +53,7 @@ const RETIRED: &[(&str, In, &str)] = &[
     // Ports and the switch.
     (
         r"\b(enum|struct|trait) (Entrance|Exit|Outlet|Claim)\b|\bExits\b",
-        Folders(&["crates/port", "crates/switch"]),
+        Folders(&["crates/frame", "crates/port", "crates/switch"]),
         "RxQueue, TxQueue, TxHandle, SharedTxQueue",
     ),
     (r"\b(enum|struct) (Bell|Letter)\b|\bletters?: ", Rust, "Waker, wake, clear; messages"),
@@ -64,7 +64,7 @@ const RETIRED: &[(&str, In, &str)] = &[
     (r"\b(enum|struct) (Place|Plan)\b", Folders(&["crates/switch/src"]), "QueueAssignment, QueuePlan"),
     (
         r"\b(fn conversation|heard_at|last_heard)\b",
-        Folders(&["crates/port", "crates/switch"]),
+        Folders(&["crates/frame", "crates/port", "crates/switch"]),
         "same-address run, last_seen",
     ),
     (r"\bComplaints?\b", All, "LogRateLimiter"),

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use frame::DropReason;
 use peers::guest::{Boot, Session};
-use port::DropReason;
 use port::spec::PortSpec;
 use rustix::process::{Pid, Signal, kill_process};
 

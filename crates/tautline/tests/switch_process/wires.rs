@@ -2,7 +2,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use port::Side;
+use frame::Side;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use traffic::frames::{Access, Checker, Fields, FrameSize, SizeMix, Stream, Tally};
 use traffic::rig::TestRig;

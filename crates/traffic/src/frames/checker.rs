@@ -1,5 +1,5 @@
 //! What arrived, held against what was sent.
-use port::{Frame, SNAPSHOT_BYTES};
+use frame::{Frame, SNAPSHOT_BYTES};
 
 use super::size::{ETHERNET, IPV4, UDP, VLAN};
 use super::stream::{base_sum, image, stamp_at, udp_checksum};
@@ -378,7 +378,7 @@ mod tests {
             bytes
         };
         let arrives = |checker: &mut Checker, bytes: &[u8]| {
-            let batch = port::FrameBatch::of_frame(bytes).unwrap();
+            let batch = frame::FrameBatch::of_frame(bytes).unwrap();
             checker.check(batch.frame(0)).is_some()
         };
         for at in SNAPSHOT_BYTES..sent.len() {

@@ -2,7 +2,7 @@
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
-use port::{FrameBatch, OwnMemory, SNAPSHOT_BYTES};
+use frame::{FrameBatch, OwnMemory, SNAPSHOT_BYTES};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader, checksum};
 
 use super::size::{ETHERNET, IPV4, UDP, VLAN};

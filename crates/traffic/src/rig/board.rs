@@ -1,9 +1,8 @@
 //! The plugboard of a test rig: one thread, no forwarding.
 use std::time::{Duration, Instant};
 
-use port::{
-    Interest, Port, PortContext, PortError, QueueError, SharedFd, Side, Sink, Source, Token, Watches,
-};
+use frame::{QueueError, Side, Sink, Source};
+use port::{Interest, Port, PortContext, PortError, SharedFd, Token, Watches};
 use virtio::net::MacAddress;
 
 use super::End;

@@ -1,5 +1,5 @@
 //! One end of the path under test: the queues of one port.
-use port::{Sink, Source};
+use frame::{Sink, Source};
 
 /// Both queues of a pair.
 pub type Pair<'a> = (&'a mut Box<dyn Source>, &'a mut Box<dyn Sink>);

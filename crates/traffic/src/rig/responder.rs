@@ -1,6 +1,6 @@
 //! What a port does without a switch behind it: it drops, sends or reflects, as testpmd's `rxonly`, `txonly` and
 //! `mac` do.
-use port::{QueueError, Side, Sink, Source};
+use frame::{QueueError, Side, Sink, Source};
 
 use super::TestRig;
 use crate::frames::{Fields, FrameSize, SizeMix, Stream};

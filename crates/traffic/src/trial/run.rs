@@ -1,8 +1,8 @@
 //! The loop that sends and receives.
 use std::time::Duration;
 
+use frame::{QueueError, Side};
 use measure::{Histogram, Noise, NoiseProbe, Preemption};
-use port::{QueueError, Side};
 
 use super::clock::Clock;
 use super::pace::Pace;

@@ -1,10 +1,10 @@
 //! What is changed while a transmitq runs.
+use deliveries::{Area, SenderLog};
 use virtqueue::{Burst, DeviceQueue};
 
 use super::FromGuest;
 use super::state::State;
 use crate::CachePolicy;
-use crate::deliveries::{Area, SenderLog};
 use crate::device::EventFd;
 
 impl FromGuest {

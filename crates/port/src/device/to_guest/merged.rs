@@ -1,6 +1,7 @@
 //! Room for frames that one chain does not hold, and chains that hold none.
+use frame::DropReason;
+
 use super::{MAX_CHAINS, Tally, ToGuest};
-use crate::DropReason;
 
 impl ToGuest {
     /// The same where one chain does not suffice.

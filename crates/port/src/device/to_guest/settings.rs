@@ -1,6 +1,7 @@
 //! What is changed while a receiveq runs.
 use std::sync::Arc;
 
+use deliveries::{Area, ReceiverLog};
 use virtio::net::Accepts;
 use virtio::net::control::ReceiveFilter;
 use virtqueue::DeviceQueue;
@@ -9,7 +10,6 @@ use super::{Tally, ToGuest};
 use crate::CachePolicy;
 #[cfg(test)]
 use crate::cache_policy::CopyTuner;
-use crate::deliveries::{Area, ReceiverLog};
 use crate::device::EventFd;
 
 impl ToGuest {

@@ -3,8 +3,8 @@ use std::borrow::Cow;
 
 use virtqueue::Position;
 
-use crate::deliveries::{Past, ReceiverLog, SenderLog};
-use crate::{DropReason, QueueCounters};
+use deliveries::{Past, ReceiverLog, SenderLog};
+use frame::{DropReason, QueueCounters};
 
 /// What one call has delivered.
 #[derive(Default)]

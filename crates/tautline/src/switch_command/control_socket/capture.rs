@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use control::protocol::Outcome;
+use frame::{Frame, QueueCounters, Side, Source};
 use port::pcap::{FileClaim, pcapng};
-use port::{Frame, QueueCounters, Side, Source};
 use serde_json::json;
 use switch::{Copied, CopiesId};
 
@@ -259,8 +259,8 @@ mod tests {
     use std::io::{Read, Seek};
     use std::sync::mpsc::sync_channel;
 
+    use frame::{FrameBatch, Sink};
     use port::in_memory::{QueueOptions, queue};
-    use port::{FrameBatch, Sink};
 
     use super::*;
 

@@ -1,5 +1,5 @@
 //! Frames that are longer than any packet.
-use port::LARGEST_FRAME_BYTES;
+use frame::LARGEST_FRAME_BYTES;
 use virtio::Features;
 use virtqueue::Piece;
 

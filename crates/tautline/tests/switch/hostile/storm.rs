@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use port::FrameBatch;
+use frame::FrameBatch;
 use port::virtio_user::{VirtioUser, VirtioUserOptions};
 use serde_json::Value;
 use torture::Bystander;

@@ -6,7 +6,7 @@ use virtio::net::{MacAddress, Offload};
 pub const SNAPSHOT_BYTES: usize = 64;
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3 §3.2.7). Guests may send shorter ones.
-pub(crate) const SHORTEST_FRAME_BYTES: usize = 60;
+pub const SHORTEST_FRAME_BYTES: usize = 60;
 
 /// The longest frame that takes the shortest way: jumbo frames do. What is copied of longer ones is counted.
 pub(crate) const FAST_FRAME_BYTES: usize = 10 << 10;
@@ -105,7 +105,7 @@ impl<'a> Frame<'a> {
 
     /// Whether it has one slice, and its sender left nothing to be done.
     #[inline(always)]
-    pub(crate) fn is_simple(&self) -> bool {
+    pub fn is_simple(&self) -> bool {
         self.meta.simple
     }
 

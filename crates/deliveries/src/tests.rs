@@ -8,8 +8,8 @@ use peers::requirements::root_required;
 use rustix::process::Uid;
 use virtqueue::{PackedPosition, Position};
 
-use super::file::is_of;
-use super::{Area, DeliveryFile, ReceiverLog, SenderLog};
+use crate::file::is_of;
+use crate::{Area, DeliveryFile, ReceiverLog, SenderLog};
 
 fn mapping() -> Arc<Mapping> {
     let bytes = Area::bytes(1);

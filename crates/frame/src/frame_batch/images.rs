@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Images that frames are made of: see [`of_images`](super::FrameBatch::of_images).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ImagesId(NonZeroU64);
+pub struct ImagesId(NonZeroU64);
 
 impl ImagesId {
     /// One that no other batch of this process has.

@@ -1,13 +1,13 @@
 //! What an earlier process had noted of the burst that it did not complete.
-use super::area::FRAME_WORDS;
-use super::receiver::ReceiverLog;
+use crate::area::FRAME_WORDS;
+use crate::receiver::ReceiverLog;
 
 /// Frames that a note can name.
 const MAX_BURST: usize = 64 * FRAME_WORDS;
 
 /// One publication that was about to happen.
 #[derive(Clone, Debug)]
-pub(super) struct Note {
+pub(crate) struct Note {
     /// Which receiveq, and where it stood: see [`ReceiverLog::name`].
     pub to: [u64; 2],
     /// Of the burst.
@@ -16,7 +16,7 @@ pub(super) struct Note {
 
 /// Some frames of a burst.
 #[derive(Clone, Debug)]
-pub(super) enum Frames {
+pub(crate) enum Frames {
     /// All from the first to the last.
     Run { first: u16, last: u16 },
     /// A bit for each.
@@ -34,7 +34,7 @@ impl Frames {
 
 /// The notes of a burst that its sender gets back only now.
 #[derive(Clone, Debug)]
-pub(crate) struct Past {
+pub struct Past {
     process: u64,
     notes: Vec<Note>,
     /// Frames of it that this process has had already, and those that it has now.
@@ -43,12 +43,12 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    pub(super) fn new(process: u64, notes: Vec<Note>) -> Self {
+    pub(crate) fn new(process: u64, notes: Vec<Note>) -> Self {
         Past { process, notes, had: 0, now: 0 }
     }
 
     /// So many frames come now. False if the notes say nothing of them, nor of any later.
-    pub(super) fn advance(&mut self, frames: usize) -> bool {
+    pub(crate) fn advance(&mut self, frames: usize) -> bool {
         self.had += std::mem::replace(&mut self.now, frames);
         (self.had..MAX_BURST).any(|frame| self.notes.iter().any(|note| note.frames.contains(frame)))
     }

@@ -17,7 +17,7 @@ impl FrameBatch {
 
     /// Which images the frames are made of.
     #[inline(always)]
-    pub(crate) fn images(&self) -> Option<ImagesId> {
+    pub fn images(&self) -> Option<ImagesId> {
         self.images
     }
 

@@ -15,17 +15,18 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, fstat
 use rustix::param::page_size;
 use rustix::process::{Uid, geteuid};
 
-use super::Area;
-use crate::SharedFd;
+use crate::Area;
 
 /// A process that was killed has its lock until its memory is given back, which takes a while with much of it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// An open file that several owners hold.
+pub type SharedFile = Arc<dyn AsFd + Send + Sync>;
+
 /// A port's file: removed with the port, and left behind by a process that is killed.
-#[derive(Debug)]
 pub struct DeliveryFile {
     path: PathBuf,
-    file: SharedFd,
+    file: SharedFile,
     /// Device and inode.
     identity: (u64, u64),
     area: Arc<Area>,
@@ -44,24 +45,27 @@ impl DeliveryFile {
         Self::open_in(runtime.map(first_folder).as_deref(), socket, pairs)
     }
 
-    pub(super) fn open_in(runtime: Option<&Path>, socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
+    pub(crate) fn open_in(runtime: Option<&Path>, socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
         let Some(path) = place(runtime, socket)? else { return Ok(None) };
         let file = locked(&path)?;
         // What cannot be had whole is of no use to anybody.
-        Self::of(OwnedFd::from(file).into(), path.clone(), pairs)
+        Self::of(Arc::new(OwnedFd::from(file)), path.clone(), pairs)
             .map(Some)
             .inspect_err(|_| _ = fs::remove_file(&path))
     }
 
     /// The one with which another process lets this one go on; its lock comes with it. That process has it mapped, and
     /// goes on itself if this one fails.
-    pub(crate) fn take_over(file: SharedFd, pairs: u16) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// It has no path, has no room for the words, or cannot be mapped.
+    pub fn take_over(file: SharedFile, pairs: u16) -> io::Result<Self> {
         // Wherever that process has made it.
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
         Self::of(file, path, pairs)
     }
 
-    fn of(file: SharedFd, path: PathBuf, pairs: u16) -> io::Result<Self> {
+    fn of(file: SharedFile, path: PathBuf, pairs: u16) -> io::Result<Self> {
         let bytes = Area::bytes(pairs);
         // Longer if need be, never shorter. All of it now: a page that is not to be had later would cost the notes.
         fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
@@ -75,11 +79,12 @@ impl DeliveryFile {
     }
 
     /// Becomes readable when the file was truncated.
-    pub(crate) fn memory(&self) -> &Arc<PeerMemory> {
+    pub fn memory(&self) -> &Arc<PeerMemory> {
         &self.memory
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -89,12 +94,12 @@ impl DeliveryFile {
     }
 
     /// For another process.
-    pub(crate) fn descriptor(&self) -> &SharedFd {
+    pub fn descriptor(&self) -> &SharedFile {
         &self.file
     }
 
     /// Lets go of a file with which another process goes on: it stays.
-    pub(crate) fn leave(self) {
+    pub fn leave(self) {
         // Dropped, it would remove the path. The process ends soon.
         std::mem::forget(self);
     }
@@ -194,7 +199,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Whether it is a regular file of this user alone.
-pub(super) fn is_of(metadata: &fs::Metadata, user: Uid) -> bool {
+pub(crate) fn is_of(metadata: &fs::Metadata, user: Uid) -> bool {
     metadata.is_file()
         // None where it was removed just now.
         && metadata.nlink() <= 1

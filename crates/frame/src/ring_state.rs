@@ -17,7 +17,8 @@ pub struct RingState {
 }
 
 impl RingState {
-    pub(crate) fn of(queue: &dyn DeviceQueue, enabled: bool) -> Self {
+    /// How the ring of a device half stands.
+    pub fn of(queue: &dyn DeviceQueue, enabled: bool) -> Self {
         RingState {
             size: queue.size().get(),
             available: queue.available(),
@@ -36,17 +37,17 @@ impl RingState {
     pub fn place(&self) -> (&'static str, u16, u16) {
         match self.position {
             Position::Split { next_available, next_used } => {
-                (name(RingLayout::Split), next_available, next_used)
+                (layout_name(RingLayout::Split), next_available, next_used)
             }
             Position::Packed { next_available, next_used } => {
-                (name(RingLayout::Packed), next_available.slot, next_used.slot)
+                (layout_name(RingLayout::Packed), next_available.slot, next_used.slot)
             }
         }
     }
 }
 
-/// In words.
-pub(crate) fn name(layout: RingLayout) -> &'static str {
+/// The name of a ring layout, for people.
+pub fn layout_name(layout: RingLayout) -> &'static str {
     match layout {
         RingLayout::Split => "split",
         RingLayout::Packed => "packed",

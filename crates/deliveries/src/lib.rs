@@ -13,6 +13,8 @@
 //! first burst from the sender's ring comes with these notes (`past`), and each receiveq leaves out what it has.
 //!
 //! See `docs/decisions/frames-once-after-a-crash.md`.
+#![deny(unsafe_code)]
+
 mod area;
 mod file;
 mod past;
@@ -22,7 +24,7 @@ mod sender;
 mod tests;
 
 pub use area::Area;
-pub use file::DeliveryFile;
-pub(crate) use past::Past;
-pub(crate) use receiver::ReceiverLog;
-pub(crate) use sender::SenderLog;
+pub use file::{DeliveryFile, SharedFile};
+pub use past::Past;
+pub use receiver::ReceiverLog;
+pub use sender::SenderLog;

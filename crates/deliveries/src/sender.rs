@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use virtqueue::Position;
 
-use super::area::{self, Area, FRAME_WORDS, MAX_NOTES, NOTE_WORDS, Words};
-use super::past::{Frames, Note, Past};
-use super::receiver::ReceiverLog;
+use crate::area::{self, Area, FRAME_WORDS, MAX_NOTES, NOTE_WORDS, Words};
+use crate::past::{Frames, Note, Past};
+use crate::receiver::ReceiverLog;
 
 /// Words of a transmitq: the process that has it, where the ring stood when the burst began, the number of notes, and
 /// from the next line on the notes.
@@ -20,7 +20,7 @@ const RUN: u64 = 1 << 32;
 
 /// What is noted of one transmitq. One worker at a time has it, but for one that was given up and comes back.
 #[derive(Debug)]
-pub(crate) struct SenderLog {
+pub struct SenderLog {
     words: Words,
     process: u64,
     past: Option<Past>,

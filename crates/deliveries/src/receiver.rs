@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use virtqueue::Position;
 
-use super::area::{self, Area, Words};
+use crate::area::{self, Area, Words};
 
 /// Words of a receiveq: the process that has it, the one that had it before, where it stood in between, and the last
 /// process that was about to publish to it at another place than that.
@@ -15,7 +15,7 @@ const MOVED_BY: usize = 3;
 
 /// What is noted of one receiveq.
 #[derive(Clone, Debug)]
-pub(crate) struct ReceiverLog {
+pub struct ReceiverLog {
     area: Arc<Area>,
     pair: u16,
     words: Arc<Words>,
@@ -46,7 +46,7 @@ impl ReceiverLog {
 
     /// Something is about to be published to it there.
     #[inline]
-    pub(super) fn moves(&self, at: Position) {
+    pub(crate) fn moves(&self, at: Position) {
         let process = self.area.process();
         if self.words[MOVED_BY].load(Relaxed) != process
             && self.words[STOOD_AT].load(Relaxed) != area::mark(at)
@@ -56,13 +56,13 @@ impl ReceiverLog {
     }
 
     /// A word that says which receiveq this is, and one for the place at which it stands.
-    pub(super) fn name(&self, at: Position) -> [u64; 2] {
+    pub(crate) fn name(&self, at: Position) -> [u64; 2] {
         [self.area.id(), u64::from(self.pair) << 32 | area::mark(at)]
     }
 
     /// Whether a receiveq of this port got what an earlier process was about to publish to the one of this name: it
     /// stood elsewhere when this process, the next one, started it.
-    pub(super) fn has_got(&self, process: u64, [area, place]: [u64; 2]) -> bool {
+    pub(crate) fn has_got(&self, process: u64, [area, place]: [u64; 2]) -> bool {
         let Some(words) = self.area.receiver((place >> 32) as u16) else { return false };
         area == self.area.id()
             && words[PROCESS].load(Relaxed) == self.area.process()

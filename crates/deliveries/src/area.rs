@@ -11,11 +11,11 @@ const MAGIC: u64 = u64::from_be_bytes(*b"TAUTDLV1");
 const HEADER_WORDS: usize = 8;
 
 /// Notes of one burst: a flood to more ports than that is not noted for the rest.
-pub(super) const MAX_NOTES: usize = 64;
+pub(crate) const MAX_NOTES: usize = 64;
 /// A cache line for each.
-pub(super) const NOTE_WORDS: usize = 8;
+pub(crate) const NOTE_WORDS: usize = 8;
 /// Frames of a burst, a bit for each.
-pub(super) const FRAME_WORDS: usize = 4;
+pub(crate) const FRAME_WORDS: usize = 4;
 
 const RECEIVER_WORDS: usize = 8;
 const SENDER_WORDS: usize = 8 + MAX_NOTES * NOTE_WORDS;
@@ -33,10 +33,10 @@ pub struct Area {
 }
 
 /// Those of one queue.
-pub(super) type Words = AtomicSlice<AtomicU64>;
+pub(crate) type Words = AtomicSlice<AtomicU64>;
 
 /// A number that other processes do not have, and never 0.
-pub(super) fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish() | 1
 }
 
@@ -44,7 +44,7 @@ pub(super) fn random() -> u64 {
 static PROCESS: LazyLock<u64> = LazyLock::new(random);
 
 /// Where the used side of a ring stands, as a word.
-pub(super) fn mark(position: Position) -> u64 {
+pub(crate) fn mark(position: Position) -> u64 {
     match position {
         Position::Split { next_used, .. } => next_used.into(),
         Position::Packed { next_used, .. } => u64::from(next_used.slot) | (u64::from(next_used.wrap) << 15),
@@ -53,16 +53,16 @@ pub(super) fn mark(position: Position) -> u64 {
 
 impl Area {
     /// Bytes for so many queue pairs.
-    pub(super) fn bytes(pairs: u16) -> u64 {
+    pub(crate) fn bytes(pairs: u16) -> u64 {
         (8 * (HEADER_WORDS + usize::from(pairs) * PAIR_WORDS)) as u64
     }
 
     /// What this process does with the words; those of another layout are made anew.
-    pub(super) fn open(mapping: &Arc<Mapping>, pairs: u16) -> Result<Self, BindError> {
+    pub(crate) fn open(mapping: &Arc<Mapping>, pairs: u16) -> Result<Self, BindError> {
         Self::opened_by(mapping, pairs, *PROCESS)
     }
 
-    pub(super) fn opened_by(mapping: &Arc<Mapping>, pairs: u16, process: u64) -> Result<Self, BindError> {
+    pub(crate) fn opened_by(mapping: &Arc<Mapping>, pairs: u16, process: u64) -> Result<Self, BindError> {
         let words = Words::new(mapping, 0, HEADER_WORDS + usize::from(pairs) * PAIR_WORDS, 0)?;
         // Of however many pairs: those of a queue are at the same place.
         if words[0].load(Ordering::Relaxed) != MAGIC {
@@ -74,11 +74,11 @@ impl Area {
         Ok(Area { mapping: Arc::clone(mapping), pairs, id, process })
     }
 
-    pub(super) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    pub(super) fn process(&self) -> u64 {
+    pub(crate) fn process(&self) -> u64 {
         self.process
     }
 
@@ -88,12 +88,12 @@ impl Area {
     }
 
     /// Of the receiveq of a pair, if there is such a pair.
-    pub(super) fn receiver(&self, pair: u16) -> Option<Words> {
+    pub(crate) fn receiver(&self, pair: u16) -> Option<Words> {
         self.words(pair, 0, RECEIVER_WORDS)
     }
 
     /// Of the transmitq of a pair, if there is such a pair.
-    pub(super) fn sender(&self, pair: u16) -> Option<Words> {
+    pub(crate) fn sender(&self, pair: u16) -> Option<Words> {
         self.words(pair, RECEIVER_WORDS, SENDER_WORDS)
     }
 }

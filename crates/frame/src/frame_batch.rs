@@ -7,14 +7,14 @@ mod runs;
 mod work;
 
 use ::memory::SgArena;
+use deliveries::SenderLog;
 use virtio::net::HeaderLayout;
 use virtqueue::Burst;
 
 use crate::DropReason;
-use crate::deliveries::SenderLog;
 use crate::frame::{Frame, FrameMeta};
 
-pub(crate) use images::ImagesId;
+pub use images::ImagesId;
 use work::{MAX_WORK, enough, of_popped};
 
 /// What holds the frames' slices.
@@ -92,13 +92,13 @@ impl FrameBatch {
     }
 
     /// How many chains are about enough for a full batch, by what these frames of `chains` cost.
-    pub(crate) fn enough(&self, chains: usize) -> usize {
+    pub fn enough(&self, chains: usize) -> usize {
         enough(chains, self.work)
     }
 
     /// Counts what was popped for these frames. Chains count too that hold no frame, and those that are left for the
     /// next burst.
-    pub(crate) fn count_popped(&mut self, descriptors_and_pieces: u32) {
+    pub fn count_popped(&mut self, descriptors_and_pieces: u32) {
         self.work += of_popped(descriptors_and_pieces);
     }
 

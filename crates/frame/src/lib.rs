@@ -1,0 +1,54 @@
+//! The contract between whoever has frames and whoever passes them on: frames, batches, sources, sinks.
+//!
+//! The peer at the other end of a port is called the *guest*, also where it is a kernel or a file: a [`Source`] has
+//! frames *from the guest*, a [`Sink`] takes frames *to the guest*.
+//!
+//! # Packet path
+//!
+//! ```text
+//!   Source::rx_burst    a FrameBatch: frames where the sender put them, borrowed, with a snapshot of the first
+//!      |                64 bytes of each, read once; all decisions are made on the snapshot
+//!      v
+//!   the switch          decides by Frame::snapshot
+//!      |
+//!      v
+//!   Sink::accept        copies once, straight into the receiver's buffers, the snapshot included
+//!      |
+//!      v
+//!   Source::release     the sender has its buffers back, the whole batch at once
+//! ```
+//!
+//! What was checked is what is delivered, whatever the sender writes meanwhile. A sink knows what its receiver can
+//! take, so the sink finishes a checksum or segments a frame, in the course of its copy; the switch knows nothing of
+//! offloads. A sink drops and counts the frames that it has no room for ([`DropReason`]): no port waits for a slow
+//! receiver.
+//!
+//! [`Source`] and [`Sink`] belong to one worker at a time, so neither holds a lock.
+//!
+//! # Sleeping
+//!
+//! A worker that polls sources and finds nothing for long asks each source to wake it ([`Source::sleep`], which checks
+//! once more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
+#![deny(unsafe_code)]
+
+mod counters;
+#[allow(clippy::module_inception)]
+mod frame;
+mod frame_batch;
+mod one_frame;
+mod own;
+mod pair_counters;
+mod queue;
+mod ring_state;
+mod side;
+
+pub use counters::{Counts, CutShort, DropReason, QueueCounters};
+pub use frame::{
+    ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES,
+};
+pub use frame_batch::{FrameBatch, ImagesId, PushedChains};
+pub use own::{OwnMemory, OwnSgBuilder};
+pub use pair_counters::PairCounters;
+pub use queue::{QueueError, Sink, Source};
+pub use ring_state::{RingState, layout_name};
+pub use side::Side;

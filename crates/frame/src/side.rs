@@ -1,0 +1,10 @@
+//! The two directions of a port.
+
+/// A direction, seen from the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// What the guest sends: a [`Source`](crate::Source).
+    FromGuest,
+    /// What the guest receives: a [`Sink`](crate::Sink).
+    ToGuest,
+}
