@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod port_description;
 pub mod protocol;
 
 pub use client::{Client, ClientError};
+pub use port_description::{OptionValue, PortDescription};
 pub use protocol::Request;

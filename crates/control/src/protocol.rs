@@ -2,6 +2,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::port_description::PortDescription;
+
 /// The version of this protocol. A program that reads another version refuses the line and names both.
 pub const VERSION: u32 = 1;
 
@@ -65,20 +67,67 @@ pub enum Request {
     },
 }
 
-/// A port as on the command line.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct Add {
-    /// `NAME=KIND:TARGET`.
-    pub port: String,
-    /// The only source addresses that its frames may have; any if it is empty.
-    pub allow: Vec<String>,
-    /// Bytes of the longest frame from it.
-    pub max_frame: Option<u32>,
-    /// Frames a second from it that may go to several ports, 0 for any number.
-    pub flood_limit: Option<u32>,
-    /// Rates that frames from it are held to, such as `100kpps`.
-    #[serde(default)]
-    pub police: Vec<String>,
+/// A port to add.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "AddFields", untagged)]
+pub enum Add {
+    /// By its description.
+    Described {
+        /// Its name.
+        name: String,
+        /// What it is.
+        port: PortDescription,
+    },
+    /// As on the command line: what programs of earlier versions send.
+    Text {
+        /// `NAME=KIND:TARGET`, with options.
+        port: String,
+        /// As [`PortDescription::allow`].
+        allow: Vec<String>,
+        /// As [`PortDescription::max_frame`].
+        max_frame: Option<u32>,
+        /// As [`PortDescription::flood_limit`].
+        flood_limit: Option<u32>,
+        /// As [`PortDescription::police`].
+        police: Vec<String>,
+    },
+}
+
+/// The fields of both forms of [`Add`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AddFields {
+    name: Option<String>,
+    port: Value,
+    allow: Option<Vec<String>>,
+    max_frame: Option<u32>,
+    flood_limit: Option<u32>,
+    police: Option<Vec<String>>,
+}
+
+impl TryFrom<AddFields> for Add {
+    type Error = String;
+
+    fn try_from(fields: AddFields) -> Result<Self, String> {
+        let AddFields { name, port, allow, max_frame, flood_limit, police } = fields;
+        match (name, port) {
+            (None, Value::String(port)) => Ok(Add::Text {
+                port,
+                allow: allow.unwrap_or_default(),
+                max_frame,
+                flood_limit,
+                police: police.unwrap_or_default(),
+            }),
+            (Some(name), port @ Value::Object(_)) => {
+                if allow.is_some() || max_frame.is_some() || flood_limit.is_some() || police.is_some() {
+                    return Err("limits of the port belong into 'port'".to_owned());
+                }
+                let port = serde_json::from_value(port).map_err(|error| format!("port: {error}"))?;
+                Ok(Add::Described { name, port })
+            }
+            _ => Err("write 'name', and 'port' with kind and target".to_owned()),
+        }
+    }
 }
 
 /// An answer with its version.
@@ -138,21 +187,43 @@ mod tests {
 
     #[test]
     fn requests_read_back_and_other_versions_are_told_apart() {
-        let add = Add {
+        let text = Add::Text {
             port: "a=tap:t".into(),
             allow: vec![],
             max_frame: None,
             flood_limit: Some(0),
             police: vec![],
         };
-        for request in [Request::Ports, Request::Add(add), Request::Remove { port: "a".into() }] {
+        let port = PortDescription { kind: "tap".into(), target: "t".into(), ..PortDescription::default() };
+        let described = Add::Described { name: "a".into(), port };
+        let adds = [text, described].map(Request::Add);
+        for request in [Request::Ports, Request::Remove { port: "a".into() }].into_iter().chain(adds) {
+            let said = format!("{request:?}");
             let line = serde_json::to_vec(&Call { version: VERSION, request }).unwrap();
-            assert!(parse(&line).is_ok(), "{}", String::from_utf8_lossy(&line));
+            assert_eq!(format!("{:?}", parse(&line).unwrap()), said, "{}", String::from_utf8_lossy(&line));
         }
         let other = parse(br#"{"version":2,"command":"levitate"}"#).unwrap_err();
         assert!(other.contains("version 2") && other.contains('1'), "{other}");
         assert!(parse(br#"{"version":1,"command":"levitate"}"#).unwrap_err().contains("levitate"));
         assert!(parse(b"hello").unwrap_err().contains("JSON"));
         assert!(parse(b"{}").is_err() && parse(b"").is_err() && parse(&[0xff; 9]).is_err());
+    }
+
+    #[test]
+    fn a_port_that_is_not_understood_is_named() {
+        for (fields, said) in [
+            (r#""port":"a=tap:t","allow":[]"#, None),
+            (r#""name":"a","port":{"kind":"tap","target":"t"}"#, None),
+            (r#""port":{"kind":"tap","target":"t"}"#, Some("write 'name'")),
+            (r#""name":"a","port":{"kind":"tap"}"#, Some("port: missing field `target`")),
+            (r#""name":"a","port":"a=tap:t""#, Some("write 'name'")),
+            (r#""name":"a","port":{"kind":"tap","target":"t"},"flood_limit":1"#, Some("belong into 'port'")),
+            (r#""name":"a","port":{"kind":"tap","target":"t"},"color":1"#, Some("color")),
+        ] {
+            let line = format!(r#"{{"version":1,"command":"add",{fields}}}"#);
+            let refused = parse(line.as_bytes()).err();
+            assert_eq!(refused.is_some(), said.is_some(), "{line}: {refused:?}");
+            assert!(refused.is_none_or(|error| error.contains(said.unwrap_or_default())), "{line}");
+        }
     }
 }

@@ -8,16 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod frames;
-mod program;
 mod queues;
 mod script;
 mod text;
 mod vhost_user_messages;
-
-// `cli` asks for it here.
-#[allow(dead_code, reason = "the program uses the rest")]
-#[path = "../../tautline/src/duration.rs"]
-mod duration;
 
 /// A target: its name, and what takes an input.
 pub type Target = (&'static str, fn(&[u8]));

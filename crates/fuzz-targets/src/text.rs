@@ -1,9 +1,8 @@
 //! Lines and files: JSON, TOML and words.
 
-use clap::Parser;
 use control::protocol;
+use daemon::hand_over_format;
 
-use crate::program::{cli, configuration, hand_over_format};
 use crate::script::Script;
 
 fn text(bytes: &[u8]) -> Option<&str> {
@@ -23,15 +22,10 @@ pub fn control_protocol(bytes: &[u8]) {
     }
 }
 
-/// A configuration file of the switch, as far as the description of each port.
+/// A configuration file of the switch, and the description of each port.
 pub fn configuration(bytes: &[u8]) {
-    let Some(table) = text(bytes).and_then(|text| text.parse::<toml::Table>().ok()) else { return };
-    let Ok(words) = configuration::words(&table) else { return };
-    let Ok(parsed) = cli::Cli::try_parse_from(words) else { return };
-    let cli::Command::Switch(arguments) = parsed.command else { panic!("it says nothing of a switch") };
-    for port in &arguments.port {
-        let spec = port.split_once('=').map_or(port.as_str(), |(_, spec)| spec);
-        let _ = spec.parse::<port::spec::PortSpec>();
+    if let Some(text) = text(bytes) {
+        let _ = daemon::settings_file::check(text);
     }
 }
 

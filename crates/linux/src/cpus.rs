@@ -5,7 +5,46 @@ use std::io;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::cpu_list::BadCpuList;
 pub use crate::cpu_list::{list, parse};
+
+/// Why a list names no CPUs to run on.
+#[derive(Debug, thiserror::Error)]
+pub enum ChooseError {
+    /// It is no list.
+    #[error(transparent)]
+    Bad(#[from] BadCpuList),
+    /// It is empty.
+    #[error("it names no CPU; write for example 0,2-5")]
+    Empty,
+    /// This process may not use one of them.
+    #[error("this process may not use CPU {cpu}; it may use {allowed}")]
+    NotAllowed {
+        /// The CPU.
+        cpu: usize,
+        /// A list of those that it may use.
+        allowed: String,
+    },
+    /// The system does not say which may be used.
+    #[error("asking for the CPUs this process may use: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The CPUs of a list such as `0,2-5`, all of which this thread may use.
+///
+/// # Errors
+/// The list names no CPU, or one that this thread may not use.
+pub fn choose(list: &str) -> Result<Vec<usize>, ChooseError> {
+    let chosen = parse(list)?;
+    if chosen.is_empty() {
+        return Err(ChooseError::Empty);
+    }
+    let allowed = usable()?;
+    match chosen.iter().find(|cpu| !allowed.contains(cpu)) {
+        Some(cpu) => Err(ChooseError::NotAllowed { cpu: *cpu, allowed: self::list(&allowed) }),
+        None => Ok(chosen),
+    }
+}
 
 /// The CPUs that the calling thread may use.
 pub fn usable() -> io::Result<Vec<usize>> {

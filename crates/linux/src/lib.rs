@@ -5,6 +5,7 @@ pub mod child;
 pub mod cpu_list;
 pub mod cpu_time;
 pub mod cpus;
+pub mod duration;
 pub mod idle_states;
 pub mod interface;
 pub mod interrupt;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use daemon::settings;
 use environment::network::Card;
-
-use crate::duration;
+use linux::duration;
 
 #[path = "cli/agent.rs"]
 mod agent;
@@ -261,7 +261,7 @@ pub struct Switch {
     pub cpus: Option<String>,
 
     /// How long a worker polls on after the last frame before it sleeps.
-    #[arg(long, value_name = "DURATION", default_value = "60us", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(60)))]
+    #[arg(long, value_name = "DURATION", default_value = "60us", value_parser = duration::between(settings::SPIN))]
     pub spin: Duration,
 
     /// Longest frame that is taken from a port, in bytes with Ethernet header [default: any].
@@ -285,7 +285,7 @@ pub struct Switch {
 
     /// How long a worker may be in one pass; then it counts as stuck: its thread is given up, and the port that it
     /// hangs in is ended.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(3600)))]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(settings::WORKER_DEADLINE))]
     pub worker_deadline: Duration,
 
     /// Addresses that the switch is made to learn.
@@ -293,7 +293,7 @@ pub struct Switch {
     pub mac_table_size: usize,
 
     /// After how long without a frame from it an address is forgotten.
-    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(1_000_000)))]
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::between(settings::AGEING))]
     pub ageing: Duration,
 
     /// What vhost-user queues do to caches: `auto` measures and tunes it for each queue; all others pin it. `none`:

@@ -30,7 +30,14 @@ impl FromStr for PortSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let spec: Spec = text.parse()?;
+        text.parse::<Spec>()?.try_into()
+    }
+}
+
+impl TryFrom<Spec> for PortSpec {
+    type Error = SpecError;
+
+    fn try_from(spec: Spec) -> Result<Self, SpecError> {
         Ok(match spec.kind.as_str() {
             "vhost-user" => PortSpec::VhostUser(spec.try_into()?),
             "virtio-user" => PortSpec::VirtioUser(spec.try_into()?),

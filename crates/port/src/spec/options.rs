@@ -56,6 +56,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Options that were read elsewhere, each key once.
+    pub fn new(options: impl IntoIterator<Item = (String, String)>) -> Self {
+        Options { left: options.into_iter().collect(), asked: Vec::new() }
+    }
+
+    /// The options that nothing has taken yet, as they were written.
+    pub fn left(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.left.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     pub(super) fn parse<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Self, SpecError> {
         let mut left: Vec<(String, String)> = Vec::new();
         for part in parts {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::{EXIT_CODES, Format, ResultsTo};
-use crate::duration;
+use linux::duration;
 
 /// Arguments of `ctl`.
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use ::host::tuning::{WrittenCpus, journal};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{EXIT_CODES, Format, ResultsTo};
-use crate::duration;
+use linux::duration;
 
 #[path = "host/interrupts.rs"]
 mod interrupts;

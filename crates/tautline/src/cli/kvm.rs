@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use kvm::costs::MOST_SAMPLES;
 
 use super::{EXIT_CODES, ResultsTo};
-use crate::duration;
+use linux::duration;
 
 /// Arguments of `kvm`.
 #[derive(Args, Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{EXIT_CODES, ResultsTo};
-use crate::duration;
+use linux::duration;
 
 /// Arguments of `scenario`.
 #[derive(Args, Debug)]

@@ -12,7 +12,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::host::parse_mib;
 use super::{EXIT_CODES, ResultsTo};
-use crate::duration;
+use linux::duration;
 
 /// The verbs of `vm`.
 #[derive(Debug, Subcommand)]

@@ -7,13 +7,13 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use anyhow::Context;
-use control::{Client, ClientError, Request, protocol};
+use control::protocol::Add;
+use control::{Client, ClientError, PortDescription, Request};
 use linux::interrupt;
 use serde_json::Value;
 
 use crate::cli::{self, CtlCommand};
 use crate::exit::{Done, Usage};
-use crate::frame_filter;
 use crate::output::{self, Sink};
 use failed::failed;
 
@@ -35,14 +35,12 @@ pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
         CtlCommand::Watch(watch) => watch::run(connect, watch),
         CtlCommand::Add(add) => {
             let cli::CtlAdd { port, allow, max_frame, flood_limit, police, results_to } = add;
-            let name = port.split('=').next().unwrap_or_default().to_owned();
-            let request = Request::Add(protocol::Add {
-                port: port.clone(),
-                allow: allow.clone(),
-                max_frame: *max_frame,
-                flood_limit: *flood_limit,
-                police: police.clone(),
-            });
+            let wrong = |why| Usage(format!("{port}: {why}"));
+            let (name, described) = daemon::described(port).map_err(wrong)?;
+            let (allow, police) = (allow.clone(), police.clone());
+            let (max_frame, flood_limit) = (*max_frame, *flood_limit);
+            let port = PortDescription { allow, max_frame, flood_limit, police, ..described };
+            let request = Request::Add(Add::Described { name: name.clone(), port });
             ask(connect, results_to, request, |_, _| format!("{name}: added\n"))
         }
         CtlCommand::Remove(remove) => {
@@ -80,7 +78,7 @@ fn run_capture(
     connect: impl Fn() -> anyhow::Result<Client>,
     arguments: &cli::CtlCapture,
 ) -> anyhow::Result<Done> {
-    if let Some(Err(why)) = arguments.filter.as_deref().map(frame_filter::parse) {
+    if let Some(Err(why)) = arguments.filter.as_deref().map(daemon::check_filter) {
         return Err(Usage(format!("--filter: {why}")).into());
     }
     output::require_writable(Some(&arguments.output))?;

@@ -7,7 +7,7 @@ use scenario::chain::Stage;
 
 use super::results::{Environment, Results, Run};
 use super::users;
-use crate::duration;
+use linux::duration;
 
 /// All of it, in this order.
 pub struct View {

@@ -9,9 +9,9 @@ use report::html::ticks::{Load, Stages, Ticks};
 use super::results::Results;
 use super::row::{Outcome, Row, load_name, marked};
 use super::{stage_table, table};
-use crate::duration;
 use crate::exit::Done;
 use crate::output::Sink;
+use linux::duration;
 
 /// Draws a file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {

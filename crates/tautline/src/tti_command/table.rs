@@ -11,7 +11,7 @@ use ticks::receiver::Wait;
 use super::results::Results;
 use super::row::{Outcome, Row, load_name, marked};
 use super::{pv_sched_table, stage_table};
-use crate::duration;
+use linux::duration;
 
 const HEADER: [&str; 12] = [
     "environment",

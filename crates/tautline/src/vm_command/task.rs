@@ -9,9 +9,9 @@ use pv_sched::{Page, SLOTS};
 use serde::Serialize;
 
 use crate::cli::vm::VmTask;
-use crate::duration;
 use crate::exit::{self, Done};
 use crate::output::{self, Sink};
+use linux::duration;
 
 /// The schema of this version's documents.
 const SCHEMA: &str = "tautline-vm-task/1";

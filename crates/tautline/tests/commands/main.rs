@@ -8,9 +8,6 @@ mod command_line;
 mod common;
 mod compare;
 mod compare_network;
-#[allow(dead_code, reason = "what `cli` needs")]
-#[path = "../../src/duration.rs"]
-mod duration;
 mod host_command;
 mod network_honest;
 mod network_paths;

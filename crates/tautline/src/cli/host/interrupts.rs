@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::super::{EXIT_CODES, ResultsTo};
-use crate::duration;
+use linux::duration;
 
 /// Arguments of `interrupts`.
 #[derive(Args, Debug)]

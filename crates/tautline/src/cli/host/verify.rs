@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::super::{EXIT_CODES, Limits, ResultsTo};
 use super::Subject;
-use crate::duration;
+use linux::duration;
 
 /// Arguments of `verify`.
 #[derive(Args, Debug)]

@@ -16,8 +16,8 @@ use serde_json::json;
 use switch::{SwitchState, View};
 
 use super::listener::ControlListener;
-use crate::switch_command::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
-use crate::switch_command::readiness;
+use crate::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
+use crate::readiness;
 
 /// The new switch has so long from the standstill to its last word.
 const PATIENCE: Duration = Duration::from_secs(3);

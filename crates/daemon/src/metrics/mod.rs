@@ -14,7 +14,7 @@ use rustix::event::epoll;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use switch::View;
 
-use super::watch::{Listening, watch};
+use crate::watch::{Listening, watch};
 use connection::{Connection, Next};
 
 /// Clients at once. One more takes the place of the oldest.

@@ -22,9 +22,9 @@ use memory::DropQueue;
 use rustix::event::epoll;
 use switch::View;
 
-use super::ports::PortDefaults;
-use super::watch::{Listening, watch};
 use crate::frame_filter;
+use crate::ports::PortDefaults;
+use crate::watch::{Listening, watch};
 use capture::Capture;
 use connection::{Connection, End};
 use listener::ControlListener;

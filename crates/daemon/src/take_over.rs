@@ -25,7 +25,7 @@ use rustix::process::geteuid;
 use serde::Deserialize;
 use switch::SwitchState;
 
-use super::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
+use crate::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
 
 /// For each answer of the running switch.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,9 +1,10 @@
 //! What requests come to.
+use control::PortDescription;
 use control::protocol::{Add, Outcome, Request};
 use serde_json::{Value, json};
 use switch::{Snapshot, View};
 
-use crate::switch_command::ports::{self, PortDefaults};
+use crate::ports::{self, PortDefaults};
 
 /// Does what is asked, but for what the control socket keeps a record of.
 pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) -> Outcome {
@@ -12,7 +13,7 @@ pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) 
         Request::Stats => Outcome::Ok(with_schema(json!(switch.snapshot()))),
         Request::Drops => Outcome::Ok(with_schema(json!({"drops": drops(&switch.snapshot())}))),
         Request::Rings => Outcome::Ok(with_schema(json!({"rings": switch.rings()}))),
-        Request::Add(add) => match build(&add, defaults) {
+        Request::Add(add) => match build(add, defaults) {
             Ok((name, port, options)) => done(switch.add_port(&name, port, options)),
             Err(why) => Outcome::Error(why),
         },
@@ -31,11 +32,17 @@ pub fn done(result: Result<(), switch::ChangeError>) -> Outcome {
 }
 
 fn build(
-    add: &Add,
+    add: Add,
     defaults: &PortDefaults,
 ) -> Result<(String, Box<dyn port::Port>, switch::PortOptions), String> {
-    let named = ports::one(&add.port, &add.allow, add.max_frame, add.flood_limit, &add.police, defaults);
-    let named = named.map_err(|error| error.to_string())?;
+    let (name, port) = match add {
+        Add::Described { name, port } => (name, port),
+        Add::Text { port: text, allow, max_frame, flood_limit, police } => {
+            let (name, port) = ports::described(&text).map_err(|why| format!("port {text}: {why}"))?;
+            (name, PortDescription { allow, max_frame, flood_limit, police, ..port })
+        }
+    };
+    let named = ports::read(&name, port, *defaults).map_err(|why| format!("port {name}: {why}"))?;
     let built = named.spec.build().map_err(|error| error.to_string())?;
     Ok((named.name, built, named.options))
 }

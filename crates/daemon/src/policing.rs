@@ -2,7 +2,7 @@
 
 use switch::Policing;
 
-use crate::exit::Usage;
+use crate::error::Invalid;
 
 /// Units as those of tc(8), in powers of ten.
 const UNITS: [(&str, u64); 7] = [
@@ -16,10 +16,10 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 /// The rates of one port; each kind once.
-pub fn read<'a>(rates: impl IntoIterator<Item = &'a str>) -> Result<Policing, Usage> {
+pub fn read<'a>(rates: impl IntoIterator<Item = &'a str>) -> Result<Policing, Invalid> {
     let mut policing = Policing::default();
     for text in rates {
-        let wrong = |why: &str| Usage(format!("police {text}: {why}"));
+        let wrong = |why: &str| Invalid(format!("police {text}: {why}"));
         let (number, (unit, factor)) = UNITS
             .iter()
             .find_map(|unit| text.strip_suffix(unit.0).map(|number| (number, *unit)))

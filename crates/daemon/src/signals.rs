@@ -3,19 +3,36 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use switch::{Snapshot, View};
 
-use super::non_blocking_writer::NonBlockingWriter;
-use crate::output::Sink;
+use crate::non_blocking_writer::NonBlockingWriter;
 
 /// The schema of this version's snapshots.
 const SCHEMA: &str = "tautline-switch/1";
+
+/// Where the switch writes its counters: to the standard output, and to a file.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Whether the standard output gets JSON.
+    pub print_json: bool,
+    /// The file.
+    pub file: Option<CounterFile>,
+}
+
+/// A file that gets the counters.
+#[derive(Clone, Debug)]
+pub struct CounterFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it gets JSON.
+    pub is_json: bool,
+}
 
 /// Whoever sends signals to this process.
 pub struct Signals {
@@ -39,7 +56,7 @@ struct Out {
 
 impl Signals {
     /// From now on signals are heard here.
-    pub fn catch(sink: &Sink, reloads: bool) -> std::io::Result<Self> {
+    pub fn catch(counters: &Counters, reloads: bool) -> std::io::Result<Self> {
         let (wake_read, wake_write) = UnixStream::pair()?;
         wake_read.set_nonblocking(true)?;
         wake_write.set_nonblocking(true)?;
@@ -56,10 +73,10 @@ impl Signals {
         }
         // A signal between the two registrations has set its flag and rung no wake_read.
         (&wake_write).write_all(&[0])?;
-        let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: sink.is_json_printed() }];
-        if let Some(file) = sink.file() {
-            let writer = NonBlockingWriter::file(std::fs::File::create(file)?)?;
-            outs.push(Out { writer, is_json: sink.is_json() });
+        let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: counters.print_json }];
+        if let Some(CounterFile { path, is_json }) = &counters.file {
+            let writer = NonBlockingWriter::file(std::fs::File::create(path)?)?;
+            outs.push(Out { writer, is_json: *is_json });
         }
         Ok(Signals {
             wake_read,
@@ -86,7 +103,7 @@ impl Signals {
                     }
                     text
                 }),
-                Err(error) => self.log.line(&format!("tautline: {error:#}")),
+                Err(error) => self.log.line(&format!("tautline: {error}")),
             }
         }
     }
@@ -97,10 +114,9 @@ impl Signals {
     }
 
     /// The last snapshot; then all that waits is written, for as long as it is read.
-    pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
+    pub fn finish(&self, last: &Snapshot) -> std::io::Result<()> {
         self.show(last);
         let shown = self.outs.iter().try_for_each(|out| out.writer.finish());
-        let shown = shown.context("writing the counters to the standard output or the file of --output");
         // Nobody is left to tell.
         let _ = self.log.finish();
         shown
@@ -154,7 +170,7 @@ struct Document<'a> {
 }
 
 /// How a switch stands, for people or for programs (one line of JSON).
-fn text(snapshot: &Snapshot, json: bool) -> anyhow::Result<String> {
+fn text(snapshot: &Snapshot, json: bool) -> serde_json::Result<String> {
     Ok(match json {
         true => serde_json::to_string(&Document { schema: SCHEMA, snapshot })? + "\n",
         false => snapshot.to_string(),

@@ -11,3 +11,11 @@ mod tests;
 pub use field::HEADER_BYTES;
 pub use filter::Filter;
 pub use parse::parse;
+
+/// Says what is wrong with a filter.
+///
+/// # Errors
+/// The text is not understood, or no frame can match it.
+pub fn check(text: &str) -> Result<(), String> {
+    parse(text).map(drop)
+}

@@ -15,7 +15,7 @@ use super::*;
 
 /// The page's list of calls, between its mark and the next heading.
 fn stated() -> BTreeSet<String> {
-    let page = include_str!("../../../../../docs/threat-model.md");
+    let page = include_str!("../../../../docs/threat-model.md");
     let (_, list) = page.split_once("<!-- a worker's system calls -->").expect("the list's mark");
     let list = list.split("<!-- end -->").next().unwrap();
     list.split('`').skip(1).step_by(2).map(|name| format!("SYS_{name}")).collect()

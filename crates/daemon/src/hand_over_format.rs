@@ -21,20 +21,25 @@ pub const TAKEN: &[u8] = b"taken over\n";
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct HandOver {
+    /// [`FORMAT`] of the switch that hands over.
     pub format: u32,
     /// When no frame moved any more, in nanoseconds of CLOCK_MONOTONIC.
     pub stood_still_at: u64,
     /// The control socket.
     pub control: Option<usize>,
+    /// The ports, by name.
     pub ports: BTreeMap<String, PortWords>,
     /// Addresses, and the port behind which each was seen.
     pub stations: Vec<(String, String)>,
 }
 
+/// A port of a hand-over.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct PortWords {
+    /// What the port says of itself.
     pub words: Value,
+    /// Places of its descriptors.
     pub files: Vec<usize>,
 }
 

@@ -16,7 +16,7 @@ use switch::{Copied, CopiesId};
 
 use super::passed_file::PassedFile;
 use crate::frame_filter::{Filter, HEADER_BYTES};
-use crate::switch_command::sandbox;
+use crate::sandbox;
 
 /// Between two looks at queues that had nothing: shorter than their rings take to fill at a million frames a second.
 const PAUSE: Duration = Duration::from_micros(500);

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::sandbox;
+use crate::sandbox;
 
 /// Bytes of one write: as much as goes into a pipe as a whole.
 const WRITE_BYTES: usize = 4096;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use switch::{Operator, Snapshot, SwitchState, View};
 
-use super::configuration::Configured;
-use super::control_socket::ControlSocket;
-use super::metrics::Metrics;
-use super::ports::PortDefaults;
-use super::readiness;
-use super::signals::{Signals, Told};
-use super::take_over::{Inherited, TakeOver};
-use super::watch::watch;
+use crate::configured::Configured;
+use crate::control_socket::ControlSocket;
+use crate::metrics::Metrics;
+use crate::ports::PortDefaults;
+use crate::readiness;
+use crate::signals::{Signals, Told};
+use crate::take_over::{Inherited, TakeOver};
+use crate::watch::watch;
 
 /// Keys in the epoll set of signals and of the configuration file when it was read again; the control socket and
 /// metrics have the others.
@@ -76,7 +76,7 @@ impl Management {
     }
 
     /// What captures have, and the last snapshot; then all that waits is written, for as long as it is read.
-    pub fn finish(&self, last: &Snapshot) -> anyhow::Result<()> {
+    pub fn finish(&self, last: &Snapshot) -> io::Result<()> {
         self.socket.iter().for_each(ControlSocket::finish);
         self.signals.finish(last)
     }

@@ -1,0 +1,34 @@
+//! The switch as a service: settings by flags or in a configuration file, signals, the control socket, metrics,
+//! captures, hand-over to another process, and what the process gives up once it runs.
+//!
+//! [`run`] is all that a program needs: `tautline switch` reads its flags into [`Settings`] and calls it.
+#![forbid(unsafe_code)]
+
+mod configuration_file;
+mod configured;
+mod control_socket;
+mod error;
+mod frame_filter;
+pub mod hand_over_format;
+mod metrics;
+mod non_blocking_writer;
+mod operator;
+mod policing;
+mod ports;
+mod readiness;
+mod run;
+mod sandbox;
+pub mod settings;
+pub mod settings_file;
+mod signals;
+mod take_over;
+mod wanted_ports;
+mod watch;
+
+pub use configured::read_settings;
+pub use error::{Error, Invalid};
+pub use frame_filter::check as check_filter;
+pub use ports::described;
+pub use run::{Service, run};
+pub use settings::Settings;
+pub use signals::{CounterFile, Counters};

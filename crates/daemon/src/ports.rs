@@ -1,0 +1,93 @@
+//! Ports as they are described, made into what the switch takes.
+use std::fmt::Display;
+
+use control::{OptionValue, PortDescription};
+use port::spec::{Options, PortSpec, Spec};
+use switch::PortOptions;
+use virtio::net::MacAddress;
+
+use crate::error::Invalid;
+use crate::policing;
+use crate::settings::Settings;
+
+/// A port that was read and is not made yet.
+pub struct NamedSpec {
+    pub name: String,
+    pub description: PortDescription,
+    pub spec: PortSpec,
+    pub options: PortOptions,
+}
+
+/// What holds for ports of which nothing else is said.
+#[derive(Clone, Copy, Debug)]
+pub struct PortDefaults {
+    pub cache_policy: port::CachePolicy,
+    pub max_frame: Option<u32>,
+}
+
+impl PortDefaults {
+    pub fn of(settings: &Settings) -> Self {
+        PortDefaults { cache_policy: settings.cache_policy, max_frame: settings.max_frame }
+    }
+}
+
+/// Reads a port as the command line has it: `NAME=KIND:TARGET[,key=value]…`.
+///
+/// # Errors
+/// The text has no name, kind or target, or an option that is not `key=value`.
+pub fn described(text: &str) -> Result<(String, PortDescription), Invalid> {
+    let (name, spec) = text
+        .split_once('=')
+        .filter(|(name, _)| is_name(name))
+        .ok_or_else(|| Invalid("write NAME=KIND:TARGET, as in a=tap:tap0".to_owned()))?;
+    let Spec { kind, target, options } = spec.parse().map_err(invalid)?;
+    let value = |(key, value): (&str, &str)| (key.to_owned(), OptionValue::Text(value.to_owned()));
+    let options = options.left().map(value).collect();
+    Ok((name.to_owned(), PortDescription { kind, target, options, ..PortDescription::default() }))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains([':', '='])
+}
+
+/// One port. An error does not name it.
+pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) -> Result<NamedSpec, Invalid> {
+    if !is_name(name) {
+        return Err(Invalid("a name is not empty and has neither ':' nor '='".to_owned()));
+    }
+    let PortDescription { kind, target, options, allow, police, .. } = &description;
+    if target.is_empty() {
+        return Err(Invalid(
+            "the target is empty; write a path, the name of an interface or a file".to_owned(),
+        ));
+    }
+    let options = Options::new(options.iter().map(|(key, value)| (key.clone(), value.to_string())));
+    let spec = Spec { kind: kind.clone(), target: target.clone(), options };
+    let mut spec = PortSpec::try_from(spec).map_err(invalid)?;
+    spec.set_cache_policy(defaults.cache_policy);
+    let address = |text: &str| text.parse().map_err(|error| Invalid(format!("allow {text}: {error}")));
+    let addresses = allow.iter().flat_map(|text| text.split('+')).map(address);
+    let addresses: Vec<MacAddress> = addresses.collect::<Result<_, _>>()?;
+    let usual = PortOptions::default().floods_per_second;
+    let options = PortOptions {
+        addresses: (!addresses.is_empty()).then_some(addresses),
+        max_frame_bytes: description.max_frame.or(defaults.max_frame),
+        floods_per_second: description.flood_limit.map_or(usual, |limit| (limit > 0).then_some(limit)),
+        policing: policing::read(police.iter().flat_map(|text| text.split('+')))?,
+    };
+    Ok(NamedSpec { name: name.to_owned(), description, spec, options })
+}
+
+/// All ports of a switch. `wrong` names the port in an error.
+pub fn read_all(
+    settings: &Settings,
+    wrong: impl Fn(&str, &dyn Display) -> Invalid,
+) -> Result<Vec<NamedSpec>, Invalid> {
+    let defaults = PortDefaults::of(settings);
+    let ports = settings.ports_with_limits();
+    ports.map(|(name, port)| read(name, port, defaults).map_err(|why| wrong(name, &why))).collect()
+}
+
+fn invalid(error: impl Display) -> Invalid {
+    Invalid(error.to_string())
+}

@@ -1,0 +1,141 @@
+//! The ports that somebody wants, against those that are there: what is missing is added, what is not wanted is
+//! removed, what is the same goes on.
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+
+use control::PortDescription;
+use port::Port;
+use switch::{PortOptions, View};
+
+use crate::error::Invalid;
+use crate::ports::{self, NamedSpec, PortDefaults};
+
+/// The ports of one source of wishes: the configuration file, or the control socket.
+#[derive(Default)]
+pub struct WantedPorts {
+    in_force: BTreeMap<String, InForce>,
+}
+
+#[derive(Clone)]
+struct InForce {
+    description: PortDescription,
+    options: PortOptions,
+}
+
+/// A port as it is wanted.
+pub struct Wanted {
+    name: String,
+    /// If it is not there in this way yet.
+    made: Option<Box<dyn Port>>,
+    described: InForce,
+}
+
+/// What was done to a port, or was not and why.
+pub struct Change {
+    pub port: String,
+    pub what: &'static str,
+    pub result: Result<(), String>,
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Change { port, what, .. } = self;
+        match &self.result {
+            Ok(()) => write!(f, "{port}: {what}"),
+            Err(why) => write!(f, "{port}: not {what}: {why}"),
+        }
+    }
+}
+
+impl WantedPorts {
+    /// Ports that are there already.
+    pub fn new(ports: Vec<NamedSpec>) -> Self {
+        let in_force = ports
+            .into_iter()
+            .map(|port| (port.name, InForce { description: port.description, options: port.options }));
+        WantedPorts { in_force: in_force.collect() }
+    }
+
+    /// A port was removed in another way: another one of its name is not of this source.
+    pub fn forget(&mut self, name: &str) {
+        self.in_force.remove(name);
+    }
+
+    /// Makes the ports that are new or different; none is begun. `wrong` names the port in an error.
+    pub fn prepare(
+        &self,
+        ports: Vec<NamedSpec>,
+        wrong: impl Fn(&str, &dyn Display) -> Invalid,
+    ) -> Result<Vec<Wanted>, Invalid> {
+        let prepare = |port: NamedSpec| {
+            let NamedSpec { name, description, spec, options } = port;
+            let is_there =
+                self.in_force.get(&name).is_some_and(|there| there.description.is_same_port(&description));
+            let made = match is_there {
+                true => None,
+                false => Some(spec.build().map_err(|error| wrong(&name, &error))?),
+            };
+            Ok(Wanted { name, made, described: InForce { description, options } })
+        };
+        ports.into_iter().map(prepare).collect()
+    }
+
+    /// Changes what is different. What could not be done is tried again the next time.
+    pub fn apply(
+        &mut self,
+        wanted: Vec<Wanted>,
+        defaults: PortDefaults,
+        switch: &mut View<'_>,
+    ) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut say = |port: &str, what: &'static str, result: Result<(), String>| {
+            let done = result.is_ok();
+            changes.push(Change { port: port.to_owned(), what, result });
+            done
+        };
+        let stays = |name: &String| wanted.iter().any(|one| one.name == *name && one.made.is_none());
+        let going: Vec<String> = self.in_force.keys().filter(|name| !stays(name)).cloned().collect();
+        let mut ended = BTreeMap::new();
+        for name in going {
+            if say(&name, "removed", switch.remove_port(&name).map_err(|error| error.to_string())) {
+                ended.extend(self.in_force.remove_entry(&name));
+            }
+        }
+        for Wanted { name, made, described } in wanted {
+            let before = self.in_force.get(&name).cloned();
+            match (made, before) {
+                (None, Some(before)) if before.options != described.options => {
+                    let set = switch.set_port_options(&name, described.options.clone());
+                    if say(&name, "given other limits", set.map_err(|error| error.to_string())) {
+                        self.in_force.insert(name, described);
+                    }
+                }
+                // It could not be removed.
+                (Some(_), Some(_)) | (None, _) => {}
+                (Some(made), None) => {
+                    let added = switch.add_port(&name, made, described.options.clone());
+                    if say(&name, "added", added.map_err(|error| error.to_string())) {
+                        self.in_force.insert(name, described);
+                    } else if let Some(before) = ended.remove(&name) {
+                        let back = bring_back(&name, &before, defaults, switch);
+                        if say(&name, "brought back as it was", back) {
+                            self.in_force.insert(name, before);
+                        }
+                    }
+                }
+            }
+        }
+        changes
+    }
+}
+
+fn bring_back(
+    name: &str,
+    port: &InForce,
+    defaults: PortDefaults,
+    switch: &mut View<'_>,
+) -> Result<(), String> {
+    let read = ports::read(name, port.description.clone(), defaults).map_err(|error| error.to_string())?;
+    let made = read.spec.build().map_err(|error| error.to_string())?;
+    switch.add_port(name, made, port.options.clone()).map_err(|error| error.to_string())
+}
