@@ -1,4 +1,4 @@
-//! A running switch is changed: ports come and go, and their rules.
+//! A running switch is changed: ports come and go, and their limits.
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -7,11 +7,11 @@ use port::Port;
 use crate::control::Control;
 use crate::copies::{Copied, CopiesId};
 use crate::error::ChangeError;
-use crate::forward::{Route, Rules};
 use crate::mirror::{LOOK, Mirror, Mirrored};
 use crate::port_entry::PortEntry;
+use crate::programs::{own_addresses, programs};
 use crate::queue_plan::QueuePlan;
-use crate::setup::{self, Forwarding, NamedPort};
+use crate::setup::{Forwarding, NamedPort};
 use crate::{MAX_PORTS, PortId, PortOptions};
 
 /// Rings of copies in place of former ones that whoever looks has not taken up yet: beyond them a queue is not copied.
@@ -57,7 +57,7 @@ impl Control {
             Some(at) => self.entries[at] = entry,
             None => self.entries.push(entry),
         }
-        self.update_rules();
+        self.update_programs();
         let started = self.try_call(at, |port, context| port.start(context));
         match started.unwrap_or_else(|panicked| Some(Err(panicked.into()))) {
             Some(Err(error)) => {
@@ -102,19 +102,19 @@ impl Control {
         let entry = &mut self.entries[at];
         (entry.runs, entry.removed, entry.port) = (false, true, None);
         self.attachments.clear(PortId(at as u16));
-        self.update_rules();
+        self.update_programs();
     }
 
     /// Other limits hold for a port.
     pub(crate) fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         let at = self.place_of(name)?;
         self.entries[at].forwarding.options = options;
-        self.update_rules();
+        self.update_programs();
         Ok(())
     }
 
-    /// Makes the rules of all ports anew.
-    fn update_rules(&mut self) {
+    /// Makes the programs of all ports anew.
+    fn update_programs(&mut self) {
         let to: Vec<PortId> = self.mirrors.iter().map(|mirror| mirror.to).collect();
         let forwarding = |(at, entry): (usize, &PortEntry)| {
             // A mirror's end takes no part in anything else, but is there.
@@ -122,15 +122,16 @@ impl Control {
         };
         let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
         let ports: Vec<Option<&Forwarding>> = ports.iter().map(Option::as_ref).collect();
-        let rules: Vec<Rules> = setup::rules(&ports, self.link_local);
+        let table = Arc::clone(&self.attachments.common.table);
+        let programs = programs(&ports, &table, self.link_local);
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
-        let plan = QueuePlan::new(self.workers, &rules.iter().zip(pairs).collect::<Vec<_>>());
-        self.attachments.common.table.set_own(crate::control::own_addresses(&rules));
-        self.attachments.set_rules(rules.into_iter().map(Arc::new).collect(), plan);
-        // Only now: by the rules before, a frame would have been learned again.
-        for rules in &self.attachments.rules {
-            if matches!(rules.route, Route::Wire(_) | Route::Nowhere) {
-                self.attachments.common.table.flush(rules.port);
+        let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
+        table.set_own(own_addresses(&ports));
+        self.attachments.set_programs(programs, plan);
+        // Only now: by the programs before, a frame would have been learned again.
+        for (id, port) in (0..).map(PortId).zip(ports) {
+            if port.is_none_or(|port| port.wire.is_some()) {
+                table.flush(id);
             }
         }
     }
@@ -178,7 +179,7 @@ impl Control {
         match self.attachments.observe(from_id, feed) {
             Ok(copies) => {
                 self.mirrors.push(Mirrored { from: from_id, to: to_id, by, copies });
-                self.update_rules();
+                self.update_programs();
                 self.call(usize::from(by.0), |port, context| port.ready(LOOK, context))
                     .map(drop)
                     .map_err(|error| self.must_end(error))

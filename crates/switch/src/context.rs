@@ -8,17 +8,17 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use frame::{FrameBatch, RingState, Side, Sink, Source};
+use pipeline::{Announced, Refused};
 use port::{Interest, PortContext, Queue, SharedFd, SinkChange, Token};
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};
-use crate::forward::{Route, Rules};
 use crate::mailbox::Generation;
 use crate::poller::Poller;
+use crate::programs::Programs;
 use crate::queue_plan::{QueueAssignment, QueuePlan};
 use crate::resting::Resting;
 use crate::shared_queue::{SharedQueue, Unclaimed};
-use crate::table::Refused;
 use crate::worker_options::Common;
 use crate::worker_pool::{AssignedSink, SinkMoves, WorkerPool};
 use crate::{PortId, QueueId, announce};
@@ -43,7 +43,7 @@ pub(crate) struct Attachments {
     pub pool: WorkerPool,
     pub common: Arc<Common>,
     /// By port.
-    pub rules: Vec<Arc<Rules>>,
+    programs: Programs,
     pub poller: Poller,
     /// Who looks at a port.
     pub observers: Vec<Observer>,
@@ -66,14 +66,14 @@ impl Attachments {
     pub fn new(
         pool: WorkerPool,
         common: Arc<Common>,
-        rules: Vec<Arc<Rules>>,
+        programs: Programs,
         poller: Poller,
         plan: QueuePlan,
     ) -> Self {
         Attachments {
             pool,
             common,
-            rules,
+            programs,
             poller,
             observers: Vec::new(),
             plan,
@@ -111,10 +111,10 @@ impl Attachments {
         self.held = Some(taken.filter_map(|(source, ((_, id), of))| Some((*id, (of, source?)))).collect());
     }
 
-    /// Other rules hold, and other workers may send to a port.
-    pub fn set_rules(&mut self, rules: Vec<Arc<Rules>>, plan: QueuePlan) {
-        self.pool.set_rules(rules.iter().cloned().collect());
-        (self.rules, self.plan) = (rules, plan);
+    /// Other programs decide, and other workers may send to a port.
+    pub fn set_programs(&mut self, programs: Programs, plan: QueuePlan) {
+        self.pool.set_programs(Arc::clone(&programs));
+        (self.programs, self.plan) = (programs, plan);
         let ports: BTreeSet<PortId> = self.sinks.keys().map(|id| id.port).collect();
         ports.into_iter().for_each(|port| self.arrange(port, BTreeMap::new(), SinkMoves::default()));
     }
@@ -466,28 +466,19 @@ impl PortContext for SwitchContext<'_> {
     }
 
     fn announce(&mut self, address: MacAddress) {
-        let rules = &self.attachments.rules[usize::from(self.port.0)];
-        let allowed = rules.addresses.as_ref().is_none_or(|allowed| allowed.contains(&address));
-        if address.is_group() || !allowed || rules.route == Route::Nowhere {
-            return self
-                .log(&format_args!("announced {address}, which may not be behind this port: ignored"));
-        }
-        match FrameBatch::of_frame(&announce::frame(address)) {
-            Ok(frame) => {
-                // A wire learns nobody, but carries the frame.
-                if let Route::Learn(_) = rules.route
-                    && let Err(refused) = self.attachments.common.table.learn(address, self.port)
-                {
-                    let why = match refused {
-                        Refused::Owned => "is another port's own",
-                        Refused::MovesTooOften => "moves too often",
-                    };
-                    return self.log(&format_args!("announced {address}, which {why}: ignored"));
+        let why = match self.attachments.programs[usize::from(self.port.0)].announce(address) {
+            Announced::Accepted => match FrameBatch::of_frame(&announce::frame(address)) {
+                Ok(frame) => {
+                    let worker = self.attachments.plan.source(self.port, 0);
+                    return self.attachments.pool.flood(worker, self.port, frame);
                 }
-                self.attachments.pool.flood(self.attachments.plan.source(self.port, 0), self.port, frame);
-            }
-            Err(error) => self.log(&format_args!("cannot announce {address}: {error}")),
-        }
+                Err(error) => return self.log(&format_args!("cannot announce {address}: {error}")),
+            },
+            Announced::NotAllowed => "may not be behind this port",
+            Announced::Refused(Refused::Owned) => "is another port's own",
+            Announced::Refused(Refused::MovesTooOften) => "moves too often",
+        };
+        self.log(&format_args!("announced {address}, which {why}: ignored"));
     }
 
     fn log(&mut self, message: &dyn Display) {

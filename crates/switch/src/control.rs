@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use frame::QueueError;
+use pipeline::{Key, MacTable};
 use port::{Interest, Port, PortContext, PortError};
 use virtio::net::MacAddress;
 
@@ -15,32 +16,19 @@ use crate::activity::Activity;
 use crate::context::{Attachments, SwitchContext};
 use crate::copies::{Copied, CopiesId};
 use crate::error::ChangeError;
-use crate::forward::{Route, Rules};
-use crate::keyed::Key;
 use crate::mirror::Mirrored;
 use crate::panicked::Panicked;
 use crate::poller::Poller;
 use crate::port_entry::PortEntry;
+use crate::programs::{own_addresses, programs};
 use crate::queue_plan::QueuePlan;
-use crate::setup;
 use crate::suspects::Suspects;
 use crate::switch_state::SwitchState;
-use crate::table::MacTable;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
 use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
 use crate::{MAX_PORTS, PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
-
-/// Addresses that only the ports which list them may use.
-pub(crate) fn own_addresses(rules: &[Rules]) -> Vec<(MacAddress, PortId)> {
-    let learning = rules.iter().filter(|rules| matches!(rules.route, Route::Learn(_)));
-    let own = |rules: &Rules| {
-        let port = rules.port;
-        rules.addresses.iter().flatten().map(move |address| (*address, port)).collect::<Vec<_>>()
-    };
-    learning.flat_map(own).collect()
-}
 
 /// Whoever runs a switch: signals, a control socket, a terminal.
 pub trait Operator {
@@ -193,29 +181,21 @@ impl Control {
     fn new(switch: Switch, operator: &dyn Operator) -> Result<Self, RunError> {
         let Switch { options, ports } = switch;
         let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
-        let rules = setup::rules(&forwarding, options.forward_link_local);
-        let pairs = ports.iter().map(|port| port.port.queue_pairs());
-        let plan = QueuePlan::new(options.workers.len(), &rules.iter().zip(pairs).collect::<Vec<_>>());
-        let common = Arc::new(Common {
-            table: MacTable::new(options.table, MAX_PORTS, own_addresses(&rules)),
-            key: Key::random(),
-            options: options.worker,
-        });
-        let rules: Vec<_> = rules.into_iter().map(Arc::new).collect();
+        let table = Arc::new(MacTable::new(options.table, MAX_PORTS, own_addresses(&forwarding)));
+        let programs = programs(&forwarding, &table, options.forward_link_local);
+        let pairs: Vec<u16> = ports.iter().map(|port| port.port.queue_pairs()).collect();
+        let plan = QueuePlan::new(options.workers.len(), &programs, &pairs);
+        let common = Arc::new(Common { table, key: Key::random(), options: options.worker });
         let poller = Poller::new().map_err(system("making an epoll set"))?;
-        let pool = WorkerPool::start(
-            &options.workers,
-            &common,
-            rules.iter().cloned().collect(),
-            options.worker_deadline,
-        )?;
+        let pool =
+            WorkerPool::start(&options.workers, &common, Arc::clone(&programs), options.worker_deadline)?;
         for (fd, key) in [(operator.wake_fd(), OPERATOR), (pool.waker().as_fd(), WORKERS)] {
             poller.add(fd, key, Interest::Readable).map_err(system("adding a waker to the epoll set"))?;
         }
         let entries = ports.into_iter().map(PortEntry::from);
         Ok(Control {
             entries: entries.collect(),
-            attachments: Attachments::new(pool, common, rules, poller, plan),
+            attachments: Attachments::new(pool, common, programs, poller, plan),
             mirrors: Vec::new(),
             link_local: options.forward_link_local,
             workers: options.workers.len(),

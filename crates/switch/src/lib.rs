@@ -1,4 +1,4 @@
-//! The switch: learning and forwarding between ports, drop reasons, the worker loop that polls or sleeps.
+//! The switch: workers that move frames between ports and poll or sleep, and ports that come and go.
 //!
 //! A [`Switch`] is put together ([`Switch::add_port`], [`Switch::add_wire`]) and then run on the calling
 //! thread, which becomes the control thread, until its [`Operator`] ends it. It starts one worker for each
@@ -8,8 +8,8 @@
 //!   control thread            worker 0 .. W-1                       all workers
 //!   ──────────────            ───────────────                       ───────────
 //!   Port::ready, timers       Source::rx_burst                      MacTable: who is behind which port
-//!   attaches and        ──►   Forwarder::forward: admit, learn,
-//!   detaches by mailbox         look up, group by sink
+//!   attaches and        ──►   Forwarder::forward: the port's
+//!   detaches by mailbox         Program decides, group by sink
 //!                             TxQueues::flush: Sink::accept once for each sink
 //!                             Source::release
 //! ```
@@ -61,20 +61,17 @@ mod context;
 mod control;
 mod copies;
 mod error;
-mod flow;
 mod forward;
 mod hand_over;
 mod heartbeat;
 mod incident;
-mod keyed;
 mod mailbox;
 mod mirror;
 mod panicked;
-mod policing;
 mod poller;
 mod port_entry;
+mod programs;
 mod queue_plan;
-mod rate_limit;
 mod resting;
 mod ring_report;
 mod rings;
@@ -85,7 +82,6 @@ mod snapshot;
 mod spin;
 mod suspects;
 mod switch_state;
-mod table;
 mod tx_queues;
 mod watchdog;
 mod worker;
@@ -95,21 +91,16 @@ mod worker_handle;
 mod worker_options;
 mod worker_pool;
 
+pub use ::pipeline::{MOVE_WINDOW_SECONDS, Policing, PortId, TableCounts, TableOptions};
 pub use control::{Ended, Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};
-pub use policing::Policing;
 pub use ring_report::RingReport;
 pub use setup::{Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
 pub use switch_state::SwitchState;
-pub use table::{MOVE_WINDOW_SECONDS, TableCounts, TableOptions};
 pub use worker_counters::WorkerCounts;
 pub use worker_options::WorkerOptions;
-
-/// A port of this switch, counted from 0 in the order in which they were added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortId(pub u16);
 
 /// Ports of one switch at most: workers and the table have room for so many from the start.
 pub const MAX_PORTS: usize = 1024;

@@ -8,8 +8,8 @@ use std::{io, mem};
 
 use frame::{FrameBatch, QueueError, Side, Sink, Source};
 
-use crate::forward::Rules;
 use crate::poller::Waker;
+use crate::programs::Programs;
 use crate::shared_queue::SharedQueue;
 use crate::{PortId, QueueId};
 
@@ -48,8 +48,8 @@ pub(crate) enum Message {
         frame: Box<FrameBatch>,
     },
     /// These hold from now on, by port. Answered when no frame goes by those before.
-    SetRules {
-        rules: Arc<[Arc<Rules>]>,
+    SetPrograms {
+        programs: Programs,
         reply: mpsc::Sender<()>,
     },
     /// Answered once the worker has given up what it does not need, and looks for frames.

@@ -9,9 +9,11 @@
 //! of the flow. A flow that is always sent on one queue is moved by one worker to one sink, and stays in
 //! order.
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pipeline::{Program, Reach};
 
 use crate::PortId;
-use crate::forward::{Route, Rules};
 
 /// Where one sink goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,13 @@ pub(crate) enum QueueAssignment {
     Own(usize),
     /// To these.
     Shared(Vec<usize>),
+}
+
+/// Ports that reach each other.
+struct Network<'a> {
+    members: &'a Arc<[PortId]>,
+    /// By worker: the ports whose frames it moves.
+    sending_ports: Vec<BTreeSet<PortId>>,
 }
 
 /// Who does what, known before any queue runs.
@@ -31,19 +40,34 @@ pub(crate) struct QueuePlan {
 }
 
 impl QueuePlan {
-    /// For ports with these rules and this many queue pairs at most.
-    pub fn new(workers: usize, ports: &[(&Rules, u16)]) -> Self {
-        let mut users = vec![BTreeSet::new(); ports.len()];
-        for (rules, pairs) in ports {
-            let to = match &rules.route {
-                Route::Wire(to) => std::slice::from_ref(to),
-                Route::Learn(others) => others,
-                Route::Nowhere => &[],
-            };
-            for port in to {
-                // The first is there for announcements even if the port has no queue.
-                let pairs = 0..(*pairs).max(1);
-                users[usize::from(port.0)].extend(pairs.map(|pair| worker(workers, rules.port, pair)));
+    /// For ports with these programs and this many queue pairs at most.
+    pub fn new(workers: usize, programs: &[Arc<dyn Program>], pairs: &[u16]) -> Self {
+        let mut users = vec![BTreeSet::new(); programs.len()];
+        let mut networks: Vec<Network<'_>> = Vec::new();
+        for ((port, program), pairs) in (0..).map(PortId).zip(programs).zip(pairs) {
+            // The first is there for announcements even if the port has no queue.
+            let senders = (0..(*pairs).max(1)).map(|pair| worker(workers, port, pair));
+            match program.reach() {
+                Reach::Nowhere => {}
+                Reach::Port(to) => users[usize::from(to.0)].extend(senders),
+                Reach::Others(members) => {
+                    let same = |network: &Network<'_>| Arc::ptr_eq(network.members, members);
+                    let at = networks.iter().position(same).unwrap_or_else(|| {
+                        networks
+                            .push(Network { members, sending_ports: vec![BTreeSet::new(); workers.max(1)] });
+                        networks.len() - 1
+                    });
+                    for sender in senders {
+                        networks[at].sending_ports[sender].insert(port);
+                    }
+                }
+            }
+        }
+        for Network { members, sending_ports } in networks {
+            for member in members.iter() {
+                let sends = |ports: &BTreeSet<PortId>| ports.len() > usize::from(ports.contains(member));
+                let senders = (0..).zip(&sending_ports).filter(|(_, ports)| sends(ports));
+                users[usize::from(member.0)].extend(senders.map(|(worker, _)| worker));
             }
         }
         QueuePlan { workers, users: users.into_iter().map(|set| set.into_iter().collect()).collect() }
@@ -83,25 +107,18 @@ fn worker(workers: usize, port: PortId, pair: u16) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use pipeline::{MacTable, TableOptions};
 
-    fn learning(ports: u16) -> Vec<Rules> {
-        let others = |port| (0..ports).filter(|other| *other != port).map(PortId).collect();
-        let rules = |port| Rules {
-            port: PortId(port),
-            route: Route::Learn(others(port)),
-            addresses: None,
-            max_frame_bytes: None,
-            link_local: false,
-            floods: None,
-            policer: None,
-        };
-        (0..ports).map(rules).collect()
-    }
+    use super::*;
+    use crate::PortOptions;
+    use crate::programs::programs;
+    use crate::setup::Forwarding;
 
     fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
-        let rules = learning(ports);
-        QueuePlan::new(workers, &rules.iter().map(|rules| (rules, pairs)).collect::<Vec<_>>())
+        let table = Arc::new(MacTable::new(TableOptions::default(), ports.into(), []));
+        let port = Forwarding { options: PortOptions::default(), wire: None };
+        let programs = programs(&vec![Some(&port); ports.into()], &table, false);
+        QueuePlan::new(workers, &programs, &vec![pairs; ports.into()])
     }
 
     #[test]

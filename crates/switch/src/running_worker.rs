@@ -20,11 +20,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frame::{FrameBatch, QueueCounters, QueueError, Side, Source};
+use pipeline::Program;
 use port::Interest;
 
-use crate::forward::{Forwarder, Rules};
+use crate::forward::Forwarder;
 use crate::mailbox::{Generation, Mailbox, Message, Report, Reports};
 use crate::poller::Poller;
+use crate::programs::Programs;
 use crate::shared_queue::{SharedQueue, Unclaimed};
 use crate::spin::SpinBudget;
 use crate::tx_queues::TxQueues;
@@ -49,7 +51,7 @@ struct RxQueue {
     /// It wakes nobody.
     silent: bool,
     counters: Arc<QueueCounters>,
-    rules: Arc<Rules>,
+    program: Arc<dyn Program>,
     /// Passes to be left out, so that a source whose bursts cost much has no more of the worker than another.
     debt: u32,
 }
@@ -75,7 +77,7 @@ enum Visit {
 pub(crate) struct RunningWorker {
     common: Arc<Common>,
     /// By port.
-    rules: Arc<[Arc<Rules>]>,
+    programs: Programs,
     mailbox: Arc<Mailbox>,
     reports: Reports,
     counters: Arc<WorkerCounters>,
@@ -100,7 +102,7 @@ enum Slept {
 impl RunningWorker {
     pub fn new(
         common: Arc<Common>,
-        rules: Arc<[Arc<Rules>]>,
+        programs: Programs,
         mailbox: Arc<Mailbox>,
         reports: Reports,
         counters: Arc<WorkerCounters>,
@@ -115,7 +117,7 @@ impl RunningWorker {
             tx_queues: TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters)),
             spin: SpinBudget::new(common.options.spin, has_cpu),
             common,
-            rules,
+            programs,
             mailbox,
             reports,
             counters,
@@ -218,9 +220,8 @@ impl RunningWorker {
             Ok(batch) if batch.is_empty() => rx_queue.debt = batch.work() / WORK_OF_A_PASS,
             Ok(batch) => {
                 let outcome = Forwarder {
-                    table: &self.common.table,
                     key: &self.common.key,
-                    rules: &rx_queue.rules,
+                    program: &*rx_queue.program,
                     tx_queues: &mut self.tx_queues,
                     counters: &rx_queue.counters,
                 }
@@ -299,8 +300,8 @@ impl RunningWorker {
                     let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
-                Message::SetRules { rules, reply } => {
-                    self.set_rules(rules);
+                Message::SetPrograms { programs, reply } => {
+                    self.set_programs(programs);
                     let _ = reply.send(());
                 }
                 Message::Begun { reply } => {
@@ -328,7 +329,7 @@ impl RunningWorker {
     }
 
     fn add_source(&mut self, id: QueueId, generation: Generation, queue: Arc<SharedQueue<dyn Source>>) {
-        let Some(rules) = self.rules.get(usize::from(id.port.0)).cloned() else { return };
+        let Some(program) = self.programs.get(usize::from(id.port.0)).cloned() else { return };
         let Some(mut claimed) = queue.claim() else {
             let why = QueueError::Lost("another thread does not give it back".to_owned());
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
@@ -352,24 +353,23 @@ impl RunningWorker {
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
         }
         drop(claimed);
-        self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, rules, debt: 0 });
+        self.rx_queues.push(RxQueue { id, generation, queue, silent, counters, program, debt: 0 });
     }
 
-    fn set_rules(&mut self, rules: Arc<[Arc<Rules>]>) {
+    fn set_programs(&mut self, programs: Programs) {
         for rx_queue in &mut self.rx_queues {
-            if let Some(rules) = rules.get(usize::from(rx_queue.id.port.0)) {
-                rx_queue.rules = Arc::clone(rules);
+            if let Some(program) = programs.get(usize::from(rx_queue.id.port.0)) {
+                rx_queue.program = Arc::clone(program);
             }
         }
-        self.rules = rules;
+        self.programs = programs;
     }
 
     fn flood(&mut self, from: PortId, frame: &FrameBatch) {
-        let Some(rules) = self.rules.get(usize::from(from.0)) else { return };
+        let Some(program) = self.programs.get(usize::from(from.0)) else { return };
         let outcome = Forwarder {
-            table: &self.common.table,
             key: &self.common.key,
-            rules,
+            program: &**program,
             tx_queues: &mut self.tx_queues,
             counters: &self.own,
         }

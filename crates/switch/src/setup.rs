@@ -1,13 +1,9 @@
 //! Putting a switch together.
-use std::sync::Arc;
 use std::time::Duration;
 
 use port::Port;
 use virtio::net::MacAddress;
 
-use crate::forward::{Route, Rules};
-use crate::policing::Policer;
-use crate::rate_limit::RateLimit;
 use crate::{MAX_PORTS, Policing, PortId, SetupError, TableOptions, WorkerOptions};
 
 /// What holds for all of the switch.
@@ -77,7 +73,7 @@ pub(crate) struct NamedPort {
     pub forwarding: Forwarding,
 }
 
-/// What a port's rules are made of.
+/// What a port's program is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarding {
     pub options: PortOptions,
@@ -144,39 +140,4 @@ impl Switch {
         let at = at.ok_or_else(|| SetupError::NoSuchPort { port: name.to_owned(), known: known() })?;
         Ok(PortId(at as u16))
     }
-}
-
-/// The rules of all ports, by identity; a place without a port has rules by which nothing goes anywhere.
-pub(crate) fn rules(ports: &[Option<&Forwarding>], link_local: bool) -> Vec<Rules> {
-    let ids = || (0..).map(PortId).zip(ports.iter().copied());
-    let learns = |port: Option<&Forwarding>| port.is_some_and(|port| port.wire.is_none());
-    let learning: Vec<PortId> = ids().filter(|(_, port)| learns(*port)).map(|(id, _)| id).collect();
-    let rules = |(id, port): (PortId, Option<&Forwarding>)| {
-        let others = || learning.iter().copied().filter(|other| *other != id).collect();
-        let Some(port) = port else {
-            return Rules {
-                port: id,
-                route: Route::Nowhere,
-                addresses: None,
-                max_frame_bytes: None,
-                link_local,
-                floods: None,
-                policer: None,
-            };
-        };
-        let mut addresses = port.options.addresses.clone();
-        addresses.iter_mut().for_each(|addresses| addresses.sort_unstable());
-        let floods = port.options.floods_per_second.filter(|_| learning.len() > 2);
-        Rules {
-            port: id,
-            route: port.wire.map_or_else(|| Route::Learn(others()), Route::Wire),
-            addresses,
-            max_frame_bytes: port.options.max_frame_bytes,
-            link_local,
-            floods: floods
-                .map(|per_second| Arc::new(RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES))),
-            policer: Policer::new(port.options.policing).map(Arc::new),
-        }
-    };
-    ids().map(rules).collect()
 }

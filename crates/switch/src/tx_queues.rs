@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use frame::{FrameBatch, QueueError, Sink};
+use pipeline::{Key, flow};
 
 use crate::heartbeat::Heartbeat;
-use crate::keyed::Key;
 use crate::shared_queue::SharedQueue;
 use crate::worker_counters::WorkerCounters;
-use crate::{PortId, QueueId, flow};
+use crate::{PortId, QueueId};
 
 /// One sink, and the frames of the burst at hand that go there.
 struct TxQueue {

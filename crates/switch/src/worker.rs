@@ -4,8 +4,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::forward::Rules;
 use crate::mailbox::{Incarnation, Mailbox, Report, Reports};
+use crate::programs::Programs;
 use crate::running_worker::{Failure, RunningWorker};
 use crate::worker_counters::WorkerCounters;
 use crate::worker_options::Common;
@@ -16,7 +16,7 @@ pub(crate) struct Worker {
     pub cpu: Option<usize>,
     pub common: Arc<Common>,
     /// By port.
-    pub rules: Arc<[Arc<Rules>]>,
+    pub programs: Programs,
     pub mailbox: Arc<Mailbox>,
     pub reports: Reports,
     pub counters: Arc<WorkerCounters>,
@@ -42,8 +42,14 @@ impl Worker {
         }
         let has_cpu = self.cpu.is_some();
         let confine = self.common.options.confine;
-        let worker =
-            RunningWorker::new(self.common, self.rules, self.mailbox, self.reports, self.counters, has_cpu)?;
+        let worker = RunningWorker::new(
+            self.common,
+            self.programs,
+            self.mailbox,
+            self.reports,
+            self.counters,
+            has_cpu,
+        )?;
         // Nothing has been read of any peer yet.
         confine().map_err(|error| ("giving up what it does not need", error))?;
         worker.run()

@@ -1,9 +1,9 @@
 //! How workers work, and what all of them share.
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::keyed::Key;
-use crate::table::MacTable;
+use pipeline::{Key, MacTable};
 
 /// How workers work.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Default for WorkerOptions {
 
 /// What all workers share.
 pub(crate) struct Common {
-    pub table: MacTable,
+    pub table: Arc<MacTable>,
     pub key: Key,
     pub options: WorkerOptions,
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use frame::{Sink, Source};
 
-use crate::forward::Rules;
 use crate::heartbeat::WorkerPosition;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports, SharedSink};
 use crate::poller::Waker;
+use crate::programs::Programs;
 use crate::queue_plan::QueueAssignment;
 use crate::shared_queue::SharedQueue;
 use crate::watchdog::Watchdog;
@@ -31,7 +31,7 @@ pub(crate) struct WorkerPool {
     workers: Vec<WorkerHandle>,
     common: Arc<Common>,
     /// By port.
-    rules: Arc<[Arc<Rules>]>,
+    programs: Programs,
     sender: Sender<Report>,
     reports: Receiver<Report>,
     waker: Arc<Waker>,
@@ -95,7 +95,7 @@ impl WorkerPool {
     pub fn start(
         cpus: &[Option<usize>],
         common: &Arc<Common>,
-        rules: Arc<[Arc<Rules>]>,
+        programs: Programs,
         deadline: Duration,
     ) -> Result<Self, RunError> {
         let waker = Arc::new(Waker::new().map_err(system("making an eventfd"))?);
@@ -103,7 +103,7 @@ impl WorkerPool {
         let mut pool = WorkerPool {
             workers: Vec::new(),
             common: Arc::clone(common),
-            rules,
+            programs,
             sender,
             reports,
             waker: Arc::clone(&waker),
@@ -128,7 +128,7 @@ impl WorkerPool {
             incarnation,
             cpu,
             common: Arc::clone(&self.common),
-            rules: Arc::clone(&self.rules),
+            programs: Arc::clone(&self.programs),
             mailbox: Arc::clone(&mailbox),
             reports: Reports { sender: Sender::clone(&self.sender), waker: Arc::clone(&self.waker) },
             counters: Arc::clone(&counters),
@@ -350,12 +350,12 @@ impl WorkerPool {
         }
     }
 
-    /// Other rules hold once this returns.
-    pub fn set_rules(&mut self, rules: Arc<[Arc<Rules>]>) {
+    /// Other programs decide once this returns.
+    pub fn set_programs(&mut self, programs: Programs) {
         // First, so that whoever takes a worker's place while it is asked has them too.
-        self.rules = Arc::clone(&rules);
+        self.programs = Arc::clone(&programs);
         for worker in 0..self.workers.len() {
-            self.ask(worker, |reply| Message::SetRules { rules: Arc::clone(&rules), reply });
+            self.ask(worker, |reply| Message::SetPrograms { programs: Arc::clone(&programs), reply });
         }
     }
 

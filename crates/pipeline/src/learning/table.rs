@@ -18,8 +18,8 @@ use std::sync::{PoisonError, RwLock};
 
 use virtio::net::MacAddress;
 
+use crate::Key;
 use crate::PortId;
-use crate::keyed::Key;
 
 /// What the table is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ struct Bucket {
 
 /// Why a sender was not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// The address is another port's own.
     Owned,
     /// The address is held behind another port, for it moves too often.
@@ -112,7 +112,7 @@ impl Moves {
 
 /// Learned addresses.
 #[derive(Debug)]
-pub(crate) struct MacTable {
+pub struct MacTable {
     buckets: Box<[Bucket]>,
     /// Of the entries, beside them: looked at when an address moves.
     moves: Box<[[AtomicU64; ENTRIES]]>,

@@ -3,7 +3,7 @@
 //! A flow is two IP addresses and, for TCP, UDP and SCTP, two ports; fragments go by their addresses, for
 //! only the first has ports. What is not IP goes by its Ethernet addresses. VLAN tags are stepped over. All
 //! of it is read from the snapshot; ports beyond it do not count.
-use crate::keyed::Key;
+use crate::Key;
 
 const VLAN: u16 = 0x8100; // IEEE 802.1Q C-tag
 const SERVICE_VLAN: u16 = 0x88a8; // IEEE 802.1Q S-tag
@@ -29,7 +29,7 @@ fn u64_at(snapshot: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The hash of the flow that a frame with this snapshot belongs to.
-pub(crate) fn hash(snapshot: &[u8], key: &Key) -> u64 {
+pub fn hash(snapshot: &[u8], key: &Key) -> u64 {
     ip(snapshot, key).unwrap_or_else(|| {
         let addresses = (u64_at(snapshot, 0).unwrap_or(0), u32_at(snapshot, 8).unwrap_or(0));
         key.more(key.hash(addresses.0), addresses.1)

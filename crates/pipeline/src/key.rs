@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 /// A random key. Hashes never leave the process; the two multiplications mix every bit of the key with
 /// every bit of the input, and no difference of two inputs collides under all keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key([u64; 2]);
+pub struct Key([u64; 2]);
 
 impl Key {
     /// From the system's randomness, by way of the standard library's hash maps.

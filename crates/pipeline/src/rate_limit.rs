@@ -10,7 +10,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// So many a second. Kept as the time at which the bucket would be full again (the generic cell rate algorithm of
 /// ITU-T I.371), so that it is one word.
 #[derive(Debug)]
-pub(crate) struct RateLimit {
+pub struct RateLimit {
     epoch: Instant,
     per_second: u64,
     burst_ns: u64,

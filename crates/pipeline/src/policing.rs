@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use frame::{Frame, FrameBatch, LARGEST_FRAME_BYTES};
 
-use crate::rate_limit::RateLimit;
+use crate::RateLimit;
 
 /// What may come from one port. A frame that is still to be segmented counts as its segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Policing {
 
 /// One port's buckets, for all its queues.
 #[derive(Debug)]
-pub(crate) struct Policer {
+pub struct Policer {
     packets: Option<RateLimit>,
     bytes: Option<RateLimit>,
 }

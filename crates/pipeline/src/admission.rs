@@ -1,0 +1,100 @@
+//! Which frames may come from a port.
+use std::iter;
+use std::ops::Range;
+
+use port::{DropReason, Frame, FrameBatch};
+use virtio::net::MacAddress;
+
+use crate::{Now, Output, Policer};
+
+/// Which frames may come from a port. By default each may whose source is no group.
+#[derive(Debug, Default)]
+pub struct Admission {
+    addresses: Option<Vec<MacAddress>>,
+    max_frame_bytes: Option<u32>,
+    policer: Option<Policer>,
+}
+
+impl Admission {
+    /// Frames from these source addresses (`None`: from any), up to this length in bytes and at this rate. Of a frame
+    /// that is still to be segmented, the length of a segment without headers counts.
+    pub fn new(
+        addresses: Option<Vec<MacAddress>>,
+        max_frame_bytes: Option<u32>,
+        policer: Option<Policer>,
+    ) -> Self {
+        let sorted = |mut addresses: Vec<MacAddress>| {
+            addresses.sort_unstable();
+            addresses
+        };
+        Admission { addresses: addresses.map(sorted), max_frame_bytes, policer }
+    }
+
+    /// Whether nothing is looked at but the source address's kind.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.addresses.is_none() && self.max_frame_bytes.is_none() && self.policer.is_none()
+    }
+
+    /// Whether this address may be behind the port.
+    #[inline(always)]
+    pub fn allows(&self, address: MacAddress) -> bool {
+        // No station has a group address (IEEE 802.3 §3.2.3), and a bridge that learns it sends all of the
+        // group's frames to one port.
+        let listed = |addresses: &Vec<MacAddress>| addresses.binary_search(&address).is_ok();
+        !address.is_group() && self.addresses.as_ref().is_none_or(listed)
+    }
+
+    /// Whether a frame may come from the port, whatever its rate.
+    #[inline(always)]
+    pub fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
+        if !self.allows(frame.source()) {
+            return Err(DropReason::Spoofed);
+        }
+        match self.max_frame_bytes {
+            Some(max) if wire_bytes(frame) > max as usize => Err(DropReason::TooLong),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many of the burst may come by their rate; the others, which are its last, are dropped.
+    #[inline(always)]
+    pub fn police(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> usize {
+        match &self.policer {
+            None => batch.len(),
+            Some(policer) => police(policer, batch, now, output),
+        }
+    }
+
+    /// The first so many frames of the burst, in runs of which each frame is admitted as the first of the run is and
+    /// has the same addresses.
+    #[inline(always)]
+    pub fn runs<'a>(&'a self, batch: &'a FrameBatch, frames: usize) -> impl Iterator<Item = Range<u16>> {
+        let mut at = 0;
+        iter::from_fn(move || {
+            if at >= frames {
+                return None;
+            }
+            // What differs from frame to frame of such a run is their length.
+            let run = if self.max_frame_bytes.is_some() { 1 } else { batch.same_address_run(at) };
+            let run = run.min(frames - at);
+            at += run;
+            Some((at - run) as u16..at as u16)
+        })
+    }
+}
+
+#[inline(never)]
+fn police(policer: &Policer, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> usize {
+    let admitted = policer.admit(batch, now());
+    if admitted < batch.len() {
+        output.drop(DropReason::Policed, (batch.len() - admitted) as u64);
+    }
+    admitted
+}
+
+/// Length on the wire, as far as it is known: headers are found when a frame is segmented, not before.
+fn wire_bytes(frame: &Frame<'_>) -> usize {
+    let whole = frame.len_bytes();
+    frame.offload().segmentation.map_or(whole, |gso| whole.min(usize::from(gso.segment_bytes.get())))
+}

@@ -1,0 +1,39 @@
+//! What becomes of the frames of a burst: a [`Program`] for each port decides, and says so to an [`Output`].
+//!
+//! | program | where frames go |
+//! |---|---|
+//! | [`Learning`] | by their address, to the port behind which it was seen |
+//! | [`Wire`] | all to one port |
+//! | [`Nowhere`] | nowhere |
+//!
+//! A program opens nothing, reads no clock (time is an argument) and knows no kind of port: a port is a number. Its
+//! [`Program::run`] is on the packet path, where it neither allocates nor waits. One program may run on several
+//! workers at once, for each queue of its port.
+//!
+//! What programs have in common: [`Admission`] says which frames may come from a port at all, [`RateLimit`] is a token
+//! bucket, [`flow::hash`] tells the flow of a frame.
+#![forbid(unsafe_code)]
+
+mod admission;
+pub mod flow;
+mod key;
+mod learning;
+mod policing;
+mod program;
+mod rate_limit;
+#[cfg(test)]
+mod testing;
+mod wire;
+
+pub use admission::Admission;
+pub use key::Key;
+pub use learning::Learning;
+pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, TableOptions};
+pub use policing::{Policer, Policing};
+pub use program::{Announced, Flooded, Now, Output, Program, Reach};
+pub use rate_limit::RateLimit;
+pub use wire::{Nowhere, Wire};
+
+/// A port of a switch, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);

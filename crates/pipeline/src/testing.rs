@@ -1,0 +1,91 @@
+//! A burst in memory, and an output that keeps what it is told.
+use std::cell::Cell;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use port::{DropReason, FrameBatch, OwnMemory};
+use virtio::net::{HeaderLayout, MacAddress, NetHeader};
+
+use crate::{Flooded, Output, PortId, Program};
+
+/// The address of station `n`.
+pub fn mac(n: u64) -> MacAddress {
+    MacAddress::from_u64(0x0200_0000_0000 + n)
+}
+
+/// A burst of frames with these destinations, sources and lengths in bytes.
+pub fn burst(frames: &[(MacAddress, MacAddress, usize)]) -> FrameBatch {
+    const ROOM: usize = 2048;
+    let memory = OwnMemory::new(c"burst", (frames.len().max(1) * ROOM) as u64).unwrap();
+    let mut batch = FrameBatch::of_memory(frames.len());
+    for (index, (destination, source, bytes)) in frames.iter().enumerate() {
+        let start = index * ROOM;
+        let mut frame = vec![0; *bytes];
+        frame[..6].copy_from_slice(&destination.0);
+        frame[6..12].copy_from_slice(&source.0);
+        memory.slice(start + NetHeader::BYTES, *bytes).write(&frame);
+        let arena = batch.arena_mut().unwrap();
+        let first = arena.len();
+        memory.sg_builder().push(arena, start as u64, (NetHeader::BYTES + bytes) as u32);
+        batch.push(first, HeaderLayout::Full).unwrap();
+    }
+    batch
+}
+
+/// What a program said, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    Send(PortId, Range<u16>),
+    All(PortId),
+    Drop(DropReason, u64),
+}
+
+/// Keeps what it is told. Ports that are named as down have no queue.
+#[derive(Default)]
+pub struct Recorder {
+    pub said: Vec<Said>,
+    pub down: Vec<PortId>,
+    pub several_queues: bool,
+}
+
+impl Output for Recorder {
+    fn send(&mut self, to: PortId, frames: Range<u16>) -> bool {
+        let up = !self.down.contains(&to);
+        if up {
+            self.said.push(Said::Send(to, frames));
+        }
+        up
+    }
+
+    fn send_all(&mut self, to: PortId) -> bool {
+        let up = !self.several_queues && !self.down.contains(&to);
+        if up {
+            self.said.push(Said::All(to));
+        }
+        up
+    }
+
+    fn drop(&mut self, reason: DropReason, frames: u64) {
+        self.said.push(Said::Drop(reason, frames));
+    }
+}
+
+/// Runs a program over a burst, with these ports down; what it said, and how often it asked for the time.
+pub fn run_with(
+    program: &dyn Program,
+    batch: &FrameBatch,
+    mut output: Recorder,
+) -> (Vec<Said>, Flooded, u32) {
+    let (asked, start) = (Cell::new(0), Instant::now());
+    let now = || {
+        asked.set(asked.get() + 1);
+        start + Duration::from_millis(1)
+    };
+    let flooded = program.run(batch, &now, &mut output);
+    (output.said, flooded, asked.get())
+}
+
+/// The same with all ports up.
+pub fn run(program: &dyn Program, batch: &FrameBatch) -> Vec<Said> {
+    run_with(program, batch, Recorder::default()).0
+}
