@@ -43,7 +43,7 @@ guided() {
     grep -E 'stat::number_of_executed_units|panicked|ERROR' "$log" || true
     if [ "$status" != 0 ]; then
         echo "fuzz: $target failed ($status); see $log, inputs in fuzz/artifacts" >&2
-        exit 1
+        failed="$failed $target"
     fi
 }
 
@@ -59,6 +59,10 @@ merge() {
     echo "fuzz: $target: $(ls "fuzz/corpus/$target" | wc -l) inputs kept"
 }
 
+failed=
+end() { # end: after all targets, whatever became of those before
+    [ -z "$failed" ] || { echo "fuzz: failed:$failed" >&2; exit 1; }
+}
 targets=$*
 [ -n "$targets" ] || targets=$(ls fuzz/corpus)
 for target in $targets; do
@@ -68,7 +72,7 @@ for target in $targets; do
     *) [ -z "${MERGE:-}" ] || merge "$target" ;;
     esac
 done
-[ $# = 0 ] || exit 0
+[ $# = 0 ] || { end; exit 0; }
 
 echo "fuzz: unguided loop, $loop executions, then as many with a concurrently writing thread"
 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
@@ -76,3 +80,4 @@ CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECK
 for flags in "" "--concurrent"; do
     "target/fuzz/$host/release/examples/fuzz" "$loop" $flags --seed "$(date +%s)" --corpus fuzz/corpus
 done
+end

@@ -19,9 +19,21 @@ struct Buckets {
 
 /// A serialised histogram that cannot be one.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a histogram bucket at {value_ns} ns exceeds the largest value a histogram can hold")]
-pub struct HistogramError {
-    value_ns: u64,
+pub enum HistogramError {
+    /// A bucket is beyond the range.
+    #[error("a histogram bucket at {value_ns} ns exceeds the largest value a histogram can hold")]
+    Range {
+        /// Where the bucket is, in ns.
+        value_ns: u64,
+    },
+    /// The maximum is not in the highest bucket.
+    #[error("a histogram's maximum of {max_ns} ns is not in its highest bucket, which is at {highest_ns} ns")]
+    Maximum {
+        /// The maximum, in ns.
+        max_ns: u64,
+        /// The largest value that belongs to the highest bucket, in ns; 0 without buckets.
+        highest_ns: u64,
+    },
 }
 
 impl Default for Histogram {
@@ -115,10 +127,18 @@ impl TryFrom<Buckets> for Histogram {
 
     fn try_from(buckets: Buckets) -> Result<Self, HistogramError> {
         let mut histogram = Histogram::new();
-        for (value_ns, count) in buckets.buckets_ns {
-            histogram.hdr.record_n(value_ns, count).map_err(|_| HistogramError { value_ns })?;
+        let Buckets { max_ns, buckets_ns } = buckets;
+        let mut highest_ns = 0;
+        for (value_ns, count) in buckets_ns.into_iter().filter(|(_, count)| *count > 0) {
+            histogram.hdr.record_n(value_ns, count).map_err(|_| HistogramError::Range { value_ns })?;
+            highest_ns = highest_ns.max(histogram.hdr.highest_equivalent(value_ns));
         }
-        histogram.max_ns = buckets.max_ns;
+        let beyond_range = max_ns > Self::HIGHEST_NS;
+        let above = max_ns > highest_ns && !(beyond_range && !histogram.hdr.is_empty());
+        if above || max_ns < histogram.hdr.lowest_equivalent(highest_ns) {
+            return Err(HistogramError::Maximum { max_ns, highest_ns });
+        }
+        histogram.max_ns = max_ns;
         Ok(histogram)
     }
 }
@@ -150,6 +170,34 @@ mod tests {
     fn a_bucket_beyond_the_range_is_refused() {
         let text = r#"{"max_ns":1,"buckets_ns":[[18446744073709551615,1]]}"#;
         assert!(serde_json::from_str::<Histogram>(text).is_err());
+    }
+
+    #[test]
+    fn a_maximum_outside_of_the_highest_bucket_is_refused() {
+        let read = |text: &str| serde_json::from_str::<Histogram>(text).map_err(|error| error.to_string());
+        for (text, said) in [
+            (
+                r#"{"buckets_ns":[[2531,3],[2000,1]],"max_ns":1980}"#,
+                "maximum of 1980 ns is not in its highest bucket",
+            ),
+            (r#"{"buckets_ns":[[2531,3],[2000,1]],"max_ns":2532}"#, "which is at 2531 ns"),
+            (r#"{"buckets_ns":[],"max_ns":7}"#, "which is at 0 ns"),
+            (r#"{"buckets_ns":[[9,0]],"max_ns":9}"#, "which is at 0 ns"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+        for text in [
+            r#"{"buckets_ns":[[2531,3],[2000,1]],"max_ns":2530}"#,
+            r#"{"buckets_ns":[],"max_ns":0}"#,
+            r#"{"buckets_ns":[[300000000000,1]],"max_ns":400000000000}"#,
+        ] {
+            read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+        let mut beyond = Histogram::new();
+        beyond.record_ns(u64::MAX);
+        let text = serde_json::to_string(&beyond).unwrap();
+        assert_eq!(read(&text).unwrap().max_ns(), u64::MAX);
     }
 
     #[test]
