@@ -17,7 +17,8 @@ check-tests: check-lints
 check-foreign:
 	+scripts/check-foreign.sh
 
-## instruction-limits: limits of instructions for a buffer of a queue, and for a frame from guest to guest
+## instruction-limits: limits of instructions for a buffer of a queue, a frame from guest to guest, and where a frame goes
 instruction-limits:
 	$(CARGO) run --release --locked -p virtqueue --example bench gate
 	$(CARGO) run --release --locked -p port --example forward gate
+	$(CARGO) run --release --locked -p pipeline --example decide gate

@@ -1,0 +1,118 @@
+//! What it costs to decide where frames go: bursts of 32 frames of a port that learns, all to one station or each to
+//! another, and an output that only counts.
+//!
+//! `cargo run --release -p pipeline --example decide one|each BURSTS` runs them; with `gate` it counts instructions,
+//! which repeat exactly, and says whether the limits are kept.
+use std::ops::Range;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pipeline::{Admission, Learning, MacTable, Output, PortId, Program, TableOptions};
+use port::{DropReason, FrameBatch, OwnMemory};
+use virtio::net::{HeaderLayout, MacAddress, NetHeader};
+
+const BURST: usize = 32;
+const ROOM: usize = 128;
+
+/// Instructions a frame that must not be exceeded: what was measured, and a tenth for other compilers.
+const LIMITS: [(&str, f64); 2] = [("one", 21.0), ("each", 185.0)];
+
+struct Counting {
+    frames: u64,
+    dropped: u64,
+}
+
+impl Output for Counting {
+    fn send(&mut self, _to: PortId, frames: Range<u16>) -> bool {
+        self.frames += frames.len() as u64;
+        true
+    }
+
+    fn send_all(&mut self, _to: PortId) -> bool {
+        false
+    }
+
+    fn drop(&mut self, _reason: DropReason, frames: u64) {
+        self.dropped += frames;
+    }
+}
+
+fn station(n: usize) -> MacAddress {
+    MacAddress::from_u64(0x0200_0000_0000 + n as u64)
+}
+
+fn burst(stations: usize) -> FrameBatch {
+    let memory = OwnMemory::new(c"burst", (BURST * ROOM) as u64).expect("memory");
+    let mut batch = FrameBatch::of_memory(BURST);
+    for index in 0..BURST {
+        let start = index * ROOM;
+        let mut frame = [0; 64];
+        frame[..6].copy_from_slice(&station(1 + index % stations).0);
+        frame[6..12].copy_from_slice(&station(0).0);
+        memory.slice(start + NetHeader::BYTES, frame.len()).write(&frame);
+        let arena = batch.arena_mut().expect("a batch of memory");
+        let first = arena.len();
+        memory.sg_builder().push(arena, start as u64, (NetHeader::BYTES + frame.len()) as u32);
+        batch.push(first, HeaderLayout::Full).expect("a sound frame");
+    }
+    batch
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (stations, bursts) = match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["gate"] => return gate(),
+        ["one", bursts] => (1, bursts.parse()),
+        ["each", bursts] => (BURST, bursts.parse()),
+        _ => {
+            eprintln!("decide: gate, or one|each and a number of bursts");
+            return ExitCode::from(2);
+        }
+    };
+    let bursts: u64 = bursts.expect("a number of bursts");
+    let table = Arc::new(MacTable::new(TableOptions::default(), 2, []));
+    (1..=stations).for_each(|n| table.learn(station(n), PortId(1)).expect("a station of its own"));
+    let program: Arc<dyn Program> = Arc::new(Learning {
+        port: PortId(0),
+        table,
+        members: [PortId(0), PortId(1)].into(),
+        admission: Admission::default(),
+        link_local: false,
+        floods: None,
+    });
+    let batch = burst(stations);
+    let mut output = Counting { frames: 0, dropped: 0 };
+    for _ in 0..bursts {
+        program.run(&batch, &Instant::now, &mut output);
+    }
+    assert_eq!((output.frames, output.dropped), (bursts * BURST as u64, 0));
+    ExitCode::SUCCESS
+}
+
+fn gate() -> ExitCode {
+    let kept = LIMITS.iter().fold(true, |kept, &(case, limit)| {
+        let Some(counted) = instructions(case) else {
+            println!("{case}: could not count: valgrind is not installed, or the program failed under it");
+            return false;
+        };
+        let verdict = if counted <= limit { "kept" } else { "EXCEEDED" };
+        println!("learning, to {case}: {counted:.1} instructions a frame, limit {limit}: {verdict}");
+        kept && counted <= limit
+    });
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The difference of two runs that differ only in their number of bursts.
+fn instructions(case: &str) -> Option<f64> {
+    let (few, many) = (64, 1088);
+    let count = |bursts: usize| {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.arg(std::env::current_exe().ok()?).args([case, &bursts.to_string()]);
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        text.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok())
+    };
+    Some((count(many)? - count(few)?) / ((many - few) * BURST) as f64)
+}
