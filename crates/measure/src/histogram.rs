@@ -133,9 +133,10 @@ impl TryFrom<Buckets> for Histogram {
             histogram.hdr.record_n(value_ns, count).map_err(|_| HistogramError::Range { value_ns })?;
             highest_ns = highest_ns.max(histogram.hdr.highest_equivalent(value_ns));
         }
-        let beyond_range = max_ns > Self::HIGHEST_NS;
-        let above = max_ns > highest_ns && !(beyond_range && !histogram.hdr.is_empty());
-        if above || max_ns < histogram.hdr.lowest_equivalent(highest_ns) {
+        // What exceeds the range is counted at its end.
+        let may_exceed = !histogram.hdr.is_empty() && max_ns > Self::HIGHEST_NS;
+        let too_high = max_ns > highest_ns && !may_exceed;
+        if too_high || max_ns < histogram.hdr.lowest_equivalent(highest_ns) {
             return Err(HistogramError::Maximum { max_ns, highest_ns });
         }
         histogram.max_ns = max_ns;

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Instant;
 
+use frame::{DropReason, FrameBatch, OwnMemory};
 use pipeline::{Admission, Learning, MacTable, Output, PortId, Program, TableOptions};
-use port::{DropReason, FrameBatch, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
 const BURST: usize = 32;

@@ -2,7 +2,7 @@
 use std::iter;
 use std::ops::Range;
 
-use port::{DropReason, Frame, FrameBatch};
+use frame::{DropReason, Frame, FrameBatch};
 use virtio::net::MacAddress;
 
 use crate::{Now, Output, Policer};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use port::{DropReason, FrameBatch};
+use frame::{DropReason, FrameBatch};
 use virtio::net::MacAddress;
 
 use crate::{PortId, Refused};

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use port::{DropReason, FrameBatch, OwnMemory};
+use frame::{DropReason, FrameBatch, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
 use crate::{Flooded, Output, PortId, Program};

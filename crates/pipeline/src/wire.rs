@@ -1,5 +1,5 @@
 //! Programs that look at no address.
-use port::{DropReason, FrameBatch};
+use frame::{DropReason, FrameBatch};
 use virtio::net::MacAddress;
 
 use crate::{Admission, Announced, Flooded, Now, Output, PortId, Program, Reach};

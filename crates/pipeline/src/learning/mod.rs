@@ -8,7 +8,7 @@ pub(crate) mod table;
 use std::ops::Range;
 use std::sync::Arc;
 
-use port::{DropReason, FrameBatch};
+use frame::{DropReason, FrameBatch};
 use virtio::net::MacAddress;
 
 use crate::{
