@@ -87,11 +87,12 @@ pub trait PortContext {
         which.iter().map(detach).collect()
     }
 
-    /// Puts another sink in the place of an attached one, made of it, between two bursts. False, and nothing done, if none
-    /// is attached or its workers do not let go of it.
+    /// Changes an attached sink between two bursts. False, and nothing done, if none is attached or its workers do not let
+    /// go of it.
     fn change_sink(&mut self, pair: u16, how: SinkChange<'_>) -> bool {
-        let Some(sink) = self.detach_sink(pair) else { return false };
-        self.attach_sink(pair, how(sink));
+        let Some(mut sink) = self.detach_sink(pair) else { return false };
+        how(&mut *sink);
+        self.attach_sink(pair, sink);
         true
     }
 
@@ -113,8 +114,8 @@ pub trait PortContext {
     fn log(&mut self, message: &dyn std::fmt::Display);
 }
 
-/// What becomes of a sink.
-pub type SinkChange<'a> = Box<dyn FnOnce(Box<dyn Sink>) -> Box<dyn Sink> + 'a>;
+/// What is done to a sink.
+pub type SinkChange<'a> = Box<dyn FnOnce(&mut dyn Sink) + 'a>;
 
 /// The control side of a port. One thread calls all of these.
 pub trait Port: Any + Send {

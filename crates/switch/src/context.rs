@@ -438,7 +438,10 @@ impl PortContext for SwitchContext<'_> {
 
     /// In place: frames find it all the while.
     fn change_sink(&mut self, pair: u16, how: SinkChange<'_>) -> bool {
-        let changed = self.attachments.change_sink(self.id(pair), |sink| copies::inside(sink, how));
+        let changed = self.attachments.change_sink(self.id(pair), |mut sink| {
+            copies::change_inside(&mut *sink, how);
+            sink
+        });
         changed.is_ok()
     }
 

@@ -224,10 +224,12 @@ pub(crate) fn alone<T: Copying + ?Sized>(
     inner
 }
 
-/// Another queue, made of the one that is copied; the copies stay.
-pub(crate) fn inside<T: Copying + ?Sized>(queue: Box<T>, how: impl FnOnce(Box<T>) -> Box<T>) -> Box<T> {
-    let (inner, copies) = queue.parted();
-    how(inner).joined(copies)
+/// Changes the sink that is copied; the copies stay.
+pub(crate) fn change_inside(sink: &mut dyn Sink, how: impl FnOnce(&mut dyn Sink)) {
+    if let Some(copied) = (&mut *sink as &mut dyn Any).downcast_mut::<CopiedSink>() {
+        return how(&mut *copied.inner);
+    }
+    how(sink);
 }
 
 /// The queue, copied for one more.

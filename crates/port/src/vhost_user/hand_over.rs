@@ -16,6 +16,7 @@ use vhost_user::codec::payload::MemoryRegion;
 use vhost_user::codec::table::frontend_request;
 use vhost_user::socket::{Connection, Listener, UnderWay};
 
+use super::contract::Device;
 use super::link::{Link, Role};
 use super::peer::{End, Peer};
 use super::tokens::{CHANNEL, DELIVERIES, LINK, MEMORY, PEER};
@@ -164,22 +165,22 @@ impl Failure {
     }
 }
 
-impl Peer {
+impl<D: Device> Peer<D> {
     fn words(&mut self, files: &mut Files) -> PeerWords {
         let message = |Message { header, payload, fds }| MessageWords {
             id: header.id,
             bytes: payload,
             files: files.put_all(fds),
         };
-        let messages = self.session.messages(self.device.bases()).into_iter().map(message).collect();
+        let messages = self.session.messages(self.engine.bases()).into_iter().map(message).collect();
         PeerWords {
             messages,
             region_counts: self.session.region_counts().map(RegionCount::of).collect(),
             connection: ConnectionWords::of(&self.connection, files),
             channel: self.channel.as_ref().map(|channel| ConnectionWords::of(channel, files)),
             unacknowledged: self.session.unacknowledged().collect(),
-            commands: self.device.commands(),
-            needs_reset: self.device.needs_reset(),
+            commands: self.engine.device.state(),
+            needs_reset: self.engine.needs_reset(),
             asked_for_pairs: self.asked_for_pairs,
         }
     }
@@ -207,10 +208,10 @@ impl Peer {
             watched.map_err(|error| Failure::Peer(error.to_string()))?;
         }
         self.session.await_acknowledgements(&words.unacknowledged);
-        self.device.handle_commands(&words.commands, context);
-        self.device.set_needs_reset(words.needs_reset);
+        self.engine.restore(&words.commands, context);
+        self.engine.set_needs_reset(words.needs_reset);
         self.asked_for_pairs = words.asked_for_pairs;
-        self.ran = self.device.rings.iter().next().is_some();
+        self.ran = self.engine.rings.iter().next().is_some();
         Ok(())
     }
 
@@ -225,7 +226,7 @@ impl Peer {
 
 impl VhostUser {
     fn words(&mut self, files: &mut Files) -> Words {
-        let path = self.shared.options.path.to_string_lossy().into_owned();
+        let path = self.net.options.path.to_string_lossy().into_owned();
         let listener = match &self.link {
             Some(Link::Server(listener)) => Some(files.put(listener.socket().clone())),
             _ => None,
@@ -240,7 +241,7 @@ impl VhostUser {
             context.unwatch(token);
         }
         let parked = self.peer.as_mut().map_or(Ok(()), |peer| {
-            peer.device.rings.park(context);
+            peer.engine.rings.park(context);
             peer.check_queues()
         });
         if let Err(why) = parked {
@@ -272,8 +273,8 @@ impl VhostUser {
                 .log(context, format_args!("a truncation of {} goes unseen: {error}", file.path().display()));
         }
         let Some(peer) = &mut self.peer else { return self.wait_or_retry(context) };
-        peer.device.rings.unpark(context);
-        let watched = peer.watch_again(context).and_then(|()| peer.device.watch_control_again(context));
+        peer.engine.unpark(context);
+        let watched = peer.watch_again(context).and_then(|()| peer.engine.watch_kicks_again(context));
         if let Err(why) = watched.map_err(End::from).and_then(|()| peer.check_queues()) {
             self.lost(&why, context);
         }
@@ -293,12 +294,12 @@ impl VhostUser {
         // Each is a peer's, or may be.
         let keep = |file: SharedFd| Some(self.shared.guard.keep(file));
         let mut files = Files(state.files.into_iter().map(keep).collect());
-        let path = &self.shared.options.path;
+        let path = &self.net.options.path;
         if Path::new(&words.path) != path {
             return Err(failed(format!("it is at {} in the running switch", words.path)));
         }
         self.memory = Some(self.new_memory(context)?);
-        self.link = Some(match (self.shared.options.role, words.listener) {
+        self.link = Some(match (self.net.options.role, words.listener) {
             (Role::Server, Some(at)) => {
                 let socket = files.take(at).map_err(|error| failed(error.to_string()))?;
                 Link::Server(
@@ -311,7 +312,7 @@ impl VhostUser {
                 return Err(failed("server= differs from the running switch".to_owned()));
             }
         });
-        let (path, pairs) = (path.clone(), self.shared.options.queue_pairs);
+        let (path, pairs) = (path.clone(), self.net.options.queue_pairs);
         let deliveries = match words.deliveries {
             Some(at) => {
                 files.take(at).and_then(|file| DeliveryFile::take_over(Arc::new(file), pairs).map(Some))
@@ -330,7 +331,7 @@ impl VhostUser {
             }
         };
         connection.set_filter(self.shared.guard());
-        let peer = Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory));
+        let peer = self.peer(connection, memory);
         let peer = self.peer.insert(peer);
         match peer.take_over(words, &mut files, context) {
             Ok(()) => Ok(()),
@@ -346,7 +347,7 @@ impl VhostUser {
     /// other one may go on with it.
     fn give_up(&mut self, why: String, context: &mut dyn PortContext) {
         if let Some(peer) = &mut self.peer {
-            peer.device.rings.clear(context);
+            peer.engine.rings.clear(context);
         }
         for token in [PEER, CHANNEL] {
             context.unwatch(token);

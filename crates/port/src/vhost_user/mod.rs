@@ -1,12 +1,13 @@
 //! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
 //!
 //! ```text
-//!   link      listens, or connects again and again         offer     what is offered, and what is not
+//!   link      listens, or connects again and again
 //!   peer      one connection: messages in, replies out
-//!   device    what the messages set up: features, memory, logs, and the events' effects
+//!   contract  what a device is, beside the protocol: the engine serves any
+//!   engine    what the messages set up: features, memory, logs; events: what each message does
 //!   rings     which rings run, and which of their queues are attached
 //!   ring      one ring: from addresses and position to a queue, and back
-//!   control   the control queue
+//!   net       the network device: queues, offer, control queue
 //!   hand_over from one process to another
 //!   memory    what the front-end shares, within the port's limits
 //! ```
@@ -15,16 +16,19 @@
 //! memory is unmapped, descriptors are closed; then the port waits for the next. What one has used up of the
 //! port's limits (lines in the log, announcements, patience with those that never get as far as a queue) is
 //! used up for the next one too: to connect again resets nothing.
-mod control;
-mod device;
+mod contract;
+mod engine;
+mod events;
 mod hand_over;
 mod link;
 mod memory;
-mod offer;
+mod net;
 mod options;
 mod peer;
 mod ring;
 mod rings;
+#[cfg(test)]
+mod second_device;
 mod shared;
 mod spec;
 mod tokens;
@@ -47,10 +51,15 @@ use frame::{QueueCounters, QueueError, Side};
 use virtio::Features;
 
 use crate::{Interest, Port, PortContext, PortError, PortState, Token};
+use contract::Device as _;
 use link::{Link, RETRY_INTERVAL, try_connect};
+use net::NetDevice;
+use net::offer;
+use net::port::NetShared;
+use net::queue::Kind;
 use peer::Peer;
 use shared::Shared;
-use tokens::{CHANNEL, CONTROL, DELIVERIES, LINK, MEMORY, PEER};
+use tokens::{CHANNEL, DELIVERIES, LINK, MEMORY, PEER};
 
 /// Connections in a row that may end before a queue has run; the next ones are accepted more and more slowly.
 const FRUITLESS: u32 = 4;
@@ -82,11 +91,12 @@ fn watch_memory(token: Token, memory: &Arc<PeerMemory>, context: &mut dyn PortCo
 /// A back-end port.
 pub struct VhostUser {
     shared: Arc<Shared>,
+    net: Arc<NetShared>,
     offer: Offer,
     link: Option<Link>,
     /// Made when the port starts, and the same for all connections.
     memory: Option<Arc<PeerMemory>>,
-    peer: Option<Peer>,
+    peer: Option<Peer<NetDevice>>,
     /// Where deliveries are noted for the process after this one.
     deliveries: Option<DeliveryFile>,
     /// Connections since the last one on which a queue ran.
@@ -120,9 +130,11 @@ impl VhostUser {
         }
         let offer = offer::offer(&options);
         let offer = offer.map_err(|error| PortError::new(what(), error, "ask for fewer queues"))?;
-        let shared = Arc::new(Shared::new(name, options));
+        let shared = Arc::new(Shared::new(name));
+        let net = Arc::new(NetShared::new(options));
         Ok(VhostUser {
             shared,
+            net,
             offer,
             link: None,
             memory: None,
@@ -136,7 +148,7 @@ impl VhostUser {
     }
 
     fn new_memory(&self, context: &mut dyn PortContext) -> Result<Arc<PeerMemory>, PortError> {
-        let VhostUserOptions { memory_bytes, memory_backing, .. } = self.shared.options;
+        let VhostUserOptions { memory_bytes, memory_backing, .. } = self.net.options;
         let memory =
             PeerMemory::unmapped_by(Arc::clone(self.shared.guard.files()), memory_bytes, memory_backing)
                 .and_then(|memory| watch_memory(MEMORY, &memory, context).map(|()| memory))
@@ -161,7 +173,7 @@ impl VhostUser {
             Ok(None) => {}
             Ok(Some(file)) => {
                 // Unset still: a port starts once.
-                let _ = self.shared.deliveries.set(Arc::clone(file.area()));
+                let _ = self.net.deliveries.set(Arc::clone(file.area()));
                 self.deliveries = Some(file);
             }
             Err(error) => {
@@ -227,7 +239,7 @@ impl VhostUser {
                 // Out of descriptors, as a rule. The peer stays: look again later.
                 Err(error) => return self.retry(error, context),
             },
-            Some(Link::Client { told }) => match try_connect(&self.shared.options.path, &self.shared.guard) {
+            Some(Link::Client { told }) => match try_connect(&self.net.options.path, &self.shared.guard) {
                 Ok(connection) => {
                     *told = false;
                     connection
@@ -250,8 +262,14 @@ impl VhostUser {
             context.unwatch(PEER);
             return self.retry(error, context);
         }
-        self.peer = Some(Peer::new(connection, self.offer, Arc::clone(&self.shared), Arc::clone(memory)));
+        self.peer = Some(self.peer(connection, memory));
         self.shared.log(context, "a front-end has connected");
+    }
+
+    /// A connection at its beginning.
+    fn peer(&self, connection: Connection, memory: &Arc<PeerMemory>) -> Peer<NetDevice> {
+        let device = NetDevice::new(Arc::clone(&self.shared), Arc::clone(&self.net));
+        Peer::new(connection, self.offer, device, Arc::clone(&self.shared), Arc::clone(memory))
     }
 
     /// A connection is over: says why, and waits for the next one.
@@ -267,7 +285,7 @@ impl VhostUser {
         self.disconnect(context);
         match why {
             peer::End::Socket(SocketError::Closed) if asked_for_pairs && !ran => {
-                let pairs = self.shared.options.queue_pairs;
+                let pairs = self.net.options.queue_pairs;
                 let what = format_args!(
                     "the front-end has disconnected before any queue ran; if it asks for more queue pairs than \
                      this port's {pairs}, start the port with queue-pairs=N; if its guest ran with another switch \
@@ -281,7 +299,7 @@ impl VhostUser {
             other => self.shared.warn(context, format_args!("{other}; disconnected")),
         }
         self.fruitless = if ran { 0 } else { self.fruitless.saturating_add(1) };
-        match (pause_after(self.fruitless), self.shared.options.role) {
+        match (pause_after(self.fruitless), self.net.options.role) {
             (Some(pause), Role::Server) => context.after(LINK, pause),
             (Some(pause), Role::Client) => context.after(LINK, pause.max(RETRY_INTERVAL)),
             (None, _) => self.wait_or_retry(context),
@@ -289,14 +307,12 @@ impl VhostUser {
     }
 
     /// A queue does not come back, so its position cannot be told: the front-end is to set up everything anew.
-    fn queue_lost(&mut self, pair: u16, direction: &str, why: &QueueError, context: &mut dyn PortContext) {
+    fn queue_lost(&mut self, name: &str, why: &QueueError, context: &mut dyn PortContext) {
         if self.peer.is_none() {
             return;
         }
         self.disconnect(context);
-        let what = format_args!(
-            "queue {direction} the guest, pair {pair}: {why}; disconnected: a front-end that connects again goes on"
-        );
+        let what = format_args!("{name}: {why}; disconnected: a front-end that connects again goes on");
         self.shared.log(context, what);
         self.wait_or_retry(context);
     }
@@ -304,7 +320,7 @@ impl VhostUser {
     /// Lets go of the peer and of everything that it brought along.
     fn disconnect(&mut self, context: &mut dyn PortContext) {
         if let Some(mut peer) = self.peer.take() {
-            peer.device.rings.clear(context);
+            peer.engine.rings.clear(context);
             context.unwatch(PEER);
             context.unwatch(CHANNEL);
         }
@@ -325,11 +341,11 @@ fn accept(listener: &Listener) -> Result<Option<Connection>, SocketError> {
 
 impl Port for VhostUser {
     fn queue_pairs(&self) -> u16 {
-        self.shared.options.queue_pairs
+        self.net.options.queue_pairs
     }
 
     fn describe(&self) -> String {
-        let waits = match (&self.peer, self.shared.options.role) {
+        let waits = match (&self.peer, self.net.options.role) {
             (Some(peer), _) => return format!("{}, {}", &self.shared.name, peer.describe()),
             (None, Role::Server) => "waits for a front-end to connect",
             (None, Role::Client) => "waits for a front-end to listen",
@@ -339,17 +355,17 @@ impl Port for VhostUser {
     }
 
     fn features(&self) -> Option<Features> {
-        self.peer.as_ref().map(|peer| peer.device.features)
+        self.peer.as_ref().map(|peer| peer.engine.features)
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
-        self.shared.counters(pair, side).cloned()
+        self.net.counters(pair, side).cloned()
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         self.memory = Some(self.new_memory(context)?);
-        let path = &self.shared.options.path.clone();
-        self.link = Some(match self.shared.options.role {
+        let path = &self.net.options.path.clone();
+        self.link = Some(match self.net.options.role {
             Role::Server => {
                 Link::Server(Listener::bind_with(path, Some(self.shared.guard())).map_err(|error| {
                     let remedy = "give a path that you may create and that nobody else listens on";
@@ -358,8 +374,8 @@ impl Port for VhostUser {
             }
             Role::Client => Link::Client { told: false },
         });
-        self.set_deliveries(DeliveryFile::open(path, self.shared.options.queue_pairs), context);
-        match self.shared.options.role {
+        self.set_deliveries(DeliveryFile::open(path, self.net.options.queue_pairs), context);
+        match self.net.options.role {
             Role::Server => self.wait_for_peer(context),
             Role::Client => {
                 self.link_ready(context);
@@ -389,8 +405,7 @@ impl Port for VhostUser {
             MEMORY => loss.map_or(Ok(()), |loss| Err(peer::End::MemoryLost(loss))),
             PEER => peer.serve(context),
             CHANNEL => peer.channel_ready(context),
-            CONTROL => peer.control_ready(context),
-            _ => Ok(()),
+            token => tokens::kicked(token).map_or(Ok(()), |index| peer.kicked(index, context)),
         };
         if let Err(why) = outcome {
             self.lost(&why, context);
@@ -399,14 +414,14 @@ impl Port for VhostUser {
     }
 
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
-        let direction = ring::direction(side);
+        let kind = Kind::Data(pair, side);
+        let name = NetDevice::name(kind);
         if let QueueError::Lost(_) = why {
-            return self.queue_lost(pair, direction, &why, context);
+            return self.queue_lost(&name, &why, context);
         }
         if let Some(peer) = &mut self.peer {
-            let what = format_args!("queue {direction} the guest, pair {pair}: {why}; reset the device");
-            self.shared.warn(context, what);
-            peer.queue_broke(ring::Kind::Data(pair, side));
+            self.shared.warn(context, format_args!("{name}: {why}; reset the device"));
+            peer.queue_broke(kind);
         }
     }
 

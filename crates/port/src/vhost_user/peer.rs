@@ -3,7 +3,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frame::Side;
 use memory::{Loss, PeerMemory};
 use vhost_user::SharedFd;
 use vhost_user::bits::ProtocolFeatures;
@@ -15,8 +14,9 @@ use vhost_user::session::backend::{BackendSession, Offer, Received};
 use vhost_user::socket::{Connection, SocketError};
 use virtio::Features;
 
-use super::device::Device;
-use super::ring::{Kind, direction};
+use super::contract::Device;
+use super::engine::Engine;
+use super::events::Acted;
 use super::shared::Shared;
 use super::tokens::{CHANNEL, PEER};
 use crate::turn::Turn;
@@ -41,11 +41,11 @@ pub(super) enum End {
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),
     /// Where it stands cannot be told either.
-    #[error("queue {direction} the guest, pair {pair}: lost: its worker does not give it back", direction = direction(*.side))]
-    QueueLost { pair: u16, side: Side },
+    #[error("{0}: lost: its worker does not give it back")]
+    QueueLost(String),
 }
 
-pub(super) struct Peer {
+pub(super) struct Peer<D: Device> {
     pub(super) shared: Arc<Shared>,
     pub(super) connection: Connection,
     /// Replies wait for the front-end to read.
@@ -53,7 +53,7 @@ pub(super) struct Peer {
     /// The socket is not watched, for memory is being unmapped.
     waits: bool,
     pub(super) session: BackendSession,
-    pub device: Device,
+    pub engine: Engine<D>,
     pub(super) channel: Option<Connection>,
     /// A queue has run.
     pub ran: bool,
@@ -63,14 +63,20 @@ pub(super) struct Peer {
     pub asked_for_pairs: bool,
 }
 
-impl Peer {
-    pub fn new(connection: Connection, offer: Offer, shared: Arc<Shared>, memory: Arc<PeerMemory>) -> Self {
+impl<D: Device> Peer<D> {
+    pub fn new(
+        connection: Connection,
+        offer: Offer,
+        device: D,
+        shared: Arc<Shared>,
+        memory: Arc<PeerMemory>,
+    ) -> Self {
         Peer {
             connection,
             blocked: false,
             waits: false,
             session: BackendSession::new(offer),
-            device: Device::new(Arc::clone(&shared), memory),
+            engine: Engine::new(device, Arc::clone(&shared), memory),
             shared,
             channel: None,
             ran: false,
@@ -102,7 +108,7 @@ impl Peer {
                 sent_all = self.connection.try_send(reply)?;
             }
         }
-        self.ran |= self.device.rings.iter().next().is_some();
+        self.ran |= self.engine.rings.iter().next().is_some();
         if self.waits {
             return Ok(());
         }
@@ -124,8 +130,8 @@ impl Peer {
                 Ok(Some(reply))
             }
             Received::Event(event) => {
-                let mtu_bytes = self.device.mtu_bytes;
-                let (sent, channel) = self.device.act(event, &mut self.session, context)?;
+                let acted = self.engine.act(event, &mut self.session, context)?;
+                let Acted { sent, channel, config_changed } = acted;
                 self.check_queues()?;
                 if let Some((message, reason)) = &sent.refused {
                     self.refuse(format!("{message}: {reason}"), context);
@@ -133,7 +139,7 @@ impl Peer {
                 if let Some(socket) = channel {
                     self.open_channel(socket, context)?;
                 }
-                if self.device.mtu_bytes != mtu_bytes {
+                if config_changed {
                     self.config_changed();
                 }
                 Ok(sent.reply)
@@ -152,8 +158,8 @@ impl Peer {
             Received::Nothing | Received::Reply(_) => Ok(()),
             Received::Rejected(_, violation) => Err(violation.to_string()),
             Received::Event(event) => {
-                let acted = self.device.act(event, &mut self.session, context);
-                let (sent, channel) = acted.map_err(|error| error.to_string())?;
+                let acted = self.engine.act(event, &mut self.session, context);
+                let Acted { sent, channel, .. } = acted.map_err(|error| error.to_string())?;
                 if let Some((message, reason)) = sent.refused {
                     return Err(format!("{message}: {reason}"));
                 }
@@ -221,60 +227,54 @@ impl Peer {
     }
 
     pub fn check_queues(&mut self) -> Result<(), End> {
-        self.device.rings.take_lost().map_or(Ok(()), |(pair, side)| Err(End::QueueLost { pair, side }))
+        self.engine.rings.take_lost().map_or(Ok(()), |kind| Err(End::QueueLost(D::name(kind))))
     }
 
     /// A queue has stopped by itself.
-    pub fn queue_broke(&mut self, kind: Kind) {
-        self.device.broke(kind);
+    pub fn queue_broke(&mut self, kind: D::Kind) {
+        self.engine.broke(kind);
         // NEEDS_RESET is announced by a configuration change (VIRTIO 1.3 §2.1.2).
         self.config_changed();
     }
 
-    /// The control queue was kicked.
-    pub fn control_ready(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
-        if let Err(error) = self.device.serve_control(context) {
-            self.shared.warn(context, format_args!("control queue: {error}; reset the device"));
-            self.queue_broke(Kind::Control);
+    /// A ring that the control thread serves was kicked.
+    pub fn kicked(&mut self, index: usize, context: &mut dyn PortContext) -> Result<(), End> {
+        if let Err((kind, error)) = self.engine.serve(index, context) {
+            self.shared.warn(context, format_args!("{}: {error}; reset the device", D::name(kind)));
+            self.queue_broke(kind);
         }
         self.check_queues()
     }
 
     /// How the connection stands, in one line.
     pub fn describe(&self) -> String {
-        Standing(&self.device).to_string()
+        Standing(&self.engine).to_string()
     }
 }
 
 /// A connected device in words.
-struct Standing<'a>(&'a Device);
+struct Standing<'a, D: Device>(&'a Engine<D>);
 
-impl fmt::Display for Standing<'_> {
+impl<D: Device> fmt::Display for Standing<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let device = self.0;
-        let running: Vec<_> = device.rings.iter().map(|(_, ring)| ring).collect();
+        let engine = self.0;
+        let running: Vec<_> = engine.rings.iter().map(|(_, ring)| ring).collect();
         let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
         write!(f, "connected, {}", frame::layout_name(first.config.layout))?;
         for (feature, word) in [
             (Features::IN_ORDER, "in order"),
             (Features::RING_EVENT_IDX, "event index"),
             (Features::RING_INDIRECT_DESC, "indirect"),
-            (Features::NET_MRG_RXBUF, "mergeable"),
-            (Features::NET_CSUM, "sends with offloads"),
-            (Features::NET_GUEST_CSUM, "takes offloads"),
             (Features::VHOST_LOG_ALL, "pages logged"),
         ] {
-            if device.features.contains(feature) {
+            if engine.features.contains(feature) {
                 write!(f, ", {word}")?;
             }
         }
-        if let Some(mtu) = device.mtu_bytes {
-            write!(f, ", MTU {mtu}")?;
+        for word in engine.device.words() {
+            write!(f, ", {word}")?;
         }
         write!(f, "; {} queues run", running.len())?;
-        if let Some(pairs) = device.rings.used_pairs() {
-            write!(f, ", {pairs} pairs in use")?;
-        }
         for (count, what) in [
             (running.iter().filter(|ring| !ring.enabled).count(), "disabled"),
             (running.iter().filter(|ring| ring.broken).count(), "malformed and stopped"),

@@ -1,159 +1,113 @@
 //! All rings of a connection, and which of their queues are attached.
-use frame::Side;
 use vhost_user::vring::VringBase;
 
-use super::ring::{self, Kind, Ring, RingQueue};
-use super::tokens::CONTROL;
+use super::contract::{Device, ParkedQueue, RingQueue, RingSet};
+use super::ring::{self, Ring};
+use super::tokens;
 use crate::PortContext;
 
 /// Rings that the front-end has started, by their index.
-pub(super) struct Rings {
-    list: Vec<Option<Ring>>,
-    /// Pairs that the driver uses, if it has said so on a control queue.
-    used_pairs: Option<u16>,
+pub(super) struct Rings<D: Device> {
+    list: Vec<Option<Ring<D>>>,
     /// A queue was to be had back and was not there, though it had not stopped.
-    lost: Option<(u16, Side)>,
+    lost: Option<D::Kind>,
 }
 
-/// Which queues are to be attached. Sinks of disabled rings are not while others are enabled: frames are spread over
-/// the sinks that are attached, and would be lost in those.
-#[derive(Clone, Copy)]
-struct Wanted {
-    used_pairs: Option<u16>,
-    /// A sink is there whose ring is enabled, and whose pair the driver uses.
-    any_used: bool,
-}
-
-impl Wanted {
-    fn is_used(self, ring: &Ring) -> bool {
-        match ring.kind {
-            Kind::Data(pair, Side::ToGuest) => ring.enabled && self.used_pairs.is_none_or(|used| pair < used),
-            _ => false,
-        }
-    }
-
-    fn attached(self, ring: &Ring) -> bool {
-        match ring.kind {
-            Kind::Data(_, Side::FromGuest) => true,
-            Kind::Data(_, Side::ToGuest) => self.is_used(ring) || !self.any_used,
-            Kind::Control => false,
-        }
-    }
-}
-
-impl Rings {
+impl<D: Device> Rings<D> {
     /// Room for so many.
     pub fn new(count: usize) -> Self {
-        Rings { list: (0..count).map(|_| None).collect(), used_pairs: None, lost: None }
+        Rings { list: (0..count).map(|_| None).collect(), lost: None }
     }
 
     /// Those that are started.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ring)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Ring<D>)> {
         self.list.iter().enumerate().filter_map(|(index, ring)| Some((index, ring.as_ref()?)))
     }
 
-    pub fn get(&self, index: usize) -> Option<&Ring> {
+    pub fn get(&self, index: usize) -> Option<&Ring<D>> {
         self.list.get(index)?.as_ref()
     }
 
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut Ring> {
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Ring<D>> {
         self.list.get_mut(index)?.as_mut()
     }
 
     /// The started ring of this kind.
-    pub fn find(&self, kind: Kind) -> Option<usize> {
+    pub fn find(&self, kind: D::Kind) -> Option<usize> {
         self.iter().find(|(_, ring)| ring.kind == kind).map(|(index, _)| index)
     }
 
-    fn wanted(&self) -> Wanted {
-        let wanted = Wanted { used_pairs: self.used_pairs, any_used: true };
-        Wanted { any_used: self.iter().any(|(_, ring)| wanted.is_used(ring)), ..wanted }
+    /// The indices of started rings that the control thread serves.
+    pub fn served_here(&self) -> Vec<usize> {
+        let served = self.iter().filter(|(_, ring)| D::is_served_here(ring.kind));
+        served.map(|(index, _)| index).collect()
+    }
+
+    /// Which started rings have their queue with the workers, by the device.
+    fn wanted(&self, device: &D) -> Vec<bool> {
+        let rings: Vec<(D::Kind, bool)> = self.iter().map(|(_, ring)| (ring.kind, ring.enabled)).collect();
+        let mut wanted = vec![false; self.list.len()];
+        for (index, ring) in self.iter() {
+            wanted[index] =
+                !D::is_served_here(ring.kind) && device.is_attached((ring.kind, ring.enabled), &rings);
+        }
+        wanted
     }
 
     /// Takes the queue of a ring out, from wherever it is; its last batch released.
-    pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<RingQueue> {
+    pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<D::Queue> {
         self.take_all(&[index], context).pop().map(|(_, running)| running)
     }
 
     /// Takes the queues of several rings out, with their indices.
-    pub fn take_all(&mut self, indices: &[usize], context: &mut dyn PortContext) -> Vec<(usize, RingQueue)> {
-        let (mut taken, mut attached, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    pub fn take_all(&mut self, indices: &[usize], context: &mut dyn PortContext) -> Vec<(usize, D::Queue)> {
+        let (mut taken, mut attached, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
         for &index in indices {
             let Some(ring) = self.get_mut(index) else { continue };
-            match (ring.parked.take(), ring.kind) {
-                (Some(running), _) => taken.push((index, running)),
-                (None, Kind::Data(pair, side)) => {
+            match ring.parked.take() {
+                Some(running) => taken.push((index, running)),
+                None if D::is_served_here(ring.kind) => {}
+                None => {
                     attached.push(index);
-                    places.push((pair, side));
+                    kinds.push(ring.kind);
                 }
-                (None, Kind::Control) => {}
             }
         }
-        if places.is_empty() {
+        if kinds.is_empty() {
             return taken;
         }
-        for ((index, place), queue) in attached.into_iter().zip(&places).zip(context.detach(&places)) {
-            if let Some(running) = queue.and_then(RingQueue::from_workers) {
+        for ((index, kind), queue) in attached.into_iter().zip(&kinds).zip(D::detach(&kinds, context)) {
+            if let Some(running) = queue {
                 taken.push((index, running));
             } else if let Some(ring) = self.get_mut(index)
                 && !ring.broken
                 && ring.stopped_at.get().is_none()
             {
-                self.lost.get_or_insert(*place);
+                self.lost.get_or_insert(*kind);
             }
         }
         taken
     }
 
-    /// A worker that was given up while this port asked for a queue has it: nobody else says so.
-    pub fn take_lost(&mut self) -> Option<(u16, Side)> {
+    /// Which queue a worker kept that was given up while this port asked for the queue: no other event reports it.
+    pub fn take_lost(&mut self) -> Option<D::Kind> {
         self.lost.take()
     }
 
     /// Puts queues back to work, or aside.
-    pub fn put_all(&mut self, queues: Vec<(usize, RingQueue)>, context: &mut dyn PortContext) {
-        let wanted = self.wanted();
+    pub fn put_all(&mut self, queues: Vec<(usize, D::Queue)>, device: &D, context: &mut dyn PortContext) {
+        let wanted = self.wanted(device);
         let mut attached = Vec::new();
         for (index, running) in queues {
             let Some(ring) = self.get_mut(index) else { continue };
-            match ring.kind {
-                Kind::Data(pair, _) if wanted.attached(ring) => match running.for_workers() {
-                    Ok(queue) => attached.push((pair, queue)),
-                    Err(running) => ring.parked = Some(running),
-                },
-                _ => ring.parked = Some(running),
+            match wanted[index] {
+                true => attached.push((ring.kind, running)),
+                false => ring.parked = Some(running),
             }
         }
         if !attached.is_empty() {
-            context.attach(attached);
+            D::attach(attached, context);
         }
-    }
-
-    /// Changes the queues of these rings between two bursts; nothing happens to those that do not run. A sink stays
-    /// attached, so that no frame for it is lost.
-    pub fn change(
-        &mut self,
-        indices: &[usize],
-        context: &mut dyn PortContext,
-        mut how: impl FnMut(usize, &mut RingQueue),
-    ) {
-        let mut others = Vec::new();
-        for &index in indices {
-            let Some(ring) = self.get_mut(index) else { continue };
-            let is_changed = match (ring.kind, &ring.parked) {
-                (Kind::Data(pair, Side::ToGuest), None) => context.change_sink(
-                    pair,
-                    Box::new(|sink| RingQueue::change_sink(sink, |running| how(index, running))),
-                ),
-                _ => false,
-            };
-            if !is_changed {
-                others.push(index);
-            }
-        }
-        let mut taken = self.take_all(&others, context);
-        taken.iter_mut().for_each(|(index, running)| how(*index, running));
-        self.put_all(taken, context);
     }
 
     /// The indices of all rings that are started.
@@ -161,72 +115,66 @@ impl Rings {
         self.iter().map(|(index, _)| index).collect()
     }
 
-    /// The indices of all started rings that lead to the guest.
-    pub fn sinks(&self) -> Vec<usize> {
-        let sinks = self.iter().filter(|(_, ring)| matches!(ring.kind, Kind::Data(_, Side::ToGuest)));
-        sinks.map(|(index, _)| index).collect()
-    }
-
     /// A ring has started.
-    pub fn start(&mut self, index: usize, ring: Ring, running: RingQueue, context: &mut dyn PortContext) {
+    pub fn start(
+        &mut self,
+        index: usize,
+        ring: Ring<D>,
+        running: D::Queue,
+        device: &D,
+        context: &mut dyn PortContext,
+    ) {
         self.list[index] = Some(ring);
-        self.put_all(vec![(index, running)], context);
-        self.settle(context);
+        self.put_all(vec![(index, running)], device, context);
+        self.settle(device, context);
     }
 
     /// A ring ends.
-    pub fn stop(&mut self, index: usize, context: &mut dyn PortContext) -> (Option<RingQueue>, Option<Ring>) {
+    pub fn stop(
+        &mut self,
+        index: usize,
+        device: &D,
+        context: &mut dyn PortContext,
+    ) -> (Option<D::Queue>, Option<Ring<D>>) {
         let running = self.take(index, context);
         let ring = self.list.get_mut(index).and_then(Option::take);
-        if ring.as_ref().is_some_and(|ring| ring.kind == Kind::Control) {
-            context.unwatch(CONTROL);
+        if ring.as_ref().is_some_and(|ring| D::is_served_here(ring.kind)) {
+            context.unwatch(tokens::kick(index));
         }
-        self.settle(context);
+        self.settle(device, context);
         (running, ring)
     }
 
     /// Lets data pass a ring, or not.
-    pub fn enable(&mut self, index: usize, enabled: bool, context: &mut dyn PortContext) {
+    pub fn enable(&mut self, index: usize, enabled: bool, device: &D, context: &mut dyn PortContext) {
         if let Some(ring) = self.get_mut(index) {
             ring.enabled = enabled;
         }
-        self.change(&[index], context, |_, running| running.set_enabled(enabled));
-        self.settle(context);
-    }
-
-    /// Pairs that the driver uses; `None`: those that are enabled.
-    pub fn used_pairs(&self) -> Option<u16> {
-        self.used_pairs
-    }
-
-    /// Sets that.
-    pub fn use_pairs(&mut self, pairs: Option<u16>, context: &mut dyn PortContext) {
-        self.used_pairs = pairs;
-        self.settle(context);
+        self.change(&[index], device, context, &mut |_, running| running.set_enabled(enabled));
+        self.settle(device, context);
     }
 
     /// Stops all rings.
     pub fn clear(&mut self, context: &mut dyn PortContext) {
         drop(self.take_all(&self.indices(), context));
-        context.unwatch(CONTROL);
+        self.unwatch_kicks(context);
         self.list.iter_mut().for_each(|ring| *ring = None);
-        self.used_pairs = None;
     }
 
     /// Takes all queues from the workers; what they hold is given back.
     pub fn park(&mut self, context: &mut dyn PortContext) {
         let taken = self.take_all(&self.indices(), context);
         self.park_all(taken);
-        context.unwatch(CONTROL);
+        self.unwatch_kicks(context);
+    }
+
+    fn unwatch_kicks(&self, context: &mut dyn PortContext) {
+        self.served_here().into_iter().for_each(|index| context.unwatch(tokens::kick(index)));
     }
 
     /// Puts them back to work, where another process did not go on with them.
-    pub fn unpark(&mut self, context: &mut dyn PortContext) {
-        self.change(&self.indices(), context, |_, running| {
-            if let RingQueue::Sink(sink) = running {
-                sink.note_start();
-            }
-        });
+    pub fn unpark(&mut self, device: &D, context: &mut dyn PortContext) {
+        self.change(&self.indices(), device, context, &mut |_, running| D::resumed(running));
     }
 
     /// Where the rings of parked queues stand; of one that stopped by itself, where it did.
@@ -235,7 +183,7 @@ impl Rings {
         for (index, ring) in self.list.iter_mut().enumerate() {
             let Some(ring) = ring else { continue };
             let position = match &mut ring.parked {
-                Some(running) => Some(running.queue().position()),
+                Some(running) => Some(running.ring_queue().queue().position()),
                 None => ring.stopped_at.get(),
             };
             bases.push((index, position.map_or(ring.config.base, ring::base)));
@@ -243,29 +191,58 @@ impl Rings {
         bases
     }
 
-    /// Attaches what is to be attached now, then puts aside what is not: frames find a queue all the while.
-    fn settle(&mut self, context: &mut dyn PortContext) {
-        let wanted = self.wanted();
-        let others = |is_attached: bool| {
-            let rings = self.iter().filter(move |(_, ring)| {
-                ring.parked.is_none() == is_attached
-                    && matches!(ring.kind, Kind::Data(..))
-                    && wanted.attached(ring) != is_attached
-            });
-            rings.map(|(index, _)| index).collect::<Vec<_>>()
-        };
-        let (come, go) = (others(false), others(true));
-        let parked = self.take_all(&come, context);
-        self.put_all(parked, context);
-        let taken = self.take_all(&go, context);
-        self.park_all(taken);
-    }
-
-    fn park_all(&mut self, queues: Vec<(usize, RingQueue)>) {
+    fn park_all(&mut self, queues: Vec<(usize, D::Queue)>) {
         for (index, running) in queues {
             if let Some(ring) = self.get_mut(index) {
                 ring.parked = Some(running);
             }
         }
+    }
+}
+
+impl<D: Device> RingSet<D> for Rings<D> {
+    fn kinds(&self) -> Vec<(usize, D::Kind)> {
+        self.iter().map(|(index, ring)| (index, ring.kind)).collect()
+    }
+
+    /// Changes the queues of these rings between two bursts; nothing happens to those that do not run. A queue that its
+    /// device can change where it is stays attached, so that nothing for it is lost.
+    fn change(
+        &mut self,
+        places: &[usize],
+        device: &D,
+        context: &mut dyn PortContext,
+        how: &mut dyn FnMut(usize, &mut dyn RingQueue),
+    ) {
+        let mut others = Vec::new();
+        for &index in places {
+            let Some(ring) = self.get_mut(index) else { continue };
+            let is_changed =
+                ring.parked.is_none() && D::change(ring.kind, context, &mut |running| how(index, running));
+            if !is_changed {
+                others.push(index);
+            }
+        }
+        let mut taken = self.take_all(&others, context);
+        taken.iter_mut().for_each(|(index, running)| how(*index, running.ring_queue()));
+        self.put_all(taken, device, context);
+    }
+
+    /// Attaches what is to be attached now, then puts aside what is not: frames find a queue all the while.
+    fn settle(&mut self, device: &D, context: &mut dyn PortContext) {
+        let wanted = self.wanted(device);
+        let others = |is_attached: bool| {
+            let rings = self.iter().filter(|(index, ring)| {
+                ring.parked.is_none() == is_attached
+                    && !D::is_served_here(ring.kind)
+                    && wanted[*index] != is_attached
+            });
+            rings.map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let (come, go) = (others(false), others(true));
+        let parked = self.take_all(&come, context);
+        self.put_all(parked, device, context);
+        let taken = self.take_all(&go, context);
+        self.park_all(taken);
     }
 }

@@ -124,10 +124,7 @@ fn no_frame_is_lost_while_a_sink_is_changed() {
     let changes = Arc::new(AtomicU64::new(0));
     let changed = Arc::clone(&changes);
     let ready = move |_: Token, context: &mut dyn PortContext| {
-        let how = |sink| {
-            std::thread::sleep(Duration::from_micros(20));
-            sink
-        };
+        let how = |_: &mut dyn Sink| std::thread::sleep(Duration::from_micros(20));
         changed.fetch_add(u64::from(context.change_sink(0, Box::new(how))), Ordering::Relaxed);
         context.after(Token(0), Duration::from_micros(300));
         Ok(())

@@ -1,5 +1,4 @@
 //! The control queue (VIRTIO 1.3 §5.1.6.5), served by the thread that serves the socket.
-use vhost_user::SharedFd;
 use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
 use virtqueue::{Burst, DeviceQueue, PopError, RingError};
 
@@ -7,7 +6,7 @@ use crate::device::EventFd;
 use crate::turn::Turn;
 
 /// A running control queue.
-pub(super) struct ControlQueue {
+pub(crate) struct ControlQueue {
     queue: Box<dyn DeviceQueue>,
     burst: Burst,
     /// The driver's part of one command.
@@ -41,11 +40,6 @@ impl ControlQueue {
     pub fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
         self.queue = queue;
         self.burst.release();
-    }
-
-    /// Becomes readable when there is something to serve.
-    pub fn kick_fd(&self) -> SharedFd {
-        self.kick.shared().clone()
     }
 
     /// Answers the commands that are there, each with what `handle_command` says, for one turn; true if there may be

@@ -39,10 +39,10 @@ use vhost_user::session::backend::{Offer, OfferError};
 use virtio::Features;
 use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
 
-use super::options::VhostUserOptions;
+use crate::vhost_user::options::VhostUserOptions;
 
 /// The device features that are offered.
-pub(super) fn features(options: &VhostUserOptions) -> Features {
+pub(crate) fn features(options: &VhostUserOptions) -> Features {
     let mut offered = Features::empty()
         .union(Features::VERSION_1)
         .union(Features::VHOST_LOG_ALL)
@@ -78,17 +78,17 @@ pub(super) fn features(options: &VhostUserOptions) -> Features {
 }
 
 /// Whether the configuration space has anything to say that the front-end does not know better.
-pub(super) fn has_config(options: &VhostUserOptions) -> bool {
+pub(crate) fn has_config(options: &VhostUserOptions) -> bool {
     options.mac.is_some() || options.mtu.is_some()
 }
 
 /// Rings that there can be.
-pub(super) fn queue_count(options: &VhostUserOptions) -> u16 {
+pub(crate) fn queue_count(options: &VhostUserOptions) -> u16 {
     2 * options.queue_pairs + u16::from(options.control_queue)
 }
 
 /// Everything that is offered, for a session.
-pub(super) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
+pub(crate) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
     let mut protocol = ProtocolFeatures::MQ
         | ProtocolFeatures::REPLY_ACK
         | ProtocolFeatures::CONFIGURE_MEM_SLOTS

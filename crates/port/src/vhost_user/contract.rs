@@ -1,0 +1,197 @@
+//! What a device is, beside the protocol: the engine serves any device that says these things of itself.
+//!
+//! The engine ([`Engine`](super::engine::Engine), [`Peer`](super::peer::Peer)) knows the protocol, the
+//! front-end's memory and how rings start, move and stop. A [`Device`] knows its features, what each ring is for, what
+//! makes a queue of a ring, and what its messages and its configuration space mean.
+use std::any::Any;
+use std::sync::Arc;
+
+use vhost_user::session::Refusal;
+use virtio::Features;
+use virtio::net::MacAddress;
+use virtqueue::{DeviceQueue, IndirectFlags, RingError};
+
+use crate::PortContext;
+use crate::device::{EventFd, StoppedAt};
+
+/// The queue of a ring, as far as the engine changes it while it runs.
+pub(super) trait RingQueue: Any {
+    /// The device half, to ask where it stands and to set its log.
+    fn queue(&mut self) -> &mut dyn DeviceQueue;
+
+    /// Goes on with another device half of the same ring.
+    fn renew(&mut self, queue: Box<dyn DeviceQueue>);
+
+    /// Lets data pass, or not.
+    fn set_enabled(&mut self, enabled: bool);
+
+    /// Listens to the driver so from now on.
+    fn set_kick(&mut self, kick: Option<EventFd>);
+
+    /// Notifies the driver so from now on.
+    fn set_call(&mut self, call: Option<EventFd>);
+
+    /// Where to read later where the queue has stopped by itself.
+    fn stopped_at(&self) -> Arc<StoppedAt>;
+}
+
+/// A device's queues while they are not attached, each with its own type.
+pub(super) trait ParkedQueue {
+    /// What the engine changes of it.
+    fn ring_queue(&mut self) -> &mut dyn RingQueue;
+}
+
+/// The rings of a connection, as a device changes their queues.
+pub(super) trait RingSet<D: Device> {
+    /// What the started rings are for, each with its place.
+    fn kinds(&self) -> Vec<(usize, D::Kind)>;
+
+    /// Changes the queues of these rings between two bursts; nothing happens to those that do not run.
+    fn change(
+        &mut self,
+        places: &[usize],
+        device: &D,
+        context: &mut dyn PortContext,
+        how: &mut dyn FnMut(usize, &mut dyn RingQueue),
+    );
+
+    /// Attaches and parks queues as [`Device::is_attached`] says now.
+    fn settle(&mut self, device: &D, context: &mut dyn PortContext);
+}
+
+/// What makes a queue, beside its ring.
+pub(super) struct Notifiers {
+    /// The driver's kicks; `None` if the device polls.
+    pub kick: Option<EventFd>,
+    /// Tells the driver; `None` if it polls.
+    pub call: Option<EventFd>,
+    /// Whether data passes from the start.
+    pub enabled: bool,
+}
+
+/// A message of the protocol that means something to some devices alone.
+pub(super) enum DeviceMessage {
+    /// Announce this address (SEND_RARP).
+    Announce(MacAddress),
+    /// The guest is told this MTU (NET_SET_MTU).
+    Mtu(u16),
+}
+
+/// A device behind one connection. Each connection begins with a clone of the port's.
+pub(super) trait Device: Clone + Send + Sized {
+    /// What a ring is for.
+    type Kind: Copy + PartialEq;
+
+    /// The queue of a ring while it is not attached.
+    type Queue: ParkedQueue;
+
+    /// Rings that there can be.
+    fn queue_count(&self) -> u16;
+
+    /// What the ring at this place is for, by the features that were agreed on.
+    fn kind(&self, index: usize) -> Self::Kind;
+
+    /// A ring of this kind, for people.
+    fn name(kind: Self::Kind) -> String;
+
+    /// Whether the control thread serves rings of this kind ([`Device::serve`]), and not a worker.
+    fn is_served_here(kind: Self::Kind) -> bool;
+
+    /// What is known of the chains in such a ring before they are read.
+    fn indirect_flags(_kind: Self::Kind) -> IndirectFlags {
+        IndirectFlags::Trusted
+    }
+
+    /// Makes the queue of a ring.
+    fn queue(
+        &self,
+        kind: Self::Kind,
+        queue: Box<dyn DeviceQueue>,
+        notifiers: Notifiers,
+    ) -> Result<Self::Queue, Refusal>;
+
+    /// Whether the queue of this ring belongs to the workers now; `rings` are all that are started, each with whether
+    /// it is enabled.
+    fn is_attached(&self, _ring: (Self::Kind, bool), _rings: &[(Self::Kind, bool)]) -> bool {
+        true
+    }
+
+    /// Gives queues to the workers.
+    fn attach(_queues: Vec<(Self::Kind, Self::Queue)>, _context: &mut dyn PortContext) {}
+
+    /// Takes queues back from the workers, in this order; `None` for each that is not there.
+    fn detach(kinds: &[Self::Kind], _context: &mut dyn PortContext) -> Vec<Option<Self::Queue>> {
+        kinds.iter().map(|_| None).collect()
+    }
+
+    /// Changes an attached queue where it is. False, and nothing done, if that cannot be: it is taken back then.
+    fn change(
+        _kind: Self::Kind,
+        _context: &mut dyn PortContext,
+        _how: &mut dyn FnMut(&mut dyn RingQueue),
+    ) -> bool {
+        false
+    }
+
+    /// A ring of this kind has started.
+    fn started(&mut self, _kind: Self::Kind, _rings: &mut dyn RingSet<Self>, _context: &mut dyn PortContext) {
+    }
+
+    /// These features hold from now on.
+    fn set_features(&mut self, features: Features);
+
+    /// Forgets what the driver has set.
+    fn reset(&mut self, _rings: &mut dyn RingSet<Self>, _context: &mut dyn PortContext) {}
+
+    /// Serves a ring that the control thread serves, for one turn; true if there may be more.
+    fn serve(
+        &mut self,
+        _queue: &mut Self::Queue,
+        _rings: &mut dyn RingSet<Self>,
+        _context: &mut dyn PortContext,
+    ) -> Result<bool, RingError> {
+        Ok(false)
+    }
+
+    /// Does what a message asks for. True if the configuration space is another one now.
+    fn message(
+        &mut self,
+        _message: DeviceMessage,
+        _rings: &mut dyn RingSet<Self>,
+        _context: &mut dyn PortContext,
+    ) -> Result<bool, Refusal> {
+        Err(not_offered())
+    }
+
+    /// The configuration space; what lies behind it reads as zeros.
+    fn config(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// What the driver has set, as commands for [`Device::restore`] in another process.
+    fn state(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// Sets it once more.
+    fn restore(
+        &mut self,
+        _state: &[Vec<u8>],
+        _rings: &mut dyn RingSet<Self>,
+        _context: &mut dyn PortContext,
+    ) {
+    }
+
+    /// A queue goes on in this process, though another one may have had it meanwhile.
+    fn resumed(_queue: &mut dyn RingQueue) {}
+
+    /// How the device stands, in a few words each.
+    fn words(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The refusal of what was never offered.
+pub(super) fn not_offered() -> Refusal {
+    Refusal::new("not offered")
+}

@@ -1,0 +1,401 @@
+//! The device behind one connection: what the front-end has set up, and what runs of it.
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory::{Address, AddressSpace, Mapping, PeerMemory, sealed_memfd};
+use vhost_user::SharedFd;
+use vhost_user::inflight;
+use vhost_user::session::backend::{Kick, VringConfig};
+use vhost_user::session::{Outcome, Refusal};
+use vhost_user::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
+use virtio::Features;
+use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
+
+use super::contract::{Device, DeviceMessage, Notifiers, ParkedQueue, RingSet, not_offered};
+use super::memory::SharedMemory;
+use super::ring::{self, HalfOf, Ring};
+use super::rings::Rings;
+use super::shared::Shared;
+use super::tokens;
+use crate::device::EventFd;
+use crate::{Interest, PortContext};
+
+/// `VIRTIO_CONFIG_S_NEEDS_RESET` (VIRTIO 1.3 §2.1).
+const NEEDS_RESET: u8 = 0x40;
+
+/// A ring as the front-end starts it.
+pub(super) struct StartedRing {
+    pub index: usize,
+    pub config: VringConfig,
+    pub kick: Kick,
+    pub call: Option<SharedFd>,
+    pub err: Option<SharedFd>,
+    pub enabled: bool,
+}
+
+pub(super) struct Engine<D: Device> {
+    shared: Arc<Shared>,
+    pub features: Features,
+    pub(super) memory: SharedMemory,
+    pub rings: Rings<D>,
+    pub device: D,
+    status: u8,
+    needs_reset: bool,
+}
+
+impl<D: Device> Engine<D> {
+    pub fn new(device: D, shared: Arc<Shared>, memory: Arc<PeerMemory>) -> Self {
+        Engine {
+            shared,
+            features: Features::empty(),
+            memory: SharedMemory::new(memory),
+            rings: Rings::new(device.queue_count().into()),
+            device,
+            status: 0,
+            needs_reset: false,
+        }
+    }
+
+    pub(super) fn set_features(&mut self, features: Features, context: &mut dyn PortContext) {
+        let changed = features.symmetric_difference(self.features);
+        if !changed.difference(Features::VHOST_LOG_ALL).is_empty() {
+            self.device.reset(&mut self.rings, context);
+        }
+        self.features = features;
+        self.device.set_features(features);
+        // QEMU says so for each pair, and twice: each time a queue is taken from its worker.
+        if changed.contains(Features::VHOST_LOG_ALL) {
+            if !features.contains(Features::VHOST_LOG_ALL) {
+                // The next migration has another, and this may be too short for the memory then.
+                self.memory.log = None;
+            }
+            self.update_logs(&self.rings.indices(), context);
+        }
+    }
+
+    /// All is as before the first message, but for the memory.
+    pub(super) fn reset(&mut self, context: &mut dyn PortContext) -> Outcome {
+        self.rings.clear(context);
+        self.device.reset(&mut self.rings, context);
+        self.features = Features::empty();
+        self.device.set_features(self.features);
+        (self.memory.in_flight, self.memory.log) = (None, None);
+        (self.status, self.needs_reset) = (0, false);
+        Ok(())
+    }
+
+    pub(super) fn set_status(&mut self, status: u8, context: &mut dyn PortContext) -> Outcome {
+        self.status = status;
+        // Status 0 resets the device (VIRTIO 1.3 §2.1); the rings are stopped by messages of their own.
+        if status == 0 {
+            self.needs_reset = false;
+            self.device.reset(&mut self.rings, context);
+        }
+        Ok(())
+    }
+
+    pub(super) fn status(&self) -> u8 {
+        self.status | if self.needs_reset { NEEDS_RESET } else { 0 }
+    }
+
+    /// A message to this kind of device; `changed` says whether its configuration space is another one then.
+    pub(super) fn message(
+        &mut self,
+        message: DeviceMessage,
+        changed: &mut bool,
+        context: &mut dyn PortContext,
+    ) -> Outcome {
+        *changed = self.device.message(message, &mut self.rings, context)?;
+        Ok(())
+    }
+
+    /// A part of the configuration space. What lies behind the fields that are known reads as zeros.
+    pub(super) fn read_config(&self, offset: u32, size_bytes: u32) -> Vec<u8> {
+        let bytes = self.device.config();
+        (u64::from(offset)..u64::from(offset) + u64::from(size_bytes))
+            .map(|at| usize::try_from(at).ok().and_then(|at| bytes.get(at)).copied().unwrap_or(0))
+            .collect()
+    }
+
+    /// A fresh region, whose pages the port takes back when it has made others since.
+    pub(super) fn new_in_flight(
+        &self,
+        layout: RingLayout,
+        queue_count: u16,
+        queue_size: QueueSize,
+    ) -> Result<(u64, u64, OwnedFd), Refusal> {
+        let bytes = inflight::area_bytes(layout, queue_count, queue_size);
+        let failed = |why: &dyn Display| Refusal::new(format!("memory for {bytes} in-flight bytes: {why}"));
+        let file = sealed_memfd(c"tautline in-flight", bytes).map_err(|error| failed(&error))?;
+        let own = Mapping::shared(&file, 0, bytes).map_err(|error| failed(&error))?;
+        self.shared.keep_in_flight(own);
+        Ok((bytes, 0, file.into()))
+    }
+
+    fn used_log(&self, config: &VringConfig, space: &AddressSpace) -> Option<UsedLog> {
+        let log = self.memory.log.as_ref().filter(|_| self.features.contains(Features::VHOST_LOG_ALL))?;
+        let ring = config.log.map(|said| self.ring_places(config, space, said));
+        Some(UsedLog { log: Arc::clone(log), ring })
+    }
+
+    /// Where the device writes to a ring. What the front-end says of a packed ring for the log is not of use: QEMU
+    /// gives the device area's address (`used_phys`), DPDK takes it for the descriptors'. Memory knows both.
+    fn ring_places(&self, config: &VringConfig, space: &AddressSpace, said: u64) -> RingPlaces {
+        if layout_of(self.features) == RingLayout::Split {
+            return RingPlaces { used: said, device_event: said };
+        }
+        let guest = |user| space.guest_address(Address::User(user)).unwrap_or(said);
+        let VringAddresses { descriptor, device, .. } = config.addresses;
+        RingPlaces { used: guest(descriptor), device_event: guest(device) }
+    }
+
+    pub(super) fn start(&mut self, started: StartedRing, context: &mut dyn PortContext) -> Outcome {
+        let StartedRing { index, config, kick, call, err, enabled } = started;
+        let kind = self.device.kind(index);
+        let said = ring::position(config.base);
+        let mut queue = self.activate((index, kind), &config, said, &self.memory.space)?;
+        let (kick, call) = (kick_of(kick)?, call_of(call)?);
+        if self.memory.in_flight.is_none()
+            && let Position::Packed { next_used, .. } = queue.position()
+            && queue.position() != said
+        {
+            let line = "does not know where the packed ring stands; its descriptors are used up to slot";
+            let line = format_args!("queue {index}: the front-end {line} {}: goes on there", next_used.slot);
+            self.shared.log(context, line);
+        }
+        // A ring that goes on may hold what was used just before the device ended, and the driver not told.
+        if let Some(call) = call.as_ref().filter(|_| queue.needs_call()) {
+            call.notify();
+        }
+        let kick_fd = kick.as_ref().map(|kick| kick.shared().clone());
+        if D::is_served_here(kind) && kick_fd.is_none() {
+            return Err(needs_kick::<D>(kind));
+        }
+        let mut running = self.device.queue(kind, queue, Notifiers { kick, call, enabled })?;
+        let stopped_at = running.ring_queue().stopped_at();
+        let kick = kick_fd.filter(|_| D::is_served_here(kind));
+        let ring =
+            Ring { kind, config, enabled, err, kick: kick.clone(), broken: false, stopped_at, parked: None };
+        self.rings.start(index, ring, running, &self.device, context);
+        self.device.started(kind, &mut self.rings, context);
+        kick.map_or(Ok(()), |kick| watch_kick(index, &kick, context))
+    }
+
+    fn activate(
+        &self,
+        (index, kind): (usize, D::Kind),
+        config: &VringConfig,
+        position: Position,
+        space: &Arc<AddressSpace>,
+    ) -> Result<Box<dyn DeviceQueue>, Refusal> {
+        let (in_flight, log) = (self.memory.in_flight.as_ref(), self.used_log(config, space));
+        let indirect_flags = D::indirect_flags(kind);
+        let half = HalfOf { index, config, position, features: self.features, indirect_flags };
+        ring::activate(&half, space, in_flight, log)
+    }
+
+    pub(super) fn stop(&mut self, index: usize, context: &mut dyn PortContext) -> VringBase {
+        match self.rings.stop(index, &self.device, context) {
+            (Some(mut running), _) => ring::base(running.ring_queue().queue().position()),
+            // Malformed and gone: where it stood then.
+            (None, Some(ring)) => ring.stopped_at.get().map_or(ring.config.base, ring::base),
+            (None, None) => VringBase::start(layout_of(self.features)),
+        }
+    }
+
+    pub(super) fn enable(&mut self, index: usize, enabled: bool, context: &mut dyn PortContext) {
+        self.rings.enable(index, enabled, &self.device, context);
+    }
+
+    /// Goes over to other memory, rings included, or stays with what there was if a ring is not in it.
+    pub(super) fn set_space(&mut self, space: AddressSpace, context: &mut dyn PortContext) -> Outcome {
+        let space = Arc::new(space);
+        let mut taken = self.rings.take_all(&self.rings.indices(), context);
+        let queues: Result<Vec<_>, _> = taken
+            .iter_mut()
+            .map(|(index, running)| {
+                let ring = self.rings.get(*index).map(|ring| (ring.kind, ring.config));
+                let (kind, config) = ring.ok_or_else(not_offered)?;
+                self.activate((*index, kind), &config, running.ring_queue().queue().position(), &space)
+            })
+            .collect();
+        let outcome = queues.map(|queues| {
+            taken.iter_mut().zip(queues).for_each(|((_, running), queue)| running.ring_queue().renew(queue));
+        });
+        self.rings.put_all(taken, &self.device, context);
+        // Another device half of the same ring has to ask for kicks anew.
+        self.serve_soon(context);
+        if outcome.is_ok() {
+            self.memory.space = space;
+        }
+        outcome
+    }
+
+    /// Looks at the rings that the control thread serves, though no kick has come.
+    fn serve_soon(&self, context: &mut dyn PortContext) {
+        for index in self.rings.served_here() {
+            context.after(tokens::kick(index), Duration::ZERO);
+        }
+    }
+
+    pub(super) fn update_logs(&mut self, indices: &[usize], context: &mut dyn PortContext) {
+        let log = |index: &usize| {
+            let ring = self.rings.get(*index)?;
+            Some((*index, self.used_log(&ring.config, &self.memory.space)))
+        };
+        let mut logs: BTreeMap<usize, Option<UsedLog>> = indices.iter().filter_map(log).collect();
+        self.rings.change(indices, &self.device, context, &mut |index, running| {
+            running.queue().set_log(logs.remove(&index).flatten());
+        });
+    }
+
+    pub(super) fn set_log_place(&mut self, index: usize, log: Option<u64>, context: &mut dyn PortContext) {
+        if let Some(ring) = self.rings.get_mut(index) {
+            ring.config.log = log;
+        }
+        self.update_logs(&[index], context);
+    }
+
+    pub(super) fn set_err(&mut self, index: usize, err: Option<SharedFd>) {
+        if let Some(ring) = self.rings.get_mut(index) {
+            ring.err = err;
+        }
+    }
+
+    pub(super) fn change_call(
+        &mut self,
+        index: usize,
+        call: Option<SharedFd>,
+        context: &mut dyn PortContext,
+    ) -> Outcome {
+        let mut call = Some(call_of(call)?);
+        self.rings.change(&[index], &self.device, context, &mut |_, running| {
+            call.take().into_iter().for_each(|call| ring::set_call(running, call));
+        });
+        Ok(())
+    }
+
+    pub(super) fn change_kick(&mut self, index: usize, kick: Kick, context: &mut dyn PortContext) -> Outcome {
+        let kick = kick_of(kick)?;
+        let served = self.rings.get(index).map(|ring| ring.kind).filter(|kind| D::is_served_here(*kind));
+        let watched = served.map(|kind| match &kick {
+            Some(kick) => Ok(kick.shared().clone()),
+            None => Err(needs_kick::<D>(kind)),
+        });
+        let watched = watched.transpose()?;
+        if let Some(ring) = self.rings.get_mut(index)
+            && watched.is_some()
+        {
+            context.unwatch(tokens::kick(index));
+            ring.kick.clone_from(&watched);
+        }
+        let mut kick = Some(kick);
+        self.rings.change(&[index], &self.device, context, &mut |_, running| {
+            kick.take().into_iter().for_each(|kick| running.set_kick(kick));
+        });
+        watched.map_or(Ok(()), |kick| watch_kick(index, &kick, context))
+    }
+
+    /// A queue has stopped by itself: tells the driver as far as there are ways to.
+    pub fn broke(&mut self, kind: D::Kind) {
+        self.needs_reset = true;
+        let Some(ring) = self.rings.find(kind).and_then(|index| self.rings.get_mut(index)) else { return };
+        (ring.broken, ring.parked) = (true, None);
+        if let Some(err) = ring.err.clone()
+            && let Ok(err) = EventFd::adopt(err)
+        {
+            err.notify();
+        }
+    }
+
+    /// Serves the ring at this place, if the control thread does; an error is its end, and comes with its kind.
+    pub fn serve(&mut self, index: usize, context: &mut dyn PortContext) -> Result<(), (D::Kind, RingError)> {
+        let Some(kind) = self.rings.get(index).map(|ring| ring.kind) else { return Ok(()) };
+        if !D::is_served_here(kind) {
+            return Ok(());
+        }
+        let Some(mut queue) = self.rings.take(index, context) else { return Ok(()) };
+        match self.device.serve(&mut queue, &mut self.rings, context) {
+            Ok(more) => {
+                self.rings.put_all(vec![(index, queue)], &self.device, context);
+                if more {
+                    context.after(tokens::kick(index), Duration::ZERO);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                context.unwatch(tokens::kick(index));
+                if let Some(ring) = self.rings.get_mut(index) {
+                    ring.stopped_at.set(queue.ring_queue().queue().position());
+                }
+                Err((kind, error))
+            }
+        }
+    }
+
+    /// Where the rings of parked queues stand.
+    pub fn bases(&mut self) -> Vec<(usize, VringBase)> {
+        self.rings.bases()
+    }
+
+    pub fn needs_reset(&self) -> bool {
+        self.needs_reset
+    }
+
+    pub fn set_needs_reset(&mut self, needs_reset: bool) {
+        self.needs_reset |= needs_reset;
+    }
+
+    /// Puts parked queues back to work, where another process did not go on with them.
+    pub fn unpark(&mut self, context: &mut dyn PortContext) {
+        self.rings.unpark(&self.device, context);
+    }
+
+    /// What the driver has set in another process.
+    pub fn restore(&mut self, state: &[Vec<u8>], context: &mut dyn PortContext) {
+        self.device.restore(state, &mut self.rings, context);
+    }
+
+    /// After the kicks of rings that the control thread serves were not watched for a while.
+    pub fn watch_kicks_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
+        for index in self.rings.served_here() {
+            if let Some(kick) = self.rings.get_mut(index).and_then(|ring| ring.kick.clone()) {
+                watch_kick(index, &kick, context)
+                    .map_err(|refusal| std::io::Error::other(refusal.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Watches the kicks of a ring that the control thread serves, and looks for those that came before.
+fn watch_kick(index: usize, kick: &SharedFd, context: &mut dyn PortContext) -> Outcome {
+    context.after(tokens::kick(index), Duration::ZERO);
+    let watched = context.watch(tokens::kick(index), kick, Interest::Readable);
+    watched.map_err(|error| Refusal::new(error.to_string()))
+}
+
+fn needs_kick<D: Device>(kind: D::Kind) -> Refusal {
+    Refusal::new(format!("{}: a kick eventfd is needed", D::name(kind)))
+}
+
+fn layout_of(features: Features) -> RingLayout {
+    if features.contains(Features::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
+}
+
+fn call_of(call: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
+    call.map(EventFd::adopt).transpose().map_err(|error| Refusal::new(format!("call: {error}")))
+}
+
+fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
+    match kick {
+        Kick::Event(fd) => {
+            EventFd::adopt(fd).map(Some).map_err(|error| Refusal::new(format!("kick: {error}")))
+        }
+        Kick::Poll => Ok(None),
+        Kick::InBand => Err(not_offered()),
+    }
+}
