@@ -103,7 +103,7 @@ impl FrameBatch {
         let meta = next(&mut self.metas, self.len);
         let simple = matches!(slices, [whole] if meta.parse_fast(*whole, layout));
         if !simple {
-            let bytes = slices.iter().map(|slice| slice.len_bytes() as u32).sum();
+            let bytes: u32 = slices.iter().map(|slice| slice.len_bytes() as u32).sum();
             meta.parse_header(slices, bytes, layout)?;
             self.work = self.work.saturating_add(meta.len + meta.extra_work());
         }
