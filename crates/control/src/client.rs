@@ -1,4 +1,5 @@
 //! A client of a switch's control socket.
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::Value;
 
-use crate::protocol::{Answer, Call, Outcome, Request, VERSION};
+use crate::port_description::PortDescription;
+use crate::protocol::{Add, Answer, Applied, Call, Event, Outcome, Request, VERSION};
 
 /// A switch that answers at all does so within this.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,6 +111,32 @@ impl Client {
         self.answer(Some(PATIENCE))
     }
 
+    /// Adds a port.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn add(&mut self, name: &str, port: PortDescription) -> Result<(), ClientError> {
+        self.ask(Request::Add(Add::Described { name: name.to_owned(), port })).map(drop)
+    }
+
+    /// Makes the switch have these ports, and no others but those of its configuration file.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; what could not be done to single ports is in the answer.
+    pub fn apply(&mut self, ports: BTreeMap<String, PortDescription>) -> Result<Applied, ClientError> {
+        let answer = self.ask(Request::Apply { ports })?;
+        serde_json::from_value(answer).map_err(ClientError::NotUnderstood)
+    }
+
+    /// Follows what happens to the ports from now on.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn subscribe(mut self) -> Result<Events, ClientError> {
+        self.ask(Request::Subscribe)?;
+        Ok(Events { client: self })
+    }
+
     /// Sends a request, with a file that goes along.
     ///
     /// # Errors
@@ -167,5 +195,21 @@ impl Client {
 
     fn system(&self, action: &'static str, source: io::Error) -> ClientError {
         ClientError::System { action, path: self.path.clone(), source }
+    }
+}
+
+/// The events of a switch's ports.
+pub struct Events {
+    client: Client,
+}
+
+impl Events {
+    /// The next event; waits for it: so long, or for as long as it takes.
+    ///
+    /// # Errors
+    /// None came in time, the connection is over, or the switch has ended the subscription because events were not
+    /// read.
+    pub fn next(&mut self, limit: Option<Duration>) -> Result<Event, ClientError> {
+        serde_json::from_value(self.client.answer(limit)?).map_err(ClientError::NotUnderstood)
     }
 }

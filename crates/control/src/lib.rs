@@ -8,6 +8,6 @@ mod client;
 mod port_description;
 pub mod protocol;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Events};
 pub use port_description::{OptionValue, PortDescription};
-pub use protocol::Request;
+pub use protocol::{Event, EventKind, Request};

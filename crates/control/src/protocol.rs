@@ -1,4 +1,7 @@
 //! The requests and answers on the control socket: a line of JSON each way, with a version.
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -6,6 +9,9 @@ use crate::port_description::PortDescription;
 
 /// The version of this protocol. A program that reads another version refuses the line and names both.
 pub const VERSION: u32 = 1;
+
+/// The schema of the documents in answers.
+pub const SCHEMA: &str = "tautline-ctl/1";
 
 /// Bytes of a request at most.
 pub const REQUEST_BYTES: usize = 64 << 10;
@@ -53,6 +59,14 @@ pub enum Request {
     },
     /// The capture of this connection ends.
     EndCapture,
+    /// All ports that there are to be, but for those of a configuration file: what is missing is added, what is not
+    /// wanted is removed, what is the same goes on. Answered with an [`Applied`].
+    Apply {
+        /// The ports, by name.
+        ports: BTreeMap<String, PortDescription>,
+    },
+    /// An [`Event`] comes for all that happens to ports from now on, until the connection ends.
+    Subscribe,
     /// Another switch goes on with everything.
     TakeOver {
         /// The format of hand-overs that it reads.
@@ -126,6 +140,76 @@ impl TryFrom<AddFields> for Add {
                 Ok(Add::Described { name, port })
             }
             _ => Err("write 'name', and 'port' with kind and target".to_owned()),
+        }
+    }
+}
+
+/// Something that happened to a port.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Event {
+    /// What happened.
+    pub event: EventKind,
+    /// The port's name.
+    pub port: String,
+}
+
+/// What happened to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// It was added and has started.
+    Added,
+    /// It was ended and forgotten.
+    Removed,
+    /// The first of its queues runs.
+    Connected,
+    /// None of its queues runs any more.
+    Disconnected,
+    /// It has ended by an error.
+    Stopped,
+    /// Something that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EventKind::Added => "added",
+            EventKind::Removed => "removed",
+            EventKind::Connected => "connected",
+            EventKind::Disconnected => "disconnected",
+            EventKind::Stopped => "stopped",
+            EventKind::Unknown => "unknown",
+        })
+    }
+}
+
+/// What [`Request::Apply`] has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Applied {
+    /// In the order in which it was done; nothing for a port that is the same.
+    pub changes: Vec<Change>,
+}
+
+/// What was done to a port, or could not be.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Change {
+    /// The port's name.
+    pub port: String,
+    /// What was done, or tried: `added`, `removed`, `given other limits`, `brought back as it was`.
+    pub change: String,
+    /// Why it could not be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Change { port, change, .. } = self;
+        match &self.error {
+            None => write!(f, "{port}: {change}"),
+            Some(why) => write!(f, "{port}: not {change}: {why}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A configuration file that is read again when its user says so.
+//! A configuration file that SIGHUP has read again.
 use std::fmt::Display;
 use std::io;
 use std::os::fd::BorrowedFd;

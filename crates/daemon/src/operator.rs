@@ -6,12 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
-use switch::{Operator, Snapshot, SwitchState, View};
+use switch::{Operator, PortEvent, Snapshot, SwitchState, View};
 
 use crate::configured::Configured;
-use crate::control_socket::ControlSocket;
+use crate::control_socket::{ControlSocket, KnownPorts};
 use crate::metrics::Metrics;
-use crate::ports::PortDefaults;
 use crate::readiness;
 use crate::signals::{Signals, Told};
 use crate::take_over::{Inherited, TakeOver};
@@ -32,7 +31,7 @@ pub struct Management {
     metrics: Option<Metrics>,
     configured: Option<Configured>,
     /// A running switch to go on from, and where its control socket goes on, if it does.
-    take_over: Option<(TakeOver, Option<PortDefaults>)>,
+    take_over: Option<(TakeOver, Option<KnownPorts>)>,
     /// For how long no frame moved at the take-over.
     stood_still: Option<Duration>,
 }
@@ -62,7 +61,7 @@ impl Management {
     }
 
     /// Goes on from a running switch; with `control`, at its control socket too.
-    pub fn take_over(&mut self, take_over: TakeOver, control: Option<PortDefaults>) {
+    pub fn take_over(&mut self, take_over: TakeOver, control: Option<KnownPorts>) {
         self.take_over = Some((take_over, control));
     }
 
@@ -154,8 +153,8 @@ impl Operator for Management {
     fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
         let Some((take_over, control)) = &mut self.take_over else { return Ok(None) };
         let Inherited { state, control: socket } = take_over.ask()?;
-        if let (Some(socket), Some(defaults)) = (socket, control) {
-            let opened = ControlSocket::take_over(socket, take_over.path(), &self.epoll, *defaults);
+        if let (Some(socket), Some(ports)) = (socket, control.take()) {
+            let opened = ControlSocket::take_over(socket, take_over.path(), &self.epoll, ports);
             self.socket = Some(opened.map_err(|error| format!("the control socket: {error}"))?);
         }
         Ok(Some(state))
@@ -177,6 +176,12 @@ impl Operator for Management {
             self.log_line(&format!("taken over; no frame moved for {:.3} ms", time.as_secs_f64() * 1e3));
         }
         readiness::ready();
+    }
+
+    fn port_event(&mut self, port: &str, event: PortEvent) {
+        if let Some(socket) = &mut self.socket {
+            socket.publish(port, event, &self.epoll);
+        }
     }
 
     fn log(&mut self, port: &str, message: &dyn Display) {

@@ -7,7 +7,7 @@ use port::PortError;
 use switch::{Options, SetupError, Switch, TableOptions, WorkerOptions};
 
 use crate::configured::{self, Configured};
-use crate::control_socket::ControlSocket;
+use crate::control_socket::{ControlSocket, KnownPorts};
 use crate::error::{Error, Invalid};
 use crate::metrics::Metrics;
 use crate::operator::Management;
@@ -69,13 +69,18 @@ pub fn run(service: &Service) -> Result<(), Error> {
     ))?;
     let mut operator = Management::new(signals, configured)
         .map_err(Error::system("watching signals", "raise the open-files limit (ulimit -n)"))?;
-    let defaults = PortDefaults::of(settings);
-    if let Some(path) = &take_over {
-        let same = control.as_ref() == Some(path);
-        operator.take_over(TakeOver::new(path.clone()), same.then_some(defaults));
+    // Those of a configuration file are the file's.
+    let known = if service.config.is_some() { Vec::new() } else { read()? };
+    let known = KnownPorts::new(PortDefaults::of(settings), known);
+    let (inherits, opens) = match control {
+        same if take_over.is_some() && same == take_over => (Some(known), None),
+        other => (None, other.map(|path| (path, known))),
+    };
+    if let Some(path) = take_over {
+        operator.take_over(TakeOver::new(path), inherits);
     }
-    if let Some(path) = control.filter(|path| Some(path) != take_over.as_ref()) {
-        let opened = operator.serve(|epoll| ControlSocket::open(&path, epoll, defaults));
+    if let Some((path, known)) = opens {
+        let opened = operator.serve(|epoll| ControlSocket::open(&path, epoll, known));
         let remedy = "give --control a path that you may create and that no other process listens on";
         opened.map_err(Error::system(format!("listening for tautline ctl at {}", path.display()), remedy))?;
     }

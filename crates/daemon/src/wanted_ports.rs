@@ -1,9 +1,10 @@
-//! The ports that somebody wants, against those that are there: what is missing is added, what is not wanted is
-//! removed, what is the same goes on.
+//! The ports that one source of wishes names, against those that are there: what is missing is added, what is not
+//! wanted is removed, what is the same goes on.
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use control::PortDescription;
+use control::protocol::Change;
 use port::Port;
 use switch::{PortOptions, View};
 
@@ -30,23 +31,6 @@ pub struct Wanted {
     described: InForce,
 }
 
-/// What was done to a port, or was not and why.
-pub struct Change {
-    pub port: String,
-    pub what: &'static str,
-    pub result: Result<(), String>,
-}
-
-impl Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Change { port, what, .. } = self;
-        match &self.result {
-            Ok(()) => write!(f, "{port}: {what}"),
-            Err(why) => write!(f, "{port}: not {what}: {why}"),
-        }
-    }
-}
-
 impl WantedPorts {
     /// Ports that are there already.
     pub fn new(ports: Vec<NamedSpec>) -> Self {
@@ -59,6 +43,15 @@ impl WantedPorts {
     /// A port was removed in another way: another one of its name is not of this source.
     pub fn forget(&mut self, name: &str) {
         self.in_force.remove(name);
+    }
+
+    /// Adds one more port.
+    pub fn add(&mut self, port: NamedSpec, switch: &mut View<'_>) -> Result<(), String> {
+        let NamedSpec { name, description, spec, options } = port;
+        let made = spec.build().map_err(|error| error.to_string())?;
+        switch.add_port(&name, made, options.clone()).map_err(|error| error.to_string())?;
+        self.in_force.insert(name, InForce { description, options });
+        Ok(())
     }
 
     /// Makes the ports that are new or different; none is begun. `wrong` names the port in an error.
@@ -89,8 +82,9 @@ impl WantedPorts {
     ) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut say = |port: &str, what: &'static str, result: Result<(), String>| {
-            let done = result.is_ok();
-            changes.push(Change { port: port.to_owned(), what, result });
+            let error = result.err();
+            let done = error.is_none();
+            changes.push(Change { port: port.to_owned(), change: what.to_owned(), error });
             done
         };
         let stays = |name: &String| wanted.iter().any(|one| one.name == *name && one.made.is_none());

@@ -9,6 +9,7 @@ use crate::copies::{Copied, CopiesId};
 use crate::error::ChangeError;
 use crate::mirror::{LOOK, Mirror, Mirrored};
 use crate::port_entry::PortEntry;
+use crate::port_event::PortEvent;
 use crate::programs::{own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::setup::{Forwarding, NamedPort};
@@ -58,10 +59,14 @@ impl Control {
             None => self.entries.push(entry),
         }
         self.update_programs();
+        // What happens as it starts comes after this.
+        let events = self.events.len();
+        self.events.push((name.to_owned(), PortEvent::Added));
         let started = self.try_call(at, |port, context| port.start(context));
         match started.unwrap_or_else(|panicked| Some(Err(panicked.into()))) {
             Some(Err(error)) => {
                 self.take_out(at);
+                self.events.truncate(events);
                 Err(ChangeError::Start(error))
             }
             _ => Ok(PortId(at as u16)),
@@ -95,6 +100,7 @@ impl Control {
         ids.into_iter().for_each(|id| self.end_copies(id));
         let ended = self.call(at, |port, context| port.end(context));
         self.take_out(at);
+        self.events.push((name.to_owned(), PortEvent::Removed));
         ended.map(drop).map_err(|error| self.must_end(error))
     }
 

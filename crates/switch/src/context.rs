@@ -266,6 +266,12 @@ impl Attachments {
         true
     }
 
+    /// Whether a queue of a port is attached.
+    pub fn has_queues(&self, port: PortId) -> bool {
+        let first = (QueueId { port, pair: 0 }, Side::FromGuest);
+        self.attached.range(first..).next().is_some_and(|((id, _), _)| id.port == port)
+    }
+
     /// Removes all that a port has left behind.
     pub fn clear(&mut self, port: PortId) {
         let left = self.attached.keys().filter(|(id, _)| id.port == port);

@@ -20,6 +20,7 @@ use crate::mirror::Mirrored;
 use crate::panicked::Panicked;
 use crate::poller::Poller;
 use crate::port_entry::PortEntry;
+use crate::port_event::PortEvent;
 use crate::programs::{own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::suspects::Suspects;
@@ -59,6 +60,9 @@ pub trait Operator {
 
     /// Logs what happened at a port, for people; or at a worker, by its name.
     fn log(&mut self, port: &str, message: &dyn Display);
+
+    /// Something happened to a port.
+    fn port_event(&mut self, _port: &str, _event: PortEvent) {}
 }
 
 /// A running switch.
@@ -151,6 +155,8 @@ pub(crate) struct Control {
     pub fatal: Option<RunError>,
     /// Said, by whom, and not yet passed on.
     logged: Vec<(String, String)>,
+    /// Happened, to which port, and not yet passed on.
+    pub events: Vec<(String, PortEvent)>,
     pub activity: Activity,
     suspects: Suspects,
     started: Instant,
@@ -201,6 +207,7 @@ impl Control {
             workers: options.workers.len(),
             fatal: None,
             logged: Vec::new(),
+            events: Vec::new(),
             activity: Activity::new(options.watch_activity),
             suspects: Suspects::default(),
             started: Instant::now(),
@@ -248,6 +255,9 @@ impl Control {
     fn pass_on_logs(&mut self, operator: &mut dyn Operator) {
         for (who, message) in self.logged.drain(..) {
             operator.log(&who, &message);
+        }
+        for (port, event) in self.events.drain(..) {
+            operator.port_event(&port, event);
         }
     }
 
@@ -316,7 +326,7 @@ impl Control {
         for (port, message) in self.attachments.logged.drain(..) {
             self.logged.push((self.entries[usize::from(port.0)].name.clone(), message));
         }
-        result.map(Some).map_err(|panic| {
+        let result = result.map(Some).map_err(|panic| {
             let entry = &mut self.entries[index];
             entry.runs = false;
             let left = entry.port.take();
@@ -324,7 +334,22 @@ impl Control {
             // What it still holds may panic again, or wait for its peer; the switch does not.
             let _ = std::thread::Builder::new().name("panicked port".to_owned()).spawn(move || drop(left));
             Panicked(panic_message(&*panic))
-        })
+        });
+        self.note_connection(index);
+        if result.is_err() {
+            self.events.push((self.entries[index].name.clone(), PortEvent::Stopped));
+        }
+        result
+    }
+
+    /// Says whether the first queue of a port runs now, or none any more.
+    fn note_connection(&mut self, index: usize) {
+        let is_connected = self.attachments.has_queues(PortId(index as u16));
+        let entry = &mut self.entries[index];
+        if std::mem::replace(&mut entry.is_connected, is_connected) != is_connected {
+            let event = if is_connected { PortEvent::Connected } else { PortEvent::Disconnected };
+            self.events.push((entry.name.clone(), event));
+        }
     }
 
     fn ready(&mut self, port: PortId, token: port::Token) -> Result<(), RunError> {
@@ -341,6 +366,8 @@ impl Control {
         self.call(index, |port, context| port.end(context))?;
         self.entries[index].runs = false;
         self.attachments.clear(PortId(index as u16));
+        self.note_connection(index);
+        self.events.push((self.entries[index].name.clone(), PortEvent::Stopped));
         if self.entries.iter().all(|entry| !entry.runs) {
             return Err(RunError::NoPortLeft { name: self.entries[index].name.clone(), error });
         }

@@ -70,6 +70,7 @@ mod mirror;
 mod panicked;
 mod poller;
 mod port_entry;
+mod port_event;
 mod programs;
 mod queue_plan;
 mod resting;
@@ -95,6 +96,7 @@ pub use ::pipeline::{MOVE_WINDOW_SECONDS, Policing, PortId, TableCounts, TableOp
 pub use control::{Ended, Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};
+pub use port_event::PortEvent;
 pub use ring_report::RingReport;
 pub use setup::{Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};

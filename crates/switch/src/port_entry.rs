@@ -14,13 +14,23 @@ pub(crate) struct PortEntry {
     pub removed: bool,
     /// Another process has what it has, or is about to: it ends without a word to its peer.
     pub elsewhere: bool,
+    /// Whether one of its queues ran when its control side was called last.
+    pub is_connected: bool,
     pub forwarding: Forwarding,
 }
 
 impl From<NamedPort> for PortEntry {
     fn from(port: NamedPort) -> Self {
         let NamedPort { name, port, forwarding } = port;
-        PortEntry { name, port: Some(port), runs: false, removed: false, elsewhere: false, forwarding }
+        PortEntry {
+            name,
+            port: Some(port),
+            runs: false,
+            removed: false,
+            elsewhere: false,
+            is_connected: false,
+            forwarding,
+        }
     }
 }
 

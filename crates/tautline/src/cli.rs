@@ -30,7 +30,8 @@ pub mod vm;
 
 pub use agent::{Agent, AgentCommand, AgentKeys};
 pub use ctl::{
-    Add as CtlAdd, Capture as CtlCapture, Ctl, CtlCommand, Mirror as CtlMirror, Watch as CtlWatch,
+    Add as CtlAdd, Apply as CtlApply, Capture as CtlCapture, Ctl, CtlCommand, Events as CtlEvents,
+    Mirror as CtlMirror, Watch as CtlWatch,
 };
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};

@@ -1,26 +1,33 @@
 //! What requests come to.
 use control::PortDescription;
-use control::protocol::{Add, Outcome, Request};
+use control::protocol::{Add, Applied, Outcome, Request, SCHEMA};
 use serde_json::{Value, json};
 use switch::{Snapshot, View};
 
-use crate::ports::{self, PortDefaults};
+use super::known_ports::KnownPorts;
+use crate::ports;
 
 /// Does what is asked, but for what the control socket keeps a record of.
-pub fn answer(request: Request, defaults: &PortDefaults, switch: &mut View<'_>) -> Outcome {
+pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -> Outcome {
     match request {
         Request::Ports => Outcome::Ok(with_schema(json!({"ports": switch.snapshot().ports}))),
         Request::Stats => Outcome::Ok(with_schema(json!(switch.snapshot()))),
         Request::Drops => Outcome::Ok(with_schema(json!({"drops": drops(&switch.snapshot())}))),
         Request::Rings => Outcome::Ok(with_schema(json!({"rings": switch.rings()}))),
-        Request::Add(add) => match build(add, defaults) {
-            Ok((name, port, options)) => done(switch.add_port(&name, port, options)),
+        Request::Add(add) => match described(add).and_then(|(name, port)| ports.add(&name, port, switch)) {
+            Ok(()) => done(Ok(())),
+            Err(why) => Outcome::Error(why),
+        },
+        Request::Apply { ports: wanted } => match ports.apply(wanted, switch) {
+            Ok(changes) => Outcome::Ok(with_schema(json!(Applied { changes }))),
             Err(why) => Outcome::Error(why),
         },
         Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
-        Request::Remove { .. } | Request::Capture { .. } | Request::EndCapture | Request::TakeOver { .. } => {
-            Outcome::Error("not here".to_owned())
-        }
+        Request::Remove { .. }
+        | Request::Capture { .. }
+        | Request::EndCapture
+        | Request::Subscribe
+        | Request::TakeOver { .. } => Outcome::Error("not here".to_owned()),
     }
 }
 
@@ -31,26 +38,20 @@ pub fn done(result: Result<(), switch::ChangeError>) -> Outcome {
     }
 }
 
-fn build(
-    add: Add,
-    defaults: &PortDefaults,
-) -> Result<(String, Box<dyn port::Port>, switch::PortOptions), String> {
-    let (name, port) = match add {
-        Add::Described { name, port } => (name, port),
+fn described(add: Add) -> Result<(String, PortDescription), String> {
+    match add {
+        Add::Described { name, port } => Ok((name, port)),
         Add::Text { port: text, allow, max_frame, flood_limit, police } => {
             let (name, port) = ports::described(&text).map_err(|why| format!("port {text}: {why}"))?;
-            (name, PortDescription { allow, max_frame, flood_limit, police, ..port })
+            Ok((name, PortDescription { allow, max_frame, flood_limit, police, ..port }))
         }
-    };
-    let named = ports::read(&name, port, *defaults).map_err(|why| format!("port {name}: {why}"))?;
-    let built = named.spec.build().map_err(|error| error.to_string())?;
-    Ok((named.name, built, named.options))
+    }
 }
 
 /// Answers are documents of their own, as those of all commands are.
-fn with_schema(mut answer: Value) -> Value {
+pub fn with_schema(mut answer: Value) -> Value {
     if let Some(fields) = answer.as_object_mut() {
-        fields.insert("schema".to_owned(), "tautline-ctl/1".into());
+        fields.insert("schema".to_owned(), SCHEMA.into());
     }
     answer
 }

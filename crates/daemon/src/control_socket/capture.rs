@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use control::protocol::Outcome;
+use control::protocol::{Outcome, SCHEMA};
 use frame::{Frame, QueueCounters, Side, Source};
 use port::pcap::{FileClaim, pcapng};
 use serde_json::json;
@@ -59,7 +59,7 @@ impl Capture {
                     sandbox::confine_writer();
                     match record(&copied, &options, file, &stopped) {
                         Ok(Recorded { captured, dropped, port_is_gone }) => Outcome::Ok(json!({
-                            "schema": "tautline-ctl/1",
+                            "schema": SCHEMA,
                             "captured": captured,
                             "dropped": dropped,
                             "port_is_gone": port_is_gone,

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::protocol::REQUEST_BYTES;
+use control::protocol::{Outcome, REQUEST_BYTES};
 use memory::DropQueue;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -15,6 +15,9 @@ use super::passed_file::PassedFile;
 
 /// Bytes that wait to be read by the other end at most.
 const ANSWER_BYTES: usize = 8 << 20;
+
+/// Bytes of events that wait to be read by a client at most: some hundred events. More end its subscription.
+const EVENT_BYTES: usize = 64 << 10;
 
 /// A request must be whole, and an answer be read, within this.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,6 +35,19 @@ pub struct Connection {
     /// When the request that is not whole, or the answer that is not read, began; or when the last of them was over.
     since: Instant,
     pub capture: Option<Capture>,
+    subscription: Subscription,
+}
+
+/// Whether a client gets events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subscription {
+    None,
+    /// It does; so many bytes of them came since nothing waited to be read.
+    Open {
+        waiting: usize,
+    },
+    /// It did not read them, and has been told so.
+    Lost,
 }
 
 /// Why a connection is over.
@@ -53,6 +69,7 @@ impl Connection {
             closer: Arc::clone(closer),
             since: Instant::now(),
             capture: None,
+            subscription: Subscription::None,
         })
     }
 
@@ -122,6 +139,32 @@ impl Connection {
         self.write()
     }
 
+    /// Whether it has asked for events.
+    pub fn has_subscribed(&self) -> bool {
+        self.subscription != Subscription::None
+    }
+
+    /// Sends events from now on.
+    pub fn subscribe(&mut self) {
+        self.subscription = Subscription::Open { waiting: 0 };
+    }
+
+    /// Sends an event, if it has subscribed. A client that does not read loses its subscription, and is told why.
+    pub fn put_event(&mut self, line: &[u8]) -> Result<(), End> {
+        let Subscription::Open { waiting } = self.subscription else { return Ok(()) };
+        let waiting = if self.answer.is_empty() { line.len() } else { waiting + line.len() };
+        if waiting <= EVENT_BYTES {
+            self.subscription = Subscription::Open { waiting };
+            return self.put(line);
+        }
+        (self.subscription, self.since) = (Subscription::Lost, Instant::now());
+        let kib = EVENT_BYTES >> 10;
+        let why = format!(
+            "{kib} KiB of events were not read: the subscription has ended; read faster, and subscribe again"
+        );
+        self.put(&Outcome::Error(why).line())
+    }
+
     /// Writes what there is room for.
     pub fn write(&mut self) -> Result<(), End> {
         while !self.answer.is_empty() {
@@ -144,10 +187,14 @@ impl Connection {
     /// Whether it has used up its time.
     pub fn is_overdue(&self, now: Instant) -> bool {
         let captures = self.capture.as_ref().is_some_and(Capture::runs);
-        let limit = match (self.request.is_empty() && self.answer.is_empty(), captures) {
-            (false, _) => PATIENCE,
-            (true, true) => return false,
-            (true, false) => IDLE,
+        let has_subscribed = matches!(self.subscription, Subscription::Open { .. });
+        let limit = match (self.request.is_empty(), self.answer.is_empty()) {
+            (true, true) if captures || has_subscribed => return false,
+            // What waits has its limit in bytes, and then this time to be read.
+            (true, false) if has_subscribed => return false,
+            (true, false) if self.subscription == Subscription::Lost => IDLE,
+            (true, true) => IDLE,
+            _ => PATIENCE,
         };
         now.saturating_duration_since(self.since) > limit
     }
@@ -199,6 +246,49 @@ mod tests {
         std::io::Read::read_exact(&mut other, &mut vec![0; 1 << 16]).unwrap();
         assert!(connection.write().is_ok() && connection.wants_to_write());
         assert!(connection.is_overdue(later + Duration::from_millis(10)), "its beginning counts");
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_events_loses_them_and_is_told() {
+        let (mut connection, other) = pair();
+        let line = [b"x".repeat(999), b"\n".to_vec()].concat();
+        assert!(connection.put_event(&line).is_ok() && !connection.wants_to_write());
+        connection.subscribe();
+        let mut most = 0;
+        for _ in 0..10_000 {
+            assert!(connection.put_event(&line).is_ok());
+            most = most.max(connection.answer.len());
+        }
+        assert!((EVENT_BYTES / 2..EVENT_BYTES + 1000).contains(&most), "{most} bytes wait");
+        assert_eq!(connection.subscription, Subscription::Lost);
+        // It has a minute to read what waits, and no more.
+        assert!(!connection.is_overdue(Instant::now() + PATIENCE * 2));
+        assert!(connection.is_overdue(Instant::now() + IDLE + PATIENCE));
+        other.set_nonblocking(true).unwrap();
+        let mut read = Vec::new();
+        while connection.wants_to_write() {
+            let _ = std::io::Read::read_to_end(&mut &other, &mut read);
+            assert!(connection.write().is_ok());
+        }
+        let _ = std::io::Read::read_to_end(&mut &other, &mut read);
+        let text = String::from_utf8(read).unwrap();
+        assert!(
+            text.ends_with("\"}\n")
+                && text.lines().last().unwrap().contains("64 KiB of events were not read")
+        );
+    }
+
+    #[test]
+    fn a_client_that_reads_its_events_keeps_them_however_long_it_is_silent() {
+        let (mut connection, mut other) = pair();
+        connection.subscribe();
+        let line = [b"x".repeat(999), b"\n".to_vec()].concat();
+        for _ in 0..1000 {
+            assert!(connection.put_event(&line).is_ok());
+            std::io::Read::read_exact(&mut other, &mut vec![0; line.len()]).unwrap();
+        }
+        assert!(matches!(connection.subscription, Subscription::Open { .. }));
+        assert!(!connection.is_overdue(Instant::now() + IDLE * 10));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod answer;
 mod capture;
 mod connection;
 mod hand_over;
+mod known_ports;
 mod listener;
 mod passed_file;
 
@@ -17,16 +18,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::protocol::{self, Outcome, Request};
+use control::protocol::{self, Event, EventKind, Outcome, Request};
 use memory::DropQueue;
 use rustix::event::epoll;
-use switch::View;
+use serde_json::json;
+use switch::{PortEvent, View};
 
 use crate::frame_filter;
-use crate::ports::PortDefaults;
 use crate::watch::{Listening, watch};
 use capture::Capture;
 use connection::{Connection, End};
+pub use known_ports::KnownPorts;
 use listener::ControlListener;
 use passed_file::PassedFile;
 
@@ -56,7 +58,7 @@ pub struct ControlSocket {
     ending: Vec<Capture>,
     closer: Arc<DropQueue>,
     next: u64,
-    defaults: PortDefaults,
+    ports: KnownPorts,
     /// Ports that were removed.
     removed: Vec<String>,
     handed_over: bool,
@@ -66,18 +68,13 @@ pub struct ControlSocket {
 
 impl ControlSocket {
     /// Listens, and is watched in `epoll` from now on.
-    pub fn open(path: &Path, epoll: &OwnedFd, defaults: PortDefaults) -> io::Result<Self> {
-        Self::serve_at(ControlListener::bind(path)?, epoll, defaults)
+    pub fn open(path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
+        Self::serve_at(ControlListener::bind(path)?, epoll, ports)
     }
 
     /// Goes on with that of another process.
-    pub fn take_over(
-        socket: OwnedFd,
-        path: &Path,
-        epoll: &OwnedFd,
-        defaults: PortDefaults,
-    ) -> io::Result<Self> {
-        Self::serve_at(ControlListener::take_over(socket, path)?, epoll, defaults)
+    pub fn take_over(socket: OwnedFd, path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
+        Self::serve_at(ControlListener::take_over(socket, path)?, epoll, ports)
     }
 
     /// The other process is gone: the path is this one's.
@@ -113,7 +110,7 @@ impl ControlSocket {
         self.handed_over
     }
 
-    fn serve_at(listener: ControlListener, epoll: &OwnedFd, defaults: PortDefaults) -> io::Result<Self> {
+    fn serve_at(listener: ControlListener, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
         let listening = Listening::watch(epoll, &listener, LISTENER, TIMER)?;
         Ok(ControlSocket {
             listener,
@@ -122,11 +119,35 @@ impl ControlSocket {
             ending: Vec::new(),
             closer: Arc::new(DropQueue::new("closer", CLOSERS)),
             next: FIRST_CONNECTION,
-            defaults,
+            ports,
             removed: Vec::new(),
             handed_over: false,
             not_handed_over: None,
         })
+    }
+
+    /// Tells all clients that have subscribed.
+    pub fn publish(&mut self, port: &str, event: PortEvent, epoll: &OwnedFd) {
+        let event = match event {
+            PortEvent::Added => EventKind::Added,
+            PortEvent::Removed => EventKind::Removed,
+            PortEvent::Connected => EventKind::Connected,
+            PortEvent::Disconnected => EventKind::Disconnected,
+            PortEvent::Stopped => EventKind::Stopped,
+        };
+        let event = answer::with_schema(json!(Event { event, port: port.to_owned() }));
+        let line = Outcome::Ok(event).line();
+        for (key, connection) in &mut self.connections {
+            // A client that has gone is found when its socket is ready for that.
+            if connection.put_event(&line).is_ok() && connection.wants_to_write() {
+                let _ = epoll::modify(
+                    epoll,
+                    &*connection,
+                    epoll::EventData::new_u64(*key),
+                    epoll::EventFlags::OUT,
+                );
+            }
+        }
     }
 
     /// Whether this key of the set is one of these.
@@ -225,6 +246,17 @@ impl ControlSocket {
                     Err(why) => Some(Outcome::Error(format!("filter: {why}"))),
                 }
             }
+            Request::Subscribe => {
+                let connection = self.connections.get_mut(&key)?;
+                // The capture's thread writes its end to the same socket.
+                if connection.capture.is_some() {
+                    return Some(Outcome::Error(
+                        "a capture runs on this connection; open another".to_owned(),
+                    ));
+                }
+                connection.subscribe();
+                Some(answer::done(Ok(())))
+            }
             Request::EndCapture => {
                 let connection = self.connections.get(&key)?;
                 match &connection.capture {
@@ -254,11 +286,12 @@ impl ControlSocket {
             Request::Remove { port } => {
                 let outcome = answer::done(switch.remove_port(&port));
                 if matches!(outcome, Outcome::Ok(_)) {
+                    self.ports.forget(&port);
                     self.removed.push(port);
                 }
                 Some(outcome)
             }
-            other => Some(answer::answer(other, &self.defaults, switch)),
+            other => Some(answer::answer(other, &mut self.ports, switch)),
         }
     }
 
@@ -277,6 +310,9 @@ impl ControlSocket {
         }
         let Some(file) = file else { return refused("no file came with the request".to_owned()) };
         let connection = self.connections.get_mut(&key)?;
+        if connection.has_subscribed() {
+            return refused("this connection gets events; open another".to_owned());
+        }
         if connection.capture.is_some() {
             return refused("a capture has been made on this connection; open another".to_owned());
         }

@@ -33,10 +33,14 @@ pub enum CtlCommand {
     Rings(Look),
     /// Ports and their rates, again and again.
     Watch(Watch),
+    /// What happens to ports, a line each: added, removed, connected, disconnected, stopped.
+    Events(Events),
     /// Add a port.
     Add(Add),
     /// End a port and forget it.
     Remove(Remove),
+    /// Have the ports of a file and no others: add what is missing, remove what is not in it, keep what is the same.
+    Apply(Apply),
     /// Write frames of a port to a pcapng file, until Ctrl-C.
     Capture(Capture),
     /// Copy what a port sends and receives to another port, which does nothing else from then on.
@@ -67,6 +71,19 @@ pub struct Watch {
     /// Where results go; as JSON one line each time.
     #[command(flatten)]
     pub results_to: ResultsTo,
+}
+
+/// Arguments of `events`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Events {
+    /// Events until the end [default: until Ctrl-C].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// How they are printed: text or json [default: text].
+    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
+    pub format: Option<Format>,
 }
 
 /// Arguments of `add`.
@@ -104,6 +121,18 @@ pub struct Add {
 pub struct Remove {
     /// The port's name.
     pub port: String,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+/// Arguments of `apply`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Apply {
+    /// A file with a table [ports.NAME] for each port, as in a configuration file.
+    pub file: PathBuf,
 
     /// Where results go.
     #[command(flatten)]

@@ -1,4 +1,6 @@
 //! `tautline ctl`: a running switch is looked at and changed.
+mod apply;
+mod events;
 mod failed;
 mod tables;
 mod watch;
@@ -33,6 +35,8 @@ pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
         CtlCommand::Drops(look) => ask(connect, &look.results_to, Request::Drops, tables::drops),
         CtlCommand::Rings(look) => ask(connect, &look.results_to, Request::Rings, tables::rings),
         CtlCommand::Watch(watch) => watch::run(connect, watch),
+        CtlCommand::Events(arguments) => events::run(connect, arguments),
+        CtlCommand::Apply(arguments) => apply::run(connect, arguments),
         CtlCommand::Add(add) => {
             let cli::CtlAdd { port, allow, max_frame, flood_limit, police, results_to } = add;
             let wrong = |why| Usage(format!("{port}: {why}"));

@@ -25,6 +25,7 @@ const PRINT_RESULTS: &[&str] = &[
     "ctl rings",
     "ctl watch",
     "ctl add",
+    "ctl apply",
     "ctl remove",
     "ctl mirror",
     "rfc2544",
@@ -45,7 +46,7 @@ const PRINT_RESULTS: &[&str] = &[
     "vm task",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] = &["agent keys", "completions", "man", "ctl capture", "host export"];
+const PRINT_NONE: &[&str] = &["agent keys", "completions", "man", "ctl capture", "ctl events", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
@@ -304,6 +305,7 @@ const MOMENTARY: &[&str] = &[
     "agent keys",
     "completions",
     "ctl add",
+    "ctl apply",
     "ctl drops",
     "ctl mirror",
     "ctl ports",
@@ -350,6 +352,7 @@ fn long_commands(folder: &Path, switch: &Path, control: &Path) -> Vec<Long> {
         long("agent", &["agent", "--listen", "127.0.0.1:0", "--key", &path("keys/far.pem")], None, 0),
         long("compare", &["compare", "--quick", "--blocks", "500", "--only", "os.syscall"], None, 130),
         long("ctl capture", &["ctl", &control, "capture", "a", "--output", &path("a.pcapng")], None, 130),
+        long("ctl events", &["ctl", &control, "events"], None, 130),
         long("ctl watch", &["ctl", &control, "watch"], None, 130),
         long("doctor", &["doctor"], None, 130),
         long(

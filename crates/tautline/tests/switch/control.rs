@@ -1,5 +1,6 @@
 //! The switch in operation: looked at, changed, configured and confined, while two neighbours lose not one frame.
 mod configuration;
+mod events;
 mod eyes;
 mod folders;
 mod hostile;
