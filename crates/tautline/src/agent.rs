@@ -7,16 +7,13 @@ use environment::remote::near;
 use environment::{guest, janitor};
 use host::capability;
 
-/// The argument that makes the binary an agent.
-pub const ARGUMENT: &str = "agent";
-
 /// Runs one of the hidden lives, if the arguments or the surroundings ask for it.
 pub fn dispatch() -> Option<ExitCode> {
     if guest::is_init() {
         return Some(init());
     }
     match std::env::args().nth(1)?.as_str() {
-        ARGUMENT => agent(),
+        workload::agent::ARGUMENT => agent(),
         workload::agent::NOOP => Some(ExitCode::SUCCESS),
         capability::ARGUMENT => Some(match std::env::args().nth(2) {
             Some(name) => capability::serve_probe(&name),

@@ -14,7 +14,7 @@ use signal_hook::flag;
 use workload::protocol::Reply;
 
 use crate::exit::Done;
-use crate::{agent, cli, output};
+use crate::{cli, output};
 
 pub fn run(arguments: &cli::Agent) -> anyhow::Result<Done> {
     if let Some(cli::AgentCommand::Keys(arguments)) = &arguments.command {
@@ -27,7 +27,7 @@ pub fn run(arguments: &cli::Agent) -> anyhow::Result<Done> {
     };
     let agent = Agent {
         binary: std::env::current_exe().context("finding the own binary; is /proc mounted?")?,
-        arguments: vec![agent::ARGUMENT.into()],
+        arguments: vec![workload::agent::ARGUMENT.into()],
         files: Vec::new(),
     };
     let busy = Failure::new(

@@ -15,9 +15,9 @@ use linux::progress::Progress;
 use measure::Failure;
 use serde::Serialize;
 
+use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{agent, cli};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -105,7 +105,8 @@ fn lines() -> Vec<Line> {
 }
 
 fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>> {
-    let agent = Agent { binary: binary.to_owned(), arguments: vec![agent::ARGUMENT.into()], files: vec![] };
+    let agent =
+        Agent { binary: binary.to_owned(), arguments: vec![workload::agent::ARGUMENT.into()], files: vec![] };
     let janitor = Arc::new(Janitor::start(binary)?);
     let cpus = output::usable_cpus()?;
     let start = Start { agent: &agent, cpus: &cpus, limit: START_LIMIT, janitor: &janitor };

@@ -4,7 +4,7 @@
 mod agent;
 mod agent_command;
 mod cli;
-mod compare;
+mod compare_command;
 mod cpu_list;
 mod ctl;
 mod doctor;
@@ -12,7 +12,6 @@ mod exit;
 mod gate;
 mod host_command;
 mod kvm_command;
-mod origin;
 mod output;
 mod packaging;
 mod report_command;
@@ -21,7 +20,6 @@ mod scenario_command;
 mod show;
 mod switch_command;
 mod torture_command;
-mod tracing;
 mod tti_command;
 mod vm_command;
 
@@ -39,7 +37,7 @@ fn main() -> ExitCode {
     output::configure(&cli);
     let result = match cli.command {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
-        cli::Command::Compare(arguments) => compare::run(&arguments),
+        cli::Command::Compare(arguments) => compare_command::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Ctl(arguments) => ctl::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),

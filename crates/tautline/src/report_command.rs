@@ -23,7 +23,7 @@ const REDRAWN: [(&str, Redraw); 6] = [
     (kvm_command::trace::SCHEMA, kvm_command::trace::show),
     (kvm_command::worst::SCHEMA, kvm_command::worst::show),
     (scenario_command::SCHEMA, scenario_command::show),
-    (tti_command::SCHEMA, tti_command::show),
+    (lab::tti::SCHEMA, tti_command::show),
 ];
 
 /// Runs the command.

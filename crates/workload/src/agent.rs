@@ -20,6 +20,9 @@ use crate::work::Kept;
 
 pub use crate::os::NOOP;
 
+/// The argument that makes the binary an agent.
+pub const ARGUMENT: &str = "agent";
+
 /// No request is longer.
 const LONGEST_LINE: u64 = 1 << 20;
 

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::cli::host::Interrupts;
 use crate::exit::Done;
 use crate::output::{self, Sink};
-use crate::tracing::Made;
+use lab::tracing::Made;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-host-interrupts/1";

@@ -19,7 +19,7 @@ use measure::Failure;
 use crate::cli::KvmTrace;
 use crate::exit::{self, Done};
 use crate::output::{self, Sink};
-use crate::tracing::Made;
+use lab::tracing::Made;
 use live::Live;
 pub use page::show;
 use written::Trace;

@@ -17,12 +17,11 @@ use environment::{Agent, Janitor};
 use linux::interrupt::{self, Interrupted};
 use scenario::description::BUILT_IN;
 
-use crate::agent;
 use crate::cli::Scenario;
 use crate::exit::Done;
-use crate::origin::Origin;
 use crate::output::{self, Sink};
 use job::Job;
+use lab::Origin;
 pub use page::show;
 use results::Results;
 
@@ -41,7 +40,7 @@ pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
     output::catch_interrupts()?;
     let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
     let janitor = Arc::new(Janitor::start(&binary)?);
-    let agent = Agent { binary, arguments: vec![agent::ARGUMENT.into()], files: Vec::new() };
+    let agent = Agent { binary, arguments: vec![workload::agent::ARGUMENT.into()], files: Vec::new() };
     let origin = Origin::now(SCHEMA)?;
     let environments = rounds::run(&job, &agent, &janitor);
     let results = Results {

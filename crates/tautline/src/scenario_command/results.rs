@@ -5,7 +5,7 @@ use scenario::Description;
 use scenario::chain::{Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::origin::Origin;
+use lab::Origin;
 
 /// What is written.
 #[derive(Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use torture::{Amount, Bystander, Family, Plan, Target as _, Undisturbed};
 
 use crate::cli::Torture;
 use crate::exit::{Done, Usage};
-use crate::origin::Origin;
 use crate::output::{self, Sink};
+use lab::Origin;
 use results::Results;
 use target::Target;
 

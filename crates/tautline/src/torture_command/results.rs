@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use torture::{Counts, Undisturbed};
 
-use crate::origin::Origin;
+use lab::Origin;
 
 /// What is written.
 #[derive(Serialize, Deserialize)]

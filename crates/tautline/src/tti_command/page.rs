@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lab::tti::{Outcome, Results, Row, load_name};
 use report::html::budget::Bar;
 use report::html::ticks::{Load, Stages, Ticks};
 
-use super::results::Results;
-use super::row::{Outcome, Row, load_name, marked};
+use super::mark::marked;
 use super::{stage_table, table};
 use crate::exit::Done;
 use crate::output::Sink;

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use lab::tti::{PvSched, Round, Sharing};
 use measure::Histogram;
 use measure::statistics::median;
-
-use super::pv_sched::{PvSched, Round, Sharing};
 
 const HEADER: [&str; 7] = ["environment", "receiver's CPU", "p50", "p99", "max, µs", "lost", "raised"];
 

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use lab::tti::{Outcome, Results, load_name};
 
-use super::results::Results;
-use super::row::{Outcome, load_name, marked};
+use super::mark::marked;
 
 /// A table for all rows; nothing where nothing was found.
 pub fn text(results: &Results, width: usize) -> String {

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use lab::tti::{Outcome, Results, Row, load_name};
 use measure::Histogram;
 use ticks::receiver::Wait;
 
-use super::results::Results;
-use super::row::{Outcome, Row, load_name, marked};
+use super::mark::marked;
 use super::{pv_sched_table, stage_table};
 use linux::duration;
 

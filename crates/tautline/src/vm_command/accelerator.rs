@@ -7,7 +7,7 @@ use environment::vm::{self, Accelerator, Vm};
 use environment::{Agent, Janitor, Start};
 
 use crate::cli::vm::Accel;
-use crate::{agent, output};
+use crate::output;
 
 /// How long a stock kernel may take to boot under KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ pub fn find(wanted: Accel, janitor: &Arc<Janitor>) -> anyhow::Result<Accelerator
         let binary = std::env::current_exe().map_err(|error| {
             measure::Failure::new("finding the own binary", error, "see that /proc is mounted")
         })?;
-        let agent = Agent { binary, arguments: vec![agent::ARGUMENT.into()], files: vec![] };
+        let agent = Agent { binary, arguments: vec![workload::agent::ARGUMENT.into()], files: vec![] };
         let cpus = linux::cpus::usable().unwrap_or_default();
         let cpus = &cpus[..cpus.len().min(1)];
         let settings = vm::Settings { accelerator: Some(Accelerator::Kvm), ..vm::Settings::default() };

@@ -84,7 +84,7 @@ const RETIRED: &[(&str, In, &str)] = &[
     (r"\b(enum|struct) (Share|How)\b", Rust, "Fraction, Method"),
     (r"\b(enum|struct) Order\b", Folders(&["crates/bench-peers/src"]), "RunPlan"),
     (r"\bmod own\b", Folders(&["crates/bench-peers"]), "generator_cells.rs"),
-    (r"\b(enum|struct) Place\b", Folders(&["crates/tautline/src/compare"]), "EnvironmentSlot"),
+    (r"\b(enum|struct) Place\b", Folders(&["crates/lab/src/compare"]), "EnvironmentSlot"),
     (r"(?i)\b(its|their|the) last words\b|\blast_words\b", All, "last output"),
     (
         r#"^\s*(opens|closes|to do):|"(opens|closes|to do)"|\b(opens|closes|to do):  "#,

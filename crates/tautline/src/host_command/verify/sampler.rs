@@ -14,7 +14,6 @@ use workload::protocol::{Reply, Request};
 
 use super::record::{Events, Sample};
 use super::states::State;
-use crate::agent;
 
 /// Beside the trial itself: an emulated CPU takes its time to start a process.
 const GRACE: Duration = Duration::from_secs(30);
@@ -35,7 +34,7 @@ impl<'a> Sampler<'a> {
     pub fn new(tree: &'a HostTree, isolated: &'a CpuList, length: Duration) -> anyhow::Result<Self> {
         let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
         let janitor = Arc::new(Janitor::start(&binary)?);
-        let agent = Agent { binary, arguments: vec![agent::ARGUMENT.into()], files: Vec::new() };
+        let agent = Agent { binary, arguments: vec![workload::agent::ARGUMENT.into()], files: Vec::new() };
         Ok(Sampler { tree, isolated, length: length.max(SHORTEST), agent, janitor })
     }
 

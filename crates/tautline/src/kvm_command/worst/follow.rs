@@ -12,7 +12,7 @@ use linux::interrupt;
 
 use super::inside::Inside;
 use crate::output;
-use crate::tracing::Made;
+use lab::tracing::Made;
 
 /// Between two looks at what came. The flight recorder's buffers hold far more.
 const LOOK: Duration = Duration::from_millis(20);

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use measure::{Direction, Group, MetricId, MetricSpec, Unit};
 use serde::Deserialize;
 use workload::protocol::{ExternalJob, Request};
 
 use super::job::{Job, Method};
-use crate::exit::Usage;
+use super::options::PlanError;
 
 /// One program.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,9 +43,13 @@ struct File {
 }
 
 /// Reads a file of `[[workload]]` tables.
-pub fn load(path: &Path) -> anyhow::Result<Vec<External>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    parse(&text).map_err(|reason| Usage(format!("{}: {reason}", path.display())).into())
+///
+/// # Errors
+/// The file cannot be read, or is no such file.
+pub fn load(path: &Path) -> Result<Vec<External>, PlanError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| PlanError::Read { path: path.to_owned(), source })?;
+    parse(&text).map_err(|reason| PlanError::Workloads { path: path.to_owned(), reason })
 }
 
 fn parse(text: &str) -> Result<Vec<External>, String> {

@@ -1,7 +1,5 @@
 //! One environment under one load, and what came of it.
 
-use environment::Spec;
-use environment::spec::split_list;
 use measure::Failure;
 use pv_sched::Raised;
 use serde::{Deserialize, Serialize};
@@ -9,8 +7,6 @@ use ticks::receiver::Received;
 use ticks::source::Sent;
 use ticks::stages::{Blamed, Summary};
 use workload::ticks::Load;
-
-use crate::exit::Usage;
 
 /// What came of it.
 #[derive(Serialize, Deserialize)]
@@ -42,22 +38,6 @@ pub struct Outcome {
     pub worst: Option<Blamed>,
 }
 
-/// The environments of a list.
-pub fn environments(list: &str) -> anyhow::Result<Vec<(String, Spec)>> {
-    let read = |text: String| {
-        let spec: Spec =
-            text.parse().map_err(|error: environment::spec::SpecError| Usage(error.to_string()))?;
-        match spec {
-            Spec::Host | Spec::Container(_) | Spec::Vm(_) => Ok((text, spec)),
-            Spec::Remote(_) => Err(Usage(format!(
-                "{text}: ticks come from this machine, and are received on it; leave it out"
-            ))
-            .into()),
-        }
-    };
-    split_list(list).into_iter().map(read).collect()
-}
-
 /// As the command line has it.
 pub fn load_name(load: Option<Load>) -> &'static str {
     match load {
@@ -67,10 +47,4 @@ pub fn load_name(load: Option<Load>) -> &'static str {
         Some(Load::Io) => "io",
         Some(Load::Network) => "network",
     }
-}
-
-/// Its name, with the mark of an emulated CPU.
-pub fn marked(row: &Row) -> String {
-    let is_emulated = row.outcome.as_ref().is_ok_and(|outcome| outcome.is_emulated);
-    format!("{}{}", row.environment, if is_emulated { report::EMULATED_MARK } else { "" })
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use environment::Janitor;
 use environment::janitor::{Leftover, append};
 use kvm::trace::Step;
+use measure::Failure;
 
 /// What is in tracefs for this trace; the latest goes first.
 pub struct Made<'a> {
@@ -20,28 +20,33 @@ impl<'a> Made<'a> {
     }
 
     /// Makes one more instance of this process's own: its folder. Triggers of two purposes on one event need two.
-    pub fn instance(&mut self, tracefs: &Path) -> anyhow::Result<PathBuf> {
+    ///
+    /// # Errors
+    /// The kernel refuses the folder.
+    pub fn instance(&mut self, tracefs: &Path) -> Result<PathBuf, Failure> {
         let name = format!("tautline-{}-{}", std::process::id(), self.leftovers.len());
         let path = tracefs.join("instances").join(name);
         self.announce(Leftover::TracingInstance(path.clone()));
-        std::fs::create_dir(&path)
-            .with_context(|| format!("making the tracing instance {}; run as root", path.display()))?;
+        std::fs::create_dir(&path).map_err(|error| {
+            Failure::new(format!("making the tracing instance {}", path.display()), error, "run as root")
+        })?;
         Ok(path)
     }
 
     /// Writes one line; one that is not needed may be refused.
-    pub fn step(&mut self, step: Step) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel refuses a line that is needed.
+    pub fn step(&mut self, step: Step) -> Result<(), Failure> {
         self.announce(Leftover::TracingLine { file: step.file.clone(), undo: step.undo });
         match append(&step.file, &step.line) {
-            Err(error) if !step.optional => {
-                let remedy = "use a kernel with CONFIG_HIST_TRIGGERS and CONFIG_SYNTH_EVENTS, as distributions have it";
-                return Err(error).with_context(|| {
-                    format!("writing '{}' to {}; {remedy}", step.line, step.file.display())
-                });
-            }
-            _ => {}
+            Err(error) if !step.optional => Err(Failure::new(
+                format!("writing '{}' to {}", step.line, step.file.display()),
+                error,
+                "use a kernel with CONFIG_HIST_TRIGGERS and CONFIG_SYNTH_EVENTS, as distributions have it",
+            )),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn announce(&mut self, leftover: Leftover) {

@@ -1,10 +1,9 @@
 //! The environments of a run: proven, started for each block, lost and started again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use environment::channel::ChannelError;
-use environment::{Agent, Environment, Janitor, Running, Start};
+use environment::{Environment, Running, Start};
 use linux::interrupt;
 use linux::progress::Progress;
 use measure::quota::{CpuCgroup, Throttling, tick};
@@ -12,14 +11,17 @@ use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord, Results}
 use workload::protocol::{AgentFacts, Reply, Request};
 
 use super::run_plan::RunPlan;
+use crate::Launcher;
 
 /// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
 const START_LIMIT: Duration = Duration::from_secs(45);
 /// How long a start may take under KVM on a CPU that is emulated itself: it takes 35 s where nothing else runs.
 const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
 
-fn start_limit() -> Duration {
-    if kvm::is_emulated() { EMULATED_START_LIMIT } else { START_LIMIT }
+/// What a start on these CPUs needs.
+fn start_on<'a>(launcher: &'a Launcher, cpus: &'a [usize]) -> Start<'a> {
+    let limit = if kvm::is_emulated() { EMULATED_START_LIMIT } else { START_LIMIT };
+    Start { agent: &launcher.agent, cpus, limit, janitor: &launcher.janitor }
 }
 
 /// How often an environment may be lost before it is given up.
@@ -64,8 +66,7 @@ pub struct EnvironmentSlot {
 pub struct EnvironmentSlots<'a> {
     /// In the order of the command line.
     pub slots: Vec<EnvironmentSlot>,
-    agent: &'a Agent,
-    janitor: &'a Arc<Janitor>,
+    launcher: &'a Launcher,
     cpus: Vec<usize>,
 }
 
@@ -73,8 +74,7 @@ impl<'a> EnvironmentSlots<'a> {
     /// Starts every environment once. One that cannot is recorded with the reason, and the others go on.
     pub fn prove(
         run_plan: &RunPlan,
-        agent: &'a Agent,
-        janitor: &'a Arc<Janitor>,
+        launcher: &'a Launcher,
         results: &mut Results,
         progress: &Progress,
     ) -> Self {
@@ -85,7 +85,7 @@ impl<'a> EnvironmentSlots<'a> {
                 break;
             }
             progress.doing(format!("starting {name} for the first time"));
-            let start = Start { agent, cpus: &cpus, limit: start_limit(), janitor };
+            let start = start_on(launcher, &cpus);
             let mut record = EnvironmentRecord {
                 name: name.clone(),
                 kind: spec.kind(),
@@ -127,7 +127,7 @@ impl<'a> EnvironmentSlots<'a> {
             }
             results.environments.push(record);
         }
-        EnvironmentSlots { slots, agent, janitor, cpus }
+        EnvironmentSlots { slots, launcher, cpus }
     }
 
     /// What a start of something else than an environment needs.
@@ -135,7 +135,7 @@ impl<'a> EnvironmentSlots<'a> {
     where
         'a: 'b,
     {
-        Start { agent: self.agent, cpus, limit: start_limit(), janitor: self.janitor }
+        start_on(self.launcher, cpus)
     }
 
     /// Starts afresh whatever is not given up: the beginning of a block.
@@ -155,8 +155,7 @@ impl<'a> EnvironmentSlots<'a> {
             return false;
         }
         progress.doing(format!("starting {}", slot.name));
-        let start =
-            Start { agent: self.agent, cpus: &self.cpus, limit: start_limit(), janitor: self.janitor };
+        let start = start_on(self.launcher, &self.cpus);
         match slot.start(&start) {
             Ok((running, facts)) => {
                 let record = &mut results.environments[slot.index];

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use report::units;
 use serde::Serialize;
 
-use super::run_plan::RunPlan;
 use crate::output::Sink;
+use lab::compare::RunPlan;
 
 /// The list as JSON.
 #[derive(Serialize)]

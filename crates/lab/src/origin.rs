@@ -1,6 +1,6 @@
 //! What every results file begins with.
 
-use anyhow::Context;
+use measure::Failure;
 use measure::host_facts::HostFacts;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -20,16 +20,25 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a file of this schema that begins now, on this machine.
+    /// The origin of a file of this schema that begins now, on this machine.
     ///
     /// # Errors
-    /// The clock says no time that can be written.
-    pub fn now(schema: &str) -> anyhow::Result<Self> {
+    /// The clock's time cannot be written.
+    pub fn now(schema: &str) -> Result<Self, Failure> {
         Ok(Origin {
             schema: schema.to_owned(),
             tautline: env!("CARGO_PKG_VERSION").to_owned(),
-            started: OffsetDateTime::now_utc().format(&Rfc3339).context("writing the time")?,
+            started: now()?,
             host: HostFacts::gather(),
         })
     }
+}
+
+/// The time of now, as results files have it.
+///
+/// # Errors
+/// The clock's time cannot be written.
+pub fn now() -> Result<String, Failure> {
+    let written = OffsetDateTime::now_utc().format(&Rfc3339);
+    written.map_err(|error| Failure::new("writing the time of now", error, "set the machine's clock"))
 }

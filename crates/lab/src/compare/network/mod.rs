@@ -156,7 +156,8 @@ impl<'a> Paths<'a> {
                 places.card = self.plan.card.as_ref();
             }
         }
-        Ends::greeted(OpenPath::open(path, start, places)?, start.limit, start.cpus).map(Some)
+        let path = OpenPath::open(path, start, places)?;
+        Ends::greeted(path, start.limit, start.cpus).map(Some)
     }
 
     fn trial(

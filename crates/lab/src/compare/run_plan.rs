@@ -11,9 +11,8 @@ use workload::protocol::Request;
 use super::external::External;
 use super::job::{Job, Method};
 use super::network::NetworkPlan;
+use super::options::{Options, PlanError};
 use super::{cyclictest, external, kvm_costs, selection, ticks};
-use crate::exit::Usage;
-use crate::{cli, cpu_list};
 
 /// Everything decided.
 pub struct RunPlan {
@@ -32,45 +31,47 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// Reads and checks the arguments; changes nothing.
-    pub fn from_arguments(arguments: &cli::Compare) -> anyhow::Result<Self> {
-        let cpus = cpu_list::read("--cpus", arguments.cpus.as_deref())?;
+    /// Checks what is asked for; changes nothing.
+    ///
+    /// # Errors
+    /// A name that names nothing, or a file of programs that cannot be read.
+    pub fn new(options: &Options) -> Result<Self, PlanError> {
         let pick = |given: Option<Duration>, quick_ms: u64, full_ms: u64| {
-            given.map_or(if arguments.quick { quick_ms } else { full_ms }, |given| given.as_millis() as u64)
+            given.map_or(if options.quick { quick_ms } else { full_ms }, |given| given.as_millis() as u64)
         };
         let plan = Plan {
-            quick: arguments.quick,
-            blocks: arguments.blocks.unwrap_or(if arguments.quick { 6 } else { 10 }),
-            rounds: arguments.rounds.unwrap_or(1),
-            trial_ms: pick(arguments.trial, 20, 100),
-            wakeup_ms: pick(arguments.wakeup_trial, 200, 2000),
-            cpus,
+            quick: options.quick,
+            blocks: options.blocks.unwrap_or(if options.quick { 6 } else { 10 }),
+            rounds: options.rounds.unwrap_or(1),
+            trial_ms: pick(options.trial, 20, 100),
+            wakeup_ms: pick(options.wakeup_trial, 200, 2000),
+            cpus: options.cpus.clone(),
         };
-        let externals = match &arguments.workloads {
+        let externals = match &options.workloads {
             Some(path) => external::load(path)?,
             None => Vec::new(),
         };
-        let mut jobs = all_jobs(&plan, &externals, arguments.cyclictest);
-        let timeout = arguments.timeout;
+        let mut jobs = all_jobs(&plan, &externals, options.cyclictest);
+        let timeout = options.timeout;
         let profile = if plan.quick { Profile::Quick } else { Profile::Full };
         let mut network = NetworkPlan::new(
             profile,
             Duration::from_millis(plan.trial_ms),
             timeout,
-            arguments.card(),
-            arguments.verify_payload,
+            options.card.clone(),
+            options.verify_payload,
         );
         jobs.extend(ticks::jobs(plan.quick));
         jobs.extend(kvm_costs::jobs());
         let specs: Vec<MetricSpec> = jobs.iter().map(|job| job.spec.clone()).chain(network.specs()).collect();
-        selection::check(&specs, &arguments.only)?;
-        jobs.retain(|job| selection::is_named(&arguments.only, &job.spec));
+        selection::check(&specs, &options.only)?;
+        jobs.retain(|job| selection::is_named(&options.only, &job.spec));
         // On request only: of the host alone, and nothing to compare it with; and with further guests of its own.
-        if arguments.only.is_empty() {
+        if options.only.is_empty() {
             jobs.retain(|job| !matches!(job.spec.group, Group::Kvm | Group::Tti));
         }
-        network.choose(&arguments.only);
-        let mut environments = environments(&arguments.environments)?;
+        network.choose(&options.only);
+        let mut environments = environments(&options.environments)?;
         if environments.iter().all(|(.., spec)| *spec != Spec::Host) {
             network.clear();
         }
@@ -126,11 +127,10 @@ fn all_jobs(plan: &Plan, externals: &[External], cyclictest: bool) -> Vec<Job> {
 }
 
 /// Environments with unique names: a second host is `host-2`.
-fn environments(list: &str) -> anyhow::Result<Vec<(String, String, Spec)>> {
+fn environments(list: &str) -> Result<Vec<(String, String, Spec)>, PlanError> {
     let mut found: Vec<(String, String, Spec)> = Vec::new();
     for text in split_list(list) {
-        let spec: Spec =
-            text.parse().map_err(|error: environment::spec::SpecError| Usage(error.to_string()))?;
+        let spec: Spec = text.parse()?;
         let kind = text.split(':').next().unwrap_or(&text).to_owned();
         let earlier = found.iter().filter(|(_, other, _)| other.split(':').next() == Some(&kind)).count();
         let name = if earlier == 0 { kind } else { format!("{kind}-{}", earlier + 1) };

@@ -21,6 +21,7 @@ use workload::ticks::{Doorbell, Load, TicksJob};
 use super::job::Job;
 use super::row::Outcome;
 use super::stages::{self, HostTrace};
+use crate::Launcher;
 use crate::tracing::Made;
 
 /// How long a start may take until the agent answers.
@@ -52,13 +53,17 @@ enum FarEnd {
 
 impl<'a> Receiver<'a> {
     /// Starts it, on one CPU of the host. `folder` tells its files from another one's.
+    ///
+    /// # Errors
+    /// The environment or its agent cannot be started.
     pub fn start(
         folder: &str,
         name: &str,
         spec: &Spec,
         cpu: usize,
-        (agent, janitor): (&Agent, &'a Arc<Janitor>),
+        launcher: &'a Launcher,
     ) -> Result<Self, Failure> {
+        let Launcher { agent, janitor } = launcher;
         let folder = Folder::make(folder, janitor)?;
         let socket = folder.path().join("ticks");
         let server = Server::listen(&socket, PAGE_BYTES, 1)?;
@@ -104,6 +109,9 @@ impl<'a> Receiver<'a> {
     }
 
     /// Sends it ticks, beside a load.
+    ///
+    /// # Errors
+    /// Ticks could not be sent or received.
     pub fn measure(&mut self, load: Option<Load>, job: &Job) -> Result<Outcome, Failure> {
         self.page.reset();
         self.ask(load, job)?;

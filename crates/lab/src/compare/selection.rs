@@ -2,7 +2,7 @@
 
 use measure::MetricSpec;
 
-use crate::exit::Usage;
+use super::options::PlanError;
 
 fn names(word: &str, spec: &MetricSpec) -> bool {
     let id = spec.id.as_str();
@@ -15,16 +15,18 @@ pub fn is_named(words: &[String], spec: &MetricSpec) -> bool {
 }
 
 /// Whether each word names something.
-pub fn check(specs: &[MetricSpec], words: &[String]) -> anyhow::Result<()> {
+///
+/// # Errors
+/// A word does not.
+pub fn check(specs: &[MetricSpec], words: &[String]) -> Result<(), PlanError> {
     for word in words {
         if !specs.iter().any(|spec| names(word, spec)) {
             let groups = measure::Group::ALL.map(measure::Group::name).join(", ");
             let close = closest(specs, word).join(", ");
-            return Err(Usage(format!(
+            return Err(PlanError::Selection(format!(
                 "--only {word}: no metric's name begins with these words; the groups are {groups}; some that begin \
                  like it are {close}; `tautline compare --list` has all"
-            ))
-            .into());
+            )));
         }
     }
     Ok(())

@@ -15,6 +15,7 @@ use super::network::{self, Paths};
 use super::run_plan::RunPlan;
 use super::slots::{Answer, EnvironmentSlots};
 use super::ticks::Ticks;
+use crate::Launcher;
 
 /// An agent's answer may take this many budgets, and the timeout on top for what an emulated CPU prepares.
 const BUDGETS: u32 = 4;
@@ -22,6 +23,7 @@ const BUDGETS: u32 = 4;
 /// Measures everything; `after_block` hears of every block that ended.
 pub fn measure(
     run_plan: &RunPlan,
+    launcher: &Launcher,
     slots: &mut EnvironmentSlots<'_>,
     results: &mut Results,
     progress: &Progress,
@@ -33,8 +35,7 @@ pub fn measure(
     let mut paths = Paths::new(&run_plan.network, slots.start_on(&plan.cpus));
     progress.count(trials + u64::from(plan.blocks * plan.rounds) * paths.trials(hosts));
     let mut cores = Cores::new(&plan.cpus, plan.quick);
-    let mut others =
-        Others { kvm: KvmCosts::new(plan.quick), ticks: Ticks::new(plan, &slots.start_on(&plan.cpus)) };
+    let mut others = Others { kvm: KvmCosts::new(plan.quick), ticks: Ticks::new(plan, launcher) };
     let asks_agents = run_plan.jobs.iter().any(|job| job.method.asks_agent());
     for block in 0..plan.blocks {
         if asks_agents {

@@ -2,15 +2,15 @@
 //! `tautline tti` does it. Receivers are environments of their own, with the doorbell's device.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use environment::{Agent, Janitor, Spec, Start};
+use environment::Spec;
 use measure::{Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, Plan, Unit};
 use workload::ticks::Load;
 
 use super::job::{Job, Method};
-use crate::tti_command::{self, Receiver, load_name};
+use crate::Launcher;
+use crate::tti::{self, Receiver, load_name};
 
 const INTERVAL: Duration = Duration::from_millis(1);
 const QUICK_LOADS: [Option<Load>; 2] = [None, Some(Load::Cpu)];
@@ -41,21 +41,19 @@ pub fn jobs(quick: bool) -> impl Iterator<Item = Job> {
 
 /// The receivers of this start, by environment.
 pub struct Ticks<'a> {
-    job: tti_command::Job,
-    agent: Agent,
-    janitor: &'a Arc<Janitor>,
+    job: tti::Job,
+    launcher: &'a Launcher,
     block: u32,
     receivers: BTreeMap<String, Receiver<'a>>,
 }
 
 impl<'a> Ticks<'a> {
     /// None is started yet.
-    pub fn new(plan: &Plan, start: &Start<'a>) -> Self {
+    pub fn new(plan: &Plan, launcher: &'a Launcher) -> Self {
         let cpus = [plan.cpus.first(), plan.cpus.last()].map(|cpu| cpu.copied().unwrap_or_default());
         Ticks {
-            job: tti_command::Job::usual(INTERVAL, Duration::from_millis(plan.wakeup_ms), cpus),
-            agent: start.agent.clone(),
-            janitor: start.janitor,
+            job: tti::Job::usual(INTERVAL, Duration::from_millis(plan.wakeup_ms), cpus),
+            launcher,
             block: 0,
             receivers: BTreeMap::new(),
         }
@@ -83,9 +81,8 @@ impl<'a> Ticks<'a> {
         let mut receiver = match self.receivers.remove(name) {
             Some(receiver) => receiver,
             None => {
-                let places = (&self.agent, self.janitor);
                 let folder = format!("compare-tti-{name}");
-                Receiver::start(&folder, name, spec, self.job.receiver_cpu, places)?
+                Receiver::start(&folder, name, spec, self.job.receiver_cpu, self.launcher)?
             }
         };
         let found = receiver.measure(load, &self.job)?;

@@ -1,18 +1,18 @@
 //! What para-virtualized scheduling gives: the same ticks on a CPU that is shared, shared with the receiver raised by its
 //! hints, and not shared, in turns.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use environment::{Agent, Janitor, Spec};
+use environment::Spec;
 use linux::interrupt;
 use measure::{Failure, Histogram};
 use serde::{Deserialize, Serialize};
 use workload::ticks::Load;
 
 use super::job::Job;
-use super::measure::Receiver;
+use super::receiver::Receiver;
+use crate::Launcher;
 
 /// From one tick of the second environment to the next: it is there for its load.
 const NEIGHBOURS_INTERVAL: Duration = Duration::from_millis(50);
@@ -53,27 +53,36 @@ impl Sharing {
 /// One round of one kind.
 #[derive(Serialize, Deserialize)]
 pub struct Round {
+    /// How the receiver's CPU was used.
     pub sharing: Sharing,
     /// From due to running in user space.
     pub from_due: Histogram,
+    /// Ticks that did not arrive.
     pub lost: u64,
-    /// For how much of the time the receiver was raised, and how often its budget ended.
+    /// For how much of the time the receiver was raised.
     pub raised_share: f64,
+    /// How often the budget for raising ended.
     pub exhausted: u64,
 }
 
 /// What is the same for all environments.
 pub struct Turns<'a> {
+    /// What runs beside the receiver in its environment.
     pub load: Option<Load>,
+    /// Which ticks are sent.
     pub job: &'a Job,
+    /// How often each kind is measured.
     pub rounds: u32,
-    pub places: (&'a Agent, &'a Arc<Janitor>),
+    /// What starts the environments.
+    pub launcher: &'a Launcher,
 }
 
 /// One environment.
 #[derive(Serialize, Deserialize)]
 pub struct PvSched {
+    /// Its name.
     pub environment: String,
+    /// Whether its CPU, or one further out, is emulated.
     pub is_emulated: bool,
     /// In their order, or why there are none.
     pub outcome: Result<Vec<Round>, Failure>,
@@ -104,7 +113,7 @@ fn measure(
     turns: &Turns<'_>,
     is_emulated: &mut bool,
 ) -> Result<Vec<Round>, Failure> {
-    let Turns { load, rounds, places, .. } = *turns;
+    let Turns { load, rounds, launcher, .. } = *turns;
     let mut job = turns.job.clone();
     // In a guest its own kernel puts it before the load; on the host it is as a virtual CPU is: an ordinary thread.
     if !matches!(spec, Spec::Vm(_)) {
@@ -119,8 +128,8 @@ fn measure(
     neighbours.source.interval = NEIGHBOURS_INTERVAL;
     neighbours.source.ticks = ((length + 2 * MARGIN).as_nanos() / NEIGHBOURS_INTERVAL.as_nanos()) as u64;
     (neighbours.source.spin, neighbours.source.priority) = (Duration::ZERO, None);
-    let mut receiver = Receiver::start("tti", name, spec, job.receiver_cpu, places)?;
-    let mut neighbour = Receiver::start("tti-beside", name, spec, job.receiver_cpu, places)?;
+    let mut receiver = Receiver::start("tti", name, spec, job.receiver_cpu, launcher)?;
+    let mut neighbour = Receiver::start("tti-beside", name, spec, job.receiver_cpu, launcher)?;
     let priority = job.source.priority.unwrap_or(1);
     let settings = pv_sched::Settings {
         // Before the source, which spins, and in time for both.

@@ -20,15 +20,11 @@ pub struct HostTrace(Recorder);
 impl HostTrace {
     /// Begins, with room for so many ticks.
     pub fn start(made: &mut Made<'_>, ticks: u64) -> Result<Self, Failure> {
-        let failed = |error: anyhow::Error| {
-            Failure::new(
-                "tracing the stages of ticks",
-                format!("{error:#}"),
-                "run as root, or without --stages",
-            )
-        };
         let tracefs = kvm::trace::tracefs()?;
-        let instance = made.instance(&tracefs).map_err(failed)?;
+        let instance = made.instance(&tracefs).map_err(|failure| Failure {
+            remedy: "run as root, or without --stages".to_owned(),
+            ..failure
+        })?;
         let kib = (ticks.min(TICKS_KEPT as u64) * BYTES_A_TICK / 1024).clamp(LEAST_KIB, MOST_KIB);
         Recorder::start(&instance, &Selection::interrupts(kib as u32)).map(HostTrace)
     }

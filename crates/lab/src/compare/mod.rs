@@ -1,0 +1,61 @@
+//! `compare`: plan, prove the environments, measure in turns.
+
+mod cores;
+mod cyclictest;
+mod disturbed;
+mod external;
+mod job;
+mod kvm_costs;
+mod network;
+mod options;
+mod rounds;
+mod run_plan;
+mod selection;
+mod slots;
+mod ticks;
+
+use std::time::Instant;
+
+use linux::interrupt;
+use linux::progress::Progress;
+use measure::{Failure, Results, SCHEMA};
+
+use crate::{Launcher, now};
+pub use options::{Options, PlanError};
+pub use run_plan::RunPlan;
+use slots::EnvironmentSlots;
+
+/// Measures what was planned; `keep` is given what is known after every block.
+///
+/// # Errors
+/// Nothing could be begun. What fails in one environment is in the results.
+pub fn run(run_plan: &RunPlan, progress: &Progress, keep: impl Fn(&Results)) -> Result<Results, Failure> {
+    let files = run_plan.externals.iter().flat_map(|external| external.files.clone()).collect();
+    let launcher = Launcher::new(files)?;
+    let began = Instant::now();
+    let mut results = Results {
+        schema: SCHEMA.into(),
+        tautline: env!("CARGO_PKG_VERSION").into(),
+        started: now()?,
+        elapsed_s: 0.0,
+        complete: false,
+        command: std::env::args().collect(),
+        host: measure::host_facts::HostFacts::gather(),
+        plan: run_plan.plan.clone(),
+        environments: Vec::new(),
+        metrics: run_plan.specs(),
+        absences: Vec::new(),
+        trials: Vec::new(),
+        network: run_plan.network.network(),
+    };
+    let mut slots = EnvironmentSlots::prove(run_plan, &launcher, &mut results, progress);
+    rounds::measure(run_plan, &launcher, &mut slots, &mut results, progress, |results| {
+        results.elapsed_s = began.elapsed().as_secs_f64();
+        keep(results);
+    });
+    drop(slots);
+    drop(launcher);
+    results.complete = !interrupt::is_set();
+    results.elapsed_s = began.elapsed().as_secs_f64();
+    Ok(results)
+}

@@ -1,0 +1,14 @@
+//! Experiments: what is measured, where, how often, and which trials count.
+//!
+//! An experiment starts the same agent in each environment ([`Launcher`]), asks it for trials in turns, and returns a
+//! document of results. It prints nothing but progress: `tautline` parses the command line and shows the results.
+#![forbid(unsafe_code)]
+
+pub mod compare;
+mod launcher;
+mod origin;
+pub mod tracing;
+pub mod tti;
+
+pub use launcher::Launcher;
+pub use origin::{Origin, now};

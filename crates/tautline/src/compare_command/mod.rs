@@ -1,0 +1,73 @@
+//! `tautline compare`: parse, have it measured, show.
+
+mod list;
+mod save;
+
+use anyhow::Context;
+use lab::compare::{Options, PlanError, RunPlan};
+use linux::interrupt::{self, Interrupted};
+
+use crate::exit::{Done, Usage};
+use crate::output::{self, Sink};
+use crate::{cli, cpu_list, gate, show};
+
+/// Runs the command.
+pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
+    let sink = Sink::open(&arguments.reported.results_to)?;
+    let run_plan = RunPlan::new(&options(arguments)?).map_err(plan_error)?;
+    if arguments.list {
+        list::put(&run_plan, &sink)?;
+        return Ok(Done::Whole);
+    }
+    let gate = gate::load(&arguments.reported.limits)?;
+    output::require_writable(arguments.reported.html.as_deref())?;
+    output::catch_interrupts()?;
+
+    let progress = output::progress();
+    let saver = save::Saver::new(sink.json_file());
+    // What fails to be saved here is tried again, and told, at the end.
+    let results = lab::compare::run(&run_plan, &progress, |results| drop(saver.save(results)))?;
+    let saved = saver.save(&results);
+    progress.finish();
+
+    let outcomes = show::results(&results, &sink, arguments.reported.html.as_deref(), gate.as_ref())?;
+    output::print_gate(&sink, &outcomes)?;
+    saved.context("the table above is whole, the file is not")?;
+    output::remark(&format!("raw samples: {} (redraw with `tautline report`)", saver.path().display()));
+    if let Some(page) = &arguments.reported.html {
+        output::remark(&format!("page with plots: {}", page.display()));
+    }
+    if interrupt::is_set() {
+        let kept = "what was gathered until then is shown above and kept in the results file";
+        return Err(anyhow::Error::new(Interrupted).context(kept));
+    }
+    if results.trials.is_empty() {
+        let absent = results.absences.iter().map(|absence| &absence.reason);
+        let failed = results.environments.iter().filter_map(|environment| environment.failure.as_ref());
+        let reason = absent.chain(failed).next().map_or(String::new(), |reason| format!(": {reason}"));
+        anyhow::bail!("nothing could be measured{reason}; all reasons are above");
+    }
+    Ok(gate::done(&outcomes))
+}
+
+fn options(arguments: &cli::Compare) -> anyhow::Result<Options> {
+    Ok(Options {
+        quick: arguments.quick,
+        only: arguments.only.clone(),
+        environments: arguments.environments.clone(),
+        cpus: cpu_list::read("--cpus", arguments.cpus.as_deref())?,
+        verify_payload: arguments.verify_payload,
+        card: arguments.card(),
+        blocks: arguments.blocks,
+        rounds: arguments.rounds,
+        trial: arguments.trial,
+        wakeup_trial: arguments.wakeup_trial,
+        timeout: arguments.timeout,
+        workloads: arguments.workloads.clone(),
+        cyclictest: arguments.cyclictest,
+    })
+}
+
+fn plan_error(error: PlanError) -> anyhow::Error {
+    if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
+}
