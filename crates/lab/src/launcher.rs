@@ -2,9 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use environment::{Agent, Janitor};
+use environment::{Agent, Janitor, Start};
 use measure::Failure;
+
+/// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
+const START_LIMIT: Duration = Duration::from_secs(45);
+/// How long a start may take under KVM on a CPU that is emulated itself: it takes 35 s where nothing else runs.
+const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
 
 /// What starts agents.
 pub struct Launcher {
@@ -24,6 +30,12 @@ impl Launcher {
         let janitor = Arc::new(Janitor::start(&binary)?);
         let agent = Agent { binary, arguments: vec![workload::agent::ARGUMENT.into()], files };
         Ok(Launcher { agent, janitor })
+    }
+
+    /// What a start on these CPUs needs.
+    pub fn start_on<'a>(&'a self, cpus: &'a [usize]) -> Start<'a> {
+        let limit = if kvm::is_emulated() { EMULATED_START_LIMIT } else { START_LIMIT };
+        Start { agent: &self.agent, cpus, limit, janitor: &self.janitor }
     }
 }
 

@@ -4,9 +4,11 @@
 //! document of results. It prints nothing but progress: `tautline` parses the command line and shows the results.
 #![forbid(unsafe_code)]
 
+pub mod asking;
 pub mod compare;
 mod launcher;
 mod origin;
+pub mod runner;
 pub mod tracing;
 pub mod tti;
 

@@ -1,16 +1,16 @@
 //! `compare`: plan, prove the environments, measure in turns.
 
-mod cores;
 mod cyclictest;
-mod disturbed;
 mod external;
 mod job;
 mod kvm_costs;
 mod network;
 mod options;
+mod planned;
 mod rounds;
 mod run_plan;
 mod selection;
+mod session;
 mod slots;
 mod ticks;
 
@@ -20,9 +20,12 @@ use linux::interrupt;
 use linux::progress::Progress;
 use measure::{Failure, Results, SCHEMA};
 
+use crate::runner::Runner;
 use crate::{Launcher, now};
 pub use options::{Options, PlanError};
+pub use planned::PlannedEnvironment;
 pub use run_plan::RunPlan;
+use session::Session;
 use slots::EnvironmentSlots;
 
 /// Measures what was planned; `keep` is given what is known after every block.
@@ -33,7 +36,7 @@ pub fn run(run_plan: &RunPlan, progress: &Progress, keep: impl Fn(&Results)) -> 
     let files = run_plan.externals.iter().flat_map(|external| external.files.clone()).collect();
     let launcher = Launcher::new(files)?;
     let began = Instant::now();
-    let mut results = Results {
+    let results = Results {
         schema: SCHEMA.into(),
         tautline: env!("CARGO_PKG_VERSION").into(),
         started: now()?,
@@ -48,12 +51,15 @@ pub fn run(run_plan: &RunPlan, progress: &Progress, keep: impl Fn(&Results)) -> 
         trials: Vec::new(),
         network: run_plan.network.network(),
     };
-    let mut slots = EnvironmentSlots::prove(run_plan, &launcher, &mut results, progress);
-    rounds::measure(run_plan, &launcher, &mut slots, &mut results, progress, |results| {
+    let runner = Runner::new(&run_plan.plan.cpus, run_plan.plan.quick);
+    let mut session = Session { plan: run_plan, launcher: &launcher, progress, runner, results };
+    let mut slots = EnvironmentSlots::prove(&mut session);
+    rounds::measure(&mut session, &mut slots, |results| {
         results.elapsed_s = began.elapsed().as_secs_f64();
         keep(results);
     });
     drop(slots);
+    let mut results = session.results;
     drop(launcher);
     results.complete = !interrupt::is_set();
     results.elapsed_s = began.elapsed().as_secs_f64();

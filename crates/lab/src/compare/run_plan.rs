@@ -12,14 +12,15 @@ use super::external::External;
 use super::job::{Job, Method};
 use super::network::NetworkPlan;
 use super::options::{Options, PlanError};
+use super::planned::PlannedEnvironment;
 use super::{cyclictest, external, kvm_costs, selection, ticks};
 
 /// Everything decided.
 pub struct RunPlan {
     /// As the results file has it.
     pub plan: Plan,
-    /// Names and kinds of the environments, in order.
-    pub environments: Vec<(String, String, Spec)>,
+    /// The environments, in order.
+    pub environments: Vec<PlannedEnvironment>,
     /// What is measured, in order.
     pub jobs: Vec<Job>,
     /// The group `net`, which has paths of its own.
@@ -72,10 +73,10 @@ impl RunPlan {
         }
         network.choose(&options.only);
         let mut environments = environments(&options.environments)?;
-        if environments.iter().all(|(.., spec)| *spec != Spec::Host) {
+        if environments.iter().all(|place| place.spec != Spec::Host) {
             network.clear();
         }
-        let guest = environments.iter().find_map(|(.., spec)| match spec {
+        let guest = environments.iter().find_map(|place| match &place.spec {
             Spec::Vm(settings) => Some(settings.clone()),
             _ => None,
         });
@@ -83,7 +84,7 @@ impl RunPlan {
         let only_kvm = jobs.iter().all(|job| job.spec.group == Group::Kvm);
         if only_kvm && !(jobs.is_empty() && network.flows.is_empty()) {
             // Paths begin on the host, whatever their near end is; and so do guests.
-            environments.retain(|(.., spec)| *spec == Spec::Host);
+            environments.retain(|place| place.spec == Spec::Host);
         }
         Ok(RunPlan { environments, plan, jobs, network, timeout, externals })
     }
@@ -127,14 +128,14 @@ fn all_jobs(plan: &Plan, externals: &[External], cyclictest: bool) -> Vec<Job> {
 }
 
 /// Environments with unique names: a second host is `host-2`.
-fn environments(list: &str) -> Result<Vec<(String, String, Spec)>, PlanError> {
-    let mut found: Vec<(String, String, Spec)> = Vec::new();
+fn environments(list: &str) -> Result<Vec<PlannedEnvironment>, PlanError> {
+    let mut found: Vec<PlannedEnvironment> = Vec::new();
     for text in split_list(list) {
         let spec: Spec = text.parse()?;
         let kind = text.split(':').next().unwrap_or(&text).to_owned();
-        let earlier = found.iter().filter(|(_, other, _)| other.split(':').next() == Some(&kind)).count();
+        let earlier = found.iter().filter(|other| other.text.split(':').next() == Some(&kind)).count();
         let name = if earlier == 0 { kind } else { format!("{kind}-{}", earlier + 1) };
-        found.push((name, text, spec));
+        found.push(PlannedEnvironment { name, text, spec });
     }
     Ok(found)
 }
@@ -148,7 +149,7 @@ mod tests {
         let names: Vec<String> = environments("host,host,container:cpus=0.5")
             .unwrap()
             .into_iter()
-            .map(|(name, ..)| name)
+            .map(|place| place.name)
             .collect();
         assert_eq!(names, ["host", "host-2", "container"]);
     }

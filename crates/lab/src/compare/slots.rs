@@ -2,56 +2,24 @@
 
 use std::time::Duration;
 
-use environment::channel::ChannelError;
 use environment::{Environment, Running, Start};
 use linux::interrupt;
-use linux::progress::Progress;
 use measure::quota::{CpuCgroup, Throttling, tick};
-use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord, Results};
+use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord};
 use workload::protocol::{AgentFacts, Reply, Request};
 
-use super::run_plan::RunPlan;
-use crate::Launcher;
-
-/// How long a start may take until the agent answers: a stock kernel under emulation needs 2 to 10 s.
-const START_LIMIT: Duration = Duration::from_secs(45);
-/// How long a start may take under KVM on a CPU that is emulated itself: it takes 35 s where nothing else runs.
-const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
-
-/// What a start on these CPUs needs.
-fn start_on<'a>(launcher: &'a Launcher, cpus: &'a [usize]) -> Start<'a> {
-    let limit = if kvm::is_emulated() { EMULATED_START_LIMIT } else { START_LIMIT };
-    Start { agent: &launcher.agent, cpus, limit, janitor: &launcher.janitor }
-}
+use super::planned::PlannedEnvironment;
+use super::session::Session;
+use crate::asking::{Asking, NoAnswer};
 
 /// How often an environment may be lost before it is given up.
 const LIVES: u32 = 3;
 
-/// What came of asking an agent.
-pub enum Answer {
-    /// A measurement.
-    Done(measure::Outcome),
-    /// The agent could not do it, and is ready for more.
-    Failed(Failure),
-    /// The agent is gone.
-    Lost(Failure),
-    /// The user interrupted.
-    Interrupted,
-}
-
-impl Answer {
-    /// Of what was measured without an agent.
-    pub fn of(outcome: Result<measure::Outcome, Failure>) -> Self {
-        outcome.map_or_else(Answer::Failed, Answer::Done)
-    }
-}
-
 /// One environment of the run.
 pub struct EnvironmentSlot {
-    /// Its place in [`Results::environments`].
-    pub index: usize,
-    /// Its name.
-    pub name: String,
+    /// Its place in [`measure::Results::environments`].
+    index: usize,
+    planned: PlannedEnvironment,
     environment: Box<dyn Environment>,
     running: Option<Running>,
     lives: u32,
@@ -63,145 +31,133 @@ pub struct EnvironmentSlot {
 }
 
 /// All environments that could be proven.
-pub struct EnvironmentSlots<'a> {
+pub struct EnvironmentSlots {
     /// In the order of the command line.
     pub slots: Vec<EnvironmentSlot>,
-    launcher: &'a Launcher,
-    cpus: Vec<usize>,
 }
 
-impl<'a> EnvironmentSlots<'a> {
+impl EnvironmentSlots {
     /// Starts every environment once. One that cannot is recorded with the reason, and the others go on.
-    pub fn prove(
-        run_plan: &RunPlan,
-        launcher: &'a Launcher,
-        results: &mut Results,
-        progress: &Progress,
-    ) -> Self {
-        let cpus = run_plan.plan.cpus.clone();
+    pub fn prove(session: &mut Session<'_>) -> Self {
+        let cpus = &session.plan.plan.cpus;
         let mut slots = Vec::new();
-        for (name, text, spec) in &run_plan.environments {
+        for planned in &session.plan.environments {
             if interrupt::is_set() {
                 break;
             }
-            progress.doing(format!("starting {name} for the first time"));
-            let start = start_on(launcher, &cpus);
+            session.progress.doing(format!("starting {} for the first time", planned.name));
             let mut record = EnvironmentRecord {
-                name: name.clone(),
-                kind: spec.kind(),
-                spec: text.clone(),
+                name: planned.name.clone(),
+                kind: planned.spec.kind(),
+                spec: planned.text.clone(),
                 accelerator: String::new(),
                 emulated: false,
                 facts: Vec::new(),
                 cpu_quota: None,
                 failure: None,
             };
-            match spec.prove(&start) {
+            match planned.spec.prove(&session.launcher.start_on(cpus)) {
                 Ok(environment) => {
                     record.accelerator = environment.accelerator().to_owned();
                     record.emulated = environment.accelerator() == "tcg";
                     record.facts = environment.facts();
-                    let index = results.environments.len();
-                    let cpus = match spec.kind() {
-                        EnvironmentKind::Host | EnvironmentKind::Container => cpus.clone(),
-                        // Another machine numbers its own: known once its agent has greeted.
-                        EnvironmentKind::Vm | EnvironmentKind::Remote => (0..cpus.len()).collect(),
-                    };
-                    let name = name.clone();
-                    let (running, cgroup, quota) = (None, CpuCgroup::default(), None);
                     slots.push(EnvironmentSlot {
-                        index,
-                        name,
+                        index: session.results.environments.len(),
+                        planned: planned.clone(),
                         environment,
-                        running,
+                        running: None,
                         lives: LIVES,
-                        cpus,
-                        cgroup,
-                        quota,
+                        cpus: match planned.spec.kind() {
+                            EnvironmentKind::Host | EnvironmentKind::Container => cpus.clone(),
+                            // Another machine numbers its own: known once its agent has greeted.
+                            EnvironmentKind::Vm | EnvironmentKind::Remote => (0..cpus.len()).collect(),
+                        },
+                        cgroup: CpuCgroup::default(),
+                        quota: None,
                     });
                 }
                 Err(failure) => {
-                    progress.note(&lost(name, &failure));
+                    session.progress.note(&format!("{}: {failure}", planned.name));
                     record.failure = Some(failure);
                 }
             }
-            results.environments.push(record);
+            session.results.environments.push(record);
         }
-        EnvironmentSlots { slots, launcher, cpus }
-    }
-
-    /// What a start of something else than an environment needs.
-    pub fn start_on<'b>(&self, cpus: &'b [usize]) -> Start<'b>
-    where
-        'a: 'b,
-    {
-        start_on(self.launcher, cpus)
+        EnvironmentSlots { slots }
     }
 
     /// Starts afresh whatever is not given up: the beginning of a block.
-    pub fn start_all(&mut self, results: &mut Results, progress: &Progress) {
+    pub fn start_all(&mut self, session: &mut Session<'_>) {
         for slot in &mut self.slots {
             slot.running = None;
         }
-        for index in 0..self.slots.len() {
-            self.start(index, results, progress);
+        for slot in &mut self.slots {
+            slot.start(session);
         }
     }
+}
 
-    /// Starts one environment, if it has a life left. Returns whether it runs.
-    pub fn start(&mut self, index: usize, results: &mut Results, progress: &Progress) -> bool {
-        let slot = &mut self.slots[index];
-        if slot.lives == 0 || interrupt::is_set() {
+impl EnvironmentSlot {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.planned.name
+    }
+
+    /// As the plan has it.
+    pub fn planned(&self) -> &PlannedEnvironment {
+        &self.planned
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> EnvironmentKind {
+        self.planned.spec.kind()
+    }
+
+    /// Whether its agent is there.
+    pub fn runs(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Starts it, if it has a life left. Returns whether it runs.
+    pub fn start(&mut self, session: &mut Session<'_>) -> bool {
+        if self.lives == 0 || interrupt::is_set() {
             return false;
         }
-        progress.doing(format!("starting {}", slot.name));
-        let start = start_on(self.launcher, &self.cpus);
-        match slot.start(&start) {
+        session.progress.doing(format!("starting {}", self.name()));
+        match self.started(&session.launcher.start_on(&session.plan.plan.cpus)) {
             Ok((running, facts)) => {
-                let record = &mut results.environments[slot.index];
+                self.cgroup = running.cpu_cgroup();
+                self.quota = quota(&self.cgroup, session.plan.plan.trial_ms);
+                self.running = Some(running);
+                let record = session.environment(self.index);
                 for (key, value) in facts {
                     match record.facts.iter_mut().find(|(known, _)| *known == key) {
                         Some(known) => known.1 = value,
                         None => record.facts.push((key, value)),
                     }
                 }
-                slot.cgroup = running.cpu_cgroup();
-                slot.quota = quota(&slot.cgroup, results.plan.trial_ms);
-                results.environments[slot.index].cpu_quota = slot.quota;
-                slot.running = Some(running);
+                record.cpu_quota = self.quota;
                 true
             }
             Err(failure) => {
-                slot.lose(failure, results, progress);
+                self.lose(failure, session);
                 false
             }
         }
     }
-}
 
-impl EnvironmentSlot {
-    /// Whether its agent is there.
-    pub fn runs(&self) -> bool {
-        self.running.is_some()
+    fn started(&mut self, start: &Start<'_>) -> Result<(Running, Vec<(String, String)>), Failure> {
+        let mut running = self.environment.start(start)?;
+        let facts = running.greeting(&self.agent(), start.limit)?;
+        if self.kind() == EnvironmentKind::Remote {
+            self.cpus = facts.cpus_usable.iter().copied().take(start.cpus.len()).collect();
+        }
+        Ok((running, facts_to_show(&facts)))
     }
 
-    fn start(&mut self, start: &Start<'_>) -> Result<(Running, Vec<(String, String)>), Failure> {
-        let mut running = self.environment.start(start)?;
-        let doing = format!("starting the agent in {}", self.name);
-        let remedy = "see its last output; the other environments go on";
-        let greeting = running
-            .channel()
-            .receive(start.limit)
-            .map_err(|error| running.explain(&doing, &error, remedy))?;
-        match Reply::parse(&greeting).and_then(Reply::greeting) {
-            Ok(facts) => {
-                if self.environment.kind() == EnvironmentKind::Remote {
-                    self.cpus = facts.cpus_usable.iter().copied().take(start.cpus.len()).collect();
-                }
-                Ok((running, facts_to_show(&facts)))
-            }
-            Err(error) => Err(Failure::new(doing, error, remedy)),
-        }
+    /// What errors call its agent.
+    fn agent(&self) -> String {
+        format!("the agent in {}", self.name())
     }
 
     /// How long a trial on so many CPUs lasts that would last `budget`: a CPU quota is seen by a longer one only.
@@ -221,40 +177,26 @@ impl EnvironmentSlot {
     }
 
     /// Asks the agent, and waits for up to `limit`.
-    pub fn ask(&mut self, request: impl FnOnce(Vec<usize>) -> Request, limit: Duration) -> Answer {
-        let request = request(self.cpus.clone());
+    pub fn ask<T>(
+        &mut self,
+        request: impl FnOnce(Vec<usize>) -> Request,
+        limit: Duration,
+        pick: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<T, NoAnswer> {
+        let (agent, request) = (self.agent(), request(self.cpus.clone()));
         let Some(running) = self.running.as_mut() else {
-            return Answer::Lost(Failure::new("asking the agent", "it does not run", "see the reason above"));
+            let failure = Failure::new(format!("asking {agent}"), "it does not run", "see the reason above");
+            return Err(NoAnswer::Lost(failure));
         };
-        let line = request.to_line();
-        let sent = running.channel().send(line.trim_end(), limit);
-        let answer = sent.and_then(|()| running.channel().receive(limit));
-        let remedy = "see its last output; repeat with --only to find what it died of";
-        let lost = |failure| Answer::Lost(failure);
-        match answer {
-            Ok(line) => match Reply::parse(&line) {
-                Ok(Reply::Done(outcome)) => Answer::Done(outcome),
-                Ok(Reply::Failed(failure)) => Answer::Failed(failure),
-                Ok(Reply::Ready { .. }) => {
-                    lost(Failure::new("asking the agent", "it greeted anew: the guest restarted", remedy))
-                }
-                Ok(_) => lost(Failure::new("asking the agent", "it answered another question", remedy)),
-                Err(error) => lost(Failure::new("asking the agent", error, remedy)),
-            },
-            Err(ChannelError::Interrupted) => Answer::Interrupted,
-            Err(error) => {
-                let doing = format!("waiting for the agent in {} to do {}", self.name, line.trim_end());
-                lost(running.explain(&doing, &error, remedy))
-            }
-        }
+        running.ask(&agent, &request, limit, pick)
     }
 
     /// Ends what is left of it, and takes a life.
-    pub fn lose(&mut self, failure: Failure, results: &mut Results, progress: &Progress) {
+    pub fn lose(&mut self, failure: Failure, session: &mut Session<'_>) {
         self.running = None;
         self.lives -= 1;
-        progress.note(&lost(&self.name, &failure));
-        results.environments[self.index].failure = Some(failure);
+        session.progress.note(&format!("{}: {failure}", self.name()));
+        session.environment(self.index).failure = Some(failure);
     }
 }
 
@@ -286,9 +228,4 @@ fn facts_to_show(facts: &AgentFacts) -> Vec<(String, String)> {
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))
     .collect()
-}
-
-/// A failure's three parts for one environment that could not go on.
-fn lost(name: &str, failure: &Failure) -> String {
-    format!("{name}: {failure}")
 }

@@ -9,6 +9,7 @@ use measure::{Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, P
 use workload::ticks::Load;
 
 use super::job::{Job, Method};
+use super::planned::PlannedEnvironment;
 use crate::Launcher;
 use crate::tti::{self, Receiver, load_name};
 
@@ -65,10 +66,11 @@ impl<'a> Ticks<'a> {
     /// Why there is no figure.
     pub fn measure(
         &mut self,
-        (name, spec): (&str, &Spec),
+        place: &PlannedEnvironment,
         load: Option<Load>,
         block: u32,
     ) -> Result<Outcome, Failure> {
+        let (name, spec) = (place.name.as_str(), &place.spec);
         if self.block != block {
             self.receivers.clear();
             self.block = block;

@@ -35,7 +35,7 @@ pub fn put(plan: &RunPlan, sink: &Sink) -> anyhow::Result<()> {
     });
     let list = List {
         schema: "tautline-compare-list/1",
-        environments: plan.environments.iter().map(|(_, text, _)| text.as_str()).collect(),
+        environments: plan.environments.iter().map(|place| place.text.as_str()).collect(),
         metrics: metrics.collect(),
     };
     sink.put(|_, _| text(&list), || Ok(serde_json::to_string_pretty(&list)?))

@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use environment::Running;
 use environment::network::{FAR_ADDRESS, OpenPath};
 use measure::network::Cost;
+use measure::quota::{CpuCgroup, Throttling};
 use measure::{Failure, Histogram};
 use workload::network::{Flow, Side};
 use workload::protocol::{Reply, Request};
 
 use super::cost::Reading;
+use crate::asking::{Asking, NoAnswer};
 
 /// A path whose agents have greeted.
 pub struct Ends {
@@ -18,6 +19,8 @@ pub struct Ends {
     cpus: Vec<usize>,
     /// An end answered late, wrongly or not at all: what it says next may answer an earlier question.
     is_lost: bool,
+    /// Of the near end, where it has a CPU quota.
+    limited: Option<CpuCgroup>,
 }
 
 /// What a flow came to.
@@ -35,19 +38,23 @@ pub struct Flowed {
     pub cost: Cost,
 }
 
-const REMEDY: &str = "repeat with --only to find what it died of";
+const NEAR: &str = "the agent at the near end of a path";
+const FAR: &str = "the agent at the far end of a path";
 
 impl Ends {
     pub fn greeted(mut path: OpenPath, limit: Duration, cpus: &[usize]) -> Result<Self, Failure> {
-        for (end, name) in [(&mut path.near, "near"), (&mut path.far, "far")] {
-            let doing = format!("starting the agent at the {name} end of a path");
-            let line = end.channel().receive(limit).map_err(|error| end.explain(&doing, &error, REMEDY))?;
-            Reply::parse(&line)
-                .and_then(Reply::greeting)
-                .map_err(|error| Failure::new(&doing, error, REMEDY))?;
+        for (end, name) in [(&mut path.near, NEAR), (&mut path.far, FAR)] {
+            end.greeting(name, limit)?;
         }
+        let cgroup = path.near.cpu_cgroup();
+        let limited = cgroup.quota().is_some().then_some(cgroup);
         path.set_running(false);
-        Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false })
+        Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false, limited })
+    }
+
+    /// How often the near end's CPU quota was used up until now.
+    pub fn throttling(&self) -> Throttling {
+        self.limited.as_ref().map(CpuCgroup::throttling).unwrap_or_default()
     }
 
     /// Whether nothing more can be asked of it.
@@ -56,16 +63,16 @@ impl Ends {
     }
 
     /// Runs one flow, with a load beside it or without, and learns whether its ends can be asked again.
-    pub fn run(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, Failure> {
+    pub fn run(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, NoAnswer> {
         self.path.set_running(true);
         let flowed = self.do_flow(flow, load, timeout);
         self.path.set_running(false);
-        self.is_lost = matches!(&flowed, Err(broken) if !broken.in_turn);
-        flowed.map_err(|broken| broken.failure)
+        self.is_lost = matches!(&flowed, Err(NoAnswer::Lost(_) | NoAnswer::Interrupted(_)));
+        flowed
     }
 
     /// Runs one flow: the near end on the first CPU, the far end on the second where there is one.
-    fn do_flow(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, Broken> {
+    fn do_flow(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, NoAnswer> {
         let limit = flow.duration.saturating_mul(4).saturating_add(timeout);
         // A guest numbers its own.
         let near_cpus = vec![if self.path.qemu().is_some() { 0 } else { self.cpus[0] }];
@@ -73,10 +80,11 @@ impl Ends {
         let mut open = |flow: &Flow, beside| {
             let (flow, cpus) = (flow.clone(), far_cpus.clone());
             let open = Request::OpenFarEnd { flow, address: FAR_ADDRESS.into(), cpus, beside };
-            match ask(&mut self.path.far, &open, limit)? {
-                Reply::FarEnd { port } => Ok(SocketAddr::new(FAR_ADDRESS.into(), port)),
-                _ => Err(out_of_turn()),
-            }
+            let port = self.path.far.ask(FAR, &open, limit, |reply| match reply {
+                Reply::FarEnd { port } => Some(port),
+                _ => None,
+            })?;
+            Ok(SocketAddr::new(FAR_ADDRESS.into(), port))
         };
         let peer = open(flow, false)?;
         let beside = match load {
@@ -85,24 +93,25 @@ impl Ends {
         };
         let before = Reading::now(&mut self.path, &self.cpus);
         let run = Request::RunNearEnd { flow: flow.clone(), peer, cpus: near_cpus, beside };
-        let near = match ask(&mut self.path.near, &run, limit) {
-            Ok(Reply::NearEnd(outcome)) => outcome,
-            Ok(_) => return Err(out_of_turn()),
-            Err(broken) => {
-                // The next flow opens its own far end; this one must not stay.
-                let closed = ask(&mut self.path.far, &Request::CloseFarEnd, limit);
-                let in_turn = broken.in_turn && closed.map_or_else(|other| other.in_turn, |_| true);
-                return Err(Broken { in_turn, ..broken });
-            }
-        };
-        let far = match ask(&mut self.path.far, &Request::CloseFarEnd, limit)? {
-            Reply::FarEndClosed(counts) => counts,
-            _ => return Err(out_of_turn()),
+        let near = self.path.near.ask(NEAR, &run, limit, |reply| match reply {
+            Reply::NearEnd(outcome) => Some(outcome),
+            _ => None,
+        });
+        // Whatever came of it: the next flow opens its own far end; this one must not stay.
+        let far = self.path.far.ask(FAR, &Request::CloseFarEnd, limit, |reply| match reply {
+            Reply::FarEndClosed(counts) => Some(counts),
+            _ => None,
+        });
+        let (near, far) = match (near, far) {
+            (Ok(near), Ok(far)) => (near, far),
+            // The near end says why; the far end's answer says whether it can be asked again.
+            (Err(NoAnswer::Refused(failure)), Err(NoAnswer::Lost(_))) => return Err(NoAnswer::Lost(failure)),
+            (Err(reason), _) | (Ok(_), Err(reason)) => return Err(reason),
         };
         let after = Reading::now(&mut self.path, &self.cpus);
         let corrupt = near.counts.corrupt + far.corrupt;
         if corrupt > 0 {
-            return Err(in_turn(
+            return Err(nothing(
                 format!("{corrupt} messages were not as they were sent"),
                 "see which layer changes them: repeat with one layer less",
             ));
@@ -120,7 +129,7 @@ impl Ends {
             None => receiver.received_per_second(),
         };
         if receiver.received == 0 || !(value.is_finite() && value > 0.0) {
-            return Err(in_turn(
+            return Err(nothing(
                 format!("of {} messages {} arrived", sender.sent, receiver.received),
                 "give a longer trial: the path may be slow",
             ));
@@ -139,32 +148,7 @@ impl Ends {
     }
 }
 
-/// Why a flow came to nothing.
-struct Broken {
-    failure: Failure,
-    /// Whether each question has its answer.
-    in_turn: bool,
-}
-
-fn in_turn(answer: String, remedy: &str) -> Broken {
-    Broken { failure: Failure::new("a flow over a path", answer, remedy), in_turn: true }
-}
-
-fn ask(end: &mut Running, request: &Request, limit: Duration) -> Result<Reply, Broken> {
-    const DOING: &str = "asking an end of a path";
-    let out_of_turn = |failure| Broken { failure, in_turn: false };
-    let line = request.to_line();
-    let sent = end.channel().send(line.trim_end(), limit);
-    let answer = sent.and_then(|()| end.channel().receive(limit));
-    let line = answer.map_err(|error| out_of_turn(end.explain(DOING, &error, REMEDY)))?;
-    match Reply::parse(&line) {
-        Ok(Reply::Failed(failure)) => Err(Broken { failure, in_turn: true }),
-        Ok(reply) => Ok(reply),
-        Err(error) => Err(out_of_turn(Failure::new(DOING, error, REMEDY))),
-    }
-}
-
-fn out_of_turn() -> Broken {
-    let failure = Failure::new("asking an end of a path", "it answered another question", REMEDY);
-    Broken { failure, in_turn: false }
+/// A flow that came to nothing although each question has its answer.
+fn nothing(answer: String, remedy: &str) -> NoAnswer {
+    NoAnswer::Refused(Failure::new("a flow over a path", answer, remedy))
 }

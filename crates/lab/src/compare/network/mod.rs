@@ -4,18 +4,20 @@ mod cost;
 mod ends;
 mod plan;
 
+use std::time::Duration;
+
 use environment::Start;
 use environment::container::{self, Container};
 use environment::network::{NearEnd, OpenPath, PathDescription, Places};
 use environment::vm::{self, Accelerator, Vm};
 use linux::interrupt;
-use linux::progress::Progress;
 use measure::network::NetworkTrial;
-use measure::noise::{NoiseProbe, Preemption};
-use measure::{Absence, EnvironmentKind, Failure, MetricId, Noise, Outcome, Results, Trial, Verdict};
+use measure::quota::Throttling;
+use measure::{EnvironmentKind, Failure, Noise, Outcome, Results};
 
-use super::cores::Cores;
-use super::disturbed::{ATTEMPTS, disturbed, over_limit};
+use super::session::{At, Session, recorded};
+use crate::asking::NoAnswer;
+use crate::runner::{Attempt, Subject};
 use ends::{Ends, Flowed};
 pub use plan::NetworkPlan;
 use plan::PlannedFlow;
@@ -40,13 +42,6 @@ struct Slot {
     ends: Ends,
 }
 
-/// Where a trial stands.
-#[derive(Clone, Copy)]
-pub struct At {
-    pub block: u32,
-    pub round: u32,
-}
-
 impl<'a> Paths<'a> {
     pub fn new(plan: &'a NetworkPlan, start: Start<'a>) -> Self {
         Paths { plan, start, container: None, guest: None }
@@ -58,17 +53,38 @@ impl<'a> Paths<'a> {
     }
 
     /// One block: all paths are built, every flow goes over each in turn, all are gone.
-    pub fn block(
-        &mut self,
-        at: At,
-        rounds: u32,
-        cores: &mut Cores,
-        results: &mut Results,
-        progress: &Progress,
-    ) {
-        let hosts: Vec<String> = results
-            .environments
-            .iter()
+    pub fn block(&mut self, block: u32, rounds: u32, session: &mut Session<'_>) {
+        let mut slots = self.built(block, session);
+        for round in 0..rounds {
+            let at = At { block, round };
+            for work in self.plan.works() {
+                let mut order: Vec<usize> = (0..slots.len()).collect();
+                if at.is_backwards() {
+                    order.reverse();
+                }
+                for index in order {
+                    if interrupt::is_set() {
+                        return;
+                    }
+                    let slot = &mut slots[index];
+                    let Some(flow) = self.plan.flow(&slot.path, work) else { continue };
+                    session.progress.doing(format!(
+                        "start {}  {}: {}",
+                        block + 1,
+                        slot.path,
+                        flow.record.title
+                    ));
+                    self.trial(flow, slot, at, session);
+                    session.progress.step();
+                }
+            }
+        }
+    }
+
+    /// All paths that can be, in the plan's order.
+    fn built(&mut self, block: u32, session: &mut Session<'_>) -> Vec<Slot> {
+        let environments = session.results.environments.iter();
+        let hosts: Vec<String> = environments
             .filter(|environment| environment.kind == EnvironmentKind::Host && environment.failure.is_none())
             .map(|environment| environment.name.clone())
             .collect();
@@ -78,56 +94,45 @@ impl<'a> Paths<'a> {
             let several = if path.is_exclusive() { 1 } else { hosts.len() };
             wanted.extend(hosts.iter().take(several).map(|environment| (path.clone(), environment.clone())));
         }
-        // The kernel gives the same memory again to what is built in the same order: nobody is to have the better part
-        // of it in each block.
-        let is_odd = at.block % 2 == 1;
+        // The kernel gives the same memory again to what is built in the same order: no environment is to have the
+        // better part of it in each block.
+        let is_odd = block % 2 == 1;
         if is_odd {
             wanted.reverse();
         }
         let mut slots = Vec::new();
         for (path, environment) in wanted {
             if interrupt::is_set() {
-                return;
+                break;
             }
-            if has_failed(results, &path) {
+            if session.path(&path.name()).is_some_and(|record| record.failure.is_some()) {
                 continue;
             }
-            progress.doing(format!("start {}  building {path}", at.block + 1));
-            match self.open(&path, at, results) {
+            session.progress.doing(format!("start {}  building {path}", block + 1));
+            match self.open(&path, block, session) {
                 Ok(None) => {}
                 Ok(Some(ends)) => slots.push(Slot { environment, path, ends }),
-                Err(failure) => lose(&path, failure, results, progress),
+                // A path that cannot be is told once, and not tried again.
+                Err(failure) => {
+                    session.progress.note(&format!("{path}: {failure}"));
+                    if let Some(record) = session.path(&path.name()) {
+                        record.failure = Some(failure);
+                    }
+                }
             }
         }
         if is_odd {
             slots.reverse();
         }
-        for round in 0..rounds {
-            let at = At { round, ..at };
-            for work in self.plan.works() {
-                let backwards = (at.block + at.round) % 2 == 1;
-                let order: Vec<usize> =
-                    if backwards { (0..slots.len()).rev().collect() } else { (0..slots.len()).collect() };
-                for index in order {
-                    if interrupt::is_set() {
-                        return;
-                    }
-                    let slot = &mut slots[index];
-                    let Some(flow) = self.plan.flow(&slot.path, work) else { continue };
-                    progress.doing(format!("start {}  {}: {}", at.block + 1, slot.path, flow.record.title));
-                    self.trial(flow, slot, at, cores, results, progress);
-                    progress.step();
-                }
-            }
-        }
+        slots
     }
 
     /// None where one start of it is enough.
     fn open(
         &mut self,
         path: &PathDescription,
-        at: At,
-        results: &mut Results,
+        block: u32,
+        session: &mut Session<'_>,
     ) -> Result<Option<Ends>, Failure> {
         let start = &self.start;
         let mut places = Places::default();
@@ -140,15 +145,15 @@ impl<'a> Paths<'a> {
                 places.container = Some(proven.as_ref().map_err(Clone::clone)?);
             }
             NearEnd::Guest(_) => {
-                let proven = self.guest.get_or_insert_with(|| guest(&self.plan.guest, results, start));
+                let proven =
+                    self.guest.get_or_insert_with(|| guest(&self.plan.guest, &session.results, start));
                 let settings = proven.as_ref().map_err(Clone::clone)?;
                 if settings.accelerator == Some(Accelerator::Tcg) || kvm::is_emulated() {
                     // That it works is seen once. How fast it is, is not seen by booting it again.
-                    if results.plan.quick && at.block > 0 {
+                    if session.plan.plan.quick && block > 0 {
                         return Ok(None);
                     }
-                    let paths = &mut results.network.paths;
-                    if let Some(record) = paths.iter_mut().find(|record| record.name == path.name()) {
+                    if let Some(record) = session.path(&path.name()) {
                         record.emulated = true;
                     }
                 }
@@ -160,62 +165,54 @@ impl<'a> Paths<'a> {
         Ends::greeted(path, start.limit, start.cpus).map(Some)
     }
 
-    fn trial(
-        &self,
-        flow: &PlannedFlow,
-        slot: &mut Slot,
-        at: At,
-        cores: &mut Cores,
-        results: &mut Results,
-        progress: &Progress,
-    ) {
+    fn trial(&self, flow: &PlannedFlow, slot: &mut Slot, at: At, session: &mut Session<'_>) {
         // Built anew for the next start.
-        if slot.ends.is_lost() || absent(results, &flow.record.metric, &slot.environment) {
+        if slot.ends.is_lost() || session.is_absent(&flow.record.metric, &slot.environment) {
             return;
         }
-        let cpus = self.start.cpus;
-        for attempt in 0..ATTEMPTS {
-            let disturbed_before = cores.wait(CPUS_USED);
-            let probe = NoiseProbe::start(Preemption::NotCounted);
-            let flowed = slot.ends.run(&flow.flow, flow.beside.as_ref(), self.plan.timeout);
-            let mut host_noise = probe.finish();
-            let flowed = match flowed {
-                Ok(flowed) => flowed,
-                Err(_) if interrupt::is_set() => return,
-                Err(failure) => {
-                    progress.note(&format!("{}, {}: {failure}", slot.path, flow.record.title));
-                    for metric in [&flow.record.metric, &flow.record.cost] {
-                        results.absences.push(Absence {
-                            metric: metric.clone(),
-                            environment: slot.environment.clone(),
-                            reason: failure.clone(),
-                        });
-                    }
-                    return;
-                }
-            };
-            host_noise.disturbed_cpus = cores.disturbed_since(disturbed_before, CPUS_USED);
-            let outcome = outcome(flowed.value, &flowed);
-            let reason = over_limit(&outcome, &host_noise, cpus.len());
-            let siblings = disturbed(&host_noise);
-            let last = attempt + 1 == ATTEMPTS || reason.is_none();
-            let verdict = match (reason.or(siblings), last) {
-                (None, _) => Verdict::Accepted,
-                (Some(reason), false) => Verdict::Discarded(reason),
-                (Some(reason), true) => Verdict::KeptNoisy(reason),
-            };
-            let counts = verdict.counts();
-            record(flow, slot, at, attempt, flowed, (host_noise, verdict), results);
-            if counts {
-                return;
+        let mut subject = FlowTrial { flow, ends: &mut slot.ends, timeout: self.plan.timeout };
+        let results = &mut session.results;
+        let ended = session.runner.trial(&mut subject, |attempt| {
+            record(flow, &slot.environment, at, &attempt, results);
+        });
+        if let Err(reason) = ended
+            && !interrupt::is_set()
+        {
+            let failure = Failure::from(reason);
+            session.progress.note(&format!("{}, {}: {failure}", slot.path, flow.record.title));
+            for metric in [&flow.record.metric, &flow.record.cost] {
+                session.absent(metric, &slot.environment, failure.clone());
             }
         }
     }
 }
 
-fn has_failed(results: &Results, path: &PathDescription) -> bool {
-    let mut records = results.network.paths.iter();
-    records.any(|record| record.name == path.name() && record.failure.is_some())
+/// A flow over one path.
+struct FlowTrial<'a> {
+    flow: &'a PlannedFlow,
+    ends: &'a mut Ends,
+    timeout: Duration,
+}
+
+impl Subject for FlowTrial<'_> {
+    type Measured = Flowed;
+    type Failed = NoAnswer;
+
+    fn cpus_used(&self) -> usize {
+        CPUS_USED
+    }
+
+    fn throttling(&self) -> Throttling {
+        self.ends.throttling()
+    }
+
+    fn measure(&mut self) -> Result<Flowed, NoAnswer> {
+        self.ends.run(&self.flow.flow, self.flow.beside.as_ref(), self.timeout)
+    }
+
+    fn elapsed_ns(measured: &Flowed) -> u64 {
+        measured.elapsed_ns
+    }
 }
 
 /// The settings with an accelerator that boots: the one that the run has proven, else it is proven now.
@@ -235,38 +232,17 @@ fn guest(settings: &vm::Settings, results: &Results, start: &Start<'_>) -> Resul
     Ok(vm::Settings { accelerator: Some(accelerator), ..settings.clone() })
 }
 
-/// Puts a trial down: its rate or round trip, its cost, and what the group has besides.
-fn record(
-    flow: &PlannedFlow,
-    slot: &Slot,
-    at: At,
-    attempt: u32,
-    flowed: Flowed,
-    (host_noise, verdict): (Noise, Verdict),
-    results: &mut Results,
-) {
-    let mut push = |metric: &MetricId, outcome: Outcome| {
-        results.trials.push(Trial {
-            metric: metric.clone(),
-            environment: slot.environment.clone(),
-            block: at.block,
-            round: at.round,
-            attempt,
-            outcome,
-            host_noise: host_noise.clone(),
-            verdict: verdict.clone(),
-        });
-    };
-    push(
-        &flow.record.metric,
-        Outcome { histogram: flowed.latency.clone(), ..outcome(flowed.value, &flowed) },
-    );
+/// Records an attempt: its rate or round trip, its cost, and what the group has besides.
+fn record(flow: &PlannedFlow, environment: &str, at: At, attempt: &Attempt<Flowed>, results: &mut Results) {
+    let (record, flowed) = (&flow.record, &attempt.measured);
+    let rate = Outcome { histogram: flowed.latency.clone(), ..outcome(flowed.value, flowed) };
+    results.trials.push(recorded(&record.metric, environment, at, attempt, rate));
     let trial = NetworkTrial {
-        metric: flow.record.metric.clone(),
-        environment: slot.environment.clone(),
+        metric: record.metric.clone(),
+        environment: environment.to_owned(),
         block: at.block,
         round: at.round,
-        counts: verdict.counts(),
+        counts: attempt.verdict.counts(),
         sent: flowed.sent,
         received: flowed.received,
         lost: flowed.sent.saturating_sub(flowed.received),
@@ -274,7 +250,8 @@ fn record(
         received_bytes: flowed.received_bytes,
         cost: flowed.cost.clone(),
     };
-    push(&flow.record.cost, outcome(trial.ns_per_packet(), &flowed));
+    let cost = outcome(trial.ns_per_packet(), flowed);
+    results.trials.push(recorded(&record.cost, environment, at, attempt, cost));
     results.network.trials.push(trial);
 }
 
@@ -287,17 +264,5 @@ fn outcome(value: f64, flowed: &Flowed) -> Outcome {
         elapsed_ns: flowed.elapsed_ns,
         remarks: Vec::new(),
         noise: Noise::default(),
-    }
-}
-
-fn absent(results: &Results, metric: &MetricId, environment: &str) -> bool {
-    results.absences.iter().any(|absence| absence.metric == *metric && absence.environment == environment)
-}
-
-/// A path that cannot be is told once, and not tried again.
-fn lose(path: &PathDescription, failure: Failure, results: &mut Results, progress: &Progress) {
-    progress.note(&format!("{path}: {failure}"));
-    if let Some(record) = results.network.paths.iter_mut().find(|record| record.name == path.name()) {
-        record.failure = Some(failure);
     }
 }

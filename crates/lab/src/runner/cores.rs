@@ -19,6 +19,22 @@ const LOOKS: usize = 3;
 /// Looks after which the best of before is forgotten: some ten seconds of a quick run.
 const MEMORY: usize = 400;
 
+/// What is known of the neighbours of the run's CPUs.
+pub trait Watch {
+    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, as long as that is worth it.
+    /// Those that still are not.
+    fn wait(&mut self, used: usize) -> Vec<usize>;
+
+    /// After the trial: the CPUs that were disturbed before or are now.
+    fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize>;
+
+    /// The trial is repeated for that.
+    fn repeats(&mut self);
+
+    /// Whether there is time to wait, or to repeat a trial.
+    fn may_wait(&self) -> bool;
+}
+
 /// The run's CPUs.
 pub struct Cores {
     cpus: Vec<usize>,
@@ -48,12 +64,6 @@ impl Cores {
         }
     }
 
-    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, as long as that is worth it.
-    /// Those that still are not.
-    pub fn wait(&mut self, used: usize) -> Vec<usize> {
-        self.wait_while_disturbed(|cores| cores.look(used))
-    }
-
     fn wait_while_disturbed(&mut self, mut look: impl FnMut(&mut Self) -> Vec<usize>) -> Vec<usize> {
         let mut disturbed = look(self);
         while !disturbed.is_empty() && self.may_wait() && !interrupt::is_set() {
@@ -65,26 +75,6 @@ impl Cores {
         }
         self.trial = Instant::now();
         disturbed
-    }
-
-    /// After the trial: the CPUs that were disturbed before or are now.
-    pub fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize> {
-        let mut disturbed = self.look(used);
-        disturbed.extend(before);
-        disturbed.sort_unstable();
-        disturbed.dedup();
-        disturbed
-    }
-
-    /// The trial is repeated for that.
-    pub fn repeats(&mut self) {
-        self.waited += self.trial.elapsed();
-    }
-
-    /// Whether there is time to wait, or to repeat a trial.
-    pub fn may_wait(&self) -> bool {
-        let most = if self.is_quick { QUICK_WAITING } else { Duration::MAX };
-        !self.is_emulated && self.waited < self.begin.elapsed().mul_f64(WAITING).min(most)
     }
 
     fn look(&mut self, used: usize) -> Vec<usize> {
@@ -100,6 +90,29 @@ impl Cores {
             }
         }
         disturbed.into_iter().map(|place| cpus[place]).collect()
+    }
+}
+
+impl Watch for Cores {
+    fn wait(&mut self, used: usize) -> Vec<usize> {
+        self.wait_while_disturbed(|cores| cores.look(used))
+    }
+
+    fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize> {
+        let mut disturbed = self.look(used);
+        disturbed.extend(before);
+        disturbed.sort_unstable();
+        disturbed.dedup();
+        disturbed
+    }
+
+    fn repeats(&mut self) {
+        self.waited += self.trial.elapsed();
+    }
+
+    fn may_wait(&self) -> bool {
+        let most = if self.is_quick { QUICK_WAITING } else { Duration::MAX };
+        !self.is_emulated && self.waited < self.begin.elapsed().mul_f64(WAITING).min(most)
     }
 }
 

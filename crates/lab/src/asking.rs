@@ -1,0 +1,172 @@
+//! Asking an agent, and what its answer may be.
+
+use std::time::Duration;
+
+use environment::{Channel, ChannelError, Running};
+use measure::Failure;
+use workload::protocol::{AgentFacts, Reply, Request};
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The agent could not do it, and is ready for more.
+    Refused(Failure),
+    /// The agent answered late, wrongly or not at all: what it says next may answer an earlier question.
+    Lost(Failure),
+    /// The user interrupted.
+    Interrupted(Failure),
+}
+
+impl From<NoAnswer> for Failure {
+    fn from(reason: NoAnswer) -> Self {
+        match reason {
+            NoAnswer::Refused(failure) | NoAnswer::Lost(failure) | NoAnswer::Interrupted(failure) => failure,
+        }
+    }
+}
+
+const REMEDY: &str = "see its last output; repeat with less to find what it died of";
+
+/// An agent that can be asked. `name` is what errors call it, as in `the agent in vm`.
+pub trait Asking {
+    /// The channel to the agent.
+    fn lines(&mut self) -> &mut Channel;
+
+    /// What is known of a channel that broke.
+    fn why(&mut self, doing: &str, error: &ChannelError) -> Failure;
+
+    /// Waits for the agent's greeting.
+    ///
+    /// # Errors
+    /// None came, or the agent is of another version.
+    fn greeting(&mut self, name: &str, limit: Duration) -> Result<AgentFacts, NoAnswer> {
+        let doing = format!("starting {name}");
+        let line = self.lines().receive(limit).map_err(|error| self.broken(&doing, &error))?;
+        let facts = Reply::parse(&line).and_then(Reply::greeting);
+        facts.map_err(|error| NoAnswer::Lost(Failure::new(doing, error, REMEDY)))
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// The channel broke.
+    fn send(&mut self, name: &str, request: &Request, limit: Duration) -> Result<(), NoAnswer> {
+        let sent = self.lines().send(request.to_line().trim_end(), limit);
+        sent.map_err(|error| self.broken(&format!("asking {name}"), &error))
+    }
+
+    /// Waits for any reply, whichever request it answers.
+    ///
+    /// # Errors
+    /// None came, or it cannot be read.
+    fn receive(&mut self, doing: &str, limit: Duration) -> Result<Reply, NoAnswer> {
+        let line = self.lines().receive(limit).map_err(|error| self.broken(doing, &error))?;
+        Reply::parse(&line).map_err(|error| NoAnswer::Lost(Failure::new(doing, error, REMEDY)))
+    }
+
+    /// Waits for the reply to a request that was sent; `pick` takes it out.
+    ///
+    /// # Errors
+    /// None came, the agent could not do it, or it answered another question.
+    fn hear<T>(
+        &mut self,
+        doing: &str,
+        limit: Duration,
+        pick: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<T, NoAnswer> {
+        let lost = |answer: &str| NoAnswer::Lost(Failure::new(doing, answer, REMEDY));
+        match self.receive(doing, limit)? {
+            Reply::Failed(failure) => Err(NoAnswer::Refused(failure)),
+            Reply::Ready { .. } => Err(lost("it greeted anew: the guest restarted")),
+            reply => pick(reply).ok_or_else(|| lost("it answered another question")),
+        }
+    }
+
+    /// Sends a request and waits for its reply.
+    ///
+    /// # Errors
+    /// As for [`Self::send`] and [`Self::hear`].
+    fn ask<T>(
+        &mut self,
+        name: &str,
+        request: &Request,
+        limit: Duration,
+        pick: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<T, NoAnswer> {
+        self.send(name, request, limit)?;
+        let doing = format!("waiting for {name} to do {}", request.to_line().trim_end());
+        self.hear(&doing, limit, pick)
+    }
+
+    /// A channel that broke, or that the user interrupted.
+    fn broken(&mut self, doing: &str, error: &ChannelError) -> NoAnswer {
+        let failure = self.why(doing, error);
+        match error {
+            ChannelError::Interrupted => NoAnswer::Interrupted(failure),
+            _ => NoAnswer::Lost(failure),
+        }
+    }
+}
+
+impl Asking for Running {
+    fn lines(&mut self) -> &mut Channel {
+        self.channel()
+    }
+
+    fn why(&mut self, doing: &str, error: &ChannelError) -> Failure {
+        self.explain(doing, error, REMEDY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    impl Asking for Channel {
+        fn lines(&mut self) -> &mut Channel {
+            self
+        }
+
+        fn why(&mut self, doing: &str, error: &ChannelError) -> Failure {
+            Failure::new(doing, error, "")
+        }
+    }
+
+    /// What comes of a question that is answered by this line.
+    fn answered(line: String) -> Result<u16, NoAnswer> {
+        let (own, other) = UnixStream::pair().unwrap();
+        let mut channel = Channel::new(own.try_clone().unwrap().into(), own.into()).unwrap();
+        let agent = thread::spawn(move || {
+            let mut asked = String::new();
+            BufReader::new(&other).read_line(&mut asked).unwrap();
+            (&other).write_all(line.as_bytes()).unwrap();
+        });
+        let port = |reply| match reply {
+            Reply::FarEnd { port } => Some(port),
+            _ => None,
+        };
+        let answer = channel.ask("the agent", &Request::CloseFarEnd, Duration::from_secs(60), port);
+        agent.join().unwrap();
+        answer
+    }
+
+    #[test]
+    fn an_agent_that_refuses_goes_on_and_one_out_of_turn_is_lost() {
+        assert_eq!(answered(Reply::FarEnd { port: 7 }.to_line()).unwrap(), 7);
+        let refused = answered(Reply::Failed(Failure::new("a", "b", "c")).to_line()).unwrap_err();
+        assert!(matches!(refused, NoAnswer::Refused(failure) if failure.tried == "a"));
+        for out_of_turn in [
+            Reply::Recorder { runs: true }.to_line(),
+            Reply::Ready { version: 1, facts: AgentFacts::default() }.to_line(),
+            "no reply\n".to_owned(),
+            String::new(),
+        ] {
+            let lost = answered(out_of_turn.clone()).unwrap_err();
+            assert!(matches!(lost, NoAnswer::Lost(_)), "{out_of_turn}: {lost:?}");
+        }
+    }
+}
