@@ -2,6 +2,12 @@
 //!
 //! The protocol is a line of JSON each way over the Unix socket of `tautline switch --control`; a capture's file goes
 //! along as a descriptor. `tautline ctl` is one user of this crate. No switch is in it.
+//!
+//! # Where to change what
+//!
+//! - To change what `tautline ctl` shows or does: `protocol.rs`; `crates/daemon/src/control_socket/` (the switch's
+//!   end: `answer.rs`), `crates/tautline/src/ctl/` (the user's); what a running switch can be asked: `View` in
+//!   `crates/switch/src/control.rs`.
 #![forbid(unsafe_code)]
 
 mod client;

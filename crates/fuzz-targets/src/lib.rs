@@ -5,6 +5,11 @@
 //!
 //! To add a target: a function here or in a module, a line in [`TARGETS`], and a folder in `fuzz/corpus` with at
 //! least one input.
+//!
+//! # Where to change what
+//!
+//! - To fuzz something more: a function and a line in `TARGETS` of `crates/fuzz-targets`, a folder in
+//!   `fuzz/corpus`; `make fuzz` runs all, `scripts/fuzz.sh NAME` one.
 #![forbid(unsafe_code)]
 
 mod frames;

@@ -6,6 +6,18 @@
 //! passes, [`path`] its steps, and [`worst`] who had the time of the longest latency. [`interrupts`] tells which
 //! of its interrupts the host's software delivered. [`runs_unmodified_guests`] finds out in seconds what booting a guest
 //! would find out in a minute.
+//!
+//! # Where to change what
+//!
+//! - To add a unit cost of KVM: `costs/catalogue.rs` and a program in `micro_vm/guest.s`.
+//! - To add an event to traces of paths: `events/` (record it, give it a type).
+//! - To change how a packet's steps are found, or named: `path/walk.rs` and `follow.rs`; `known.rs` says what is
+//!   published and why ours differ.
+//! - To add a cause of long latencies: `cause.rs` and `state.rs` in `worst/`, with a planted trace in `planted.rs`;
+//!   planted for real in `crates/tautline/tests/nested/kvm_worst.rs` and `kvm_worst_causes.rs`.
+//! - To change what is recorded of a latency, on either side: `events/selection.rs`; the host's watch:
+//!   `crates/tautline/src/kvm_command/worst/follow.rs`; the guest's: `worst/recorder.rs`, asked by `inside.rs`.
+//! - To change how it is proved that interrupts reach a guest: `interrupts/judge.rs`.
 
 pub mod costs;
 pub mod events;

@@ -2,6 +2,10 @@
 //!
 //! An experiment starts the same agent in each environment ([`Launcher`]), asks it for trials in turns, and returns a
 //! document of results. It prints nothing but progress: `tautline` parses the command line and shows the results.
+//!
+//! # Where to change what
+//!
+//! - To change which trials count: `runner/`: `verdict.rs` is the rule, `cores.rs` watches SMT siblings.
 #![forbid(unsafe_code)]
 
 pub mod asking;

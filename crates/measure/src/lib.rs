@@ -3,6 +3,10 @@
 //! The road of a figure: a [`MetricSpec`] says what it is; a [`Trial`] is one measurement of it in one
 //! environment, with the [`Noise`] around it; [`Results`] keeps them all, raw; [`compare::analyse`] derives
 //! everything that is printed from them, so that a results file can be redrawn at any time.
+//!
+//! # Where to change what
+//!
+//! - To change how ratios are judged: `bootstrap.rs` and `median_interval.rs`, with their coverage tests.
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;

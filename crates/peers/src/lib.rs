@@ -8,6 +8,11 @@
 //!
 //! A peer's processes also end when the thread that started them ends, so a peer that several tests share
 //! must be started by a thread that outlives them.
+//!
+//! # Where to change what
+//!
+//! - To add a network path into the guest within the nested machine: `nested/network.rs`; a row in `docs/paths.md`.
+//! - To change what is in the nested machine: `nested/`.
 
 mod absent;
 mod answering;

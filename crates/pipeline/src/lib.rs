@@ -12,6 +12,12 @@
 //!
 //! What programs have in common: [`Admission`] says which frames may come from a port at all, [`RateLimit`] is a token
 //! bucket, [`flow::hash`] tells the flow of a frame.
+//!
+//! # Where to change what
+//!
+//! - To add a rule of the switch: `Admission` or a `Program` in `crates/pipeline`; chosen for each port by
+//!   `crates/switch/src/programs.rs`; its option in `crates/switch/src/setup.rs`, in
+//!   `crates/daemon/src/settings.rs` and in `crates/tautline/src/switch_command.rs`.
 #![forbid(unsafe_code)]
 
 mod admission;

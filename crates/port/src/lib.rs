@@ -24,6 +24,19 @@
 //! holds a lock. To change a running queue, its port detaches it, changes it, and attaches it again. A queue
 //! that finds its ring malformed or its system call refused stops by itself: the error of [`Source::rx_burst`](frame::Source::rx_burst)
 //! or [`Sink::accept`](frame::Sink::accept) comes back to the port as [`Port::stopped`].
+//!
+//! # Where to change what
+//!
+//! - To serve another device over vhost-user: a `Device` (`vhost_user/contract.rs`) with its queues, as `net/` has
+//!   them; `second_device.rs` there is a whole one in a test.
+//! - To offer more or less to vhost-user front-ends: `vhost_user/net/offer.rs`, which says of each feature why.
+//! - To add a kind of port: a module with a `Port`, its sources and sinks; an arm in `spec/kinds.rs`;
+//!   `--help` in `crates/tautline/src/cli.rs`; the tables of `docs/plug-in-a-guest.md`.
+//! - To change what is done to caches: `cache_policy/`: stores of copies, lines demoted, how both are tuned; the
+//!   instructions in `crates/memory/src/non_temporal.rs` and `lines.rs`.
+//! - To change how long a port may keep the control thread: `turn.rs`; for how long it rests then
+//!   `crates/switch/src/resting.rs`.
+//! - To change which descriptors of a peer are taken: `descriptors/kind.rs`.
 #![deny(unsafe_code)]
 
 pub mod af_xdp;

@@ -5,6 +5,11 @@
 //! alike. The guest writes [`Hints`] into memory that it shares with the host; a [`Daemon`] reads them, and gives the
 //! vCPU's thread SCHED_FIFO while they say so. No kernel is patched. What a guest writes is believed as far as its
 //! [`Budget`](settings::Settings) goes and no further: raised time is limited for each thread, and for all of one CPU.
+//!
+//! # Where to change what
+//!
+//! - To change how far a guest is believed that says when its task is due, or what it can say: `settings.rs`,
+//!   `claim.rs`, `hints.rs`; `crates/tautline/src/vm_command/pv_sched.rs`.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -6,6 +6,12 @@
 //! Two rules hold for every output. A figure of an emulated CPU carries [`EMULATED_MARK`], and
 //! every text from a results file is data: control characters never reach the terminal, and markup never
 //! reaches the page.
+//!
+//! # Where to change what
+//!
+//! - To change a table or plot: `terminal/`, `plot/`.
+//! - To add a field to a document: its JSON Schema in `crates/report/schema/`, and `docs/results-schema.md`: tests
+//!   hold documents against it by `peers::schema`.
 #![forbid(unsafe_code)]
 
 mod canvas;

@@ -4,6 +4,11 @@
 //! A [`description`] names the chain, its tick and its parameters; users edit it. Each member of the [`chain`] is a
 //! process of its own on a port of its own. What it does with a frame is one of the works in [`radio`] (a base
 //! station) or [`control`] (a control loop).
+//!
+//! # Where to change what
+//!
+//! - To change where a scenario's members run, or how a guest's clock is set against the host's:
+//!   `crates/tautline/src/scenario_command/chain.rs`, `crates/workload/src/chain/join.rs`; `crates/clocks/`.
 #![forbid(unsafe_code)]
 
 pub mod chain;

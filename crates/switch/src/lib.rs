@@ -52,6 +52,13 @@
 //! except for what the control thread announced, and for a flood at the moment in which one of its sinks
 //! stops: that copy is counted as dropped although the others went through. Likewise a sink that returns an
 //! error is expected to have counted all frames of the burst.
+//!
+//! # Where to change what
+//!
+//! - To change how a running switch is changed: `changes.rs`; captures and mirrors: `copies.rs`, `mirror.rs`.
+//! - To change when a worker polls or sleeps: `running_worker.rs`; for how long it spins `spin.rs`.
+//! - To change which worker has which queue: `queue_plan.rs`.
+//! - To change when a worker counts as stuck, or who is to blame: `watchdog.rs`, `suspects.rs`.
 #![forbid(unsafe_code)]
 
 mod activity;

@@ -1,4 +1,9 @@
 //! The command line: parse, validate, call, exit code.
+//!
+//! # Where to change what
+//!
+//! - To change what `host verify` measures, or how it judges: `host_command/verify/`: `sampler.rs` takes a sample,
+//!   `effects.rs` sets states against each other.
 #![forbid(unsafe_code)]
 
 mod agent;

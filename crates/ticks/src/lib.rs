@@ -5,6 +5,11 @@
 //! and takes the time at which it runs. Interrupts merge, so that ticks are counted by their numbers. The [`doorbell`]
 //! between them is QEMU's `ivshmem-doorbell`: a guest has it as a PCI device, a process on the host or in a container
 //! speaks the same protocol.
+//!
+//! # Where to change what
+//!
+//! - To add a stage to a tick's way: `stages/`: `point.rs` names it, `merge.rs` finds it, `tests.rs` plants a delay
+//!   in it; its event in `crates/kvm/src/events/selection.rs`.
 #![deny(unsafe_code)]
 
 pub mod doorbell;

@@ -1,4 +1,9 @@
 //! Generator and receiver, trials, and the throughput searches as pure functions.
+//!
+//! # Where to change what
+//!
+//! - To add a throughput search: a module in `search/`: a `Strategy` for `drive.rs`, with tests against simulated
+//!   devices.
 #![forbid(unsafe_code)]
 
 pub mod cache_transfer;

@@ -4,6 +4,11 @@
 //! the host's CPUs. [`arguments`] is QEMU's command line. [`Guest`] starts it stopped, has [`Watch`] put every thread
 //! in its place, and lets it go; from then on `Watch` follows threads that appear, and says when somebody moves one.
 //! [`attach`] does the same to a QEMU that others started, behind a journal; [`assign`] hands PCI devices on.
+//!
+//! # Where to change what
+//!
+//! - To change where a guest's threads go: `placement.rs`, a pure function; what a profile is: `profile.rs`, and
+//!   for QEMU `arguments.rs`.
 #![forbid(unsafe_code)]
 
 mod accelerator;

@@ -2,6 +2,12 @@
 //!
 //! [`catalogue()`] lists what can be measured; [`agent::serve`] measures it, one request at a time, wherever
 //! the binary was started; [`protocol`] is what the two ends say to each other.
+//!
+//! # Where to change what
+//!
+//! - To add a metric: `catalogue.rs` and a file in the folder of its group.
+//! - To add a flow to the group `net`: `network/works.rs`; what it cost: `crates/lab/src/compare/network/`, shown
+//!   by `crates/report/src/network/`.
 #![deny(unsafe_code)]
 
 pub mod agent;

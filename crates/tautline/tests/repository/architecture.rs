@@ -1,5 +1,6 @@
-//! Holds what ARCHITECTURE.md says: who may use whom, and where `unsafe` may stand. The page is the source;
-//! a change of the rules is a change of the page.
+//! Holds what the pages on the sources say: ARCHITECTURE.md which crates a crate may use, docs/unsafe.md where `unsafe`
+//! may stand, docs/packet-path.md what happens to a frame. The page is the source; a change of the rules is a change of
+//! the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +11,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-fn page() -> String {
-    fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap()
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
 }
 
 /// The rows of the table under a heading, as the code words of each cell.
@@ -48,9 +49,9 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn crates_use_only_what_the_page_allows() {
-    let allowed: BTreeMap<String, BTreeSet<String>> = table(&page(), "Who may use whom")
+    let allowed: BTreeMap<String, BTreeSet<String>> = table(&page("ARCHITECTURE.md"), "Crates")
         .into_iter()
-        .map(|row| (row[0][0].clone(), row[1].iter().cloned().collect()))
+        .map(|row| (row[0][0].clone(), row[2].iter().cloned().collect()))
         .collect();
     for (name, used) in edges() {
         let allowed = allowed.get(&name).unwrap_or_else(|| panic!("{name} is not on the page"));
@@ -60,6 +61,13 @@ fn crates_use_only_what_the_page_allows() {
     for name in allowed.keys() {
         assert!(root().join("crates").join(name).is_dir(), "{name} is on the page and not in crates/");
     }
+}
+
+/// A map that is read in one sitting.
+#[test]
+fn the_map_is_short() {
+    let bytes = page("ARCHITECTURE.md").len();
+    assert!(bytes <= 10_000, "ARCHITECTURE.md has {bytes} bytes");
 }
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -99,7 +107,7 @@ fn functions() -> BTreeSet<(String, String)> {
 
 #[test]
 fn the_packet_path_names_functions_that_there_are() {
-    let page = page();
+    let page = page("docs/packet-path.md");
     let section = page.split("\n## Packet path\n").nth(1).expect("the section");
     let section = section.split("\n## ").next().unwrap();
     let known = functions();
@@ -124,7 +132,7 @@ fn has_unsafe(text: &str) -> bool {
 #[test]
 fn unsafe_stands_only_where_the_page_names_it() {
     let allowed: BTreeSet<PathBuf> =
-        table(&page(), "Where `unsafe` may stand").into_iter().map(|row| root().join(&row[0][0])).collect();
+        table(&page("docs/unsafe.md"), "Files").into_iter().map(|row| root().join(&row[0][0])).collect();
     let mut files = Vec::new();
     rust_files(&root().join("crates"), &mut files);
     assert!(files.len() > 50, "only {} files found: the search is broken", files.len());
@@ -132,15 +140,15 @@ fn unsafe_stands_only_where_the_page_names_it() {
         files.into_iter().filter(|path| has_unsafe(&fs::read_to_string(path).unwrap())).collect();
     let own = root().join(file!());
     let surplus: Vec<_> = found.iter().filter(|path| !allowed.contains(*path) && **path != own).collect();
-    assert!(surplus.is_empty(), "unsafe in {surplus:?}, which ARCHITECTURE.md does not name");
+    assert!(surplus.is_empty(), "unsafe in {surplus:?}, which docs/unsafe.md does not name");
     let idle: Vec<_> = allowed.difference(&found).collect();
-    assert!(idle.is_empty(), "{idle:?} are named in ARCHITECTURE.md and hold no unsafe");
+    assert!(idle.is_empty(), "{idle:?} are named in docs/unsafe.md and hold no unsafe");
 }
 
 /// The files that explain what happens to a frame can be read in one sitting.
 #[test]
 fn a_chain_is_followed_in_under_two_thousand_lines() {
-    let files = table(&page(), "Take a chain, copy it, put it back");
+    let files = table(&page("docs/packet-path.md"), "Take a chain, copy it, put it back");
     let lines = |row: &Vec<Vec<String>>| {
         let path = root().join(&row[0][0]);
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
