@@ -65,7 +65,11 @@ impl<T: AtomicData> AtomicSlice<T> {
         &self.mapping
     }
 
-    /// `count` cells at `offset` bytes into the mapping; `address` is only for the error.
+    /// The `count` cells that begin `offset` bytes into the mapping. The error names `address`, which is not used
+    /// otherwise.
+    ///
+    /// # Errors
+    /// `offset` and the `count` cells do not lie inside the mapping, or the first cell is not aligned to `T`.
     pub fn new(mapping: &Arc<Mapping>, offset: u64, count: usize, address: u64) -> Result<Self, BindError> {
         let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
         let start = mapping.at(offset, bytes).ok_or(BindError::Outside { address, bytes })?.cast::<T>();

@@ -27,12 +27,20 @@ pub struct DirtyLog {
 }
 
 impl DirtyLog {
-    /// Maps `len` bytes of a file of our own from `offset` as the log.
+    /// Maps `len` bytes of a file of this process as the log, from byte `offset` of the file on.
+    ///
+    /// # Errors
+    /// As [`Mapping::shared`]: the range is empty or passes the end of the file, the descriptor is no regular file
+    /// open for reading and writing, or `fstat`, `fcntl`, `fstatfs` or `mmap` is refused.
     pub fn map(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
         Ok(Self::over(Mapping::shared(fd, offset, len)?, offset))
     }
 
-    /// The same of a peer's file.
+    /// Maps `len` bytes of a peer's file as the log, from byte `offset` of the file on.
+    ///
+    /// # Errors
+    /// As [`PeerMemory::map`]: the file is not one that the peer may share, the peer's limits are reached, or a
+    /// system call is refused.
     pub fn of_peer(peer: &Arc<PeerMemory>, fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
         Ok(Self::over(peer.map(fd, offset, len)?, offset))
     }
@@ -59,9 +67,14 @@ impl DirtyLog {
         self.bits.len() as u64 * 8 * PAGE_BYTES
     }
 
-    /// Marks the pages of `guest .. guest + len` as written. Call after the write: whoever takes a bit and then
-    /// copies the page must find the write in it, or it is lost. What another write announces (a buffer, by its
-    /// used entry) is marked before that one: nothing may count as clean that can be seen.
+    /// Marks the pages of the guest-physical range `guest .. guest + len` (bytes) as written.
+    ///
+    /// Call it after the write: the front-end clears a bit and then copies the page, and its copy must contain the
+    /// write. A write that another write announces (a buffer, by its used entry) is marked before the announcement,
+    /// so that no page counts as clean whose new content can be seen.
+    ///
+    /// # Errors
+    /// The range reaches past the pages that the log covers. The pages that it does cover are marked.
     pub fn mark(&self, guest: u64, len: u64) -> Result<(), LogTooSmall> {
         if len == 0 {
             return Ok(());

@@ -57,10 +57,11 @@ impl DropQueue {
         DropQueue { name, most_threads, shared: Arc::default() }
     }
 
-    /// Starts the first thread. A thread that may make no others, as a confined worker, can drop values then.
+    /// Starts the first thread, if none runs. Threads that may start no others (confined workers) can use the queue
+    /// then.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system refuses a thread: the limit of processes (ulimit -u, TasksMax) or memory is exhausted.
     pub fn start(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         if state.threads == 0 { self.add_thread(&mut state) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! What a file lies on: whether a page of it can be made to wait for, and how large its pages are.
+//! The file system of a file: whether an access to a mapped page can be made to wait, and how large its pages are.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -9,10 +9,10 @@ use rustix::param::page_size;
 
 const TMPFS_MAGIC: u64 = libc::TMPFS_MAGIC as u64;
 const HUGETLBFS_MAGIC: u64 = libc::HUGETLBFS_MAGIC as u64;
-/// Kept in memory, as tmpfs is, but never swapped; no library names it.
+/// ramfs: kept in memory, as tmpfs is, but never swapped. The libc crate has no constant for it.
 const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
-/// Names for people (`statfs(2)`); whatever is not here is said by number.
+/// Names for messages (`statfs(2)`); other file systems are printed as numbers.
 const NAMES: [(u64, &str); 16] = [
     (TMPFS_MAGIC, "tmpfs"),
     (HUGETLBFS_MAGIC, "hugetlbfs"),
@@ -37,7 +37,10 @@ const NAMES: [(u64, &str); 16] = [
 pub struct FileSystem(u64);
 
 impl FileSystem {
-    /// That of a file, and the size of the pages that its mappings are made of.
+    /// The file system of an open file, and the page size of its mappings in bytes.
+    ///
+    /// # Errors
+    /// `fstatfs` is refused.
     pub fn of(fd: impl AsFd) -> Result<(Self, u64), Errno> {
         let status = fstatfs(fd)?;
         let base = page_size() as u64;

@@ -38,7 +38,7 @@ pub enum IotlbError {
         /// Bytes.
         size: u64,
     },
-    /// More entries than a well-behaved front-end needs; a hostile one must not eat the host's memory.
+    /// The table is full. Its size is limited so that a hostile front-end cannot use up the host's memory.
     #[error("the IOTLB holds {0} entries already; invalidate some first")]
     Full(usize),
 }
@@ -68,7 +68,11 @@ impl Iotlb {
         self.entries.is_empty()
     }
 
-    /// Adds a translation; what it overlaps is replaced there, as the front-end's newer word.
+    /// Adds a translation. It replaces the parts of older translations that it overlaps.
+    ///
+    /// # Errors
+    /// The range is empty, `iova + size - 1` or `user + size` overflows 64 bits, or the table might exceed
+    /// [`Iotlb::MAX_ENTRIES`].
     pub fn update(&mut self, entry: IotlbEntry) -> Result<(), IotlbError> {
         let (iova, size) = (entry.iova, entry.size);
         if size == 0 || iova.checked_add(size - 1).is_none() || entry.user.checked_add(size).is_none() {

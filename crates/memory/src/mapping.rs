@@ -99,18 +99,28 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of a file of our own from `offset`, shared.
+    /// Maps `len` bytes of a file of this process, shared, from byte `offset` of the file on.
     ///
-    /// The file must already be long enough: what lies past its end cannot be touched without SIGBUS, so
-    /// it is refused here. Offset and length need no alignment: the mapping is widened to whole pages of
-    /// the file's own size (2 MiB or 1 GiB on hugetlbfs), because the kernel demands that there.
+    /// The file must already be long enough: an access past its end raises SIGBUS. Offset and length need no
+    /// alignment: the mapping is widened to whole pages of the file (2 MiB or 1 GiB on hugetlbfs), because the
+    /// kernel demands that there.
+    ///
+    /// # Errors
+    /// The range is empty or overflows, or passes the end of the file; the descriptor is no regular file, is not
+    /// open for reading and writing, or is sealed against writing; or `fstat`, `fcntl`, `fstatfs` or `mmap` is
+    /// refused.
     pub fn shared(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
         let extent = Extent::of(&fd, offset, len)?;
         extent.map(&fd)
     }
 
-    /// Maps `len` bytes that the kernel shows at `page_offset` of a socket, which is no place in a file: a ring of
-    /// AF_XDP (Documentation/networking/af_xdp.rst). They stay for as long as they are mapped.
+    /// Maps `len` bytes that the kernel offers at `page_offset` of a socket: a ring of AF_XDP
+    /// (Documentation/networking/af_xdp.rst). `page_offset` selects the ring and is no place in a file. The memory
+    /// stays for as long as it is mapped.
+    ///
+    /// # Errors
+    /// `len` is 0 or exceeds the address space, or `mmap` is refused: the socket has no ring at `page_offset`, or a
+    /// shorter one.
     pub fn of_socket(socket: impl AsFd, page_offset: u64, len: u64) -> Result<Self, MapError> {
         let mapped = usize::try_from(len).ok().and_then(NonZeroUsize::new);
         let mapped = mapped.ok_or(MapError::Overflow { offset: page_offset, size: len })?;
@@ -139,8 +149,8 @@ impl Mapping {
         })
     }
 
-    /// As [`Mapping::shared`] of a peer's file: only of a kind that it may share, counted for it, and guarded for as long as it
-    /// is mapped.
+    /// Maps a part of a peer's file: only on a file system that the peer may use, counted for the peer, and guarded
+    /// against truncation for as long as it is mapped.
     pub(crate) fn of_peer(
         peer: &Arc<PeerMemory>,
         fd: impl AsFd,
@@ -176,10 +186,11 @@ impl Mapping {
         let _ = guard.file.set(CountedFile { peer, file: Box::new(file), bytes });
     }
 
-    /// Gives the pages of a file in memory back to the system, also where others keep the file; it reads as zeros then.
+    /// Gives the mapped pages of a memory file back to the system, also for other holders of the file. They read as
+    /// zeros afterwards.
     ///
     /// # Errors
-    /// The file is of another kind, or sealed against writing.
+    /// `madvise(MADV_REMOVE)` is refused: the file system cannot punch holes, or the file is sealed against writing.
     pub fn discard(&self) -> std::io::Result<()> {
         // SAFETY: what is mapped is read and written by atomic and volatile accesses only, which see zeros.
         Ok(unsafe { madvise(self.base.as_ptr().cast(), self.mapped, Advice::LinuxRemove) }?)
@@ -215,7 +226,16 @@ impl Mapping {
 }
 
 impl PeerMemory {
-    /// Maps `len` bytes of the peer's `fd` from `offset`, guarded and counted.
+    /// Maps `len` bytes of the peer's file `fd` from byte `offset` on, guarded against truncation and counted for
+    /// the peer.
+    ///
+    /// # Errors
+    /// The range is empty or overflows, or passes the end of the file; the descriptor is no regular file, is not
+    /// open for reading and writing, or is sealed against writing; or `fstat`, `fcntl`, `fstatfs` or `mmap` is
+    /// refused.
+    ///
+    /// The file is on a file system that can delay a page fault, and this peer may share memory files only. The
+    /// peer's limit of mapped bytes or a limit of mappings is reached, or the unmapping thread cannot be started.
     pub fn map(self: &Arc<Self>, fd: impl AsFd, offset: u64, len: u64) -> Result<Mapping, MapError> {
         Mapping::of_peer(self, fd, offset, len)
     }
@@ -233,8 +253,11 @@ impl Drop for Mapping {
     }
 }
 
-/// A new memory file of `bytes`, sealed so that nobody can take memory away under a mapping of it: what a
-/// driver half shares with its device.
+/// A new memory file of `bytes` bytes, sealed against shrinking and growing: no holder can truncate it under a
+/// mapping. A driver half shares such a file with its device.
+///
+/// # Errors
+/// `memfd_create`, `ftruncate` or `fcntl(F_ADD_SEALS)` is refused, for example at the open-files limit.
 pub fn sealed_memfd(name: &CStr, bytes: u64) -> std::io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create(name, flags)?);

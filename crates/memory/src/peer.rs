@@ -91,18 +91,18 @@ const HARDWARE_ERROR: u64 = 2;
 const CAUSE_BITS: u64 = 3;
 
 impl PeerMemory {
-    /// For one peer, with nothing mapped yet. A thread of its own unmaps what is mapped later.
+    /// The account of one peer, with nothing mapped yet. A separate thread unmaps its memory later.
     ///
     /// # Errors
-    /// No eventfd is to be had.
+    /// `eventfd` is refused, for example at the open-files limit.
     pub fn new(limit_bytes: u64, backing: Backing) -> io::Result<Arc<Self>> {
         Self::unmapped_by(Arc::new(DropQueue::new("closer", 1)), limit_bytes, backing)
     }
 
-    /// The same; this queue unmaps.
+    /// The account of one peer, with nothing mapped yet. The threads of `unmapper` unmap its memory later.
     ///
     /// # Errors
-    /// No eventfd is to be had.
+    /// `eventfd` is refused, for example at the open-files limit.
     pub fn unmapped_by(
         unmapper: Arc<DropQueue>,
         limit_bytes: u64,
@@ -126,15 +126,16 @@ impl PeerMemory {
         self.limit_bytes
     }
 
-    /// Bytes that are mapped, by whoever.
+    /// Bytes of this peer's files that are mapped.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on files count that were mapped ([`Mapping::count_file`](crate::Mapping::count_file)), until they are gone.
+    /// From now on, files that were mapped ([`Mapping::count_file`](crate::Mapping::count_file)) count until the
+    /// last holder closes them.
     ///
     /// # Errors
-    /// This user has too many inotify instances.
+    /// `inotify_init` is refused: this user's limit of inotify instances or of open files is reached.
     pub fn count_files(&self) -> io::Result<()> {
         file_watch::prepare()?;
         self.kept_files.get_or_init(KeptFiles::default);

@@ -69,7 +69,10 @@ impl RegionRange {
 }
 
 impl Region {
-    /// Maps a range of a file of our own.
+    /// Maps a range of a file of this process.
+    ///
+    /// # Errors
+    /// The range passes the end of either address space, or the file cannot be mapped ([`Mapping::shared`]).
     pub fn map(fd: impl AsFd, range: RegionRange) -> Result<Self, RegionError> {
         let RegionRange { offset, size, guest_base, user_base } = range;
         check_wraps(size, guest_base, user_base)?;
@@ -77,8 +80,12 @@ impl Region {
         Ok(Region { guest_base, user_base, mapping })
     }
 
-    /// The same of a peer's file, in whole pages: a buffer is in as many pieces as it crosses regions, and regions
-    /// of single bytes would make thousands of them out of one descriptor.
+    /// Maps a range of a peer's file, in whole pages. A buffer is split wherever it crosses a region, so regions of
+    /// single bytes would make thousands of pieces out of one descriptor.
+    ///
+    /// # Errors
+    /// The range passes the end of either address space; the guest address, the size or the offset in the file is
+    /// no multiple of 4096; or the file cannot be mapped ([`PeerMemory::map`]).
     pub fn of_peer(peer: &Arc<PeerMemory>, fd: impl AsFd, range: RegionRange) -> Result<Self, RegionError> {
         let RegionRange { offset, size, guest_base, user_base } = range;
         check_wraps(size, guest_base, user_base)?;

@@ -77,11 +77,19 @@ impl AddressSpace {
     }
 
     /// All regions at once (`SET_MEM_TABLE`).
+    ///
+    /// # Errors
+    /// Two regions overlap in guest-physical or front-end virtual addresses, or there are more than
+    /// [`MAX_REGIONS`].
     pub fn from_regions(regions: impl IntoIterator<Item = Region>) -> Result<Self, SpaceError> {
         regions.into_iter().try_fold(Self::new(), |space, region| space.with_region(region))
     }
 
     /// The snapshot with one more region (`ADD_MEM_REG`).
+    ///
+    /// # Errors
+    /// The region overlaps one that is there, in guest-physical or front-end virtual addresses, or [`MAX_REGIONS`]
+    /// are there already.
     pub fn with_region(&self, region: Region) -> Result<Self, SpaceError> {
         let size = region.size_bytes();
         let overlaps = |a: u64, b: u64, b_size: u64| a < b + b_size && b < a + size;
@@ -103,6 +111,9 @@ impl AddressSpace {
     }
 
     /// The snapshot without one region (`REM_MEM_REG`); it is unmapped when its last user is done.
+    ///
+    /// # Errors
+    /// No region has exactly these two addresses and this size.
     pub fn without_region(&self, guest: u64, user: u64, size: u64) -> Result<Self, SpaceError> {
         let mut regions = self.regions.clone();
         let at = regions
@@ -146,7 +157,12 @@ impl AddressSpace {
         Some(region(&self.by_user[at])).filter(|r| address - r.user_base() < r.size_bytes())
     }
 
-    /// `count` cells at an address: where a ring lies. Resolved once, when the ring starts.
+    /// `count` cells at an address, for example those of a ring. The address is resolved once, when the ring
+    /// starts.
+    ///
+    /// # Errors
+    /// The address is in no region (or has no IOTLB entry), the cells pass the end of its region, or the first cell
+    /// is not aligned to `T`.
     pub fn atomic_slice<T: AtomicData>(
         &self,
         address: Address,

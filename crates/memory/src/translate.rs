@@ -47,6 +47,9 @@ impl Translator {
     }
 
     /// Marks in the log what was written at the start of `slices`, `written` bytes in all.
+    ///
+    /// # Errors
+    /// A page that was written lies past the end of the log. The pages before it are marked.
     pub fn mark_dirty(
         &self,
         log: &DirtyLog,
@@ -99,7 +102,11 @@ impl SgBuilder<'_> {
         self.arena.truncate(len);
     }
 
-    /// Copies bytes from memory now: a table of descriptors that must be read once before it is trusted.
+    /// Copies `N` bytes at `address` out of the peer's memory now. A table of descriptors must be read once before
+    /// it is checked and used.
+    ///
+    /// # Errors
+    /// A byte of the range is in no region, or the IOTLB has no entry that permits reading it.
     #[inline(always)]
     pub fn read<const N: usize>(&mut self, address: u64, into: &mut [u8; N]) -> Result<(), Fault> {
         let mut run = SgRun { window: self.translator.table, run: self.arena.run(1) };
@@ -141,15 +148,21 @@ impl SgBuilder<'_> {
         pushed
     }
 
-    /// Appends `address .. address + len`: one slice, or more where regions meet; none if `len` is 0. On a
-    /// fault, slices before it may have been appended.
+    /// Appends `address .. address + len`: one slice, or more where regions meet; none if `len` is 0.
+    ///
+    /// # Errors
+    /// A byte of the range is in no region, or the IOTLB has no entry that permits the access. Slices before that
+    /// byte may have been appended.
     #[inline(always)]
     pub fn push(&mut self, address: u64, len: u32, access: Access) -> Result<(), Fault> {
         self.push_up_to(u32::MAX, address, len, access)
     }
 
-    /// As [`SgBuilder::push`], for buffers that a peer may spread over all the regions there are: none is split any
-    /// further once the arena holds `most` slices.
+    /// As [`SgBuilder::push`], for buffers that a peer may spread over many regions: the range is split no further
+    /// once the arena holds `most` slices.
+    ///
+    /// # Errors
+    /// As [`SgBuilder::push`], or the range has to be split further when the arena holds `most` slices already.
     #[inline(always)]
     pub fn push_up_to(&mut self, most: u32, address: u64, len: u32, access: Access) -> Result<(), Fault> {
         if self.run(access, 1).push(address, len).is_some() {

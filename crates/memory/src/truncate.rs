@@ -163,12 +163,16 @@ fn decide(code: i32, in_peer_memory: bool) -> Decision {
     }
 }
 
-/// Installed once by the program (not by the library: signal handlers belong to the process).
+/// Proof that the SIGBUS handler is installed. The program installs it, not the library: signal handlers belong to
+/// the process.
 #[derive(Debug)]
 pub struct TruncationGuard(());
 
 impl TruncationGuard {
-    /// Installs the SIGBUS handler for the life of the process.
+    /// Installs the SIGBUS handler for the life of the process. Later calls change nothing.
+    ///
+    /// # Errors
+    /// `sigaction` refuses the handler.
     pub fn install() -> io::Result<Self> {
         if PREVIOUS.load(Ordering::Acquire).is_null() {
             let flags = libc::SA_SIGINFO | libc::SA_NODEFER;

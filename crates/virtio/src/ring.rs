@@ -48,7 +48,10 @@ impl QueueSize {
     /// The largest queue of either layout.
     pub const MAX: u16 = 1 << 15;
 
-    /// Checks a size for a layout.
+    /// Checks a number of descriptors for a layout.
+    ///
+    /// # Errors
+    /// `size` is 0 or above 32768, or the layout is split and `size` is no power of two.
     pub fn new(layout: RingLayout, size: u32) -> Result<Self, QueueSizeError> {
         Self::of_any_layout(size).filter(|size| size.fits(layout)).ok_or(QueueSizeError { layout, size })
     }

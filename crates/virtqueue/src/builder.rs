@@ -21,6 +21,11 @@ impl ChainBuilder {
         ChainBuilder { first: builder.len(), first_writable: None, readable_bytes: 0, writable_bytes: 0 }
     }
 
+    /// Appends one descriptor to the chain; `len` is in bytes.
+    ///
+    /// # Errors
+    /// The descriptor is readable but follows a writable one, the lengths of its direction reach 4 GiB, its buffer
+    /// is outside the shared memory or in too many regions, or the IOTLB has no translation.
     #[inline(always)]
     pub fn add(
         &mut self,

@@ -15,12 +15,12 @@ use crate::{
     RingLayout, Smp, With,
 };
 
-/// What a peer has said about a queue. All of it is untrusted until it is activated.
+/// What a peer has said about a queue. All of it is untrusted until the queue is activated.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
-    /// RingLayout and features, as negotiated.
+    /// Layout and features, as negotiated.
     pub features: RingFeatures,
-    /// Number of descriptors, as said.
+    /// Number of descriptors, unchecked.
     pub size: u32,
     /// Descriptor table (split) or descriptor ring (packed).
     pub descriptors: Address,
@@ -100,7 +100,12 @@ impl QueueConfig {
         if fits { Ok(self.position) } else { Err(ActivateError::Position(self.position)) }
     }
 
-    /// The device half. From here on the ring's memory is known; its contents are checked as they come.
+    /// The device half. The ring's memory is resolved here; its contents are checked as they are read.
+    ///
+    /// # Errors
+    /// The size or the position is not one that this layout can have, or an area of the ring is not inside one
+    /// region or not aligned (VIRTIO 1.3 §2.7, §2.8). The in-flight region is too small, or its content does not
+    /// fit this queue.
     pub fn activate_device(
         &self,
         space: &Arc<AddressSpace>,
@@ -112,7 +117,12 @@ impl QueueConfig {
         })
     }
 
-    /// The device half of a split ring with features known when compiling.
+    /// The device half of a split ring, with features that are known at compile time.
+    ///
+    /// # Errors
+    /// The size or the position is not one that this layout can have, or an area of the ring is not inside one
+    /// region or not aligned (VIRTIO 1.3 §2.7, §2.8). The in-flight region is too small, or its content does not
+    /// fit this queue.
     pub fn split_device<F: FeatureSet>(
         &self,
         space: &Arc<AddressSpace>,
@@ -133,7 +143,15 @@ impl QueueConfig {
         Ok(SplitDevice::new(DeviceParts { ring, size, position, translator, log: options.log, in_flight }))
     }
 
-    /// The device half of a packed ring with features known when compiling.
+    /// The device half of a packed ring, with features that are known at compile time.
+    ///
+    /// # Errors
+    /// The size or the position is not one that this layout can have, or an area of the ring is not inside one
+    /// region or not aligned (VIRTIO 1.3 §2.7, §2.8). The in-flight region is too small, or its content does not
+    /// fit this queue.
+    ///
+    /// A ring whose used descriptors contradict the base is no error here: the first [`DeviceQueue::pop`] reports
+    /// it.
     pub fn packed_device<F: FeatureSet>(
         &self,
         space: &Arc<AddressSpace>,
@@ -168,8 +186,12 @@ impl QueueConfig {
         Ok(PackedDevice::new(parts).with_indirect_flags(options.indirect_flags).stopped_by(broken))
     }
 
-    /// The driver half, over rings that it owns and empties. `indirect` is where tables may lie, and for
-    /// how many pieces each.
+    /// The driver half, over rings that it owns and clears. `indirect` is where indirect tables may lie, and the
+    /// descriptors of each table.
+    ///
+    /// # Errors
+    /// The size is not one that this layout can have, or an area of the ring or the indirect tables are not inside
+    /// one region or not aligned (VIRTIO 1.3 §2.7, §2.8).
     pub fn activate_driver(
         &self,
         space: &Arc<AddressSpace>,

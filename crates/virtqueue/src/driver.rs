@@ -90,6 +90,11 @@ pub trait DriverQueue: Send {
     fn add_requests(&mut self, requests: &[Request<'_>]) -> usize;
 
     /// Appends up to `max` used buffers to `used`; returns how many.
+    ///
+    /// # Errors
+    /// A used entry breaks a rule of VIRTIO 1.3 §2.7.8 or §2.8.9: its buffer is not outstanding, the index is too
+    /// far ahead, or the length exceeds the writable part. The ring then stays stopped, and every later call
+    /// returns the same error.
     fn reclaim(&mut self, used: &mut Vec<Used>, max: usize) -> Result<usize, RingError>;
 
     /// Whether the device wants to be kicked for what was added since this was last asked.
@@ -166,7 +171,11 @@ pub struct IndirectTables {
 }
 
 impl IndirectTables {
-    /// Tables of `entries` descriptors each for a queue of `size`, one after another from `address` on.
+    /// One table of `entries` descriptors (16 bytes each) for each descriptor of a queue of `size`, one after
+    /// another from `address` on.
+    ///
+    /// # Errors
+    /// The tables are not inside one region, or `address` is no multiple of 8.
     pub fn new(
         space: &AddressSpace,
         address: Address,

@@ -179,7 +179,12 @@ impl FrontendRequest {
         &table::FRONTEND_REQUESTS[self.id() as usize - 1]
     }
 
-    /// Reads a request whose direction, size and descriptor count the table allows.
+    /// Parses a request of the front-end, after the table has checked direction, payload size and number of
+    /// descriptors.
+    ///
+    /// # Errors
+    /// The id is not in the table or not offered; the message is a reply; its payload size or its number of
+    /// descriptors is not what the table allows; or a field has a value that the message cannot carry.
     pub fn parse(message: &Message) -> Result<Self, Violation> {
         let (rule, payload) = table::frontend_request(message.header.id)?.check_request(message)?;
         Self::read(rule, payload)

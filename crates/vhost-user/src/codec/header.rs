@@ -27,8 +27,10 @@ impl Header {
     /// Length on the wire.
     pub const BYTES: usize = 12;
 
-    /// Refuses other versions and payloads that nobody should allocate; reserved flags are ignored,
-    /// as other implementations ignore them.
+    /// Parses the twelve bytes of a header. Reserved flags are ignored, as other implementations ignore them.
+    ///
+    /// # Errors
+    /// The version is not 1, or the payload exceeds [`MAX_PAYLOAD_BYTES`].
     pub fn parse(bytes: [u8; Self::BYTES]) -> Result<Self, Violation> {
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let (id, flags, size) = (word(0), word(4), word(8));

@@ -204,12 +204,18 @@ fn find(rules: &'static [Rule], id: u32) -> Result<&'static Rule, Violation> {
     rules.get(at).ok_or(Violation::new("unknown message", "id", id, "a message of the vhost-user text"))
 }
 
-/// The row of a request of the front-end.
+/// The row of a front-end request, by its id.
+///
+/// # Errors
+/// `id` is 0 or above the last request of the table.
 pub fn frontend_request(id: u32) -> Result<&'static Rule, Violation> {
     find(&FRONTEND_REQUESTS, id)
 }
 
-/// The row of a request of the back-end.
+/// The row of a back-end request, by its id.
+///
+/// # Errors
+/// `id` is 0 or above the last request of the table.
 pub fn backend_request(id: u32) -> Result<&'static Rule, Violation> {
     find(&BACKEND_REQUESTS, id)
 }
@@ -250,7 +256,12 @@ impl Rule {
         }
     }
 
-    /// Checks direction, size and descriptor count of a request, before anything reads its payload; gives that.
+    /// Checks direction, payload size and number of descriptors of a request before its payload is parsed. Returns
+    /// the row and the payload.
+    ///
+    /// # Errors
+    /// The message is not offered, is a reply, or has a payload size or a number of descriptors that its row does
+    /// not allow.
     pub fn check_request<'a>(
         &'static self,
         message: &'a Message,
@@ -290,7 +301,10 @@ impl Rule {
         )
     }
 
-    /// Whether a message may come, after what was agreed.
+    /// Checks that the features agreed on so far allow this message.
+    ///
+    /// # Errors
+    /// The feature or protocol feature that the message needs was not offered or not negotiated.
     pub fn check_gate(&self, agreed: &Agreed) -> Result<(), Violation> {
         let protocol = agreed.offered.contains(Features::VHOST_PROTOCOL_FEATURES);
         match self.gate {

@@ -26,14 +26,14 @@ use crate::codec::{MAX_FDS, Message};
 const MAX_BACKLOG: usize = 64;
 
 /// Bytes of sent messages that the kernel keeps for a peer that does not read. It rounds this up, to room for
-/// about six: more are in nobody's interest, for descriptors in them count against a limit of this user's.
+/// about six. More would serve no purpose: descriptors in them count against a limit of this user.
 const UNREAD_BYTES: usize = 2048;
 
 /// Most descriptors that the kernel passes with one message (`SCM_MAX_FD`, unix(7)). There is room for all: those
 /// without are closed by the kernel, before any filter sees them.
 const MAX_FDS_OF_KERNEL: usize = 253;
 
-/// Looks at each descriptor before anything else is done with it: closing some takes as long as a peer likes.
+/// Checks each descriptor before any other use: closing a descriptor can take as long as the peer likes.
 pub trait DescriptorFilter: std::fmt::Debug + Send + Sync {
     /// The descriptor, which came over this socket, closed wherever the filter wants it closed; or what it is if it is not
     /// wanted. Then the filter closes it.
@@ -77,9 +77,9 @@ struct Outgoing {
 }
 
 impl Drop for Connection {
-    /// The peer hears of the end at once. Closing alone would not do: a process that is just being started by
-    /// another thread holds a copy of the descriptor until it runs its program, and a back-end that takes one
-    /// front-end at a time may meet the next one before it hears that the last is gone.
+    /// Shuts the socket down, so that the peer sees the end at once. Closing alone would not do: a process that
+    /// another thread is just starting holds a copy of the descriptor until `execve`, and a back-end that takes one
+    /// front-end at a time may meet the next one before it sees that the last is gone.
     fn drop(&mut self) {
         // Fails if the peer has gone first.
         let _ = shutdown(&self.stream, Shutdown::Both);
@@ -105,7 +105,7 @@ impl From<OwnedFd> for Connection {
 }
 
 impl From<SharedFd> for Connection {
-    /// For the socket of SET_BACKEND_REQ_FD too; if it is none, the first use says so.
+    /// Serves the socket of SET_BACKEND_REQ_FD too. If the descriptor is no socket, the first use returns the error.
     fn from(stream: SharedFd) -> Self {
         Self {
             stream,
@@ -119,7 +119,10 @@ impl From<SharedFd> for Connection {
 }
 
 impl Connection {
-    /// Connects to a listening peer.
+    /// Connects to the server that listens at the path.
+    ///
+    /// # Errors
+    /// No server listens at the path, or the path may not be accessed.
     pub fn connect(path: &Path) -> Result<Self, SocketError> {
         UnixStream::connect(path).map(Self::from).map_err(|source| SocketError::System {
             what: format!("connect to the vhost-user socket {} (is its server running?)", path.display()),
@@ -127,7 +130,7 @@ impl Connection {
         })
     }
 
-    /// What is under way. Whoever goes on with the connection begins with it.
+    /// What is under way, for the process that takes the connection over ([`Self::take_over`]).
     pub fn under_way(&self) -> UnderWay {
         let mut received = self.header.map_or_else(Vec::new, |header| header.to_bytes().to_vec());
         received.extend_from_slice(&self.bytes);
@@ -139,7 +142,11 @@ impl Connection {
         }
     }
 
-    /// Goes on with a connection that another process had.
+    /// Continues a connection that another process had.
+    ///
+    /// # Errors
+    /// The received bytes are no header of the protocol or more than one message has, or there are more than 8
+    /// descriptors or 64 unsent messages: no connection leaves such a state.
     pub fn take_over(stream: SharedFd, under_way: UnderWay) -> Result<Self, SocketError> {
         let mut connection = Self::from(stream);
         let UnderWay { received, received_fds, unsent } = under_way;
@@ -161,9 +168,10 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Lets go of a connection with which another process goes on: its peer hears nothing.
+    /// Gives up a connection that another process continues. The socket is not shut down, so the peer notices
+    /// nothing.
     pub fn leave(self) {
-        // Dropped, it would be shut down for all who have it.
+        // `drop` would shut the socket down for all its holders.
         std::mem::forget(self);
     }
 
@@ -172,25 +180,31 @@ impl Connection {
         &self.stream
     }
 
-    /// Shows all descriptors that come from now on to a filter.
+    /// Passes all descriptors that are received from now on through a filter.
     pub fn set_filter(&mut self, filter: Arc<dyn DescriptorFilter>) {
         self.filter = Some(filter);
     }
 
-    /// Whether the peer has gone, whatever it has left to be read.
+    /// Whether the peer has closed the connection, even if messages are left to be read.
     pub fn has_gone(&self) -> bool {
         let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Lets few messages be under way to a peer that does not read them. The rest waits here, and
-    /// [`Self::flush`] says so.
+    /// Limits the bytes that the kernel keeps for a peer that does not read. Further messages wait in this process,
+    /// and [`Self::flush`] reports that.
+    ///
+    /// # Errors
+    /// `setsockopt(SO_SNDBUF)` is refused: the descriptor is no open socket.
     pub fn limit_unread(&self) -> Result<(), SocketError> {
         set_socket_send_buffer_size(&self.stream, UNREAD_BYTES).map_err(system("limit the unread messages"))
     }
 
-    /// The next message, waiting for it until the deadline; without one, for ever.
+    /// The next message. Waits for it until the deadline, or without a limit if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::try_receive`], or the deadline has passed, or `poll` is refused.
     pub fn receive(&mut self, deadline: Option<Instant>) -> Result<Message, SocketError> {
         loop {
             if let Some(message) = self.try_receive()? {
@@ -201,6 +215,10 @@ impl Connection {
     }
 
     /// The next message if it is there, else `None`: call again when the socket is readable.
+    ///
+    /// # Errors
+    /// The peer has closed the connection, or the header has another version or too long a payload. A descriptor
+    /// was refused by the filter, dropped by the kernel, or is one of more than 8. Or `recvmsg` is refused.
     pub fn try_receive(&mut self) -> Result<Option<Message>, SocketError> {
         loop {
             let missing = match &self.header {
@@ -280,7 +298,12 @@ impl Connection {
         if have == 0 { SocketError::Closed } else { SocketError::Truncated { have } }
     }
 
-    /// Sends a message and all that wait before it, until the deadline; without one, for ever.
+    /// Sends the queued messages and this one. Waits for the peer until the deadline, or without a limit if there
+    /// is none.
+    ///
+    /// # Errors
+    /// As [`Self::try_send`], or the deadline has passed, or `poll` is refused. The message stays queued if the
+    /// deadline has passed.
     pub fn send(&mut self, message: Message, deadline: Option<Instant>) -> Result<(), SocketError> {
         self.enqueue(message)?;
         while !self.flush()? {
@@ -289,8 +312,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what can be sent now. False: some of it waits, call [`Self::flush`] when the socket is
+    /// Sends as much as possible now. Returns false if a part waits: call [`Self::flush`] when the socket is
     /// writable.
+    ///
+    /// # Errors
+    /// 64 messages wait already; or as [`Self::flush`].
     pub fn try_send(&mut self, message: Message) -> Result<bool, SocketError> {
         self.enqueue(message)?;
         self.flush()
@@ -305,7 +331,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, as far as the peer has room; true once nothing waits.
+    /// Sends queued messages as far as the peer has room. Returns true once the queue is empty.
+    ///
+    /// # Errors
+    /// The peer has closed the connection, a message has more than 8 descriptors, or `sendmsg` is refused.
     pub fn flush(&mut self) -> Result<bool, SocketError> {
         while let Some(next) = self.outbox.front_mut() {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

@@ -27,7 +27,7 @@ const STARTING: Duration = Duration::from_millis(20);
 /// How long a server waits for others that remove a stale socket in the same folder.
 const LOCK_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A listening socket. Its path goes with it when it is dropped, unless somebody else has taken it.
+/// A listening socket. Dropping it removes its path, unless another server has bound a socket there since.
 #[derive(Debug)]
 pub struct Listener {
     listener: SharedFd,
@@ -44,15 +44,23 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Listens at the path. A socket that nobody listens on any more, as a crashed server leaves it, is
-    /// removed; a live one is not touched, nor anything that is no socket.
+    /// Listens at the path. A stale socket, left by a crashed server, is removed; a live socket and other files are
+    /// not touched.
     ///
-    /// It waits for nobody for longer than [`LOCK_PATIENCE`].
+    /// Waits at most [`LOCK_PATIENCE`] for other servers that remove a stale socket in the same folder.
+    ///
+    /// # Errors
+    /// A live server listens at the path, a file that is no socket lies there, or other servers create the socket
+    /// anew each time. Or a system call is refused: the folder does not exist or may not be written, or the path is
+    /// too long.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         Self::bind_with(path, None)
     }
 
-    /// The same; all connections have this filter.
+    /// As [`Self::bind`]; all connections have this filter.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
     pub fn bind_with(path: &Path, filter: Option<Arc<dyn DescriptorFilter>>) -> Result<Self, SocketError> {
         let mut turn = None;
         for _ in 0..ATTEMPTS {
@@ -65,7 +73,7 @@ impl Listener {
                 Err(error) => return Err(failed("listen at", path)(error)),
             }
         }
-        // Somebody makes it anew each time.
+        // Another server creates the socket anew each time.
         Err(SocketError::InUse(path.to_owned()))
     }
 
@@ -80,7 +88,10 @@ impl Listener {
         Ok(Self { listener, filter, path: path.to_owned(), identity })
     }
 
-    /// Goes on with a socket that another process has bound to this path.
+    /// Continues with a socket that another process has bound to this path.
+    ///
+    /// # Errors
+    /// The path does not exist any more, or `stat` is refused.
     pub fn take_over(
         listener: SharedFd,
         path: &Path,
@@ -90,13 +101,16 @@ impl Listener {
         Ok(Self { listener, filter: Some(filter), path: path.to_owned(), identity })
     }
 
-    /// Lets go of a socket with which another process goes on: its path stays.
+    /// Gives up a socket that another process continues with. The path stays.
     pub fn leave(self) {
-        // Dropped, it would remove the path. The process ends soon.
+        // `drop` would remove the path. The process ends soon.
         std::mem::forget(self);
     }
 
-    /// The next peer, waiting for it until the deadline; without one, for ever.
+    /// The next peer. Waits for it until the deadline, or without a limit if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::try_accept`], or the deadline has passed, or `poll` is refused.
     pub fn accept(&self, deadline: Option<Instant>) -> Result<Connection, SocketError> {
         loop {
             if let Some(connection) = self.try_accept()? {
@@ -118,6 +132,9 @@ impl Listener {
     }
 
     /// The next peer if one is there.
+    ///
+    /// # Errors
+    /// `accept` is refused, for example at the open-files limit.
     pub fn try_accept(&self) -> Result<Option<Connection>, SocketError> {
         match accept_with(&self.listener, SocketFlags::CLOEXEC) {
             Ok(socket) => {

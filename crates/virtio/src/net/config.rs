@@ -88,7 +88,10 @@ impl NetConfig {
         }
     }
 
-    /// A part of it, as vhost-user's GET_CONFIG asks for: fills `into` from `offset` on.
+    /// Fills `into` with the bytes from `offset` on, as GET_CONFIG of vhost-user asks for.
+    ///
+    /// # Errors
+    /// `offset + into.len()` exceeds [`NetConfig::BYTES`]; `into` is unchanged.
     pub fn read(&self, offset: u32, into: &mut [u8]) -> Result<(), ConfigOutside> {
         let outside = ConfigOutside { offset, size: u32::try_from(into.len()).unwrap_or(u32::MAX) };
         let bytes = self.to_bytes();

@@ -39,7 +39,10 @@ impl FinishChecksum {
         partial.start as usize + partial.offset as usize + 2
     }
 
-    /// For a frame of `frame_bytes` whose first bytes are `head`.
+    /// Prepares the checksum of a frame of `frame_bytes` bytes whose first bytes are `head`.
+    ///
+    /// # Errors
+    /// The checksum field ends beyond `head` or beyond the frame. Copy [`FinishChecksum::head_needed`] bytes first.
     pub fn new(partial: PartialChecksum, head: &[u8], frame_bytes: u32) -> Result<Self, ChecksumBeyondHead> {
         let head_bytes = head.len().min(frame_bytes as usize);
         let needed = Self::head_needed(partial);

@@ -103,7 +103,12 @@ impl Offload {
     /// Nothing to do.
     pub const NONE: Offload = Offload { checksum: None, verified: false, segmentation: None };
 
-    /// Checks a header against the length of its frame.
+    /// Checks a header against the length of its frame in bytes.
+    ///
+    /// # Errors
+    /// The checksum begins within the Ethernet header or its field lies outside the frame; `gso_type` is unknown,
+    /// or set with a `gso_size` of 0; or a frame other than one for UDP fragmentation asks for segmentation without
+    /// `NEEDS_CSUM` (VIRTIO 1.3 §5.1.6.2).
     #[inline(always)]
     pub fn parse(header: NetHeader, frame_bytes: u32) -> Result<Self, OffloadError> {
         if header.flags == 0 && header.gso_type == NetHeader::GSO_NONE {

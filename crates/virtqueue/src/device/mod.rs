@@ -27,10 +27,14 @@ pub trait DeviceQueue: Send {
 
     /// Pops up to `max` available chains and appends them to `burst`, as far as it has room; returns how many.
     ///
-    /// Fewer, but one, if these chains are much work: the others come with the next call.
+    /// Returns fewer, but at least one, if these chains are much work: the others come with the next call.
     ///
-    /// A chain that is malformed ends the burst before it; the error comes when it is first. A burst whose
+    /// A malformed chain ends the burst before it; the next call, where it comes first, reports it. A burst whose
     /// chains are all used, or that came from another queue, is cleared first.
+    ///
+    /// # Errors
+    /// The first chain to be popped is malformed; the ring then stays stopped until it is reset. Or the IOTLB lacks
+    /// a translation for it; call again when the front-end has sent one.
     fn pop(&mut self, burst: &mut Burst, max: usize) -> Result<usize, PopError>;
 
     /// Rewinds the queue to the chain `from`, as if it and those behind it had not been popped; returns how many.

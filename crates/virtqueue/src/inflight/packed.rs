@@ -39,8 +39,13 @@ pub struct PackedInFlight {
 }
 
 impl PackedInFlight {
-    /// Opens the region of a queue and works out what is in flight. `flags_at` reads the flags of a slot
-    /// of the descriptor ring as they are now; of a fresh region the queue stands at `base`.
+    /// Opens the region of a queue at `offset` bytes into the mapping, and finds the chains that are in flight.
+    /// `flags_at` reads the current flags of a slot of the descriptor ring. A region of version 0 is new: it is
+    /// initialized, and the queue stands at `base`.
+    ///
+    /// # Errors
+    /// The mapping is too small or `offset` is not aligned; the region was written with another version or queue
+    /// size; or its entries do not fit the queue or each other.
     pub fn open(
         mapping: &Arc<Mapping>,
         offset: u64,

@@ -23,8 +23,12 @@ pub struct SplitInFlight {
 }
 
 impl SplitInFlight {
-    /// Opens the region of a queue and works out what is in flight. `used_index` is the index in the used
-    /// ring now.
+    /// Opens the region of a queue at `offset` bytes into the mapping, and finds the chains that are in flight.
+    /// `used_index` is the current index of the used ring. A region of version 0 is new and is initialized.
+    ///
+    /// # Errors
+    /// The mapping is too small or `offset` is not aligned; the region was written with another version or queue
+    /// size; or its indices do not fit the queue.
     pub fn open(
         mapping: &Arc<Mapping>,
         offset: u64,

@@ -100,7 +100,10 @@ impl Arena {
         self.try_device().expect("the mock's rings are sound")
     }
 
-    /// A device half, if size and position allow one.
+    /// A device half, if size and position in `config` allow one.
+    ///
+    /// # Errors
+    /// The size or the position in `config` is not one that the layout can have.
     pub fn try_device(&self) -> Result<Box<dyn DeviceQueue>, ActivateError> {
         self.config.activate_device(&self.space, DeviceOptions::default())
     }

@@ -68,7 +68,11 @@ where
     PackedDescriptor<A>: AtomicData,
     Event<A>: AtomicData,
 {
-    /// Finds the ring and the two event structures, each inside one region and aligned as §2.8 demands.
+    /// Finds the ring and the two event suppression structures, each inside one region and aligned (VIRTIO 1.3
+    /// §2.8).
+    ///
+    /// # Errors
+    /// The address of an area is in no region, the area passes the end of its region, or it is not aligned.
     pub fn bind(
         space: &AddressSpace,
         size: QueueSize,

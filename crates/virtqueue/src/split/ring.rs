@@ -88,7 +88,10 @@ where
     SplitDescriptor<A>: AtomicData,
     UsedElement<A>: AtomicData,
 {
-    /// Finds the three areas, each inside one region and aligned as §2.7 demands.
+    /// Finds the three areas, each inside one region and aligned (VIRTIO 1.3 §2.7).
+    ///
+    /// # Errors
+    /// The address of an area is in no region, the area passes the end of its region, or it is not aligned.
     pub fn bind(
         space: &AddressSpace,
         size: QueueSize,

@@ -14,8 +14,14 @@ use crate::violation::Violation;
 const MAX_WAITING: usize = 256;
 
 impl BackendSession {
-    /// Makes the message that asks the front-end for this; to be sent over the back-end's socket. With
-    /// REPLY_ACK the front-end acknowledges each, and [`Self::receive_on_channel`] takes that.
+    /// Makes the message that carries this request to the front-end; the caller sends it over the back-end's
+    /// socket. With REPLY_ACK the front-end acknowledges each request, and [`Self::receive_on_channel`] takes the
+    /// acknowledgement.
+    ///
+    /// # Errors
+    /// The session is closed, or the front-end has set no socket for requests (SET_BACKEND_REQ_FD). The features
+    /// that the request or its descriptors need were not negotiated, or the number of descriptors is wrong. Or 256
+    /// requests wait for their acknowledgement.
     pub fn request(&mut self, request: BackendRequest, fds: Vec<OwnedFd>) -> Result<Message, SessionError> {
         let rule = request.rule();
         if self.closed {
@@ -69,6 +75,10 @@ impl BackendSession {
     }
 
     /// Takes an acknowledgement that came over the back-end's socket.
+    ///
+    /// # Errors
+    /// The session is closed, no request waits for an acknowledgement, or the message is not the reply that the
+    /// oldest request expects. The last two close the session.
     pub fn receive_on_channel(&mut self, message: Message) -> Result<ChannelReply, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);

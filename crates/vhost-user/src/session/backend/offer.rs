@@ -35,8 +35,12 @@ impl Offer {
     /// Memory regions that are accepted unless said otherwise.
     pub const DEFAULT_MEM_SLOTS: u16 = 509;
 
-    /// Offers these features for this many queues. VHOST_USER_F_PROTOCOL_FEATURES goes along with any
-    /// protocol feature.
+    /// Offers these features for this many queues. With any protocol feature, VHOST_USER_F_PROTOCOL_FEATURES is
+    /// offered too.
+    ///
+    /// # Errors
+    /// A protocol feature is not handled or lacks one that it needs, or `queue_count` is not 1 to
+    /// [`Offer::MAX_QUEUES`].
     pub fn new(
         features: Features,
         protocol_features: ProtocolFeatures,

@@ -42,7 +42,12 @@ pub enum ChannelRequest {
 }
 
 impl FrontendSession {
-    /// Takes one message that came over the back-end's socket.
+    /// Takes one message that came over the back-end's socket. A message that breaks a rule and asks for an
+    /// acknowledgement is returned as [`ChannelRequest::Rejected`].
+    ///
+    /// # Errors
+    /// The session is closed; or the message breaks a rule and its sender asked for no acknowledgement, which
+    /// closes the session.
     pub fn receive_on_channel(&mut self, message: Message) -> Result<ChannelRequest, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);

@@ -145,7 +145,13 @@ const QUEUES: &str = "§5.1.6.5.6";
 const OFFLOADS: &str = "§5.1.6.5.8";
 
 impl<'b> Command<'b> {
-    /// From a local copy of the driver's part of the message: class, command and data, without the answer.
+    /// Parses a local copy of the driver's part of the message (class, command and data, VIRTIO 1.3 §5.1.6.5),
+    /// without the byte for the answer.
+    ///
+    /// # Errors
+    /// The message is shorter than class and command, class and command are unknown, or their feature was not
+    /// negotiated. The data has the wrong length or a value outside its range: receive mode, MAC address, VLAN,
+    /// number of queue pairs, or offloads.
     pub fn parse(bytes: &'b [u8], negotiated: Features, max_queue_pairs: u16) -> Result<Self, ControlError> {
         let &[class, command, ref data @ ..] = bytes else { return Err(ControlError::Short(bytes.len())) };
         let message = Message { class, command, data, negotiated };

@@ -67,9 +67,15 @@ pub fn headers_needed(head: &[u8], offload: &Offload) -> usize {
 }
 
 impl<'h> Plan<'h> {
-    /// For a frame of `frame_bytes` whose first bytes are `head`. `identification` marks the fragments of
-    /// this frame if it is cut into IPv6 fragments: the caller never repeats it while fragments live
-    /// (RFC 8200 §4.5; a counter that starts anywhere will do).
+    /// Plans the pieces of a frame of `frame_bytes` bytes whose first bytes are `head`.
+    ///
+    /// `identification` marks the fragments of this frame if it is cut into IPv6 fragments. The caller must not
+    /// repeat it while fragments live (RFC 8200 §4.5); a counter that starts anywhere will do.
+    ///
+    /// # Errors
+    /// `offload` asks for no segmentation, or the headers do not fit its kind: they are truncated, too long, of
+    /// another protocol, or of a fragment. A length or checksum field contradicts the frame. Or the pieces would be
+    /// more than [`MAX_PIECES`], too small for their headers, or longer than an IP packet can be.
     pub fn new(
         head: &'h [u8],
         frame_bytes: u32,
