@@ -7,7 +7,11 @@ use crate::FrameBatch;
 use crate::own::OwnMemory;
 
 impl FrameBatch {
-    /// A batch of one frame, without offloads, that nobody but this process writes.
+    /// A batch of one frame without offloads, in memory that only this process writes.
+    ///
+    /// # Errors
+    /// The frame is shorter than an Ethernet header or longer than [`crate::LARGEST_FRAME_BYTES`], or its memory
+    /// file cannot be made or mapped.
     pub fn of_frame(frame: &[u8]) -> io::Result<FrameBatch> {
         let bytes = NetHeader::BYTES + frame.len();
         let memory = OwnMemory::new(c"tautline-frame", bytes as u64)?;

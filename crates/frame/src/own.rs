@@ -19,7 +19,10 @@ pub struct OwnMemory {
 pub struct OwnSgBuilder(Translator);
 
 impl OwnMemory {
-    /// `bytes` of zeros; the name is for `/proc`.
+    /// `bytes` bytes of zeros. `name` appears in `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// `bytes` is 0, or the memory file cannot be made ([`sealed_memfd`]) or mapped ([`Mapping::shared`]).
     pub fn new(name: &CStr, bytes: u64) -> io::Result<Self> {
         let file = sealed_memfd(name, bytes)?;
         let region = Region::map(&file, RegionRange::at(0, bytes)).map_err(io::Error::other)?;

@@ -11,7 +11,7 @@ pub enum QueueError {
     /// The peer's ring breaks a rule.
     #[error(transparent)]
     Ring(#[from] virtqueue::RingError),
-    /// The system refuses what worked before.
+    /// The system refuses a call that worked before.
     #[error("{action}: {source}")]
     System {
         /// What was tried.
@@ -19,27 +19,31 @@ pub enum QueueError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// It is in the hands of a thread that never came back, or panicked; there is no way to get it back. What
-    /// it was made of can be used for another.
+    /// The thread that held the queue is stuck or has panicked, and the queue cannot be recovered. Its ring can be
+    /// used for another queue.
     #[error("lost: {0}")]
     Lost(String),
 }
 
 /// A queue from which frames come.
 pub trait Source: Any + Send {
-    /// Takes up to `max` frames that are there, borrowed where their sender put them. Malformed frames are
-    /// counted and left out. After an error the queue yields nothing more.
+    /// Takes up to `max` frames that are there, borrowed where their sender put them. Malformed frames are counted
+    /// and left out.
     ///
-    /// What an earlier call returned must have been released.
+    /// The batch that an earlier call returned must have been released.
+    ///
+    /// # Errors
+    /// The peer's ring is malformed, the system refuses a call that worked before, or the queue is lost with its
+    /// worker. The source yields nothing more.
     fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError>;
 
     /// Whether the last call of [`Source::rx_burst`] found anything, malformed frames included: an empty
     /// batch is to be released too then.
     fn needs_release(&self) -> bool;
 
-    /// What the last call of [`Source::rx_burst`] returned, for whoever changes snapshots before passing frames
-    /// on: it is the snapshots that are delivered, and the sender's memory stays as it is. `None` of sources that
-    /// do not let that happen.
+    /// The batch of the last call of [`Source::rx_burst`], for callers that change snapshots before they pass
+    /// frames on. The snapshots are delivered; the sender's memory stays unchanged. `None` if the source does not
+    /// allow it.
     fn batch_mut(&mut self) -> Option<&mut FrameBatch> {
         None
     }
@@ -47,15 +51,15 @@ pub trait Source: Any + Send {
     /// Gives all buffers of the batch back to the sender at once.
     fn release(&mut self);
 
-    /// Asks for [`Source::wake_fd`] to become readable when something comes. True if something is there
-    /// already: then do not sleep.
+    /// Asks for [`Source::wake_fd`] to become readable when something comes. Returns true if something is there
+    /// already; the caller must not sleep then.
     #[must_use]
     fn sleep(&mut self) -> bool;
 
     /// Polling goes on: no wake-up is needed, and one that came is forgotten.
     fn wake(&mut self);
 
-    /// Becomes readable after [`Source::sleep`]; `None` if this source never wakes anybody.
+    /// Becomes readable after [`Source::sleep`], when something comes. `None` if this source never wakes its worker.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// What passed.
@@ -69,12 +73,16 @@ pub trait Source: Any + Send {
 
 /// A queue to which frames go.
 pub trait Sink: Any + Send {
-    /// Copies the frames of `batch` that `which` names, in that order, to the receiver, and tells it.
-    /// What it has no room for is counted as dropped, with the reason; it never waits.
+    /// Copies the frames of `batch` that `which` names, in that order, to the receiver, and notifies it. Frames for
+    /// which there is no room are counted as dropped, with the reason; the call never waits.
+    ///
+    /// # Errors
+    /// The peer's ring is malformed, the system refuses a call that worked before, or the queue is lost with its
+    /// worker. The sink takes nothing more.
     fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError>;
 
-    /// For how many frames of the usual length there is room at least: for senders that would rather wait
-    /// than lose. Sinks that cannot tell say that there is room.
+    /// The least number of frames of the usual length for which there is room, for senders that wait rather than lose
+    /// frames. Sinks that cannot tell return `usize::MAX`.
     fn room(&mut self) -> usize {
         usize::MAX
     }

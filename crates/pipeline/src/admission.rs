@@ -45,7 +45,11 @@ impl Admission {
         !address.is_group() && self.addresses.as_ref().is_none_or(listed)
     }
 
-    /// Whether a frame may come from the port, whatever its rate.
+    /// Checks that a frame may come from the port. Rates are checked by [`Admission::police`].
+    ///
+    /// # Errors
+    /// The source address is a group address or not one of the port's ([`DropReason::Spoofed`]), or the frame, or a
+    /// segment of it, is longer than the port's limit ([`DropReason::TooLong`]).
     #[inline(always)]
     pub fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
         if !self.allows(frame.source()) {

@@ -15,7 +15,8 @@ use crate::queue_plan::QueuePlan;
 use crate::setup::{Forwarding, NamedPort};
 use crate::{MAX_PORTS, PortId, PortOptions};
 
-/// Rings of copies in place of former ones that whoever looks has not taken up yet: beyond them a queue is not copied.
+/// Most rings of copies that replace former ones and that the observer has not taken up yet. Further queues are not
+/// copied.
 const REPLACED: usize = 8;
 
 impl Control {
@@ -73,7 +74,7 @@ impl Control {
         }
     }
 
-    /// The switch cannot go on; says so to whoever asked.
+    /// Notes that the switch must end because of `error`, and returns the error for the caller of the change.
     pub(crate) fn must_end(&mut self, error: crate::RunError) -> ChangeError {
         let said = ChangeError::Ends(error.to_string());
         self.fatal.get_or_insert(error);
@@ -111,7 +112,7 @@ impl Control {
         self.update_programs();
     }
 
-    /// Other limits hold for a port.
+    /// Replaces the limits of a port.
     pub(crate) fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         let at = self.place_of(name)?;
         self.entries[at].forwarding.options = options;
@@ -119,7 +120,7 @@ impl Control {
         Ok(())
     }
 
-    /// Makes the programs of all ports anew.
+    /// Rebuilds the programs of all ports.
     fn update_programs(&mut self) {
         let to: Vec<PortId> = self.mirrors.iter().map(|mirror| mirror.to).collect();
         let forwarding = |(at, entry): (usize, &PortEntry)| {
@@ -152,13 +153,13 @@ impl Control {
         Ok((id, copied))
     }
 
-    /// For the copies of a port: its queues, and some that come in place of those that have stopped.
+    /// A channel for the copies of a port, with room for all its queues and for some that replace stopped ones.
     fn feed(&self, at: usize) -> (SyncSender<Copied>, Receiver<Copied>) {
         let pairs = self.entries[at].port.as_ref().map_or(0, |port| port.queue_pairs());
         sync_channel(2 * usize::from(pairs) + REPLACED)
     }
 
-    /// Ends that.
+    /// Ends the copies `id` of [`Control::copy_port`].
     pub(crate) fn end_copies(&mut self, id: CopiesId) {
         self.attachments.end_observation(id);
     }

@@ -101,7 +101,7 @@ impl Attachments {
         }
     }
 
-    /// No frame comes until [`Attachments::open`]: all sources are taken from the workers, between two bursts.
+    /// Takes all sources from the workers, between two bursts. No frame comes until [`Attachments::open`].
     pub fn close(&mut self) {
         let sources = self.attached.iter().filter(|((_, side), _)| *side == Side::FromGuest);
         let (which, generations): (Vec<_>, Vec<_>) = sources
@@ -111,7 +111,7 @@ impl Attachments {
         self.held = Some(taken.filter_map(|(source, ((_, id), of))| Some((*id, (of, source?)))).collect());
     }
 
-    /// Other programs decide, and other workers may send to a port.
+    /// Replaces the programs that decide about frames, and the plan of which workers send to a port.
     pub fn set_programs(&mut self, programs: Programs, plan: QueuePlan) {
         self.pool.set_programs(Arc::clone(&programs));
         (self.programs, self.plan) = (programs, plan);
@@ -119,7 +119,11 @@ impl Attachments {
         ports.into_iter().for_each(|port| self.arrange(port, BTreeMap::new(), SinkMoves::default()));
     }
 
-    /// Copies what passes a port, of all its queues.
+    /// Copies the frames that pass a port, of all its queues, and sends the queues of copies to `feed`.
+    ///
+    /// # Errors
+    /// The memory or the eventfd of a queue's copies cannot be made, the receiver of `feed` does not take up
+    /// queues, or a worker does not release a queue in time. No queue is copied then.
     pub fn observe(&mut self, port: PortId, feed: SyncSender<Copied>) -> io::Result<CopiesId> {
         let id = CopiesId(self.number());
         let mut observer = Observer::new(id, port, feed);
@@ -141,7 +145,7 @@ impl Attachments {
         copied.map(|()| id)
     }
 
-    /// Ends that.
+    /// Ends observation `of`.
     pub fn end_observation(&mut self, of: CopiesId) {
         let Some(at) = self.observers.iter().position(|observer| observer.id == of) else { return };
         let Observer { port, ended, .. } = self.observers.remove(at);
@@ -236,7 +240,8 @@ impl Attachments {
         Some(due)
     }
 
-    /// A call of a port took this long: it rests, if that was too long.
+    /// Reports how long a call of a port took. A port that takes too long rests: its descriptors are not watched
+    /// meanwhile.
     pub fn called(&mut self, port: PortId, took: Duration) {
         if self.resting.called(port, took, Instant::now()) {
             for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
@@ -246,7 +251,10 @@ impl Attachments {
         }
     }
 
-    /// Ports whose rest is over are looked at again.
+    /// Watches the descriptors of ports again whose rest is over.
+    ///
+    /// # Errors
+    /// `epoll_ctl` refuses to watch a descriptor again.
     pub fn end_rests(&mut self, now: Instant) -> io::Result<()> {
         while let Some(port) = self.resting.rested(now) {
             for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {

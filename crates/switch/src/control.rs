@@ -31,26 +31,32 @@ use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
 use crate::{MAX_PORTS, PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
 
-/// Whoever runs a switch: signals, a control socket, a terminal.
+/// The program that controls a switch, for example by signals, a control socket or a terminal.
 pub trait Operator {
     /// Readable when [`Operator::handle_wake`] has something to do. Stays the same while the switch runs.
     fn wake_fd(&self) -> BorrowedFd<'_>;
 
-    /// It is readable, and is to be cleared here. `Break` ends the switch.
+    /// Called when [`Operator::wake_fd`] is readable; must clear it. `Break` ends the switch.
     fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()>;
 
-    /// Whether there is another switch to go on for.
+    /// Whether another switch runs that this one takes over from.
     fn takes_over(&self) -> bool {
         false
     }
 
-    /// That other one, which stands still from now on; asked once workers wait for frames.
+    /// The state of the other switch, which stands still from now on. Called once the workers wait for frames.
+    ///
+    /// # Errors
+    /// The other switch cannot be taken over; the text says why. This switch ends.
     fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
         Ok(None)
     }
 
-    /// All of the other's ports are here, and no frame has moved: from now on that one must not go on, or this one
-    /// ends.
+    /// All of the other switch's ports are here, and no frame has moved yet. After success the other switch must
+    /// not continue.
+    ///
+    /// # Errors
+    /// The other switch does not give up its ports; the text says why. This switch ends.
     fn take_charge(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -71,17 +77,20 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// How it stands.
+    /// Counters and states of the whole switch.
     pub fn snapshot(&self) -> Snapshot {
         self.control.snapshot(None)
     }
 
-    /// How each queue stands. Workers wait for this no longer than for each other.
+    /// The state of each queue. Workers wait for this no longer than for each other.
     pub fn rings(&self) -> Vec<RingReport> {
         self.control.rings()
     }
 
-    /// Adds a port that learns, and starts it. One that cannot start is not there afterwards.
+    /// Adds a port that learns, and starts it.
+    ///
+    /// # Errors
+    /// The name is taken, [`MAX_PORTS`] ports are there, or the port cannot start; it is not there afterwards.
     pub fn add_port(
         &mut self,
         name: &str,
@@ -91,38 +100,62 @@ impl View<'_> {
         self.control.add_port(name, port, options)
     }
 
-    /// Ends a port and forgets it.
+    /// Ends a port and removes it.
+    ///
+    /// # Errors
+    /// No port has this name, or the port is an end of a wire or of a mirror. Or the port panicked as the last one,
+    /// and the switch ends.
     pub fn remove_port(&mut self, name: &str) -> Result<(), ChangeError> {
         self.control.remove_port(name)
     }
 
-    /// Other limits hold for a port.
+    /// Replaces the limits of a port.
+    ///
+    /// # Errors
+    /// No port has this name.
     pub fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         self.control.set_port_options(name, options)
     }
 
-    /// Stands still, so that another process can go on. Until [`View::resume`] nothing but ending the switch makes
-    /// sense.
+    /// Stops all ports and returns the state from which another process continues. Until [`View::resume`], only
+    /// ending the switch makes sense.
+    ///
+    /// # Errors
+    /// A port cannot hand over its state; the switch has resumed then. Or a panic left no port, and the switch
+    /// ends.
     pub fn stand_still(&mut self) -> Result<SwitchState, ChangeError> {
         self.control.stand_still()
     }
 
-    /// Goes on, for the other did not.
+    /// Continues after [`View::stand_still`], because the other process did not.
+    ///
+    /// # Errors
+    /// No port can continue, and the switch ends.
     pub fn resume(&mut self) -> Result<(), ChangeError> {
         self.control.resume()
     }
 
-    /// Copies all that passes a port, in both directions; of queues that come later too.
+    /// Copies all frames that pass a port, in both directions, also of queues that are attached later.
+    ///
+    /// # Errors
+    /// No port has this name, or the memory for copies cannot be made, or a worker does not release a queue in
+    /// time.
     pub fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
         self.control.copy_port(name)
     }
 
-    /// Ends that.
+    /// Ends the copies `id` of [`View::copy_port`].
     pub fn end_copies(&mut self, id: CopiesId) {
         self.control.end_copies(id);
     }
 
-    /// Copies what a port sends and receives to another, which does nothing else from now on.
+    /// Copies the frames that port `from` sends and receives to port `to`, which carries no other traffic from now
+    /// on.
+    ///
+    /// # Errors
+    /// A name is unknown; `to` is an end of a wire; `from` and `to` are the same; `to` is an end of another mirror,
+    /// or `from` is the target of one. Or the mirror's port cannot be added, or the memory for copies cannot be
+    /// made.
     pub fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
         self.control.mirror(from, to)
     }
@@ -153,15 +186,15 @@ pub(crate) struct Control {
     pub workers: usize,
     /// Why it cannot go on, found by its operator.
     pub fatal: Option<RunError>,
-    /// Said, by whom, and not yet passed on.
+    /// Log lines, each with its port, that are not passed on yet.
     logged: Vec<(String, String)>,
-    /// Happened, to which port, and not yet passed on.
+    /// Events, each with its port, that are not passed on yet.
     pub events: Vec<(String, PortEvent)>,
     pub activity: Activity,
     suspects: Suspects,
     started: Instant,
     swept: u32,
-    /// Of a switch that stands still: ports that cannot go on elsewhere, and who was behind which port.
+    /// While the switch stands still: ports that another process cannot continue, and the port of each station.
     pub ended_for_now: Vec<usize>,
     pub stations: Vec<(MacAddress, String)>,
 }

@@ -41,12 +41,12 @@ pub(crate) struct Observer {
     pub id: CopiesId,
     pub port: PortId,
     feed: SyncSender<Copied>,
-    /// Nobody looks any more.
+    /// The observation has ended.
     pub ended: Arc<AtomicBool>,
-    /// Of queues that are not attached now: a guest may stop and start its rings as often as it likes, and there is one
-    /// ring for each, as long as a worker has not thrown the queue away.
+    /// Copies of queues that are not attached now. A guest may stop and start its rings as often as it likes: each
+    /// keeps one ring of copies, unless a worker has dropped the queue.
     spare: BTreeMap<(u16, Side), Copy>,
-    /// Somebody was told that a queue is not copied.
+    /// It was logged that a queue is not copied.
     pub told: bool,
 }
 
@@ -55,7 +55,11 @@ impl Observer {
         Observer { id, port, feed, ended: Arc::default(), spare: BTreeMap::new(), told: false }
     }
 
-    /// Where the copies of one queue go.
+    /// The queue that takes the copies of one queue. Queues that were kept are used again.
+    ///
+    /// # Errors
+    /// The memory or the eventfd of the copies cannot be made, or the receiver has not taken up the queues that
+    /// were sent before.
     pub fn copy(&mut self, pair: u16, side: Side) -> io::Result<Copy> {
         if let Some(copy) = self.spare.remove(&(pair, side)) {
             return Ok(copy);
@@ -63,7 +67,7 @@ impl Observer {
         let (sink, source) = queue(QueueOptions { slots: WAITING, ..QueueOptions::default() })?;
         let counters = Arc::clone(sink.counters());
         match self.feed.try_send(Copied { pair, side, source, counters }) {
-            // Nobody looks any more: the copies fill their ring, and it goes with the observer.
+            // The receiver is gone: the copies fill their ring, which is dropped with the observer.
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(io::Error::other("whoever looks does not take up those before"));

@@ -14,7 +14,7 @@ use crate::switch_state::SwitchState;
 use crate::{Operator, PortId, RunError};
 
 impl Control {
-    /// Stands still, and says what another process needs.
+    /// Stops all ports and returns the state that another process needs to continue.
     pub(crate) fn stand_still(&mut self) -> Result<SwitchState, ChangeError> {
         let stations = self
             .attachments
@@ -37,7 +37,7 @@ impl Control {
                 }
                 Ok(Some(Ok(None))) => self.end_for_now(index)?,
                 Ok(Some(Err(error))) => {
-                    // It stands still all the same.
+                    // The port stands still although it failed, so it is resumed too.
                     self.entries[index].elsewhere = true;
                     self.resume()?;
                     return Err(ChangeError::Start(error));
@@ -56,7 +56,7 @@ impl Control {
         ended.map(drop).map_err(|error| self.must_end(error))
     }
 
-    /// Goes on, for the other did not.
+    /// Continues, because the other process did not.
     pub(crate) fn resume(&mut self) -> Result<(), ChangeError> {
         for index in 0..self.entries.len() {
             if std::mem::take(&mut self.entries[index].elsewhere) {
@@ -88,7 +88,7 @@ impl Control {
         }
     }
 
-    /// Starts all ports, or goes on with those of a switch that stands still.
+    /// Starts all ports, or continues those of another switch that stands still.
     pub(crate) fn start_ports(&mut self, operator: &mut dyn Operator) -> Result<(), RunError> {
         if operator.takes_over() {
             self.attachments.pool.begun();

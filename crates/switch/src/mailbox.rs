@@ -80,9 +80,9 @@ pub(crate) struct Incarnation {
 ///
 /// # No lost wake-up
 ///
-/// `post` puts the message in, then sets `any`, then wakes. The worker checks `any` before it sleeps. Whoever clears
-/// the waker, [`take`](Mailbox::take) or [`clear_stale`](Mailbox::clear_stale), is the worker, and it checks `any`
-/// again before it sleeps. So a wake that was cleared came with an `any` that is still seen: reading the eventfd
+/// `post` puts the message in, then sets `any`, then wakes. The worker checks `any` before it sleeps. Only the worker
+/// clears the waker, by [`take`](Mailbox::take) or [`clear_stale`](Mailbox::clear_stale), and it checks `any` again
+/// before it sleeps. So a wake that was cleared came with an `any` that is still seen: reading the eventfd
 /// comes after the write that it takes away (both are system calls on one counter, which the kernel locks), and
 /// setting `any` came before that write. A message that is taken between the last two steps of `post` leaves a wake
 /// for nothing, which `clear_stale` ends; before it did, such a waker stayed readable, and before `any` was set ahead
@@ -94,6 +94,10 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    /// An empty mailbox.
+    ///
+    /// # Errors
+    /// `eventfd` is refused, for example at the open-files limit.
     pub fn new() -> io::Result<Self> {
         Ok(Mailbox { messages: Mutex::default(), any: AtomicBool::new(false), waker: Waker::new()? })
     }

@@ -100,6 +100,10 @@ enum Slept {
 }
 
 impl RunningWorker {
+    /// A worker without queues.
+    ///
+    /// # Errors
+    /// `epoll_create` or `epoll_ctl` for the mailbox is refused.
     pub fn new(
         common: Arc<Common>,
         programs: Programs,
@@ -128,6 +132,10 @@ impl RunningWorker {
         })
     }
 
+    /// Forwards frames until a message ends the worker.
+    ///
+    /// # Errors
+    /// `epoll_ctl` or `epoll_wait` is refused.
     pub fn run(mut self) -> Result<(), Failure> {
         let mut empty_passes = 0u32;
         // When the worker became idle.

@@ -88,6 +88,9 @@ pub struct Switch {
 
 impl Switch {
     /// A switch without ports.
+    ///
+    /// # Errors
+    /// `options` names no worker, or the burst is not 1 to 1024 frames.
     pub fn new(options: Options) -> Result<Self, SetupError> {
         if options.workers.is_empty() {
             return Err(SetupError::NoWorker);
@@ -98,7 +101,10 @@ impl Switch {
         Ok(Switch { options, ports: Vec::new() })
     }
 
-    /// Adds a port.
+    /// Adds a port that learns addresses.
+    ///
+    /// # Errors
+    /// Another port has this name, or [`MAX_PORTS`] ports are there.
     pub fn add_port(
         &mut self,
         name: impl Into<String>,
@@ -117,7 +123,10 @@ impl Switch {
         Ok(id)
     }
 
-    /// Makes a wire of two ports: what comes from one goes to the other, whatever its addresses.
+    /// Connects two ports by a wire: each frame from one goes to the other, whatever its addresses.
+    ///
+    /// # Errors
+    /// A name is unknown, both names are the same, or a port is connected to another one already.
     pub fn add_wire(&mut self, a: &str, b: &str) -> Result<(), SetupError> {
         let (a_id, b_id) = (self.find(a)?, self.find(b)?);
         if a_id == b_id {

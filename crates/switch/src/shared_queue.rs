@@ -29,9 +29,9 @@ pub(crate) struct SharedQueue<T: ?Sized> {
 /// Why a queue cannot be claimed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclaimed {
-    /// Somebody else holds it, and gives it back in a moment.
+    /// Another thread holds the queue and will release it soon.
     Held,
-    /// Whoever holds it was given up, or has panicked.
+    /// The thread that holds the queue was abandoned, or has panicked.
     Lost,
 }
 
@@ -47,7 +47,11 @@ impl<T: ?Sized> SharedQueue<T> {
         })
     }
 
-    /// Claims it, if nobody else holds it and nobody panicked in it.
+    /// Claims the queue at once, or not at all.
+    ///
+    /// # Errors
+    /// Another thread holds the queue ([`Unclaimed::Held`]). Or the thread that holds it was abandoned or has
+    /// panicked ([`Unclaimed::Lost`]).
     #[inline(always)]
     pub fn try_claim(&self) -> Result<ClaimedQueue<'_, T>, Unclaimed> {
         self.queue.try_lock().map_err(|error| match error {
@@ -56,7 +60,8 @@ impl<T: ?Sized> SharedQueue<T> {
         })
     }
 
-    /// Claims it, and waits a little for whoever holds it. `None` if that takes too long.
+    /// Claims the queue, and waits at most [`CLAIM_LIMIT`] for the thread that holds it. `None` if that takes
+    /// longer, or if the queue is lost.
     #[inline(always)]
     pub fn claim(&self) -> Option<ClaimedQueue<'_, T>> {
         match self.queue.try_lock() {
@@ -74,7 +79,7 @@ impl<T: ?Sized> SharedQueue<T> {
     #[cold]
     fn wait(&self) -> Option<ClaimedQueue<'_, T>> {
         if self.overdue.load(Ordering::Relaxed) {
-            // Who waited last has waited long enough for all. One attempt says whether it is over.
+            // The last thread that waited ran into the limit. One attempt shows whether the queue is free again.
             let claimed = self.try_claim().ok()?;
             self.overdue.store(false, Ordering::Relaxed);
             return Some(claimed);
@@ -110,7 +115,10 @@ impl<T: ?Sized> SharedQueue<T> {
         if self.is_retired() { None } else { self.wait_for(CLAIM_LIMIT)?.take() }
     }
 
-    /// Puts another queue in its place, made of it, between two bursts.
+    /// Replaces the queue by one that `how` makes of it, between two bursts.
+    ///
+    /// # Errors
+    /// The queue is not released within [`CLAIM_LIMIT`] ([`Unclaimed::Held`]), or it is gone ([`Unclaimed::Lost`]).
     pub fn change(&self, how: impl FnOnce(Box<T>) -> Box<T>) -> Result<(), Unclaimed> {
         let mut claimed = self.wait_for(CLAIM_LIMIT).ok_or(Unclaimed::Held)?;
         let queue = claimed.take().ok_or(Unclaimed::Lost)?;

@@ -90,8 +90,11 @@ impl SinkMoves {
 }
 
 impl WorkerPool {
-    /// Starts one worker for each entry, on that CPU if there is one. One that makes no progress for `deadline`
-    /// counts as stuck.
+    /// Starts one worker for each entry of `cpus`, pinned to that CPU if there is one. A worker that makes no
+    /// progress for `deadline` counts as stuck.
+    ///
+    /// # Errors
+    /// `eventfd` is refused, or the system refuses to start a thread.
     pub fn start(
         cpus: &[Option<usize>],
         common: &Arc<Common>,

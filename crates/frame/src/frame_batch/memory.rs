@@ -37,15 +37,21 @@ impl FrameBatch {
         }
     }
 
-    /// Makes a frame, with a net header in front, of the slices from `first` on in
+    /// Makes a frame, with a net header in front, of the slices from `first` to the end of
     /// [`FrameBatch::arena_mut`].
+    ///
+    /// # Errors
+    /// The batch was not made by [`FrameBatch::of_memory`]; the frame is shorter than an Ethernet header or longer
+    /// than [`crate::LARGEST_FRAME_BYTES`]; or its net header is malformed ([`virtio::net::Offload::parse`]). The
+    /// returned reason is the one to count the frame under.
     #[inline]
     pub fn push(&mut self, first: u32, layout: HeaderLayout) -> Result<(), DropReason> {
         let Storage::Own(arena) = &self.storage else { return Err(DropReason::NotConnected) };
         self.push_slices((first, arena.len()), layout)
     }
 
-    /// As [`FrameBatch::push`], but one of each slice; `refused` is told of each that holds none.
+    /// Makes a frame, with a net header in front, of each slice from `first` on. Calls `refused` with the reason
+    /// for each slice that holds no valid frame.
     #[inline]
     pub fn push_each(&mut self, first: u32, layout: HeaderLayout, mut refused: impl FnMut(DropReason)) {
         let Storage::Own(arena) = &self.storage else { return };
@@ -56,7 +62,8 @@ impl FrameBatch {
         }
     }
 
-    /// As [`FrameBatch::push_each`], until the batch is [full](FrameBatch::is_full); the first slice that was not looked at.
+    /// As [`FrameBatch::push_each`], until the batch is [full](FrameBatch::is_full). Returns the index of the first
+    /// slice that was not read.
     #[inline]
     pub fn push_each_with_room(
         &mut self,
@@ -77,7 +84,7 @@ impl FrameBatch {
         end
     }
 
-    /// As [`FrameBatch::push_each`], of frames without a net header, which are complete.
+    /// As [`FrameBatch::push_each`], for complete frames without a net header.
     #[inline]
     pub fn push_each_complete(&mut self, first: u32, mut refused: impl FnMut(DropReason)) {
         let Storage::Own(arena) = &self.storage else { return };
@@ -113,7 +120,7 @@ impl FrameBatch {
     }
 }
 
-/// The one behind the last; makes it if it is the first of its kind.
+/// The place behind the last frame of the batch. It is added if the batch was never so long before.
 #[inline(always)]
 fn next(metas: &mut Vec<FrameMeta>, len: usize) -> &mut FrameMeta {
     if len == metas.len() {

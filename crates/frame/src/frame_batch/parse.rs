@@ -9,8 +9,8 @@ use crate::frame::{
 };
 
 impl FrameMeta {
-    /// As [`FrameMeta::parse_header`], of a simple frame that is no shorter than a snapshot, or the shortest of Ethernet, which is a
-    /// little shorter. False, and nothing is to be believed of this, for others.
+    /// As [`FrameMeta::parse_header`], for a simple frame in one slice: at least as long as a snapshot, or of the
+    /// shortest length of Ethernet. Returns false otherwise; `self` is then unspecified.
     #[inline(always)]
     pub fn parse_fast(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
         let skip = layout.bytes();
@@ -32,7 +32,10 @@ impl FrameMeta {
         is_read
     }
 
-    /// A frame without net header, with nothing left to be done.
+    /// Reads a complete frame without a net header: no offload is left to be done.
+    ///
+    /// # Errors
+    /// The frame is shorter than an Ethernet header or longer than [`crate::LARGEST_FRAME_BYTES`].
     #[inline]
     pub fn parse_complete(&mut self, whole: SharedSlice<'_>) -> Result<(), DropReason> {
         let len = whole.len_bytes();
@@ -50,10 +53,15 @@ impl FrameMeta {
         Ok(())
     }
 
-    /// Reads net header and snapshot, once, and checks them.
+    /// Reads the net header and the snapshot once, and checks them. `bytes` is the length of all slices, net header
+    /// included.
     ///
-    /// Generic, so that it is compiled beside the loop that calls it: a loop around a call whose callee the compiler
-    /// cannot see takes four more instructions for each simple frame.
+    /// Generic, so that it is compiled beside the loop that calls it: a loop around a call whose callee the
+    /// compiler cannot see takes four more instructions for each simple frame.
+    ///
+    /// # Errors
+    /// The frame is shorter than an Ethernet header or longer than [`crate::LARGEST_FRAME_BYTES`], or its net
+    /// header contradicts itself or the frame's length ([`Offload::parse`]).
     #[inline(never)] // the loops around it keep their registers for the simple frames
     pub fn parse_header(
         &mut self,

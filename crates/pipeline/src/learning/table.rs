@@ -82,7 +82,7 @@ struct Bucket {
     last_seen: [AtomicU32; ENTRIES],
 }
 
-/// Why a sender was not believed.
+/// Why an address was not learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The address is another port's own.
@@ -228,7 +228,11 @@ impl MacTable {
         None
     }
 
-    /// A station was seen from behind a port. Group addresses are no stations, and neither is 00:00:00:00:00:00.
+    /// Learns that a station was seen behind a port. Group addresses and 00:00:00:00:00:00 are no stations and are
+    /// ignored.
+    ///
+    /// # Errors
+    /// The address is another port's own, or it is held behind another port because it has moved too often.
     #[inline]
     pub fn learn(&self, address: MacAddress, port: PortId) -> Result<(), Refused> {
         let bucket = self.bucket(address);
