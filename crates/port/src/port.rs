@@ -19,9 +19,9 @@ pub struct Token(pub u32);
 pub enum Interest {
     /// Something to read, or the end.
     Readable,
-    /// That, or room to write.
+    /// Something to read, room to write, or the end.
     ReadableOrWritable,
-    /// Room to write, or the end: whoever does not read what it is sent is not read from either.
+    /// Room to write, or the end. A peer that does not read its messages is not read from either.
     Writable,
 }
 
@@ -52,8 +52,8 @@ pub enum Queue {
     Sink(Box<dyn Sink>),
 }
 
-/// What a port may ask of whoever runs it. An attached queue belongs to a worker; detaching waits until the worker
-/// has let go, between two bursts.
+/// What a port may ask of the program that runs it. An attached queue belongs to a worker; detaching waits until the
+/// worker has released it, between two bursts.
 pub trait PortContext {
     /// Frames come from here now, as those of queue pair `pair`.
     fn attach_source(&mut self, pair: u16, source: Box<dyn Source>);
@@ -96,18 +96,21 @@ pub trait PortContext {
         true
     }
 
-    /// Calls [`Port::ready`] when the descriptor is ready (level-triggered), or after a change of interest. Whoever runs
-    /// the port holds it for as long as it is watched.
+    /// Calls [`Port::ready`] when the descriptor is ready (level-triggered). A later call for the same token
+    /// replaces descriptor and interest. The descriptor stays open for as long as it is watched.
+    ///
+    /// # Errors
+    /// The system refuses to watch the descriptor: it cannot be polled, or a limit of watches or memory is reached.
     fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()>;
 
-    /// Watches it no more; nothing happens if it is unknown.
+    /// Stops watching the descriptor of this token, if there is one.
     fn unwatch(&mut self, token: Token);
 
     /// Calls [`Port::ready`] with this token once, after this time. A later call for the same token
     /// replaces it.
     fn after(&mut self, token: Token, time: Duration);
 
-    /// A station was announced behind this port (RARP, a guest that has moved).
+    /// Announces that a station is behind this port now (RARP, a guest that has migrated).
     fn announce(&mut self, address: MacAddress);
 
     /// Logs what happened, for people; `message` names what was tried and what to do if it is an error.
@@ -133,31 +136,43 @@ pub trait Port: Any + Send {
     /// Counters of one queue; they outlive reconnections.
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;
 
-    /// Begins: listens, connects or opens.
+    /// Starts the port: it listens, connects or opens.
+    ///
+    /// # Errors
+    /// The port cannot listen, connect or open; it is not started.
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError>;
 
-    /// Something watched is ready, or a time is over. An error ends the port; a peer's mistakes are no
-    /// errors of the port.
+    /// Called when a watched descriptor is ready, or when a time is over.
+    ///
+    /// # Errors
+    /// The port cannot go on and is ended. Mistakes of a peer are no errors of the port.
     fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError>;
 
     /// A queue has stopped by itself; it is detached already.
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext);
 
-    /// Stands still and says what another process needs to go on with it; nothing that it has changes until
-    /// [`Port::leave`] or [`Port::resume`] is called. `None`: ports of this kind begin afresh there.
+    /// Stops the port and returns the state that another process needs to continue it. The state does not change
+    /// until [`Port::leave`] or [`Port::resume`] is called. Ports that return `None` start afresh in the other
+    /// process.
+    ///
+    /// # Errors
+    /// The port's state cannot be handed over. [`Port::resume`] is called then.
     fn hand_over(&mut self, _context: &mut dyn PortContext) -> Result<Option<PortState>, PortError> {
         Ok(None)
     }
 
-    /// The other process did not go on: this one does.
+    /// Continues after [`Port::hand_over`], because the other process did not.
     fn resume(&mut self, _context: &mut dyn PortContext) {}
 
-    /// Begins where the port of another process stood still.
+    /// Continues the port of another process from its state.
+    ///
+    /// # Errors
+    /// The state cannot be read, or the port cannot continue from it.
     fn take_over(&mut self, _state: PortState, context: &mut dyn PortContext) -> Result<(), PortError> {
         self.start(context)
     }
 
-    /// Lets go of everything without a word to its peer: another process has it.
+    /// Gives up all that [`Port::hand_over`] has passed to another process, without notifying the peer.
     fn leave(&mut self) {}
 
     /// Ends: detaches everything and removes what it made.

@@ -19,6 +19,9 @@ pub struct Watches {
 
 impl Watches {
     /// As [`PortContext::watch`](crate::PortContext::watch).
+    ///
+    /// # Errors
+    /// Never: a descriptor that cannot be polled is reported by [`Watches::wait`].
     pub fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> io::Result<()> {
         let events = match interest {
             Interest::Readable => PollFlags::IN,
@@ -44,9 +47,11 @@ impl Watches {
         self.fds.len()
     }
 
-    /// Waits until something that one of the ports watches is ready or due, at most for `timeout`: the ports' numbers
-    /// in the order of `ports`, with the tokens. A time that is due is forgotten. A signal ends the wait. Errors are
-    /// those of `poll(2)`.
+    /// Waits until something that one of the ports watches is ready or due, at most for `timeout`. Returns the ports'
+    /// numbers in the order of `ports`, with the tokens. A time that is due is removed. A signal ends the wait.
+    ///
+    /// # Errors
+    /// `poll` is refused: out of memory, or more descriptors than the process may open.
     pub fn wait<'a>(
         ports: impl IntoIterator<Item = &'a mut Watches>,
         timeout: Duration,

@@ -196,6 +196,10 @@ fn warning(
 pub(super) struct LinkEvents(SharedFd);
 
 impl LinkEvents {
+    /// Subscribes to the changes of links, in a non-blocking socket.
+    ///
+    /// # Errors
+    /// The netlink socket cannot be made or bound, for example at the open-files limit.
     pub fn open() -> io::Result<Self> {
         const RTMGRP_LINK: u32 = 1;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

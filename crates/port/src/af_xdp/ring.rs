@@ -27,7 +27,10 @@ pub(super) const ADDRESS_WORDS: usize = 1;
 pub(super) const DESCRIPTOR_WORDS: usize = 2;
 
 impl<const WORDS: usize> Ring<WORDS> {
-    /// Maps the ring that the socket has at this offset of pages.
+    /// Maps the ring that the socket offers at `page_offset`, with `size` entries.
+    ///
+    /// # Errors
+    /// `mmap` is refused ([`Mapping::of_socket`]), or the kernel's offsets lie outside the ring or are not aligned.
     pub fn map(
         socket: BorrowedFd<'_>,
         page_offset: u64,

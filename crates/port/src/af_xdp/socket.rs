@@ -71,7 +71,12 @@ pub(super) struct Socket {
 }
 
 impl Queue {
-    /// Makes the socket, registers memory, and binds it.
+    /// Makes the socket, registers its memory, makes its rings and binds it to a queue of an interface.
+    ///
+    /// # Errors
+    /// The step that was refused, and the system's answer: the kernel has no AF_XDP, this process may not open such
+    /// a socket or pin so much memory, the queue is in use or does not exist, or the driver does not support
+    /// `copying`.
     pub fn bind(
         place: Place,
         sizes: Sizes,
@@ -134,7 +139,8 @@ impl Queue {
     }
 }
 
-/// Waits a moment for whoever has closed a socket of this queue just now.
+/// Binds the socket. Tries again for a short time while the queue is busy: the kernel may still be releasing a
+/// socket that was just closed.
 fn bind_when_free(fd: BorrowedFd<'_>, place: Place, flags: SocketAddrXdpFlags) -> Result<(), Errno> {
     let address = SocketAddrXdp::new(flags, place.interface, place.queue);
     for _ in 0..BIND_TRIES {

@@ -1,5 +1,5 @@
-//! Frames that the kernel would not send yet. It is told again by whoever looks for frames from the interface, which may
-//! be another thread, and asleep.
+//! Frames that the kernel did not send at once. The thread that receives from the interface tells the kernel again;
+//! it may be another thread than the sender, and asleep.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -12,7 +12,7 @@ use crate::event_fd::EventFd;
 #[derive(Debug)]
 pub(super) struct Unsent {
     some: AtomicBool,
-    /// Whoever looks for frames wants to be woken.
+    /// The receiving thread wants to be woken.
     armed: AtomicBool,
     event: EventFd,
     /// Readable when the socket is, or the eventfd.
@@ -20,6 +20,10 @@ pub(super) struct Unsent {
 }
 
 impl Unsent {
+    /// No unsent frames, for a socket whose readiness wakes its reader too.
+    ///
+    /// # Errors
+    /// `eventfd`, `epoll_create` or `epoll_ctl` is refused, for example at the open-files limit.
     pub fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let event = EventFd::new()?;
         let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -29,12 +33,12 @@ impl Unsent {
         Ok(Unsent { some: AtomicBool::new(false), armed: AtomicBool::new(false), event, either })
     }
 
-    /// Sets whether there are any, as `is_some` finds. What another thread finds meanwhile stands.
+    /// Sets whether there are unsent frames, as `is_some` finds. What another thread sets meanwhile stays set.
     pub fn look(&self, is_some: impl FnOnce() -> bool) {
         self.clear();
         if is_some() {
             self.some.store(true, Ordering::Release);
-            // Pairs with the fence in `arm`: that sees the frames, or this that somebody sleeps.
+            // Pairs with the fence in `arm`: `arm` sees the frames, or this thread sees that the other one sleeps.
             fence(Ordering::SeqCst);
             if self.armed.swap(false, Ordering::Relaxed) {
                 self.event.notify();
@@ -42,9 +46,9 @@ impl Unsent {
         }
     }
 
-    /// There are none that would go.
+    /// Notes that no unsent frames are left.
     pub fn clear(&self) {
-        // A swap: what the other thread had put into the ring is seen by who takes its word back.
+        // A swap: the thread that clears the flag sees what the other thread had put into the ring.
         self.some.swap(false, Ordering::AcqRel);
     }
 
@@ -54,7 +58,7 @@ impl Unsent {
         self.some.load(Ordering::Relaxed)
     }
 
-    /// Asks to be woken when there are; whether there are already.
+    /// Asks to be woken when there are unsent frames. Returns whether there are some already.
     pub fn arm(&self) -> bool {
         self.armed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -43,7 +43,11 @@ pub(crate) enum GsoOutput<'a> {
 }
 
 impl<'a> GsoOutput<'a> {
-    /// For a receiver that accepts these offloads.
+    /// What a frame becomes for a receiver that accepts these offloads. `scratch` holds headers that are changed.
+    ///
+    /// # Errors
+    /// The headers do not fit the offload, the head of the frame cannot be read, or the segments would need too
+    /// many steps ([`DropReason::OffloadImpossible`] in most cases).
     #[inline(always)]
     pub fn of(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
         let offload = frame.offload();

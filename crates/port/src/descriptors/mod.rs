@@ -23,10 +23,10 @@ const MAX_THREADS: usize = 4;
 /// How long a descriptor may wait for a thread.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Looks at all descriptors that come to one port, whatever connection they come over.
+/// Checks all descriptors that come to one port, over any connection.
 #[derive(Debug)]
 pub(crate) struct DescriptorGuard {
-    /// Closes files, one after the other. That takes as long as their pages need, and waits for nobody.
+    /// Closes files, one after the other. Closing takes as long as their pages need, and never waits for a peer.
     files: Arc<DropQueue>,
     /// Closes all else.
     others: Arc<DropQueue>,
@@ -42,7 +42,7 @@ impl Default for DescriptorGuard {
 }
 
 impl DescriptorGuard {
-    /// Where files are closed, and where what was mapped of them is to be unmapped.
+    /// The queue that closes files, and that is to unmap their mappings.
     pub fn files(&self) -> &Arc<DropQueue> {
         &self.files
     }
@@ -53,7 +53,10 @@ impl DescriptorGuard {
         SharedFd::new(queue.defer(fd))
     }
 
-    /// An error, which ends the port, once all threads that close hang, and more waits for them.
+    /// Checks that descriptors of the port called `port` are still closed. An error ends the port.
+    ///
+    /// # Errors
+    /// All threads that close descriptors hang, and another descriptor has waited for longer than [`CLOSE_LIMIT`].
     pub fn check(&self, port: &str) -> Result<(), PortError> {
         if self.others.longest_wait().is_none_or(|wait| wait <= CLOSE_LIMIT) {
             return Ok(());

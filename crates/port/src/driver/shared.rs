@@ -114,32 +114,38 @@ impl QueueShape {
     }
 }
 
-/// Pages that a peer maps, until this is dropped: a peer that keeps the file keeps none of them. What it touches
-/// afterwards is its own to pay for.
+/// Returns the pages of the file to the system when it is dropped: a peer that keeps the file keeps none of them.
+/// Pages that the peer touches afterwards are charged to the peer.
 #[derive(Debug)]
 pub(crate) struct LentPages(File);
 
 impl Drop for LentPages {
     fn drop(&mut self) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // Neither fails for a file in memory; where one does the pages stay until the peer is gone.
+        // Neither call fails for a memory file. If one does, the pages stay until the peer closes the file.
         let _ = self.0.metadata().map(|metadata| fallocate(&self.0, flags, 0, metadata.len()));
     }
 }
 
 /// One file, mapped and zeroed.
 ///
-/// Each connection has memory of its own: whatever a former peer still writes, it does not write here.
+/// Each connection has memory of its own: a former peer cannot write to it.
 #[derive(Debug)]
 pub(crate) struct DriverMemory {
     file: File,
-    /// The device can take pages away: it may punch holes, and others may take what was in the system's pool.
+    /// The account of the memory. The device can take pages away: it may punch holes, and huge pages that it frees
+    /// go back to the system's pool.
     peer: Arc<PeerMemory>,
     space: Arc<AddressSpace>,
     queues: Vec<(QueueShape, QueueOffsets)>,
 }
 
 impl DriverMemory {
+    /// Allocates zeroed memory for queues of these shapes, and maps every page.
+    ///
+    /// # Errors
+    /// The memory file cannot be made or its pages allocated (`memfd_create`, `fallocate`, `fcntl(F_ADD_SEALS)`),
+    /// for example because the pool has too few huge pages; or it cannot be mapped.
     pub fn new(pages: Pages, shapes: &[QueueShape]) -> io::Result<Self> {
         let mut allocator = Allocator::default();
         let queues: Vec<_> = shapes.iter().map(|shape| (*shape, shape.allocate(&mut allocator))).collect();
@@ -155,7 +161,7 @@ impl DriverMemory {
         Ok(DriverMemory { file, peer, space: Arc::new(space), queues })
     }
 
-    /// Becomes readable when some of it is lost.
+    /// The account whose descriptor becomes readable when memory is lost.
     pub fn peer(&self) -> &Arc<PeerMemory> {
         &self.peer
     }
@@ -165,12 +171,18 @@ impl DriverMemory {
         (BASE, self.mapping().len_bytes())
     }
 
-    /// The file, for the peer to map from offset 0.
+    /// A descriptor of the file, for the peer to map from offset 0.
+    ///
+    /// # Errors
+    /// `dup` is refused: the open-files limit is reached.
     pub fn share(&self) -> io::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// To be kept for as long as the queues are used.
+    /// A guard to be kept for as long as the queues are used. Dropping it returns the pages.
+    ///
+    /// # Errors
+    /// `dup` is refused: the open-files limit is reached.
     pub fn lend(&self) -> io::Result<LentPages> {
         Ok(LentPages(self.file.try_clone()?))
     }
@@ -196,7 +208,10 @@ impl DriverMemory {
         }
     }
 
-    /// The driver half of a queue.
+    /// The driver half of queue number `queue`, over cleared rings.
+    ///
+    /// # Errors
+    /// A part of the queue is not aligned as its layout demands, or its size is not one that the layout can have.
     pub fn driver(
         &self,
         queue: usize,
@@ -220,8 +235,8 @@ impl DriverMemory {
     }
 }
 
-/// A file that nobody can shorten, with all of its memory there: touching a huge page that the pool does
-/// not have would end the process.
+/// A file that cannot be shortened, with all of its pages allocated: touching a huge page that the pool does not have
+/// would end the process.
 fn memory_file(pages: Pages, bytes: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages.flags();
     let file = memfd_create("tautline driver", flags)?;

@@ -51,12 +51,12 @@ struct Completion {
 pub(super) struct Aio {
     context: libc::c_ulong,
     file: BorrowedFd<'static>,
-    /// Completions that nobody has fetched.
+    /// Completions that have not been fetched.
     unread: u32,
 }
 
-/// Readable, and a read of no bytes is over at once. One for all threads, so that a thread's first signal opens
-/// nothing.
+/// A readable file of which a read of 0 bytes completes at once. All threads share it, so that a thread's first
+/// signal opens no file.
 pub(super) fn file() -> Result<BorrowedFd<'static>, Errno> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(file) = FILE.get() {
@@ -77,7 +77,11 @@ fn result(returned: libc::c_long) -> Result<libc::c_long, Errno> {
 }
 
 impl Aio {
-    /// Fails where the kernel has no AIO, a sandbox forbids it, or `fs.aio-max-nr` contexts are in use.
+    /// An AIO context for one thread.
+    ///
+    /// # Errors
+    /// The kernel has no AIO, a sandbox forbids `io_setup`, or `fs.aio-max-nr` contexts are in use. Or neither
+    /// `/dev/null` nor a memory file can be opened.
     pub fn new() -> Result<Self, Errno> {
         let file = file()?;
         let mut context: libc::c_ulong = 0;
@@ -87,6 +91,9 @@ impl Aio {
     }
 
     /// Adds 1 to the counter; never waits.
+    ///
+    /// # Errors
+    /// `io_submit` is refused: the descriptor is no eventfd.
     #[inline]
     pub fn signal(&mut self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         if self.unread == CAPACITY {
@@ -98,6 +105,9 @@ impl Aio {
     }
 
     /// Whether this is an eventfd. It is not signalled.
+    ///
+    /// # Errors
+    /// `io_submit` is refused for another reason than the kind of the descriptor.
     pub fn is_event_fd(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
         // The eventfd is looked at before the file turns out not to be open for writing (fs/aio.c,
         // `io_submit_one`, then `aio_write`).

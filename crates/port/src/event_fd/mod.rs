@@ -24,7 +24,7 @@ pub enum NotAnEventFd {
     /// A pipe, socket, file, timer, …: a write to it could wait for its other end, or mean something else.
     #[error("the descriptor is no eventfd; pass one made by eventfd(2)")]
     OtherKind,
-    /// The system would not say, or would not make it non-blocking.
+    /// The system did not tell its kind, or did not make it non-blocking.
     #[error("the descriptor cannot be used: {0}; pass one made by eventfd(2)")]
     System(#[from] Errno),
 }
@@ -36,12 +36,15 @@ pub struct EventFd(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     fd: SharedFd,
-    /// Its peer has filled it and had us wait: it is told nothing any more.
+    /// The peer has filled the counter so that a write would wait. It is not notified any more.
     hostile: AtomicBool,
 }
 
 impl EventFd {
-    /// A new one.
+    /// A new eventfd, with the counter at 0.
+    ///
+    /// # Errors
+    /// `eventfd` is refused, for example at the open-files limit.
     pub fn new() -> std::io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self::of(fd.into()))
@@ -53,7 +56,10 @@ impl EventFd {
         EventFd(Arc::new(Shared { fd, hostile: AtomicBool::new(false) }))
     }
 
-    /// A descriptor for the peer.
+    /// A duplicate of the descriptor, for the peer.
+    ///
+    /// # Errors
+    /// `dup` is refused: the open-files limit is reached.
     pub fn share(&self) -> std::io::Result<OwnedFd> {
         self.0.fd.as_fd().try_clone_to_owned()
     }
@@ -63,7 +69,10 @@ impl EventFd {
         &self.0.fd
     }
 
-    /// Takes a peer's descriptor.
+    /// Takes an eventfd of a peer.
+    ///
+    /// # Errors
+    /// The descriptor is no eventfd, its kind cannot be found out, or `fcntl` cannot make it non-blocking.
     pub fn adopt(fd: impl Into<SharedFd>) -> Result<Self, NotAnEventFd> {
         let fd = fd.into();
         if !is_event_fd(fd.as_fd())? {
@@ -83,7 +92,7 @@ impl EventFd {
         }
     }
 
-    /// Notifies where the peer wants it, and counts it either way.
+    /// Notifies if the peer wants it, and counts the notification as sent or suppressed.
     #[inline(always)]
     pub fn notify_if(&self, wanted: bool, counters: &QueueCounters) {
         match wanted {
@@ -95,7 +104,7 @@ impl EventFd {
         }
     }
 
-    /// Forgets notifications that have come, and says how many; does not wait for any, whatever mode the peer has set.
+    /// Clears the counter and returns it. Never waits, whatever mode the peer has set.
     #[inline]
     pub fn drain(&self) -> u64 {
         let mut count = [0; 8];
@@ -111,7 +120,7 @@ impl AsFd for EventFd {
     }
 }
 
-/// Asks by ways on which no file system is asked: `fstat` of a file in user space could be made to wait.
+/// Whether a descriptor is an eventfd. No file system is asked: `fstat` of a file on FUSE could be made to wait.
 pub(crate) fn is_event_fd(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     match std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())) {
         // The kernel's own name, which no file's path can be: paths begin with a slash.

@@ -1,4 +1,4 @@
-//! For where there is no AIO: a plain write that a timer breaks off if it waits.
+//! A plain write that a timer interrupts if it waits, for systems without AIO.
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use rustix::io::{Errno, write};
 /// How long a write may wait. A peer gains it once for each eventfd.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Ignored unless somebody asks for it, and nobody does: no socket here is told of urgent data.
+/// SIGURG is ignored by default and not used otherwise: no socket here signals urgent data.
 const BREAK_OFF: libc::c_int = libc::SIGURG;
 
 /// A timer of this thread. `rustix` has no call for it: no POSIX timers, no signal handlers.
@@ -22,6 +22,10 @@ pub(super) struct Timed(libc::timer_t);
 extern "C" fn nothing(_: libc::c_int) {}
 
 impl Timed {
+    /// A timer that interrupts a write of the calling thread.
+    ///
+    /// # Errors
+    /// `timer_create` is refused: this user's limit of pending signals (`ulimit -i`) is reached.
     pub fn new() -> io::Result<Self> {
         static HANDLED: Once = Once::new();
         HANDLED.call_once(|| {
@@ -46,10 +50,10 @@ impl Timed {
         }
     }
 
-    /// Adds 1 to the counter. False if that had to be broken off: the counter is full, and its owner has made it
-    /// one that is waited for.
+    /// Adds 1 to the counter. Returns false if the write was interrupted: the counter is full, and its owner has
+    /// made it blocking.
     pub fn signal(&mut self, fd: BorrowedFd<'_>) -> bool {
-        // Again and again: the first could come before the write has begun.
+        // The timer repeats, because its first signal could come before the write has begun.
         if !self.expire_each(WRITE_TIMEOUT) {
             return true;
         }

@@ -17,6 +17,10 @@ pub struct InMemory {
 
 impl InMemory {
     /// Two ports with this many queue pairs each.
+    ///
+    /// # Errors
+    /// The memory file of a queue cannot be made or mapped, or `eventfd` is refused, for example at the open-files
+    /// limit.
     pub fn pair(queue_pairs: u16, options: QueueOptions) -> io::Result<(InMemory, InMemory)> {
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for _ in 0..queue_pairs {

@@ -36,7 +36,10 @@ impl Default for QueueOptions {
     }
 }
 
-/// A queue: what its sink accepts, its source receives.
+/// A queue: its source receives the frames that its sink accepts.
+///
+/// # Errors
+/// The memory file cannot be made or mapped, or `eventfd` is refused, for example at the open-files limit.
 pub fn queue(options: QueueOptions) -> io::Result<(InMemorySink, InMemorySource)> {
     let (producer, consumer) = ring(options.slots, options.frame_bytes)?;
     let sink = InMemorySink { producer, accepts: options.accepts, counters: Arc::default() };

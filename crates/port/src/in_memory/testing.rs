@@ -1,4 +1,4 @@
-//! Frames as bytes, put in and taken out, for tests of whoever forwards.
+//! Injects and collects frames as bytes, for tests of code that forwards.
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,11 @@ use virtio::net::NetHeader;
 use super::ring::{Consumer, LAYOUT, Producer};
 use super::{InMemory, InMemorySink, InMemorySource, QueueOptions, queue};
 
-/// A port whose other side is in the hands of a test: an injector and a collector for each queue pair.
+/// A port whose other side a test drives: an injector and a collector for each queue pair.
+///
+/// # Errors
+/// The memory file of a queue cannot be made or mapped, or `eventfd` is refused, for example at the open-files
+/// limit.
 pub fn port(queue_pairs: u16, options: QueueOptions) -> io::Result<(InMemory, Vec<(Injector, Collector)>)> {
     let (mut ends, mut hands) = (Vec::new(), Vec::new());
     for _ in 0..queue_pairs {

@@ -36,7 +36,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Writes the file's header.
+    /// Writes the file's header. At most `snapshot_bytes` of each frame are recorded.
+    ///
+    /// # Errors
+    /// The file's header cannot be written (no room, or a limit of file sizes), or the memory for a frame cannot be
+    /// made.
     pub fn new(mut file: File, snapshot_bytes: u32, counters: Arc<QueueCounters>) -> io::Result<Self> {
         let mut header = Vec::new();
         header.extend(MAGIC.to_le_bytes());

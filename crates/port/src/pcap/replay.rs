@@ -49,6 +49,10 @@ impl Clock {
 }
 
 impl Replay {
+    /// A source of the frames of a loaded capture.
+    ///
+    /// # Errors
+    /// The capture's own timing is wanted, and `timerfd_create` is refused, for example at the open-files limit.
     pub fn new(
         capture: Arc<Capture>,
         rounds: Rounds,

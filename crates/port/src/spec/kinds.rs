@@ -57,7 +57,11 @@ impl PortSpec {
         }
     }
 
-    /// Makes the port; nothing is opened before it is started.
+    /// Makes the port. It opens nothing before it is started.
+    ///
+    /// # Errors
+    /// An option of a vhost-user or virtio-user port is outside its range ([`VhostUser::new`],
+    /// [`VirtioUser::new`]). The other kinds never fail here.
     pub fn build(self) -> Result<Box<dyn Port>, PortError> {
         Ok(match self {
             PortSpec::VhostUser(options) => Box::new(VhostUser::new(options)?),

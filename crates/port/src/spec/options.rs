@@ -3,7 +3,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Why a port's text says nothing that can be built.
+/// Why no port can be built from a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// Without colon.
@@ -85,7 +85,10 @@ impl Options {
         Some(self.left.remove(at).1)
     }
 
-    /// `on` or `off`.
+    /// Takes the option `key`: `on` or `off`, or the default if the option is absent.
+    ///
+    /// # Errors
+    /// The value is neither `on` nor `off`.
     pub fn switch(&mut self, key: &'static str, default: bool) -> Result<bool, SpecError> {
         match self.text(key).as_deref() {
             None => Ok(default),
@@ -97,7 +100,10 @@ impl Options {
         }
     }
 
-    /// A number within bounds.
+    /// Takes the option `key`: a number within `bounds`, or `None` if the option is absent.
+    ///
+    /// # Errors
+    /// The value is no number, or outside of `bounds`.
     pub fn number<T>(&mut self, key: &'static str, bounds: RangeInclusive<T>) -> Result<Option<T>, SpecError>
     where
         T: FromStr + PartialOrd + Display,
@@ -112,7 +118,11 @@ impl Options {
         }
     }
 
-    /// Bytes within bounds, such as 4096, 512M or 1T: K, M, G and T are powers of 1024.
+    /// Takes the option `key`: bytes within `bounds`, such as 4096, 512M or 1T, or `None` if the option is absent.
+    /// K, M, G and T are powers of 1024.
+    ///
+    /// # Errors
+    /// The value is no such size, or outside of `bounds`.
     pub fn size(&mut self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, SpecError> {
         let Some(value) = self.text(key) else { return Ok(None) };
         match parse_size(&value) {
@@ -125,7 +135,10 @@ impl Options {
         }
     }
 
-    /// Anything that reads itself from text.
+    /// Takes the option `key`: any value that `T` can be parsed from, or `None` if the option is absent.
+    ///
+    /// # Errors
+    /// `T` cannot be parsed from the value; its message becomes the error's.
     pub fn value<T>(&mut self, key: &'static str) -> Result<Option<T>, SpecError>
     where
         T: FromStr,
@@ -138,7 +151,10 @@ impl Options {
         }
     }
 
-    /// That no option is left which nobody asked for.
+    /// Checks that every option was taken.
+    ///
+    /// # Errors
+    /// An option is left that no call has taken. The error names those that were asked for.
     pub fn finish(self, kind: &'static str) -> Result<(), SpecError> {
         match self.left.into_iter().next() {
             None => Ok(()),

@@ -24,6 +24,10 @@ pub(super) struct TapSink {
 }
 
 impl TapSink {
+    /// A sink for one queue of a TAP interface.
+    ///
+    /// # Errors
+    /// The memory for one frame cannot be made or mapped.
     pub fn new(fd: Arc<OwnedFd>, accepts: Accepts, counters: Arc<QueueCounters>) -> io::Result<Self> {
         let bytes = (LAYOUT.bytes() + LARGEST_FRAME_BYTES) as u64;
         Ok(TapSink { fd, accepts, gathered: OwnMemory::new(c"tautline-tap-sink", bytes)?, counters })

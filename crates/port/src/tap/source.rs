@@ -32,6 +32,10 @@ pub(super) struct TapSource {
 }
 
 impl TapSource {
+    /// A source for one queue of a TAP interface.
+    ///
+    /// # Errors
+    /// The memory for a batch of frames cannot be made or mapped.
     pub fn new(fd: Arc<OwnedFd>, counters: Arc<QueueCounters>) -> io::Result<Self> {
         let slots = OwnMemory::new(c"tautline-tap-source", (SLOTS * SLOT_BYTES) as u64)?;
         let builder = slots.sg_builder();

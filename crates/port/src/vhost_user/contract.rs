@@ -103,6 +103,10 @@ pub(super) trait Device: Clone + Send + Sized {
     }
 
     /// Makes the queue of a ring.
+    ///
+    /// # Errors
+    /// The ring cannot be served with these notifiers, for example without a kick or a call. The reason goes to the
+    /// front-end's reply and the log.
     fn queue(
         &self,
         kind: Self::Kind,
@@ -143,7 +147,10 @@ pub(super) trait Device: Clone + Send + Sized {
     /// Forgets what the driver has set.
     fn reset(&mut self, _rings: &mut dyn RingSet<Self>, _context: &mut dyn PortContext) {}
 
-    /// Serves a ring that the control thread serves, for one turn; true if there may be more.
+    /// Serves a ring that the control thread serves, for one turn. Returns true if more may be left.
+    ///
+    /// # Errors
+    /// The ring is malformed; it stays stopped.
     fn serve(
         &mut self,
         _queue: &mut Self::Queue,
@@ -153,7 +160,10 @@ pub(super) trait Device: Clone + Send + Sized {
         Ok(false)
     }
 
-    /// Does what a message asks for. True if the configuration space is another one now.
+    /// Does what a message asks for. Returns true if the configuration space has changed.
+    ///
+    /// # Errors
+    /// The device does not take such messages, or refuses this one.
     fn message(
         &mut self,
         _message: DeviceMessage,

@@ -311,7 +311,10 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    /// Serves the ring at this place, if the control thread does; an error is its end, and comes with its kind.
+    /// Serves the ring at this place, if the control thread serves rings of its kind.
+    ///
+    /// # Errors
+    /// The ring is malformed; it stays stopped. The error comes with the kind of the ring.
     pub fn serve(&mut self, index: usize, context: &mut dyn PortContext) -> Result<(), (D::Kind, RingError)> {
         let Some(kind) = self.rings.get(index).map(|ring| ring.kind) else { return Ok(()) };
         if !D::is_served_here(kind) {
@@ -359,7 +362,10 @@ impl<D: Device> Engine<D> {
         self.device.restore(state, &mut self.rings, context);
     }
 
-    /// After the kicks of rings that the control thread serves were not watched for a while.
+    /// Watches the kicks of rings that the control thread serves again, after they were not watched for a while.
+    ///
+    /// # Errors
+    /// The kick of a ring cannot be watched, for example at the open-files limit or the limit of epoll watches.
     pub fn watch_kicks_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
         for index in self.rings.served_here() {
             if let Some(kick) = self.rings.get_mut(index).and_then(|ring| ring.kick.clone()) {

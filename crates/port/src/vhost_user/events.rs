@@ -24,6 +24,9 @@ pub(super) struct Acted {
 
 impl<D: Device> Engine<D> {
     /// Does what an event asks for and answers it.
+    ///
+    /// # Errors
+    /// The session ends: the request was refused and its message has no room for an error reply.
     pub fn act(
         &mut self,
         event: Event,

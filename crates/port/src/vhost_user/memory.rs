@@ -1,4 +1,4 @@
-//! What the front-end shares: mapped within the port's limits, and watched for being taken away.
+//! The memory that the front-end shares: mapped within the port's limits, and watched for truncation.
 use std::sync::Arc;
 
 use memory::{
@@ -29,7 +29,11 @@ impl SharedMemory {
         SharedMemory { peer, space: Arc::default(), log: None, in_flight: None }
     }
 
-    /// The table as a whole.
+    /// Maps a whole table (SET_MEM_TABLE).
+    ///
+    /// # Errors
+    /// The regions overlap or are too many, a region cannot be mapped ([`Region::of_peer`]), or the port's limit
+    /// (memory=SIZE) would be exceeded, also with files that the front-end still holds.
     pub fn table(&self, regions: Vec<SharedRegion>) -> Result<AddressSpace, Refusal> {
         // Before anything is mapped.
         let sizes = regions.iter().map(|shared| shared.region.size_bytes);
@@ -40,7 +44,11 @@ impl SharedMemory {
         AddressSpace::from_regions(regions).map_err(refused)
     }
 
-    /// The table with one region more.
+    /// The table with one more region (ADD_MEM_REG).
+    ///
+    /// # Errors
+    /// The region overlaps another one or is one too many, it cannot be mapped ([`Region::of_peer`]), or the port's
+    /// limit (memory=SIZE) would be exceeded, also with files that the front-end still holds.
     pub fn table_with(&self, shared: SharedRegion) -> Result<AddressSpace, Refusal> {
         let bytes = self.table_bytes().saturating_add(shared.region.size_bytes);
         self.check_limit(bytes, Part::Table)?;
@@ -49,12 +57,20 @@ impl SharedMemory {
         self.space.with_region(region).map_err(refused)
     }
 
-    /// The table without one of its regions.
+    /// The table without one of its regions (REM_MEM_REG).
+    ///
+    /// # Errors
+    /// The table has no such region.
     pub fn table_without(&self, region: MemoryRegion) -> Result<AddressSpace, Refusal> {
         let MemoryRegion { guest_address, user_address, size_bytes, .. } = region;
         self.space.without_region(guest_address, user_address, size_bytes).map_err(refused)
     }
 
+    /// Maps the dirty log (SET_LOG_BASE).
+    ///
+    /// # Errors
+    /// The log cannot be mapped ([`DirtyLog::of_peer`]), or the port's limit (memory=SIZE) would be exceeded, also
+    /// with files that the front-end still holds.
     pub fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
         self.check_limit(area.size_bytes, Part::Log)?;
         let log = DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes);
@@ -64,6 +80,11 @@ impl SharedMemory {
         Ok(log)
     }
 
+    /// Maps and keeps the in-flight region (SET_INFLIGHT_FD).
+    ///
+    /// # Errors
+    /// The region cannot be mapped ([`PeerMemory::map`]), or the port's limit (memory=SIZE) would be exceeded, also
+    /// with files that the front-end still holds.
     pub fn set_in_flight(&mut self, inflight: Inflight, file: &SharedFd) -> Result<(), Refusal> {
         let Inflight { size_bytes, offset, queue_count, queue_size } = inflight;
         self.check_limit(size_bytes, Part::InFlight)?;
@@ -98,8 +119,8 @@ impl SharedMemory {
         self.space.regions().iter().map(Region::size_bytes).sum()
     }
 
-    /// That all parts are within the limit when one of them has this size. Parts that are being replaced are
-    /// counted by [`PeerMemory`].
+    /// Checks that all parts together are within the limit when `changed` has this size in bytes. [`PeerMemory`]
+    /// counts the parts that are being replaced.
     fn check_limit(&self, bytes: u64, changed: Part) -> Result<(), Refusal> {
         let (all, limit) = (self.bytes_with(bytes, changed), self.peer.limit_bytes());
         if all <= limit {

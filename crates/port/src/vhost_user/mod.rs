@@ -111,6 +111,10 @@ pub struct VhostUser {
 
 impl VhostUser {
     /// Checks the options; nothing is opened yet.
+    ///
+    /// # Errors
+    /// The path is too long for a socket, the number of queue pairs or the MTU is outside its range, or the
+    /// processor does not support the cache policy.
     pub fn new(options: VhostUserOptions) -> Result<Self, PortError> {
         let name = format!("vhost-user:{}", options.path.display());
         let what = || format!("set up {name}");

@@ -40,7 +40,7 @@ pub(super) enum End {
     NotHandedOver(String),
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),
-    /// Where it stands cannot be told either.
+    /// A queue was lost with its worker; its position is unknown too.
     #[error("{0}: lost: its worker does not give it back")]
     QueueLost(String),
 }
@@ -57,7 +57,7 @@ pub(super) struct Peer<D: Device> {
     pub(super) channel: Option<Connection>,
     /// A queue has run.
     pub ran: bool,
-    /// What it asked for last of all that was refused, and why.
+    /// The last request that was refused, and why.
     pub refused: Option<String>,
     /// It was told how many queue pairs there are.
     pub asked_for_pairs: bool,
@@ -85,7 +85,11 @@ impl<D: Device> Peer<D> {
         }
     }
 
-    /// The socket is ready: sends what waits and serves what has come, for one turn.
+    /// Called when the socket is ready: sends what waits and serves the messages that have come, for one turn.
+    ///
+    /// # Errors
+    /// The front-end has closed the socket or broken the protocol, a request was refused that has no error reply, a
+    /// worker does not return a queue, or a descriptor cannot be watched. The connection is to be closed.
     pub fn serve(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
         let turn = Turn::begin();
         let mut sent_all = self.connection.flush()?;
@@ -93,9 +97,10 @@ impl<D: Device> Peer<D> {
             context.watch(PEER, self.connection.socket(), Interest::Readable)?;
             self.blocked = false;
         }
-        // Whoever does not read its answers is not heard either: each answer may hold descriptors and memory.
+        // A front-end that does not read its answers is not read from either: each answer may hold descriptors and
+        // memory.
         while sent_all && !turn.is_over() {
-            // Memory that is being unmapped counts until then, so whoever shares much again and again waits.
+            // Memory counts until it is unmapped, so a front-end that shares much again and again waits.
             if !self.shared.guard.files().is_idle() {
                 context.unwatch(PEER);
                 context.after(PEER, UNMAP_INTERVAL);
@@ -187,7 +192,11 @@ impl<D: Device> Peer<D> {
         Ok(context.watch(CHANNEL, channel.socket(), Interest::Readable)?)
     }
 
-    /// The back-end's own socket is readable. Its end is not the connection's.
+    /// Called when the socket of the back-end's requests is readable. If the front-end closes this socket, the
+    /// connection goes on.
+    ///
+    /// # Errors
+    /// A reply of the front-end breaks the protocol. The connection is to be closed.
     pub fn channel_ready(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
         let turn = Turn::begin();
         while !turn.is_over() {
@@ -226,6 +235,10 @@ impl<D: Device> Peer<D> {
         let _ = channel.try_send(message);
     }
 
+    /// Checks that no queue was lost with its worker.
+    ///
+    /// # Errors
+    /// A worker did not return a queue, so its state is unknown. The connection is to be closed.
     pub fn check_queues(&mut self) -> Result<(), End> {
         self.engine.rings.take_lost().map_or(Ok(()), |kind| Err(End::QueueLost(D::name(kind))))
     }
@@ -237,7 +250,10 @@ impl<D: Device> Peer<D> {
         self.config_changed();
     }
 
-    /// A ring that the control thread serves was kicked.
+    /// Called when a ring that the control thread serves was kicked.
+    ///
+    /// # Errors
+    /// As [`Peer::check_queues`]. A malformed ring is no error here: the device then needs a reset.
     pub fn kicked(&mut self, index: usize, context: &mut dyn PortContext) -> Result<(), End> {
         if let Err((kind, error)) = self.engine.serve(index, context) {
             self.shared.warn(context, format_args!("{}: {error}; reset the device", D::name(kind)));

@@ -135,7 +135,10 @@ impl Handshake {
         }
     }
 
-    /// What is to be sent now; nothing while an answer is due.
+    /// The next message to send; `None` while a reply is due or when no message is left.
+    ///
+    /// # Errors
+    /// The session is closed, or the request does not fit what was negotiated.
     pub fn next_message(&mut self) -> Result<Option<Message>, HandshakeError> {
         if self.session.is_waiting() {
             return Ok(None);
@@ -154,7 +157,11 @@ impl Handshake {
         self.ready
     }
 
-    /// Takes one answer.
+    /// Takes one reply and prepares the messages that follow from it.
+    ///
+    /// # Errors
+    /// The reply breaks the protocol, does not belong to a request, or refuses one. The back-end lacks VIRTIO 1 or
+    /// queues, or does not accept the features. Or memory, eventfds or queues cannot be made.
     pub fn receive(&mut self, message: Message) -> Result<(), HandshakeError> {
         match self.session.receive(message)? {
             // The question at the end, whose answer says that all before it was heard.

@@ -114,7 +114,11 @@ pub struct VirtioUser {
 }
 
 impl VirtioUser {
-    /// A port that is yet to be started.
+    /// Checks the options. The port opens nothing before it is started.
+    ///
+    /// # Errors
+    /// The path is too long for a socket; or the number of queue pairs, the queue size, the number or size of
+    /// buffers, or the MTU is outside its range.
     pub fn new(options: VirtioUserOptions) -> Result<Self, PortError> {
         options.check()?;
         let counters = (0..options.queue_pairs).map(|_| PairCounters::default()).collect();

@@ -65,10 +65,16 @@ pub trait DeviceRing: Send {
     /// Whether something is available.
     fn is_available(&self) -> bool;
 
-    /// Marks the used entries that have been stored since `from`.
+    /// Marks in the log the used entries that have been stored since `from`.
+    ///
+    /// # Errors
+    /// The used ring reaches past the pages of the log.
     fn mark_used(&self, log: &UsedLog, from: Self::Used) -> Result<(), RingError>;
 
-    /// Marks what asks for kicks: it has been stored.
+    /// Marks in the log the field that asks for kicks, which has been stored.
+    ///
+    /// # Errors
+    /// The area that asks for kicks reaches past the pages of the log.
     fn mark_events(&self, log: &UsedLog) -> Result<(), RingError>;
 }
 

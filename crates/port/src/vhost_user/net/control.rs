@@ -42,8 +42,11 @@ impl ControlQueue {
         self.burst.release();
     }
 
-    /// Answers the commands that are there, each with what `handle_command` says, for one turn; true if there may be
-    /// more.
+    /// Answers the commands that are there with the results of `handle_command`, for one turn. Returns true if more
+    /// may be left.
+    ///
+    /// # Errors
+    /// The ring is malformed; it stays stopped.
     pub fn serve(&mut self, mut handle_command: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
         self.kick.drain();
         let turn = Turn::begin();
@@ -57,7 +60,7 @@ impl ControlQueue {
             }
             let chain = self.burst.chain(0);
             let bytes = chain.readable_bytes() as usize;
-            // A command without room for its answer is not obeyed, for nobody would know.
+            // A command without room for its answer is not obeyed, because the driver could not know.
             let ack = if self.enabled && bytes <= MAX_COMMAND_BYTES && chain.writable_bytes() > 0 {
                 self.command.resize(bytes, 0);
                 let read = chain.read(0, &mut self.command);
