@@ -28,7 +28,7 @@ pub struct Start<'a> {
     pub cpus: &'a [usize],
     /// How long until the agent must have answered.
     pub limit: Duration,
-    /// Who cleans up should this process be killed.
+    /// Cleans up if this process is killed.
     pub janitor: &'a Arc<Janitor>,
 }
 
@@ -44,5 +44,8 @@ pub trait Environment {
     fn facts(&self) -> Vec<(String, String)>;
 
     /// Starts the agent. The first line that the channel gives is the agent's greeting.
+    ///
+    /// # Errors
+    /// The environment cannot be made ready, or the agent's program cannot be started in it.
     fn start(&self, start: &Start<'_>) -> Result<Running, Failure>;
 }

@@ -11,7 +11,7 @@ use workload::protocol::{AgentFacts, Reply, Request};
 pub enum NoAnswer {
     /// The agent could not do it, and is ready for more.
     Refused(Failure),
-    /// The agent answered late, wrongly or not at all: what it says next may answer an earlier question.
+    /// The agent answered late, wrongly or not at all. Its next reply may belong to an earlier request.
     Lost(Failure),
     /// The user interrupted.
     Interrupted(Failure),
@@ -32,7 +32,7 @@ pub trait Asking {
     /// The channel to the agent.
     fn lines(&mut self) -> &mut Channel;
 
-    /// What is known of a channel that broke.
+    /// Describes a channel that broke, with what is known of the agent's end.
     fn why(&mut self, doing: &str, error: &ChannelError) -> Failure;
 
     /// Waits for the agent's greeting.

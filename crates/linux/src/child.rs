@@ -17,21 +17,21 @@ use rustix::process::{
 /// belongs together.
 pub const RUN: &str = "TAUTLINE_RUN";
 
-/// How long a killed process may take to end. One that is stuck in a driver does not end at all: nobody waits
-/// for it without a limit.
+/// How long a killed process may take to end. A process that is stuck in a driver does not end at all, so every
+/// wait has a limit.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
 /// A child process. Killed and waited for when this is dropped.
 #[derive(Debug)]
 pub struct Child {
     process: process::Child,
-    /// Becomes readable at its end.
+    /// The process's pidfd: readable once the process has ended.
     end: OwnedFd,
     scope: Scope,
     status: Option<ExitStatus>,
 }
 
-/// What ends with it.
+/// What is killed at the child's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Process,
@@ -40,12 +40,19 @@ enum Scope {
 
 impl Child {
     /// Starts a process. The kernel kills it when the calling thread ends.
+    ///
+    /// # Errors
+    /// The program cannot be found or executed, the calling thread ends before the child asks for the death signal,
+    /// or the system refuses another process or descriptor. `pidfd_open` takes Linux 5.3 or later.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         Self::start(command, Scope::Process)
     }
 
-    /// The same in a process group of its own: Ctrl-C at the terminal does not reach it, and what it starts ends
-    /// with it.
+    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. Processes that
+    /// the child starts are killed when the child ends.
+    ///
+    /// # Errors
+    /// The causes of [`Child::spawn`].
     pub fn spawn_group(command: &mut Command) -> io::Result<Self> {
         Self::start(command.process_group(0), Scope::Group)
     }
@@ -83,18 +90,27 @@ impl Child {
         self.process.stderr.take()
     }
 
-    /// Sends it a signal; an error where it has ended.
+    /// Sends the process a signal.
+    ///
+    /// # Errors
+    /// The process has ended (`ESRCH`), or this process may not send it signals (`EPERM`).
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.end, signal)?)
     }
 
-    /// How it ended, if it has.
+    /// The exit status, or none while the process runs.
+    ///
+    /// # Errors
+    /// `poll` or `waitpid` is refused.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.wait_within(Duration::ZERO)
     }
 
-    /// Waits for its end; none where it still runs after the limit. Sleeps meanwhile: looking again and again
-    /// would disturb who measures.
+    /// Waits for the end of the process. Returns none if the process still runs after the limit. The calling thread
+    /// sleeps meanwhile: polling would disturb measurements.
+    ///
+    /// # Errors
+    /// `poll` or `waitpid` is refused.
     pub fn wait_within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() && ended_by(&self.end, Instant::now() + limit)? {
             // Not reaped yet, so that its group's number cannot be another's.
@@ -104,7 +120,11 @@ impl Child {
         Ok(self.status)
     }
 
-    /// Kills it, with its group where it has one of its own, and waits for its end.
+    /// Kills the process, with its group where it has one of its own, and waits up to 10 s for its end. Returns none
+    /// if it has not ended by then.
+    ///
+    /// # Errors
+    /// This process may no longer send the child signals (`EPERM`), or `poll` or `waitpid` is refused.
     pub fn kill(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             match self.scope {
@@ -117,7 +137,7 @@ impl Child {
 
     fn kill_group(&self) {
         if self.scope == Scope::Group {
-            // Fails only where nobody of the group is left.
+            // Fails only where no process of the group is left.
             let _ = kill_process_group(pid(&self.process), Signal::KILL);
         }
     }
@@ -146,7 +166,7 @@ fn ended_by(end: &OwnedFd, deadline: Instant) -> io::Result<bool> {
     }
 }
 
-/// What is longer than any limit that the kernel takes.
+/// Stands for limits that are too long for a `timespec`.
 const FOR_EVER: Timespec = Timespec { tv_sec: 1 << 40, tv_nsec: 0 };
 
 /// Lets the kernel kill the command's process when the thread that starts it ends.
@@ -157,8 +177,11 @@ pub fn end_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(move || Ok(end_with(parent, Signal::KILL)?)) };
 }
 
-/// Lets the kernel send this process a signal when its parent ends; an error where that has ended already. To be
-/// called again after every change of credentials, which clears the request: prctl(2), PR_SET_PDEATHSIG.
+/// Lets the kernel send this process a signal when its parent ends (prctl(2), PR_SET_PDEATHSIG). Must be called
+/// again after every change of credentials, which clears the request.
+///
+/// # Errors
+/// `SRCH` where the parent has ended already. Otherwise the kernel's answer to `prctl`: the signal's number is none.
 pub fn end_with(parent: Pid, signal: Signal) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(signal))?;
     // It may have ended before the request.

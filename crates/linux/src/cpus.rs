@@ -47,17 +47,27 @@ pub fn choose(list: &str) -> Result<Vec<usize>, ChooseError> {
 }
 
 /// The CPUs that the calling thread may use.
+///
+/// # Errors
+/// `sched_getaffinity` is refused: the kernel's CPU mask is longer than a [`CpuSet`].
 pub fn usable() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Binds the calling thread to these CPUs.
+///
+/// # Errors
+/// A number is not below [`CpuSet::MAX_CPU`], or none of the CPUs is online and allowed to this thread by its cpuset.
 pub fn bind(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set(cpus)?)?)
 }
 
 /// Binds another thread, by the id that the kernel gave it, to these CPUs.
+///
+/// # Errors
+/// The id is 0, no such thread exists, or this process may not bind it (`CAP_SYS_NICE`). A CPU number is not below
+/// [`CpuSet::MAX_CPU`], or none of the CPUs is online and allowed to the thread by its cpuset.
 pub fn bind_thread(thread: u32, cpus: &[usize]) -> io::Result<()> {
     let thread = Pid::from_raw(thread.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(sched_setaffinity(Some(thread), &set(cpus)?)?)
@@ -78,12 +88,15 @@ fn set(cpus: &[usize]) -> io::Result<CpuSet> {
 #[derive(Debug)]
 pub struct Bound {
     before: CpuSet,
-    /// What was bound is this thread, and no other that this might be sent to.
+    /// Keeps this value on the thread that was bound.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
 impl Bound {
-    /// Binds it.
+    /// Binds the calling thread to these CPUs.
+    ///
+    /// # Errors
+    /// The thread's present CPUs cannot be read ([`usable`]), or it cannot be bound to these ([`bind`]).
     pub fn to(cpus: &[usize]) -> io::Result<Self> {
         let before = sched_getaffinity(None)?;
         bind(cpus)?;

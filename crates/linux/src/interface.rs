@@ -15,7 +15,10 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// By its name. Touches nothing yet.
+    /// The interface of this name. Whether it exists is not checked yet.
+    ///
+    /// # Errors
+    /// The name is empty, has 16 bytes or more, or holds a zero byte; or the system refuses a UDP socket.
     pub fn named(name: &str) -> io::Result<Self> {
         let mut bytes = [0; libc::IFNAMSIZ];
         // The last byte stays zero.
@@ -47,7 +50,10 @@ impl Interface {
         Ok(unsafe { ioctl(&self.socket, Updater::<CALL, _>::new(request)) }?)
     }
 
-    /// Its number.
+    /// The interface's index.
+    ///
+    /// # Errors
+    /// The namespace has no interface of this name (`ENODEV`).
     pub fn index(&self) -> io::Result<u32> {
         let mut request = self.request();
         // SAFETY: SIOCGIFINDEX fills in one `ifreq`.
@@ -57,6 +63,9 @@ impl Interface {
     }
 
     /// The longest IP packet in bytes.
+    ///
+    /// # Errors
+    /// The namespace has no interface of this name (`ENODEV`).
     pub fn mtu(&self) -> io::Result<u32> {
         let mut request = self.request();
         // SAFETY: SIOCGIFMTU fills in one `ifreq`.
@@ -65,7 +74,10 @@ impl Interface {
         Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
     }
 
-    /// How many queues it receives on (`ETHTOOL_GCHANNELS`), where its driver says so.
+    /// Number of receive queues, those combined with a transmit queue included (`ETHTOOL_GCHANNELS`).
+    ///
+    /// # Errors
+    /// The namespace has no interface of this name (`ENODEV`), or its driver does not report channels (`EOPNOTSUPP`).
     pub fn receive_queues(&self) -> io::Result<u32> {
         const ETHTOOL_GCHANNELS: u32 = 0x3c;
         /// `struct ethtool_channels`: command; most, then current of each: receiving, sending, other, combined.
@@ -182,6 +194,9 @@ impl Interface {
     }
 
     /// Sets the longest IP packet in bytes.
+    ///
+    /// # Errors
+    /// No interface has this name, the caller lacks `CAP_NET_ADMIN`, or the driver does not take this length.
     pub fn set_mtu(&self, bytes: u32) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_mtu = bytes as libc::c_int;
@@ -189,7 +204,11 @@ impl Interface {
         unsafe { self.ask::<{ libc::SIOCSIFMTU as Opcode }>(&mut request) }
     }
 
-    /// Sets its Ethernet address.
+    /// Sets the interface's Ethernet address.
+    ///
+    /// # Errors
+    /// No interface has this name, the caller lacks `CAP_NET_ADMIN`, the address is a multicast address, or the
+    /// driver does not change addresses (some only while the interface is down).
     pub fn set_mac(&self, address: [u8; 6]) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_hwaddr =
@@ -198,7 +217,10 @@ impl Interface {
         unsafe { self.ask::<{ libc::SIOCSIFHWADDR as Opcode }>(&mut request) }
     }
 
-    /// Takes it up. Where it is up already, no right is needed for that.
+    /// Sets the interface up. If it is up already, this takes no privilege.
+    ///
+    /// # Errors
+    /// No interface has this name, the caller lacks `CAP_NET_ADMIN`, or the driver cannot start the device.
     pub fn set_up(&self) -> io::Result<()> {
         let mut request = self.request();
         // SAFETY: SIOCGIFFLAGS fills in one `ifreq`.
@@ -214,7 +236,11 @@ impl Interface {
         unsafe { self.ask::<{ libc::SIOCSIFFLAGS as Opcode }>(&mut request) }
     }
 
-    /// Gives it an IP address with so many bits of network.
+    /// Gives the interface an IP address with a network prefix of `prefix_bits` bits.
+    ///
+    /// # Errors
+    /// No interface has this name, the caller lacks `CAP_NET_ADMIN`, or the kernel refuses the address: the prefix is
+    /// longer than an IPv6 address, the interface has this IPv6 address already, or IPv6 is disabled.
     pub fn set_address(&self, address: IpAddr, prefix_bits: u8) -> io::Result<()> {
         match address {
             IpAddr::V4(address) => self.set_v4(address, prefix_bits),

@@ -1,4 +1,4 @@
-//! The user wants to end: SIGINT, SIGTERM and SIGHUP set one flag of this process, which whoever waits looks at.
+//! SIGINT, SIGTERM and SIGHUP, by which a user ends a run, set one flag of this process. Functions that wait check it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +9,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static FLAG: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// How long [`pause`] may stay blind to the flag.
+/// How long [`pause`] sleeps between two checks of the flag.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// What was asked for was not done to the end, because the user wanted to end.
+/// A signal of the user ended the work before it was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted; everything that was started has been ended")]
 pub struct Interrupted;
 
-/// From now on these signals set the flag, and end nothing by themselves.
+/// Installs the handlers: from now on these signals set the flag and no longer end the process.
+///
+/// # Errors
+/// `sigaction` or the memory for the handlers is refused.
 pub fn catch() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&FLAG))?;
@@ -30,12 +33,18 @@ pub fn is_set() -> bool {
     FLAG.load(Ordering::Relaxed)
 }
 
-/// An error once a signal has come.
+/// Checks the flag.
+///
+/// # Errors
+/// One of the signals has come since [`catch`].
 pub fn check() -> Result<(), Interrupted> {
     if is_set() { Err(Interrupted) } else { Ok(()) }
 }
 
-/// Lets time pass; a signal ends it.
+/// Sleeps for `time`, or until one of the signals has come.
+///
+/// # Errors
+/// One of the signals has come, before or meanwhile.
 pub fn pause(time: Duration) -> Result<(), Interrupted> {
     let until = Instant::now() + time;
     loop {

@@ -5,6 +5,10 @@ use std::io;
 pub use rustix::thread::UnshareFlags;
 
 /// Moves the calling thread into new namespaces of these kinds: unshare(2).
+///
+/// # Errors
+/// The kinds contain [`UnshareFlags::FILES`], or the kernel refuses: most kinds take `CAP_SYS_ADMIN`, and a limit of
+/// `/proc/sys/user/` may be reached.
 pub fn unshare(kinds: UnshareFlags) -> io::Result<()> {
     if kinds.contains(UnshareFlags::FILES) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "descriptors are shared by all threads"));

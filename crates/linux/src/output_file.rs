@@ -1,5 +1,5 @@
-//! What a process prints, kept in memory: a full disk does not silence the one who complains of it, and a
-//! grandchild that holds it open delays nobody.
+//! The output of a process, kept in a memory file. A full disk does not lose it, and a grandchild that holds it open
+//! delays no reader.
 
 use std::fs::File;
 use std::io;
@@ -13,12 +13,18 @@ use rustix::fs::{MemfdFlags, memfd_create};
 pub struct OutputFile(File);
 
 impl OutputFile {
-    /// An empty one.
+    /// An empty file.
+    ///
+    /// # Errors
+    /// `memfd_create` is refused: no memory, or the limit of open files is reached.
     pub fn new() -> io::Result<Self> {
         Ok(OutputFile(memfd_create("tautline-output", MemfdFlags::CLOEXEC)?.into()))
     }
 
-    /// To be a process's standard output or error; what several write is not mixed up within a line.
+    /// A duplicate of the descriptor, to be a process's standard output or error. All duplicates share one file position.
+    ///
+    /// # Errors
+    /// The limit of open files is reached.
     pub fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
@@ -28,7 +34,10 @@ impl OutputFile {
         &self.0
     }
 
-    /// The last bytes of what was printed, at most so many, with anything that is not UTF-8 replaced.
+    /// The last bytes of the output, at most `most_bytes`. Bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a writer shortened it meanwhile.
     pub fn tail(&self, most_bytes: u64) -> io::Result<String> {
         let length = self.0.metadata()?.len();
         let start = length.saturating_sub(most_bytes);

@@ -61,7 +61,7 @@ impl OutputReader {
         self.0.lock().text.clone()
     }
 
-    /// The length of that in bytes: where to look from for what comes next.
+    /// Length in bytes of the text that has come so far: the position of what comes next.
     pub fn len(&self) -> usize {
         self.0.lock().text.len()
     }
@@ -76,7 +76,11 @@ impl OutputReader {
         self.0.lock().closed
     }
 
-    /// Waits until `find` finds in all that has come what it looks for.
+    /// Waits until `find` returns a value for the text that has come so far.
+    ///
+    /// # Errors
+    /// `find` returned none for all text until the pipe was closed ([`NotPrinted::Closed`]) or `limit` passed
+    /// ([`NotPrinted::TimedOut`]).
     pub fn wait_for<T>(
         &self,
         limit: Duration,
@@ -96,7 +100,10 @@ impl OutputReader {
         }
     }
 
-    /// Waits for the first whole line behind `position`, which then is behind that line.
+    /// Waits for the first whole line from byte `position` on, and sets `position` behind that line.
+    ///
+    /// # Errors
+    /// The pipe was closed, or `limit` passed, before a whole line came.
     pub fn next_line(&self, position: &mut usize, limit: Duration) -> Result<String, NotPrinted> {
         let line = self.wait_for(limit, |text| {
             let rest = &text[*position..];
@@ -106,7 +113,10 @@ impl OutputReader {
         Ok(line)
     }
 
-    /// Waits until the pipe is closed; all that came.
+    /// Waits until the pipe is closed, and returns all text that came.
+    ///
+    /// # Errors
+    /// The pipe is still open after `limit`.
     pub fn until_closed(&self, limit: Duration) -> Result<String, NotPrinted> {
         match self.wait_for(limit, |_| None::<()>) {
             Err(NotPrinted::TimedOut(limit)) => Err(NotPrinted::TimedOut(limit)),

@@ -1,4 +1,4 @@
-//! Who is at the other end of a UNIX socket (SO_PEERCRED, unix(7)). `rustix` takes the number of the process for one that
+//! The process at the other end of a UNIX socket (SO_PEERCRED, unix(7)). `rustix` takes the number of the process for one that
 //! is never 0, but a process of a PID namespace that this one does not see has none.
 
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::{Pid, Uid};
 
-/// Whoever connected, or listened.
+/// The process that connected, or that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its user, as this process sees it.
@@ -15,7 +15,10 @@ pub struct Peer {
     pub process: Option<Pid>,
 }
 
-/// Asks the kernel.
+/// The credentials of the process at the other end of a socket.
+///
+/// # Errors
+/// The descriptor is no socket, or its family does not know `SO_PEERCRED`.
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
     // SAFETY: all zeros is a valid `ucred`: integers.
     let mut found: libc::ucred = unsafe { std::mem::zeroed() };

@@ -5,8 +5,11 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes a file whole or not at all: what was there before stays if this fails, or if the process is killed
-/// meanwhile.
+/// Writes a file whole or not at all. An earlier file stays if this fails or if the process is killed meanwhile.
+///
+/// # Errors
+/// No file can be created in the path's folder, `write` returns an error, the disk is full, or the new file cannot be
+/// synced or renamed to `path`.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // As an ordinary new file: the user's umask decides who may read it.

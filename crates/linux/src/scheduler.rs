@@ -14,16 +14,27 @@ pub enum Policy {
 }
 
 /// Sets the calling thread's policy.
+///
+/// # Errors
+/// The causes of [`set_of`].
 pub fn set(policy: Policy) -> io::Result<()> {
     set_of(0, policy)
 }
 
 /// The calling thread's policy, as the kernel has it.
+///
+/// # Errors
+/// The kernel refuses the query, for example by a seccomp filter.
 pub fn current() -> io::Result<Policy> {
     of(0)
 }
 
-/// Sets a thread's policy.
+/// Sets a thread's policy. 0 is the calling thread.
+///
+/// # Errors
+/// No such thread (`ESRCH`), a priority outside the policy's range (`EINVAL`), or no right to it (`EPERM`):
+/// SCHED_FIFO takes `CAP_SYS_NICE` or `RLIMIT_RTPRIO`, and with `CONFIG_RT_GROUP_SCHED` a real-time budget of the
+/// cgroup.
 pub fn set_of(thread: i32, policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Normal => (libc::SCHED_OTHER, 0),
@@ -36,12 +47,18 @@ pub fn set_of(thread: i32, policy: Policy) -> io::Result<()> {
         .map(drop)
 }
 
-/// SCHED_FIFO at this priority for a thread, and not for threads that it starts.
+/// Sets a thread to SCHED_FIFO at this priority. Threads that it starts do not inherit the policy.
+///
+/// # Errors
+/// The causes of [`set_of`].
 pub fn raise(thread: i32, priority: i32) -> io::Result<()> {
     set_of(thread, Policy::Other(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority))
 }
 
-/// A thread's policy, as the kernel has it.
+/// A thread's policy, as the kernel has it. 0 is the calling thread.
+///
+/// # Errors
+/// No such thread (`ESRCH`), or a negative id (`EINVAL`).
 pub fn of(thread: i32) -> io::Result<Policy> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: no memory is involved.

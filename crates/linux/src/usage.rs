@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-/// Of whom.
+/// Whose use is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// The calling thread.
@@ -14,7 +14,7 @@ pub enum Of {
     Children,
 }
 
-/// What was used since the start.
+/// Resources used since the start of the thread or process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user space and in the kernel.
@@ -25,7 +25,10 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
-/// What has been used so far.
+/// Resources used so far.
+///
+/// # Errors
+/// The kernel refuses `getrusage`, for example by a seccomp filter.
 pub fn usage(of: Of) -> io::Result<Usage> {
     let who = match of {
         Of::Thread => libc::RUSAGE_THREAD,

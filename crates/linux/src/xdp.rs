@@ -120,7 +120,11 @@ impl Redirect {
         Ok(Redirect { program, map })
     }
 
-    /// Frames of this queue go to this socket, which is bound to it.
+    /// Redirects frames of this queue to this socket, which is bound to it.
+    ///
+    /// # Errors
+    /// The queue is not below the number given at loading (`E2BIG`), or the socket is no AF_XDP socket
+    /// (`EOPNOTSUPP`).
     pub fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         const MAP_UPDATE_ELEM: c_int = 2;
         let value = socket.as_raw_fd().cast_unsigned();
@@ -129,7 +133,11 @@ impl Redirect {
         bpf(MAP_UPDATE_ELEM, update).map(drop)
     }
 
-    /// Attaches it to the interface with this number, in this mode.
+    /// Attaches the program to the interface with this index, in this mode.
+    ///
+    /// # Errors
+    /// No such interface, a program attached to it already (`EBUSY`), a driver without XDP in native mode
+    /// (`EOPNOTSUPP`), or no right to it (`EPERM`). Links take Linux 5.9 or later.
     pub fn attach(&self, interface: u32, mode: XdpMode) -> Result<Attached> {
         const LINK_CREATE: c_int = 28;
         const ATTACH_XDP: u64 = 37;
@@ -144,6 +152,9 @@ impl Redirect {
 }
 
 /// Lets an interface take frames for every address (`PACKET_MR_PROMISC`, packet(7)), until the socket is closed.
+///
+/// # Errors
+/// No such interface, or no right to packet sockets (`CAP_NET_RAW`).
 pub fn promiscuous(interface: u32) -> Result<OwnedFd> {
     // Without a protocol: it receives nothing itself.
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -157,8 +168,11 @@ pub fn promiscuous(interface: u32) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whoever asks this socket for frames drives its interface's queue, which raises no interrupts meanwhile; at most
-/// so many frames at a time (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`, socket(7)).
+/// Lets the thread that asks this socket for frames poll the interface's queue, at most `budget_frames` at a time. The
+/// queue raises no interrupts meanwhile (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`, socket(7)).
+///
+/// # Errors
+/// No right to it (`CAP_NET_ADMIN`), or a kernel before Linux 5.11 (`ENOPROTOOPT`).
 pub fn prefer_busy_poll(socket: BorrowedFd<'_>, budget_frames: u16) -> Result<()> {
     /// Microseconds that a blocking call would poll. Ours do not block: it only has to be more than none.
     const BUSY_POLL_US: c_int = 20;
@@ -251,7 +265,7 @@ fn result(returned: c_long) -> Result<c_long> {
 
 fn owned(fd: c_long) -> Result<OwnedFd> {
     let fd = result(fd)?;
-    // SAFETY: the callers, all in this module, pass the result of a call that makes a new descriptor; nobody else
-    // owns it.
+    // SAFETY: the callers, all in this module, pass the result of a call that makes a new descriptor, which has no
+    // other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }

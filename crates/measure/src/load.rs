@@ -1,4 +1,4 @@
-//! Results files, read by whoever knows their form.
+//! Reading of results files, generic over their form.
 
 use std::fs;
 use std::io;

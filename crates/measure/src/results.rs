@@ -55,7 +55,7 @@ pub struct QuotaRecord {
     /// What it is.
     #[serde(flatten)]
     pub quota: CpuQuota,
-    /// Whether it is this process's own, from whoever started it: then it limits every environment.
+    /// Whether this process inherited the quota from its parent. It then limits every environment.
     pub inherited: bool,
     /// How long trials of CPU time lasted at least, so that they saw its average, ms.
     pub trial_ms: u64,
@@ -132,7 +132,10 @@ pub struct SaveError {
     pub source: io::Error,
 }
 
-/// Writes any results as JSON, the file whole or not at all: what was there before stays if this fails.
+/// Writes any results as JSON, the file whole or not at all. An earlier file stays if this fails.
+///
+/// # Errors
+/// The file cannot be created in the path's folder, written or renamed, or a value of `results` has no form in JSON.
 pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError> {
     let written = linux::save::save(path, |file| {
         serde_json::to_writer(&mut *file, results)?;
@@ -143,11 +146,17 @@ pub fn save_json(results: &impl Serialize, path: &Path) -> Result<(), SaveError>
 
 impl Results {
     /// Reads a results file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not JSON, has another schema than [`SCHEMA`], or lacks a field.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         load(path, SCHEMA, "`tautline compare --output FILE.json`")
     }
 
-    /// Writes the file whole or not at all: a full disk or a kill leaves the earlier one.
+    /// Writes the file whole or not at all. An earlier file stays on a full disk or when the process is killed.
+    ///
+    /// # Errors
+    /// The causes of [`save_json`].
     pub fn save(&self, path: &Path) -> Result<(), SaveError> {
         save_json(self, path)
     }

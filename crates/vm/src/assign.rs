@@ -101,7 +101,7 @@ pub struct GroupDevice {
     pub assigned: bool,
 }
 
-/// Devices that an IOMMU cannot keep apart: they are handed on together, or not at all.
+/// Devices that an IOMMU cannot isolate from each other. They are assigned together, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IommuGroup {
     /// The kernel's number of it.
@@ -110,7 +110,11 @@ pub struct IommuGroup {
     pub devices: Vec<GroupDevice>,
 }
 
-/// The groups of the devices that the user hands on, each device in them accounted for.
+/// The IOMMU groups of the devices that the user assigns, with every device of each group.
+///
+/// # Errors
+/// A device does not exist or is in no IOMMU group, or its group holds something that is no PCI device. Or the group
+/// holds a device that is neither assigned nor may stay with the host ([`GroupDevice::stays`]).
 pub fn groups(tree: &HostTree, assigned: &[Assignment]) -> Result<Vec<IommuGroup>, Failure> {
     let mut groups = BTreeMap::new();
     for Assignment { address, .. } in assigned {
@@ -205,7 +209,7 @@ fn device(tree: &HostTree, address: PciAddress, assigned: bool) -> GroupDevice {
 pub struct Assigned {
     tree: HostTree,
     journal: PathBuf,
-    /// Held, and with it its lock, for as long as the devices are away: whoever can take it knows that this process
+    /// Held, and with it its lock, while the devices are assigned. A process that can take the lock knows that this one
     /// has ended.
     _held: Journal,
 }
@@ -221,7 +225,12 @@ pub fn journals() -> PathBuf {
 }
 
 impl Assigned {
-    /// Binds every device that is handed on to vfio-pci. What was done is undone where one fails.
+    /// Binds every assigned device to vfio-pci. If one fails, the devices that were bound before it are given back.
+    ///
+    /// # Errors
+    /// The kernel has no vfio-pci driver, the journal cannot be written or another process holds its lock, or the
+    /// kernel refuses to bind a device. Giving back the devices that were bound before may fail too; that error is
+    /// then the one returned.
     pub fn bind(tree: &HostTree, assigned: &[Assignment], path: &Path) -> Result<Self, Failure> {
         if !tree.has(&format!("/sys/bus/pci/drivers/{VFIO}")) {
             return Err(Failure::new(
@@ -265,8 +274,11 @@ impl Assigned {
         }
     }
 
-    /// Gives every device back to the driver that had it. Its guest has ended: until then the kernel would wait. How
-    /// many could not be given back.
+    /// Gives every device back to the driver that had it. Returns how many devices could not be given back. The guest
+    /// must have ended: until then the kernel would wait.
+    ///
+    /// # Errors
+    /// The journal cannot be locked, read or removed.
     pub fn give_back(self, say: impl FnMut(&Entry, &PutBack)) -> Result<usize, Failure> {
         let Assigned { tree, journal, _held } = self;
         drop(_held);
@@ -274,8 +286,11 @@ impl Assigned {
     }
 }
 
-/// Hands devices of this machine on, after what commands had that were killed was given back; with the groups as they
-/// were before.
+/// Assigns devices of this machine, after giving back the devices of commands that were killed. Returns with them the
+/// IOMMU groups as they were before.
+///
+/// # Errors
+/// The causes of [`groups`] and [`Assigned::bind`].
 pub fn hand_on(assigned: &[Assignment], journal: &Path) -> Result<(Assigned, Vec<IommuGroup>), Failure> {
     let tree = HostTree::live();
     recover(&tree, &journals(), |_, _| {});
@@ -283,12 +298,12 @@ pub fn hand_on(assigned: &[Assignment], journal: &Path) -> Result<(Assigned, Vec
     Ok((Assigned::bind(&tree, assigned, journal)?, groups))
 }
 
-/// Gives back what commands had that were killed: every journal in the folder that nobody holds.
+/// Gives back the devices of commands that were killed: those of every journal in the folder that no process locks.
 pub fn recover(tree: &HostTree, folder: &Path, mut say: impl FnMut(&Entry, &PutBack)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if name.to_string_lossy().starts_with("assign-") {
-            // Locked by a command that lives, or unreadable: whoever wants the device is told by the kernel.
+            // Locked by a running command, or unreadable. A later bind of its devices reports the kernel's answer.
             let _ = undo(tree, &entry.path(), &mut say);
         }
     }

@@ -1,4 +1,4 @@
-//! A QEMU that others started: its threads put in their places behind a journal, and put back.
+//! A QEMU that another program started: moves its threads to their places, with a journal, and puts them back.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ pub fn journal_of(process: u32) -> PathBuf {
     Path::new(JOURNALS).join(format!("attach-{process}.jsonl"))
 }
 
-/// Who says which threads run vCPUs.
+/// The source that says which threads run vCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToldBy {
-    /// QEMU itself, by QMP; or nobody, and the threads' names say it.
+    /// QEMU itself, by QMP, or the names of its threads.
     Qemu,
     /// A file of libvirt's, which may be older than the process: after a crash of the daemon, or of the machine.
     Libvirt,
@@ -75,7 +75,8 @@ fn contradiction(process: u32, roles: &Roles, told_by: ToldBy, found: &[Thread])
     })
 }
 
-/// That a profile wants memory locked which is not. Where its size is not known, any that is locked will do.
+/// The shortfall of a profile that wants the guest's memory locked, if less than `memory_mib` MiB is. If the size is
+/// unknown, any locked memory satisfies it.
 pub fn memory_not_locked(process: u32, memory_mib: Option<u64>, profile: Profile) -> Option<Shortfall> {
     if !profile.locks_memory() {
         return None;
@@ -84,7 +85,10 @@ pub fn memory_not_locked(process: u32, memory_mib: Option<u64>, profile: Profile
     (found < memory_mib.unwrap_or(1)).then(|| memory::not_locked(found, memory_mib))
 }
 
-/// Looks after a process, writing down what it finds.
+/// Watches the threads of a process. The journal records each setting before it is changed.
+///
+/// # Errors
+/// The journal cannot be read or written, or another process holds its lock.
 pub fn watch(process: u32, placement: &Placement, journal: &Path) -> Result<Watch, Failure> {
     // What is in it of an earlier process with this number is gone, and the file with it.
     let tree = HostTree::live();
@@ -98,7 +102,10 @@ pub fn watch(process: u32, placement: &Placement, journal: &Path) -> Result<Watc
     Ok(Watch::new(process, placement.clone()).with_journal(Journal::begin(journal, &tree)?))
 }
 
-/// Puts back what a journal says. How much could not be.
+/// Puts back the settings that a journal records. Returns how many could not be put back.
+///
+/// # Errors
+/// The journal cannot be locked, read or removed.
 pub fn put_back(journal: &Path, say: impl FnMut(&Entry, &PutBack)) -> Result<usize, Failure> {
     undo(&HostTree::live(), journal, say)
 }

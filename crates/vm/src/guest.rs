@@ -16,7 +16,7 @@ use crate::arguments::{self, GuestSettings, Serial};
 use crate::qmp::QmpError;
 use crate::{Event, Placement, Qmp, Shortfall, ThreadStatus, Watch, memory};
 
-/// How long QEMU may take to answer, and to begin; for each GiB of memory that it has to fill, a second more.
+/// How long QEMU may take to answer and to start. Each GiB of memory that it has to fill adds a second.
 const ANSWER: Duration = Duration::from_secs(60);
 /// How long QEMU may take to end when it is told to.
 const END: Duration = Duration::from_secs(5);
@@ -33,8 +33,13 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts QEMU stopped, every thread in its place. The calling thread, which QEMU's inherit from, moves to the
-    /// CPUs of threads that are no vCPUs.
+    /// Starts QEMU with the guest paused and every thread in its place. The calling thread moves to the CPUs of threads
+    /// that are no vCPUs, because QEMU's threads inherit its CPUs.
+    ///
+    /// # Errors
+    /// The calling thread cannot be bound to the housekeeping CPUs. Memory, descriptors or the process are refused.
+    /// QEMU ends, refuses an argument or does not greet on its monitor in time; the failure quotes its last lines. A
+    /// thread cannot be placed ([`Watch::look`]).
     pub fn start(qemu: &Path, settings: &GuestSettings, placement: &Placement) -> Result<Self, Failure> {
         let prepare = |error: std::io::Error| {
             Failure::new(
@@ -96,7 +101,7 @@ impl Guest {
         self.watch.threads()
     }
 
-    /// What it has not got although it was asked for.
+    /// What was asked for and not achieved.
     pub fn shortfalls(&self) -> Vec<Shortfall> {
         let mut missing = self.watch.shortfalls();
         if let (Some(wanted), Some(found)) = (self.locked_mib, self.memory_locked_mib())
@@ -112,7 +117,10 @@ impl Guest {
         memory::locked_mib(&HostTree::live(), self.child.id().cast_signed())
     }
 
-    /// Lets it run.
+    /// Lets the guest run.
+    ///
+    /// # Errors
+    /// QEMU has ended, refuses `cont` or does not answer in time, or the user interrupts.
     pub fn run(&mut self) -> Result<(), Failure> {
         let answer = self.qmp.execute("cont");
         answer
@@ -120,7 +128,11 @@ impl Guest {
             .map_err(|error| explain(&mut self.child, &self.output, "letting the guest run", &error))
     }
 
-    /// Looks at every thread, and puts right what somebody changed. Also passes over QEMU's events.
+    /// Reads every thread's CPUs and policy, and sets them again where they were changed. Discards QEMU's pending events.
+    ///
+    /// # Errors
+    /// The causes of [`Watch::look`]. A monitor that does not answer is no error: the threads' names are used
+    /// instead.
     pub fn look(&mut self) -> Result<Vec<Event>, Failure> {
         // A monitor that is busy, or gone with its guest, is no error here: names tell, and the end is seen.
         let _ = self.qmp.pass_over_events();
@@ -128,7 +140,7 @@ impl Guest {
         self.watch.look(|| qmp.roles().ok())
     }
 
-    /// Waits for its end; how it was, where it has come within the limit.
+    /// Waits up to `limit` for QEMU's end. Returns none while QEMU runs, and an error where it ended with a failure.
     pub fn ended_within(&mut self, limit: Duration) -> Option<Result<(), Failure>> {
         let tried = "running QEMU";
         match self.child.wait_within(limit) {
@@ -139,7 +151,7 @@ impl Guest {
         }
     }
 
-    /// Ends it: asks the guest to shut down where it is given time for that, then QEMU, then the kernel.
+    /// Ends the guest: asks it to shut down if `grace` is not zero, then tells QEMU to quit, then kills QEMU.
     pub fn end(&mut self, grace: Duration) {
         if !grace.is_zero() {
             let _ = self.qmp.tell("system_powerdown");
@@ -154,7 +166,7 @@ impl Guest {
     }
 }
 
-/// An error with what QEMU said last.
+/// An error with the last lines that QEMU printed.
 fn explain(child: &mut Child, output: &OutputFile, tried: &str, error: &QmpError) -> Failure {
     // From hanging up to having ended it may need a moment.
     let ended = match child.wait_within(Duration::from_millis(500)) {

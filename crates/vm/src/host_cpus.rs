@@ -6,9 +6,9 @@ use measure::Failure;
 /// CPUs and memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCpus {
-    /// Those that a guest may be given.
+    /// CPUs that a guest may be given.
     pub usable: CpuList,
-    /// Those of them that are set aside: nobody runs there unless told to.
+    /// Usable CPUs that were isolated at boot (`isolcpus`): the scheduler places no thread there by itself.
     pub isolated: CpuList,
     /// Memory nodes by number, with their CPUs.
     pub nodes: Vec<(usize, CpuList)>,
@@ -17,7 +17,11 @@ pub struct HostCpus {
 }
 
 impl HostCpus {
-    /// Of this machine: what this process may use, `named` CPUs, and those set aside at boot.
+    /// The CPUs of this machine. Usable are those of this process, the `named` ones, and those isolated at boot.
+    ///
+    /// # Errors
+    /// The affinity of this process cannot be read, or a list of CPUs in `/sys/devices/system` is unreadable or no
+    /// list.
     pub fn here(named: &[usize]) -> Result<Self, Failure> {
         let own = linux::cpus::usable().map_err(|error| {
             Failure::new("asking for the CPUs that this process may use", error, "see that /proc is mounted")
@@ -25,7 +29,7 @@ impl HostCpus {
         Self::read(&HostTree::live(), &own.into_iter().chain(named.iter().copied()).collect())
     }
 
-    /// Of a machine. `usable` are the CPUs that this process may use; CPUs set aside at boot are not among those.
+    /// The CPUs of a machine. `usable` are the CPUs that this process may use, without those isolated at boot.
     fn read(tree: &HostTree, usable: &CpuList) -> Result<Self, Failure> {
         let list = |path: &str| -> Result<CpuList, Failure> {
             match tree.read(path) {

@@ -28,7 +28,11 @@ pub fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Finds a running domain by its name.
+/// Finds a running domain by its name: reads `NAME.xml` in the first of the folders that has it.
+///
+/// # Errors
+/// The name is empty or holds a `/`, no folder has such a file (the domain does not run), or the file cannot be read.
+/// Or the file is no XML, or names no process or no threads of vCPUs, as while the domain starts.
 pub fn find(name: &str, folders: &[PathBuf]) -> Result<Domain, Failure> {
     let tried = format!("looking for the libvirt domain {name:?}");
     let failed = |answer: &str| {

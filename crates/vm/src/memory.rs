@@ -12,7 +12,11 @@ pub struct HugePages {
 }
 
 impl HugePages {
-    /// The largest of which there are enough, on a memory node where one is named.
+    /// The largest page size with enough free pages for `memory_mib` MiB, on one memory node if `node` names it. The memory
+    /// must be a multiple of the page size.
+    ///
+    /// # Errors
+    /// No size of huge pages has enough free pages there.
     pub fn find(tree: &HostTree, memory_mib: u64, node: Option<usize>) -> Result<Self, Shortfall> {
         let folder = match node {
             Some(node) => format!("/sys/devices/system/node/node{node}/hugepages"),

@@ -13,7 +13,7 @@ use crate::{Role, Roles};
 
 /// Bytes of a line: no answer of QEMU's that is asked for here is longer.
 const LONGEST_LINE: usize = 4 << 20;
-/// How long a wait may stay blind to an interrupt.
+/// How long a read blocks before the wait checks for SIGINT again.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A connection to QEMU's monitor.
@@ -39,7 +39,7 @@ pub enum QmpError {
     /// What came is not QMP.
     #[error("QEMU's monitor sent {0}")]
     Malformed(&'static str),
-    /// QEMU says no.
+    /// QEMU refuses the command.
     #[error("QEMU refuses {command}: {answer}")]
     Refused {
         /// What was asked for.
@@ -64,12 +64,20 @@ impl QmpError {
 }
 
 impl Qmp {
-    /// Connects to a socket of `-qmp unix:PATH,server=on`.
+    /// Connects to a socket of `-qmp unix:PATH,server=on`. `limit` is how long each answer may take.
+    ///
+    /// # Errors
+    /// The socket does not exist, no QEMU listens on it, or it may not be opened. Otherwise the causes of
+    /// [`Qmp::over`].
     pub fn connect(path: &Path, limit: Duration) -> Result<Self, QmpError> {
         Self::over(UnixStream::connect(path)?, limit)
     }
 
-    /// Over a connection that QEMU has the other end of. Waits for its greeting.
+    /// Speaks QMP over a connected socket: waits for QEMU's greeting and leaves the negotiation mode.
+    ///
+    /// # Errors
+    /// QEMU hangs up, does not greet or answer within `limit`, or sends no QMP; the user interrupts; the socket takes
+    /// no timeout.
     pub fn over(stream: UnixStream, limit: Duration) -> Result<Self, QmpError> {
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(limit))?;
@@ -82,6 +90,9 @@ impl Qmp {
     }
 
     /// Which thread runs which vCPU, and which are I/O threads.
+    ///
+    /// # Errors
+    /// The causes of [`Qmp::execute`], or the answer names a thread or a vCPU number that cannot be.
     pub fn roles(&mut self) -> Result<Roles, QmpError> {
         const NO_THREAD: QmpError = QmpError::Malformed("an answer without a thread's id");
         const NO_VCPU: QmpError = QmpError::Malformed("a vCPU's number that no guest has");
@@ -100,14 +111,20 @@ impl Qmp {
     }
 
     /// The guest's memory, MiB.
+    ///
+    /// # Errors
+    /// The causes of [`Qmp::execute`], or the answer holds no `base-memory`.
     pub fn memory_mib(&mut self) -> Result<u64, QmpError> {
         let memory = self.execute("query-memory-size-summary")?;
         let bytes = memory["base-memory"].as_u64().ok_or(QmpError::Malformed("no size of memory"))?;
         Ok(bytes >> 20)
     }
 
-    /// Exits of all vCPUs since they were made, as KVM counts them for everybody (`query-stats`: QEMU 7.1, Linux 5.14).
-    /// None where nothing does: an emulated CPU, an older QEMU or kernel.
+    /// Exits of all vCPUs since they were created, as KVM counts them (`query-stats`: QEMU 7.1, Linux 5.14). None on an
+    /// emulated CPU, an older QEMU or an older kernel, which do not count them.
+    ///
+    /// # Errors
+    /// The causes of [`Qmp::execute`], except a refusal.
     pub fn exits(&mut self) -> Result<Option<u64>, QmpError> {
         let wanted = json!({ "target": "vcpu", "providers": [{ "provider": "kvm", "names": ["exits"] }] });
         let answer = match self.execute_with("query-stats", wanted) {
@@ -121,11 +138,18 @@ impl Qmp {
     }
 
     /// Runs a command without arguments.
+    ///
+    /// # Errors
+    /// QEMU refuses the command, hangs up, sends a line that is not JSON or longer than 4 MiB, or does not answer
+    /// within the limit; or the user interrupts.
     pub fn execute(&mut self, command: &str) -> Result<Value, QmpError> {
         self.execute_with(command, json!({}))
     }
 
-    /// Runs a command with these arguments, an object.
+    /// Runs a command with these arguments, a JSON object.
+    ///
+    /// # Errors
+    /// The causes of [`Qmp::execute`].
     pub fn execute_with(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.send(json!({ "execute": command, "arguments": arguments }))?;
         // One for the answer and all events before it.
@@ -143,7 +167,11 @@ impl Qmp {
         }
     }
 
-    /// Sends a command whose answer nobody waits for.
+    /// Sends a command and does not wait for its answer. No [`Qmp::execute`] may follow: it would take that answer as its
+    /// own.
+    ///
+    /// # Errors
+    /// QEMU has hung up, or does not read within the limit.
     pub fn tell(&mut self, command: &str) -> Result<(), QmpError> {
         self.send(json!({ "execute": command }))
     }
@@ -152,7 +180,10 @@ impl Qmp {
         self.stream.write_all(format!("{line}\n").as_bytes()).map_err(ended)
     }
 
-    /// Takes what came unasked, so that it does not pile up. Waits a moment where nothing has.
+    /// Discards the lines that came without a request, so that they do not pile up. Waits up to 50 ms for the first.
+    ///
+    /// # Errors
+    /// QEMU has hung up, or a line is longer than 4 MiB.
     pub fn pass_over_events(&mut self) -> Result<(), QmpError> {
         self.read()?;
         while self.take_line(0)?.is_some() {}
@@ -179,7 +210,7 @@ impl Qmp {
         }
     }
 
-    /// The next whole line, where one has come; its end is not within the first `searched` bytes.
+    /// The next whole line, if one has come. Its end is not within the first `searched` bytes.
     fn take_line(&mut self, searched: usize) -> Result<Option<Vec<u8>>, QmpError> {
         match self.pending[searched..].iter().position(|byte| *byte == b'\n') {
             Some(end) => Ok(Some(self.pending.drain(..=searched + end).collect())),

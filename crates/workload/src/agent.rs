@@ -38,6 +38,10 @@ pub enum ServeError {
 }
 
 /// Greets, then answers each request with one reply, until told to quit or the input ends.
+///
+/// # Errors
+/// A request cannot be read from `input`, or a reply cannot be written to `output`. A line that is no request is
+/// answered with [`Reply::Failed`] and is no error.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), ServeError> {
     let mut say = |reply: &Reply| {
         output.write_all(reply.to_line().as_bytes()).and_then(|()| output.flush()).map_err(ServeError::Write)

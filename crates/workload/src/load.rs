@@ -43,6 +43,10 @@ const START: Duration = Duration::from_secs(10);
 
 impl Load {
     /// Starts a thread on a CPU that makes the load until the process ends; returns when it is at work.
+    ///
+    /// # Errors
+    /// The thread cannot be started or pinned to the CPU, its memory, file or sockets are refused, or it is not at
+    /// work after 10 s.
     pub fn start(self, cpu: usize) -> Result<(), Failure> {
         let (started, awaited) = sync_channel(1);
         let failed = |answer: String| {

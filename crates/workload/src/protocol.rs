@@ -209,6 +209,9 @@ fn parse<T: DeserializeOwned>(line: &str) -> Result<T, ProtocolError> {
 
 impl Request {
     /// Reads a line.
+    ///
+    /// # Errors
+    /// The line is not JSON, or no request of this version.
     pub fn parse(line: &str) -> Result<Self, ProtocolError> {
         parse(line)
     }
@@ -221,6 +224,9 @@ impl Request {
 
 impl Reply {
     /// Reads a line.
+    ///
+    /// # Errors
+    /// The line is not JSON, or no reply of this version.
     pub fn parse(line: &str) -> Result<Self, ProtocolError> {
         parse(line)
     }
@@ -230,7 +236,10 @@ impl Reply {
         to_line(self)
     }
 
-    /// Takes the reply for the agent's greeting and checks its version.
+    /// Takes the reply as the agent's greeting and checks the protocol version.
+    ///
+    /// # Errors
+    /// The reply is no greeting, or the agent speaks another version than [`VERSION`].
     pub fn greeting(self) -> Result<AgentFacts, ProtocolError> {
         match self {
             Reply::Ready { version: VERSION, facts } => Ok(facts),

@@ -20,7 +20,12 @@ pub fn spec(own: &MetricSpec) -> MetricSpec {
     }
 }
 
-/// Runs cyclictest for about `duration`, as the own job: one thread, pinned, SCHED_FIFO 80, 1 ms, locked.
+/// Runs cyclictest for about `duration`, as the own job does: one thread, pinned to the first of `cpus`, SCHED_FIFO 80,
+/// an interval of 1 ms, memory locked.
+///
+/// # Errors
+/// cyclictest cannot be started, ends with an error (for example without the right to SCHED_FIFO), or prints no
+/// histogram.
 pub fn run(duration: Duration, cpus: &[usize]) -> Result<Outcome, Failure> {
     let loops = duration.as_millis().max(1).to_string();
     let cpu = cpus.first().copied().unwrap_or(0).to_string();

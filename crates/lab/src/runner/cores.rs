@@ -1,5 +1,5 @@
-//! Cores whose SMT siblings are at work for somebody else: before and after each trial the cores that it uses are
-//! looked at (`measure::siblings`), and while there is time it waits until they are undisturbed.
+//! Cores whose SMT siblings run other processes: before and after each trial the runner probes the cores that the
+//! trial uses (`measure::siblings`), and while there is time it waits until they are undisturbed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use measure::siblings::{Baseline, DISTURBED, arithmetic_ns};
 
 /// The part of the time so far that may go into waiting and into trials that are repeated for that.
 const WAITING: f64 = 0.3;
-/// And of a quick run at most so much, whatever the neighbours do: it is promised in minutes.
+/// The longest total wait of a quick run, which is to take minutes only.
 const QUICK_WAITING: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -21,14 +21,14 @@ const MEMORY: usize = 400;
 
 /// What is known of the neighbours of the run's CPUs.
 pub trait Watch {
-    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, as long as that is worth it.
-    /// Those that still are not.
+    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, while [`Watch::may_wait`]. Returns the
+    /// CPUs that are still disturbed.
     fn wait(&mut self, used: usize) -> Vec<usize>;
 
-    /// After the trial: the CPUs that were disturbed before or are now.
+    /// After the trial: the CPUs that were disturbed before it or are disturbed now.
     fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize>;
 
-    /// The trial is repeated for that.
+    /// Notes that the trial is repeated because of disturbed CPUs.
     fn repeats(&mut self);
 
     /// Whether there is time to wait, or to repeat a trial.
@@ -42,7 +42,7 @@ pub struct Cores {
     baselines: BTreeMap<usize, Baseline>,
     begin: Instant,
     is_quick: bool,
-    /// Nobody can tell a neighbour's work from an emulated CPU's own pace.
+    /// On an emulated CPU a sibling's work cannot be told from the CPU's own pace.
     is_emulated: bool,
     waited: Duration,
     /// The beginning of a trial that may have to be repeated.

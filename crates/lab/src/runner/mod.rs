@@ -27,7 +27,7 @@ pub trait Subject {
     /// Measures it once.
     ///
     /// # Errors
-    /// There is no figure. It is not tried again.
+    /// The trial gave no figure. It is not repeated.
     fn measure(&mut self) -> Result<Self::Measured, Self::Failed>;
 
     /// How long that took.

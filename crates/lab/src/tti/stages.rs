@@ -18,7 +18,10 @@ const MOST_KIB: u64 = 64 << 10;
 pub struct HostTrace(Recorder);
 
 impl HostTrace {
-    /// Begins, with room for so many ticks.
+    /// Starts the trace, with room for so many ticks.
+    ///
+    /// # Errors
+    /// No tracefs is mounted, or the instance of this trace cannot be made or set up, which takes root.
     pub fn start(made: &mut Made<'_>, ticks: u64) -> Result<Self, Failure> {
         let tracefs = kvm::trace::tracefs()?;
         let instance = made.instance(&tracefs).map_err(|failure| Failure {
@@ -29,7 +32,10 @@ impl HostTrace {
         Recorder::start(&instance, &Selection::interrupts(kib as u32)).map(HostTrace)
     }
 
-    /// Ends.
+    /// Stops the trace and returns its events.
+    ///
+    /// # Errors
+    /// The trace cannot be stopped or read.
     pub fn stop(self) -> Result<Trace, Failure> {
         self.0.stop()
     }

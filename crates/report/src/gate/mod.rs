@@ -54,6 +54,10 @@ pub struct Gate {
 
 impl Gate {
     /// Reads a gate file's text.
+    ///
+    /// # Errors
+    /// The text is not TOML of this form, sets no limit, or a limit is impossible: no metric's name, none or several
+    /// bounds, a factor that is not above 0, a share that is not between 0 and 1, a figure that is not finite.
     pub fn parse(text: &str) -> Result<Self, GateError> {
         Ok(Gate { limits: parse::parse(text)? })
     }

@@ -88,6 +88,10 @@ pub(crate) struct Layer2 {
 }
 
 impl Layer2 {
+    /// Layer 2 for the cells and users of a load.
+    ///
+    /// # Errors
+    /// The threads of the load's workers cannot be started.
     pub fn new(load: &Load) -> Result<Self, Failure> {
         let users_of_cell = load.users as usize;
         // A cell has room for all that its users send, on each carrier: what is searched for is the computer's limit.

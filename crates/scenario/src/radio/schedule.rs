@@ -26,7 +26,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Of a cell that has so many bytes in each tick.
+    /// The scheduler of a cell that carries `capacity` bytes in each tick.
     pub fn new(users: usize, capacity: u32, seed: u32) -> Self {
         Scheduler {
             users: vec![User { quality: BEST_QUALITY, average: 1.0 }; users],
@@ -36,8 +36,8 @@ impl Scheduler {
         }
     }
 
-    /// One pass: writes into `grants` what each user may send of what it has waiting. Whoever has something waiting
-    /// gets blocks in the order of the metric until the cell is full.
+    /// One pass of the scheduler: writes into `grants` how many of its waiting bytes each user may send. Users with
+    /// waiting bytes get blocks in the order of the metric until the cell's capacity is used up.
     pub fn pass(&mut self, waiting: &[u32], grants: &mut [u32]) {
         for user in &mut self.users {
             // Marsaglia's xorshift: the channel goes up or down one step, or stays.

@@ -42,6 +42,10 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
+    /// Maps and fills the two arrays.
+    ///
+    /// # Errors
+    /// The system refuses 64 MiB of memory for each array.
     pub fn new() -> Result<Self, Failure> {
         let map = || {
             Area::map(ARRAY_BYTES, Pages::Small).map_err(|error| {

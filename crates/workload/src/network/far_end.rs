@@ -17,7 +17,7 @@ use crate::clock::now_ns;
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
 /// How long nothing must have come, once the near end has ended, before nothing more is on its way.
 const QUIET_NS: u64 = 50_000_000;
-/// Nor is it waited for any longer.
+/// Longest wait for messages that are still on their way.
 const RESIDUE_NS: u64 = 2_000_000_000;
 
 /// The end that is connected to. Dropping it ends it.
@@ -68,7 +68,10 @@ impl FarEnd {
         self.port
     }
 
-    /// Waits for what is still on its way, ends, and says what was counted.
+    /// Waits for messages that are still on their way, stops the far end, and returns its counts.
+    ///
+    /// # Errors
+    /// A socket call of the far end was refused, or its thread panicked.
     pub fn close(mut self) -> Result<Counts, Failure> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map_or_else(
@@ -121,7 +124,7 @@ fn serve_udp(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) -> Result<Count
     }
 }
 
-/// Who asked for a stream: whoever sends a message of this flow first.
+/// Waits for the first message of this flow; its sender is the near end, which asks for a stream.
 fn hello(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) -> Option<SocketAddr> {
     socket.set_read_timeout(Some(udp::TICK)).ok()?;
     let mut bytes = vec![0; flow.message_bytes + 1];

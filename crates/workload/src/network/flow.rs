@@ -101,7 +101,11 @@ const MOST_CONNECTIONS: usize = 20_000;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Flow {
-    /// A flow that can be, or why it cannot. Both ends ask: neither trusts the other.
+    /// Checks the limits of a flow. Each end checks for itself and does not trust the other.
+    ///
+    /// # Errors
+    /// The message size in bytes, the number of connections, the rate in messages a second or the duration is out of
+    /// its limits.
     pub fn check(&self) -> Result<(), FlowError> {
         if !(message::HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&self.message_bytes) {
             return Err(FlowError::MessageBytes(self.message_bytes));

@@ -17,7 +17,7 @@ use crate::asking::{Asking, NoAnswer};
 pub struct Ends {
     path: OpenPath,
     cpus: Vec<usize>,
-    /// An end answered late, wrongly or not at all: what it says next may answer an earlier question.
+    /// An end answered late, wrongly or not at all. Its next reply may belong to an earlier request.
     is_lost: bool,
     /// Of the near end, where it has a CPU quota.
     limited: Option<CpuCgroup>,
@@ -42,6 +42,10 @@ const NEAR: &str = "the agent at the near end of a path";
 const FAR: &str = "the agent at the far end of a path";
 
 impl Ends {
+    /// Waits for the greetings of both agents, up to `limit` for each, and pauses the path.
+    ///
+    /// # Errors
+    /// An agent ended, did not greet within `limit`, or speaks another version of the protocol.
     pub fn greeted(mut path: OpenPath, limit: Duration, cpus: &[usize]) -> Result<Self, Failure> {
         for (end, name) in [(&mut path.near, NEAR), (&mut path.far, FAR)] {
             end.greeting(name, limit)?;
@@ -57,12 +61,17 @@ impl Ends {
         self.limited.as_ref().map(CpuCgroup::throttling).unwrap_or_default()
     }
 
-    /// Whether nothing more can be asked of it.
+    /// Whether the ends can take no more requests.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Runs one flow, with a load beside it or without, and learns whether its ends can be asked again.
+    /// Runs one flow, with a load beside it or without. Afterwards [`Ends::is_lost`] says whether the ends can take more
+    /// requests.
+    ///
+    /// # Errors
+    /// An agent refused a request, answered late, wrongly or not at all, or the user interrupted the run. Messages
+    /// arrived corrupt, or none arrived.
     pub fn run(&mut self, flow: &Flow, load: Option<&Flow>, timeout: Duration) -> Result<Flowed, NoAnswer> {
         self.path.set_running(true);
         let flowed = self.do_flow(flow, load, timeout);
