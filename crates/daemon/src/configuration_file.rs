@@ -11,13 +11,14 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, open};
 
-/// No file of 1,024 ports comes near this.
+/// Most bytes of a file: far more than 1,024 ports take.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A file must stay the same for this long before it is obeyed: one that is being written may be valid at any moment.
+/// A file must stay the same for this long before it is used: a file that is being written may be valid at any
+/// moment.
 const STILL: Duration = Duration::from_millis(250);
 
-/// A file that changes all the time is given up.
+/// Most reads of a file that keeps changing.
 const MOST_LOOKS: u32 = 20;
 
 /// What a file holds, and which file it was.
@@ -31,7 +32,7 @@ struct Found {
 /// Reads a file as it is now.
 ///
 /// # Errors
-/// It cannot be read, is no regular file, is too long or is no text.
+/// The file cannot be read, is no regular file, is longer than 4 MiB or is not UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     find(path).map(|found| found.text)
 }
@@ -75,13 +76,15 @@ pub struct Reader {
     answer: Answer,
     done: Arc<OwnedFd>,
     is_reading: bool,
-    /// It was asked for while a thread was reading.
+    /// [`Reader::begin`] was called while a thread was reading.
     again: bool,
 }
 
 impl Reader {
+    /// A reader without a file yet.
+    ///
     /// # Errors
-    /// The system has no eventfd.
+    /// The kernel refuses an eventfd.
     pub fn new() -> io::Result<Self> {
         let done = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         Ok(Reader { answer: Answer::default(), done, is_reading: false, again: false })
@@ -92,10 +95,10 @@ impl Reader {
         self.done.as_fd()
     }
 
-    /// Begins to read. A reading that goes on already is followed by another.
+    /// Starts a thread that reads the file. If one is reading already, the file is read once more after it.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The thread cannot be started.
     pub fn begin(&mut self, path: &Path) -> io::Result<()> {
         if self.is_reading {
             self.again = true;
@@ -113,7 +116,12 @@ impl Reader {
         Ok(())
     }
 
-    /// What was read. `None` if it is not there yet, or if it was asked for again meanwhile and is read once more.
+    /// The text that was read. `None` if it is not there yet, or if [`Reader::begin`] was called again meanwhile and
+    /// the file is read once more.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not a regular file, is longer than 4 MiB, is not UTF-8, or changed all the time.
+    /// Or the thread that reads the file once more cannot be started.
     pub fn take(&mut self, path: &Path) -> Option<io::Result<String>> {
         let _ = rustix::io::read(&self.done, &mut [0u8; 8]);
         let read = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()?;

@@ -8,16 +8,16 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of what is written here.
+/// The version of the hand-over format that this switch writes.
 pub const FORMAT: u32 = 1;
 
 /// The oldest and the newest that are read.
 const READ: std::ops::RangeInclusive<u32> = FORMAT.saturating_sub(1)..=FORMAT + 1;
 
-/// What the new switch says when it has all.
+/// The message by which the new switch confirms that it has all.
 pub const TAKEN: &[u8] = b"taken over\n";
 
-/// A switch in words; numbers are places in the list of descriptors that come along.
+/// The state of a switch. Numbers of descriptors are places in the list that is sent with it.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct HandOver {
@@ -37,13 +37,16 @@ pub struct HandOver {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct PortWords {
-    /// What the port says of itself.
+    /// The port's own state.
     pub words: Value,
     /// Places of its descriptors.
     pub files: Vec<usize>,
 }
 
-/// Whether a switch that speaks this format can go on where this one stood.
+/// Checks that this switch and one that uses this format can hand over to each other.
+///
+/// # Errors
+/// The format is more than one version away from [`FORMAT`].
 pub fn check(format: u32) -> Result<(), String> {
     match READ.contains(&format) {
         true => Ok(()),
@@ -53,7 +56,10 @@ pub fn check(format: u32) -> Result<(), String> {
     }
 }
 
-/// Reads what has come.
+/// Reads a hand-over from JSON.
+///
+/// # Errors
+/// The bytes are not JSON of this form or name no format, or the causes of [`check`].
 pub fn read(bytes: &[u8]) -> Result<HandOver, String> {
     let not_understood = |why: String| format!("not understood: {why}");
     let value: Value = serde_json::from_slice(bytes).map_err(|error| not_understood(error.to_string()))?;
@@ -65,7 +71,7 @@ pub fn read(bytes: &[u8]) -> Result<HandOver, String> {
     check(read.format).map(|()| read)
 }
 
-/// The same clock in all processes.
+/// Nanoseconds of CLOCK_MONOTONIC, the same clock in all processes.
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

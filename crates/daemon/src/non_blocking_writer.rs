@@ -1,4 +1,4 @@
-//! Standard output and error as a switch writes to them: never waited for, whoever reads them or does not.
+//! Standard output and error of a switch: no thread of it waits for their readers.
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ struct Queue {
     busy: bool,
     /// Writes so far.
     writes: u64,
-    /// The first thing that went wrong; a reader that went away (`| head`) is nothing wrong.
+    /// The first error. A reader that went away (`| head`) is none.
     failed: Option<io::Error>,
 }
 
@@ -75,23 +75,33 @@ impl Shared {
     }
 }
 
-/// The standard library's own handles are locked while a write waits, and so would be whoever panics then.
+/// A handle without a lock. The standard library's handles stay locked while a write blocks, and a panic in another
+/// thread would then block too.
 fn unlocked(fd: BorrowedFd<'_>) -> io::Result<File> {
     fd.try_clone_to_owned().map(File::from)
 }
 
 impl NonBlockingWriter {
-    /// For the standard error: some hundred lines.
+    /// A writer to the standard error. 64 KiB may wait: some hundred lines.
+    ///
+    /// # Errors
+    /// The descriptor cannot be duplicated, or the thread cannot be started.
     pub fn stderr() -> io::Result<Self> {
         Self::new("log", 64 << 10, unlocked(io::stderr().as_fd())?)
     }
 
-    /// For the standard output: some snapshots of many ports.
+    /// A writer to the standard output. 4 MiB may wait: some snapshots of many ports.
+    ///
+    /// # Errors
+    /// The descriptor cannot be duplicated, or the thread cannot be started.
     pub fn stdout() -> io::Result<Self> {
         Self::new("output", 4 << 20, unlocked(io::stdout().as_fd())?)
     }
 
-    /// For a file: the same as for the standard output.
+    /// A writer to a file. 4 MiB may wait.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub fn file(file: File) -> io::Result<Self> {
         Self::new("output", 4 << 20, file)
     }
@@ -100,7 +110,7 @@ impl NonBlockingWriter {
         let shared = Arc::new(Shared::default());
         shared.lock().max_bytes = max_bytes;
         let writer = Arc::clone(&shared);
-        // It ends with the process: nobody can wake it from a write that waits.
+        // The thread ends with the process: a write that blocks cannot be woken.
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             sandbox::confine_writer();
             writer.serve(into);
@@ -108,7 +118,8 @@ impl NonBlockingWriter {
         Ok(NonBlockingWriter { shared })
     }
 
-    /// Hands a text over; never waits. Returns how many were dropped before it, if it is not dropped itself.
+    /// Queues a text, or drops it if the queue is full; never waits. `text` is given the number of texts that were
+    /// dropped before it.
     pub fn put(&self, text: impl FnOnce(u64) -> String) {
         let mut queue = self.shared.lock();
         // One text always has room, however long it is.
@@ -130,7 +141,10 @@ impl NonBlockingWriter {
         });
     }
 
-    /// Waits until all is written, for as long as it is read.
+    /// Waits until all is written, while the reader reads at least 4 KiB a second.
+    ///
+    /// # Errors
+    /// The first error of a write, such as a full disk. A reader that went away or does not read is no error.
     pub fn finish(&self) -> io::Result<()> {
         let mut queue = self.shared.lock();
         let (mut writes, mut since) = (queue.writes, Instant::now());

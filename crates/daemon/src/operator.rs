@@ -1,4 +1,4 @@
-//! Whoever runs the switch: signals, the control socket, the configuration file.
+//! The switch's operator: signals, the control socket, the configuration file.
 use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
@@ -37,7 +37,10 @@ pub struct Management {
 }
 
 impl Management {
-    /// By signals alone.
+    /// An operator by signals, and by the configuration file if there is one.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll set, or to watch a descriptor in it.
     pub fn new(signals: Signals, configured: Option<Configured>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
@@ -48,19 +51,25 @@ impl Management {
         Ok(Management { epoll, signals, socket, metrics, configured, take_over, stood_still })
     }
 
-    /// And by a control socket.
+    /// Serves a control socket too.
+    ///
+    /// # Errors
+    /// `open` returns an error, as [`ControlSocket::open`] does.
     pub fn serve(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<ControlSocket>) -> io::Result<()> {
         self.socket = Some(open(&self.epoll)?);
         Ok(())
     }
 
-    /// And for Prometheus.
+    /// Serves metrics too.
+    ///
+    /// # Errors
+    /// `open` returns an error, as [`Metrics::open`] does.
     pub fn show_metrics(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<Metrics>) -> io::Result<()> {
         self.metrics = Some(open(&self.epoll)?);
         Ok(())
     }
 
-    /// Goes on from a running switch; with `control`, at its control socket too.
+    /// Takes over from a running switch; with `control`, its control socket too.
     pub fn take_over(&mut self, take_over: TakeOver, control: Option<KnownPorts>) {
         self.take_over = Some((take_over, control));
     }
@@ -74,7 +83,10 @@ impl Management {
         self.signals.is_interrupted()
     }
 
-    /// What captures have, and the last snapshot; then all that waits is written, for as long as it is read.
+    /// Ends captures, writes the last snapshot, and waits until all output is written, while it is read.
+    ///
+    /// # Errors
+    /// A counter or snapshot could not be written to the standard output or the file of `--output`.
     pub fn finish(&self, last: &Snapshot) -> io::Result<()> {
         self.socket.iter().for_each(ControlSocket::finish);
         self.signals.finish(last)

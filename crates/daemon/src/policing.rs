@@ -1,4 +1,4 @@
-//! How much may come from a port, as users write it: `100kpps`, `1gbit`, or both.
+//! Rate limits of a port's ingress, as users write them: `100kpps`, `1gbit`, or both.
 
 use switch::Policing;
 
@@ -15,7 +15,10 @@ const UNITS: [(&str, u64); 7] = [
     ("bit", 1),
 ];
 
-/// The rates of one port; each kind once.
+/// Reads the rates of one port: at most one of packets and one of bits a second.
+///
+/// # Errors
+/// A rate has no unit, is no whole number, is 0 or above 100gbit or 100000mpps, or is the second of its kind.
 pub fn read<'a>(rates: impl IntoIterator<Item = &'a str>) -> Result<Policing, Invalid> {
     let mut policing = Policing::default();
     for text in rates {

@@ -50,7 +50,11 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains([':', '='])
 }
 
-/// One port. An error does not name it.
+/// Reads the description of one port and opens nothing yet. An error does not name the port.
+///
+/// # Errors
+/// The name is empty or has a ':' or '=', the target is empty, the kind or an option is unknown, an option's value is
+/// wrong, an address is no MAC address, or a rate is wrong ([`policing::read`]).
 pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) -> Result<NamedSpec, Invalid> {
     if !is_name(name) {
         return Err(Invalid("a name is not empty and has neither ':' nor '='".to_owned()));
@@ -79,6 +83,9 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
 }
 
 /// All ports of a switch. `wrong` names the port in an error.
+///
+/// # Errors
+/// The causes of [`read`], for the first such port.
 pub fn read_all(
     settings: &Settings,
     wrong: impl Fn(&str, &dyn Display) -> Invalid,

@@ -92,7 +92,7 @@ const OLDER_CALLS: &[Call] = calls![SYS_epoll_wait, SYS_poll];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_CALLS: &[Call] = &[];
 
-/// What the kernel would not do, in words.
+/// The restrictions that the kernel refused, with its answers.
 #[derive(Debug, Default)]
 struct Missing(Vec<String>);
 
@@ -104,7 +104,8 @@ impl Missing {
     }
 }
 
-/// Narrows the control thread; finds out what workers cannot be made to give up here, and says so.
+/// Takes rights from the control thread, and tries a worker's confinement on a thread of its own. Returns a message
+/// that names the parts that the kernel does not support, if any.
 pub fn prepare() -> Option<String> {
     let mut missing = Missing::default();
     let tried = std::thread::Builder::new().name("sandbox".to_owned()).spawn(|| confine().0);
@@ -123,21 +124,26 @@ pub fn prepare() -> Option<String> {
     })
 }
 
-/// Narrows the worker that calls this. What is missing was said at the start.
+/// Confines the worker that calls this. [`prepare`] has reported at the start what the kernel does not support.
+///
+/// # Errors
+/// Never: a worker runs with the restrictions that the kernel supports. The switch's hook takes a function that may
+/// fail.
 pub fn confine_worker() -> io::Result<()> {
     confine_writer();
     Ok(())
 }
 
-/// The same for a thread that writes to what is open.
+/// Confines a thread that writes to open files only.
 pub fn confine_writer() {
     let _ = confine();
 }
 
-/// Its name, and what puts it up.
+/// The name of a restriction, and the function that applies it to the calling thread.
 type Wall = (&'static str, fn() -> Result<(), String>);
 
-/// Of a worker. Seccomp is last, for it forbids the calls of the others; it and Landlock set no_new_privs.
+/// The restrictions of a worker. Seccomp is last: it forbids the calls of the others. Seccomp and Landlock set
+/// no_new_privs.
 const WALLS: [Wall; 3] = [
     ("capabilities", || keep(CapabilitySet::empty())),
     ("the file system (Landlock)", no_files),
@@ -173,7 +179,7 @@ fn keep(kept: CapabilitySet) -> Result<(), String> {
     set_capabilities(None, fewer).map_err(|error| error.to_string())
 }
 
-/// Nothing can be opened, made or connected to by name; what is open stays so.
+/// Forbids to open, make or connect to anything by name (Landlock). Open descriptors stay usable.
 fn no_files() -> Result<(), String> {
     let restrict = || {
         Ruleset::default()

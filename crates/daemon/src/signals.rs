@@ -34,7 +34,7 @@ pub struct CounterFile {
     pub is_json: bool,
 }
 
-/// Whoever sends signals to this process.
+/// The signals of this process, and where counters and log lines go.
 pub struct Signals {
     wake_read: UnixStream,
     end: Arc<AtomicBool>,
@@ -55,14 +55,17 @@ struct Out {
 }
 
 impl Signals {
-    /// From now on signals are heard here.
+    /// Installs the signal handlers, and opens the outputs of the counters.
+    ///
+    /// # Errors
+    /// A handler, a descriptor or a thread is refused, or the file of the counters cannot be created.
     pub fn catch(counters: &Counters, reloads: bool) -> std::io::Result<Self> {
         let (wake_read, wake_write) = UnixStream::pair()?;
         wake_read.set_nonblocking(true)?;
         wake_write.set_nonblocking(true)?;
         let (end, interrupted, show, reload) = Default::default();
-        // The flag first: handlers run in the order in which they were registered. SIGHUP last: whoever finds that it is
-        // caught knows that the others are heard.
+        // The flag first: handlers run in the order in which they were registered. SIGHUP last: once a process sees
+        // that it is caught, all the others are caught too.
         signal_hook::flag::register(SIGUSR1, Arc::clone(&show))?;
         signal_hook::low_level::pipe::register(SIGUSR1, wake_write.try_clone()?)?;
         signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
@@ -71,7 +74,7 @@ impl Signals {
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, wake_write.try_clone()?)?;
         }
-        // A signal between the two registrations has set its flag and rung no wake_read.
+        // A signal between the two registrations has set its flag, but not made `wake_read` readable.
         (&wake_write).write_all(&[0])?;
         let mut outs = vec![Out { writer: NonBlockingWriter::stdout()?, is_json: counters.print_json }];
         if let Some(CounterFile { path, is_json }) = &counters.file {
@@ -92,7 +95,7 @@ impl Signals {
 }
 
 impl Signals {
-    /// Puts out how a switch stands, unless earlier ones still wait to be read.
+    /// Writes a snapshot to each output, unless earlier ones still wait to be read.
     fn show(&self, snapshot: &Snapshot) {
         for out in &self.outs {
             match text(snapshot, out.is_json) {
@@ -108,16 +111,19 @@ impl Signals {
         }
     }
 
-    /// Whether it was SIGINT: whoever wants an orderly end of a service sends SIGTERM.
+    /// Whether SIGINT has come. An orderly end of a service is asked for by SIGTERM.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The last snapshot; then all that waits is written, for as long as it is read.
+    /// Writes the last snapshot, and waits until all output is written, while it is read.
+    ///
+    /// # Errors
+    /// A snapshot could not be written to the standard output or the file of `--output`.
     pub fn finish(&self, last: &Snapshot) -> std::io::Result<()> {
         self.show(last);
         let shown = self.outs.iter().try_for_each(|out| out.writer.finish());
-        // Nobody is left to tell.
+        // The log itself failed: the error has no other output.
         let _ = self.log.finish();
         shown
     }

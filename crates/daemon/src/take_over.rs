@@ -27,13 +27,13 @@ use switch::SwitchState;
 
 use crate::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
 
-/// For each answer of the running switch.
+/// How long each answer of the running switch may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Descriptors that come with one message at most (`SCM_MAX_FD`, unix(7)).
 const MAX_FDS_OF_KERNEL: usize = 253;
 
-/// More are in no switch.
+/// Most bytes of a switch's state.
 const MAX_BYTES: usize = 1 << 30;
 
 /// What the running switch has handed over.
@@ -59,7 +59,11 @@ impl TakeOver {
         &self.path
     }
 
-    /// Asks the running switch to stand still and hand over what it has.
+    /// Asks the running switch to stand still and to hand over its state and descriptors.
+    ///
+    /// # Errors
+    /// No switch listens at the path, another user runs it, it refuses or does not answer within 10 s, its format is
+    /// too old or too new, or not all of its descriptors came (`ulimit -n`).
     pub fn ask(&mut self) -> Result<Inherited, String> {
         let path = self.path.display().to_string();
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} {path}: {error}");
@@ -85,7 +89,10 @@ impl TakeOver {
         Ok(Inherited { state, control })
     }
 
-    /// From now on this switch has what the other had; for how long neither moved a frame.
+    /// Confirms to the running switch that this one has taken over. Returns for how long neither moved a frame.
+    ///
+    /// # Errors
+    /// [`TakeOver::ask`] has not succeeded before, or the running switch has closed the connection and goes on.
     pub fn take_charge(&mut self) -> Result<Duration, String> {
         let gone =
             |error: &dyn std::fmt::Display| format!("the running switch went on without this one: {error}");
@@ -114,7 +121,7 @@ fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option
     Ok((state, control))
 }
 
-/// The answer's line, then as many bytes and descriptors as it says.
+/// Reads the answer's line, then as many bytes and descriptors as the line announces.
 fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
     #[derive(Deserialize)]
     struct Coming {

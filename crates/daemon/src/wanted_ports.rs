@@ -1,5 +1,5 @@
-//! The ports that one source of wishes names, against those that are there: what is missing is added, what is not
-//! wanted is removed, what is the same goes on.
+//! The ports that one source (the configuration file or the control socket) wants, against those of the switch.
+//! Missing ports are added, ports that are no longer wanted are removed, unchanged ports go on.
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use switch::{PortOptions, View};
 use crate::error::Invalid;
 use crate::ports::{self, NamedSpec, PortDefaults};
 
-/// The ports of one source of wishes: the configuration file, or the control socket.
+/// The ports of one source: the configuration file, or the control socket.
 #[derive(Default)]
 pub struct WantedPorts {
     in_force: BTreeMap<String, InForce>,
@@ -26,7 +26,7 @@ struct InForce {
 /// A port as it is wanted.
 pub struct Wanted {
     name: String,
-    /// If it is not there in this way yet.
+    /// The new port, unless the switch has the same one already.
     made: Option<Box<dyn Port>>,
     described: InForce,
 }
@@ -40,12 +40,16 @@ impl WantedPorts {
         WantedPorts { in_force: in_force.collect() }
     }
 
-    /// A port was removed in another way: another one of its name is not of this source.
+    /// Forgets a port that was removed in another way. A later port of its name does not belong to this source.
     pub fn forget(&mut self, name: &str) {
         self.in_force.remove(name);
     }
 
-    /// Adds one more port.
+    /// Makes a port and adds it to the switch.
+    ///
+    /// # Errors
+    /// The port's socket, interface or file cannot be opened, or the switch refuses it, as for a name that it has
+    /// already.
     pub fn add(&mut self, port: NamedSpec, switch: &mut View<'_>) -> Result<(), String> {
         let NamedSpec { name, description, spec, options } = port;
         let made = spec.build().map_err(|error| error.to_string())?;
@@ -54,7 +58,10 @@ impl WantedPorts {
         Ok(())
     }
 
-    /// Makes the ports that are new or different; none is begun. `wrong` names the port in an error.
+    /// Makes the ports that are new or different, and starts none. `wrong` names the port in an error.
+    ///
+    /// # Errors
+    /// The socket, interface or file of a port cannot be opened.
     pub fn prepare(
         &self,
         ports: Vec<NamedSpec>,
@@ -73,7 +80,8 @@ impl WantedPorts {
         ports.into_iter().map(prepare).collect()
     }
 
-    /// Changes what is different. What could not be done is tried again the next time.
+    /// Removes, adds and changes ports until they are as wanted. A change that failed is tried again at the next
+    /// call.
     pub fn apply(
         &mut self,
         wanted: Vec<Wanted>,

@@ -1,4 +1,4 @@
-//! The epoll set of whoever runs the switch.
+//! The epoll set of the switch's operator.
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -9,10 +9,14 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// Between two looks at what is not waited for by descriptor.
+/// How often conditions are checked that no descriptor reports.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Watches a descriptor in it.
+/// Adds a descriptor to an epoll set, under this key.
+///
+/// # Errors
+/// The set contains the descriptor already, the descriptor cannot be polled (a regular file), or the user's limit of
+/// watches (`fs.epoll.max_user_watches`) is reached.
 pub fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64, flags: epoll::EventFlags) -> io::Result<()> {
     Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(key), flags)?)
 }
@@ -27,7 +31,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Watches both.
+    /// Adds a listening socket and a new timer to an epoll set.
+    ///
+    /// # Errors
+    /// The kernel refuses a timer, or to watch the socket or the timer ([`watch`]).
     pub fn watch(epoll: &OwnedFd, listener: impl AsFd, key: u64, timer_key: u64) -> io::Result<Self> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -36,7 +43,7 @@ impl Listening {
         Ok(Listening { timer, key, is_paused: false })
     }
 
-    /// Lets the timer go off again and again, or no more.
+    /// Starts the timer, which then expires every second, or stops it.
     pub fn set_timer(&self, runs: bool) {
         if let Ok(time) = Timespec::try_from(if runs { INTERVAL } else { Duration::ZERO }) {
             let time = Itimerspec { it_interval: time, it_value: time };
@@ -44,7 +51,8 @@ impl Listening {
         }
     }
 
-    /// What was accepted, if anything. A lack of descriptors is not looked at again before the timer goes off.
+    /// The accepted connection, if any. If the system lacks descriptors or memory, the socket is not watched again
+    /// before the timer expires.
     pub fn accepted<T>(
         &mut self,
         epoll: &OwnedFd,

@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-/// A line longer than this is not an agent's.
+/// No line of an agent is longer.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// Between two looks at a line that is not whole yet. A guest's serial port gives each byte by itself: whoever is woken
-/// by each of them keeps the CPU from the guest.
+/// Pause between two reads of a line that is not complete yet. A guest's serial port delivers single bytes, and a
+/// reader that wakes for each of them takes CPU time from the guest.
 const REST: Duration = Duration::from_millis(1);
 
-/// How long a wait may stay blind to an interrupt.
+/// How long a wait blocks before it checks for SIGINT again.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Why no line came, or none could be sent.
@@ -26,7 +26,7 @@ pub enum ChannelError {
     /// The other end is gone.
     #[error("the agent closed its channel")]
     Closed,
-    /// Nothing came for so long.
+    /// The limit passed without a line, or without room to send one.
     #[error("no answer within {0:?}")]
     Late(Duration),
     /// The user interrupted.
@@ -51,7 +51,11 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel over what the agent writes and what it reads.
+    /// A channel over the descriptor that the agent writes to and the one that it reads from. Both become
+    /// non-blocking.
+    ///
+    /// # Errors
+    /// The kernel refuses to make a descriptor non-blocking.
     pub fn new(from_agent: OwnedFd, to_agent: OwnedFd) -> io::Result<Self> {
         for fd in [&from_agent, &to_agent] {
             fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
@@ -65,6 +69,9 @@ impl Channel {
     }
 
     /// Sends one line; `line` must not hold a line end.
+    ///
+    /// # Errors
+    /// The agent closed its end, does not read for `limit`, the user interrupts, or the system refuses the write.
     pub fn send(&mut self, line: &str, limit: Duration) -> Result<(), ChannelError> {
         let deadline = Instant::now() + limit;
         let message = [line.as_bytes(), b"\n"].concat();
@@ -84,8 +91,12 @@ impl Channel {
         Ok(())
     }
 
-    /// The next line, without its end. Waits up to `limit` for it to begin, and as long for more of it: a long answer
-    /// through a slow guest's serial port takes a minute.
+    /// The next line, without its end. Waits up to `limit` for its first byte and again for each further part,
+    /// because a long answer through a slow guest's serial port takes a minute.
+    ///
+    /// # Errors
+    /// The agent closed its end, sends nothing for `limit`, sends a line of more than 16 MiB or one that is not
+    /// UTF-8, the user interrupts, or the system refuses the read.
     pub fn receive(&mut self, limit: Duration) -> Result<String, ChannelError> {
         let mut deadline = Instant::now() + limit;
         loop {

@@ -33,8 +33,13 @@ pub fn is_init() -> bool {
     std::process::id() == 1 && std::env::var_os(MARK).is_some()
 }
 
-/// Mounts what programs expect, and opens the line to the host. `/tmp` stays a folder of the initramfs, which
-/// is in memory and writable as it is: a mount would hide files that a workload brought there.
+/// Mounts `/proc`, `/sys` and `/dev`, loads the guest's modules, sets up its network interface, and opens the serial
+/// line to the host. `/tmp` stays a folder of the initramfs, which is writable memory: a mount would hide files that
+/// a workload brought there.
+///
+/// # Errors
+/// The kernel has no proc, sysfs or devtmpfs, refuses a module, or has no driver for the serial port. Or the address
+/// on the kernel's command line is none, the guest has no network card, or the card has no carrier after 20 s.
 pub fn enter() -> Result<File, Failure> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         mount(kind, target, kind, MountFlags::NOSUID, None).map_err(|error| {
@@ -61,7 +66,7 @@ pub fn enter() -> Result<File, Failure> {
     })
 }
 
-/// Those that the file system brings, by the order of their names.
+/// Loads the modules in [`MODULES`], in the order of their names.
 fn load_modules() -> Result<(), Failure> {
     let mut files: Vec<_> = Path::new("/")
         .join(MODULES)
@@ -79,7 +84,7 @@ fn load_modules() -> Result<(), Failure> {
             Failure::new(format!("loading the guest's module {}", file.display()), error, remedy)
         })?;
     }
-    // QEMU's IOMMU does not map interrupts under every accelerator. Nobody else's device is in a guest of ours.
+    // QEMU's IOMMU does not map interrupts under every accelerator. A guest of ours holds no other tenant's device.
     let unsafe_interrupts = "/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
     match fs::write(unsafe_interrupts, "Y") {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -115,7 +120,7 @@ fn take_up(address: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The interface of a device.
+/// The name of an interface that belongs to a device.
 fn of_card() -> Option<String> {
     let found = fs::read_dir(NETWORK).ok()?.flatten().find(|entry| entry.path().join("device").exists())?;
     found.file_name().into_string().ok()

@@ -1,9 +1,9 @@
-//! A process of its own that removes what is left should this process be killed.
+//! A process of its own that removes what is left if this process is killed.
 //!
 //! Children die with their parent by themselves; files, containers and cgroups do not. The janitor is this
 //! same binary in a session of its own, at the reading end of a pipe whose writing end only this process
-//! holds. It hears of everything that is made before it is made; when the pipe closes it removes what was
-//! not said to be removed already, and ends.
+//! holds. This process announces everything before it makes it, and what it has removed again. When the pipe
+//! closes, the janitor removes the rest and ends.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -65,6 +65,9 @@ pub struct Janitor {
 
 impl Janitor {
     /// Starts the janitor; `binary` must run [`serve`] when called with [`ARGUMENT`].
+    ///
+    /// # Errors
+    /// The binary cannot be started.
     pub fn start(binary: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(binary);
         command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -79,12 +82,12 @@ impl Janitor {
         Ok(Janitor { child: Mutex::new(child) })
     }
 
-    /// Says that something is about to be made.
+    /// Tells the janitor that something is about to be made.
     pub fn made(&self, leftover: &Leftover) {
         self.say(&Message::Made(leftover.clone()));
     }
 
-    /// Removes something, and says so.
+    /// Removes something, and tells the janitor.
     pub fn remove(&self, leftover: &Leftover) {
         remove(leftover);
         self.say(&Message::Removed(leftover.clone()));
@@ -108,7 +111,7 @@ impl Drop for Janitor {
     }
 }
 
-/// The janitor's life: listens until the pipe closes, then removes what is left.
+/// The janitor's main function: reads messages until the pipe closes, then removes what is left.
 pub fn serve(input: impl BufRead) {
     let mut left: Vec<Leftover> = Vec::new();
     for line in input.lines().map_while(Result::ok) {
@@ -153,12 +156,16 @@ fn remove(leftover: &Leftover) {
     }
 }
 
-/// Tracefs takes a whole line by one write. A file that is opened otherwise loses what is in it.
+/// Appends a line to a file of tracefs by one write, as tracefs requires. Opening the file without `O_APPEND` would
+/// clear it.
+///
+/// # Errors
+/// The file cannot be opened (it takes root), or the kernel refuses the line.
 pub fn append(file: &Path, line: &str) -> io::Result<()> {
     fs::File::options().append(true).open(file)?.write_all(line.as_bytes())
 }
 
-/// A cgroup goes when it has neither processes nor cgroups below.
+/// Removes a cgroup and those below it. Fails while one of them holds processes.
 fn remove_cgroup(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -173,7 +180,7 @@ fn is_gone(removal: io::Result<()>) -> bool {
     removal.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Tries for up to a second: what still ends holds on to what it uses.
+/// Repeats a step for up to a second, until it returns true: processes that are still ending hold what they use.
 fn repeat(mut step: impl FnMut() -> bool) {
     for _ in 0..50 {
         if step() {

@@ -1,4 +1,4 @@
-//! Starting what belongs to a run.
+//! Starting the child processes of a run.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -7,8 +7,11 @@ use std::process::Command;
 use linux::Child;
 use linux::child::RUN;
 
-/// Starts a child out of the terminal's foreground group, so that Ctrl-C reaches this process alone, which then
-/// ends its children in order.
+/// Starts a child outside the terminal's foreground group. Ctrl-C then reaches this process alone, which ends its
+/// children in order.
+///
+/// # Errors
+/// The causes of [`Child::spawn`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     Child::spawn(command.process_group(0).env(RUN, std::process::id().to_string()))
 }

@@ -125,7 +125,11 @@ impl Spec {
         }
     }
 
-    /// Finds out whether and how this machine can do it, by starting it once.
+    /// Finds out whether this machine can start the environment, and by which means. A container or a virtual machine
+    /// is started once; a host or a remote machine is taken as given.
+    ///
+    /// # Errors
+    /// The causes of [`Container::prove`] or [`Vm::prove`].
     pub fn prove(&self, start: &Start<'_>) -> Result<Box<dyn Environment>, Failure> {
         Ok(match self {
             Spec::Host => Box::new(Host),

@@ -48,8 +48,8 @@ impl Child {
         Self::start(command, Scope::Process)
     }
 
-    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. Processes that
-    /// the child starts are killed when the child ends.
+    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. Processes
+    /// that the child starts are killed when the child ends.
     ///
     /// # Errors
     /// The causes of [`Child::spawn`].

@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP, by which a user ends a run, set one flag of this process. Functions that wait check it.
+//! SIGINT, SIGTERM and SIGHUP, by which a user ends a run, set one flag of this process. Functions that wait check
+//! it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -21,7 +21,8 @@ impl OutputFile {
         Ok(OutputFile(memfd_create("tautline-output", MemfdFlags::CLOEXEC)?.into()))
     }
 
-    /// A duplicate of the descriptor, to be a process's standard output or error. All duplicates share one file position.
+    /// A duplicate of the descriptor, to be a process's standard output or error. All duplicates share one file
+    /// position.
     ///
     /// # Errors
     /// The limit of open files is reached.

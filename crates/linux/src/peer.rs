@@ -1,5 +1,5 @@
-//! The process at the other end of a UNIX socket (SO_PEERCRED, unix(7)). `rustix` takes the number of the process for one that
-//! is never 0, but a process of a PID namespace that this one does not see has none.
+//! The process at the other end of a UNIX socket (SO_PEERCRED, unix(7)). `rustix` takes the number of the process for
+//! one that is never 0, but a process of a PID namespace that this one does not see has none.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

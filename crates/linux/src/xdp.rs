@@ -168,8 +168,8 @@ pub fn promiscuous(interface: u32) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets the thread that asks this socket for frames poll the interface's queue, at most `budget_frames` at a time. The
-/// queue raises no interrupts meanwhile (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`, socket(7)).
+/// Lets the thread that asks this socket for frames poll the interface's queue, at most `budget_frames` at a time.
+/// The queue raises no interrupts meanwhile (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`, socket(7)).
 ///
 /// # Errors
 /// No right to it (`CAP_NET_ADMIN`), or a kernel before Linux 5.11 (`ENOPROTOOPT`).

@@ -209,8 +209,8 @@ fn device(tree: &HostTree, address: PciAddress, assigned: bool) -> GroupDevice {
 pub struct Assigned {
     tree: HostTree,
     journal: PathBuf,
-    /// Held, and with it its lock, while the devices are assigned. A process that can take the lock knows that this one
-    /// has ended.
+    /// Held, and with it its lock, while the devices are assigned. A process that can take the lock knows that this
+    /// one has ended.
     _held: Journal,
 }
 

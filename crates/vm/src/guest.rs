@@ -33,8 +33,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts QEMU with the guest paused and every thread in its place. The calling thread moves to the CPUs of threads
-    /// that are no vCPUs, because QEMU's threads inherit its CPUs.
+    /// Starts QEMU with the guest paused and every thread in its place. The calling thread moves to the CPUs of
+    /// threads that are no vCPUs, because QEMU's threads inherit its CPUs.
     ///
     /// # Errors
     /// The calling thread cannot be bound to the housekeeping CPUs. Memory, descriptors or the process are refused.
@@ -128,7 +128,8 @@ impl Guest {
             .map_err(|error| explain(&mut self.child, &self.output, "letting the guest run", &error))
     }
 
-    /// Reads every thread's CPUs and policy, and sets them again where they were changed. Discards QEMU's pending events.
+    /// Reads every thread's CPUs and policy, and sets them again where they were changed. Discards QEMU's pending
+    /// events.
     ///
     /// # Errors
     /// The causes of [`Watch::look`]. A monitor that does not answer is no error: the threads' names are used

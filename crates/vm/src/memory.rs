@@ -12,8 +12,8 @@ pub struct HugePages {
 }
 
 impl HugePages {
-    /// The largest page size with enough free pages for `memory_mib` MiB, on one memory node if `node` names it. The memory
-    /// must be a multiple of the page size.
+    /// The largest page size with enough free pages for `memory_mib` MiB, on one memory node if `node` names it. The
+    /// memory must be a multiple of the page size.
     ///
     /// # Errors
     /// No size of huge pages has enough free pages there.

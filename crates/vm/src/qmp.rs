@@ -120,8 +120,8 @@ impl Qmp {
         Ok(bytes >> 20)
     }
 
-    /// Exits of all vCPUs since they were created, as KVM counts them (`query-stats`: QEMU 7.1, Linux 5.14). None on an
-    /// emulated CPU, an older QEMU or an older kernel, which do not count them.
+    /// Exits of all vCPUs since they were created, as KVM counts them (`query-stats`: QEMU 7.1, Linux 5.14). None on
+    /// an emulated CPU, an older QEMU or an older kernel, which do not count them.
     ///
     /// # Errors
     /// The causes of [`Qmp::execute`], except a refusal.
@@ -167,8 +167,8 @@ impl Qmp {
         }
     }
 
-    /// Sends a command and does not wait for its answer. No [`Qmp::execute`] may follow: it would take that answer as its
-    /// own.
+    /// Sends a command and does not wait for its answer. No [`Qmp::execute`] may follow: it would take that answer as
+    /// its own.
     ///
     /// # Errors
     /// QEMU has hung up, or does not read within the limit.

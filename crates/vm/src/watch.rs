@@ -150,8 +150,11 @@ impl Watch {
         .collect()
     }
 
-    /// Looks at every thread, and puts those right that are not in their place. `ask` tells roles; it is asked when
-    /// there are threads that were not seen before. Fails where nothing can be looked at, or the journal not written.
+    /// Reads every thread's CPUs and policy, and corrects those that are not in their place. `ask` returns the roles
+    /// of threads; it is called only if there are new threads.
+    ///
+    /// # Errors
+    /// The threads cannot be read, or the journal cannot be written.
     pub fn look(&mut self, ask: impl FnOnce() -> Option<Roles>) -> Result<Vec<Event>, Failure> {
         let now = self.read_threads()?;
         let living: BTreeSet<(i32, u64)> =

@@ -1,4 +1,4 @@
-//! What requests come to.
+//! Answers to requests.
 use control::PortDescription;
 use control::protocol::{Add, Applied, Outcome, Request, SCHEMA};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use switch::{Snapshot, View};
 use super::known_ports::KnownPorts;
 use crate::ports;
 
-/// Does what is asked, but for what the control socket keeps a record of.
+/// Carries out a request that needs no record in the control socket, and returns its answer.
 pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -> Outcome {
     match request {
         Request::Ports => Outcome::Ok(with_schema(json!({"ports": switch.snapshot().ports}))),
@@ -31,6 +31,7 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
     }
 }
 
+/// The answer to a request that changes the switch and returns nothing.
 pub fn done(result: Result<(), switch::ChangeError>) -> Outcome {
     match result {
         Ok(()) => Outcome::Ok(with_schema(json!({}))),
@@ -48,7 +49,7 @@ fn described(add: Add) -> Result<(String, PortDescription), String> {
     }
 }
 
-/// Answers are documents of their own, as those of all commands are.
+/// Adds the field `schema` to an answer, which is a document of its own.
 pub fn with_schema(mut answer: Value) -> Value {
     if let Some(fields) = answer.as_object_mut() {
         fields.insert("schema".to_owned(), SCHEMA.into());

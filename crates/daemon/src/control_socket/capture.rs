@@ -18,7 +18,7 @@ use super::passed_file::PassedFile;
 use crate::frame_filter::{Filter, HEADER_BYTES};
 use crate::sandbox;
 
-/// Between two looks at queues that had nothing: shorter than their rings take to fill at a million frames a second.
+/// Pause after a poll that found no frame: shorter than a ring takes to fill at a million frames a second.
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// Frames of one queue at a time.
@@ -26,11 +26,11 @@ const BURST: usize = 256;
 
 /// What is captured.
 pub struct Options {
-    /// End after so many.
+    /// The number of frames after which the capture ends.
     pub count: Option<u64>,
-    /// Bytes of each.
+    /// The number of bytes of each frame that are written.
     pub snaplen: u32,
-    /// Only those; all otherwise.
+    /// Which frames are written; none for all.
     pub filter: Option<Filter>,
 }
 
@@ -42,7 +42,10 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins; at its end the thread tells `tell` what came of it.
+    /// Starts a thread that writes the frames to the file. At its end the thread writes the outcome to `tell`.
+    ///
+    /// # Errors
+    /// The thread cannot be started. An error of the file is the capture's outcome instead.
     pub fn start(
         copies: CopiesId,
         copied: Receiver<Copied>,
@@ -70,14 +73,14 @@ impl Capture {
                     }
                 }
             };
-            // Nobody may be there any more.
+            // The client may be gone.
             let _ = tell.write_all(&outcome.line());
         };
         let thread = std::thread::Builder::new().name("capture".to_owned()).spawn(run)?;
         Ok(Capture { copies, stop, thread })
     }
 
-    /// Ends when all copies so far are written.
+    /// Makes the capture end once all copies so far are written.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -87,11 +90,11 @@ impl Capture {
     }
 }
 
-/// The file, emptied, if it is a capture's to write. Its file system may keep the calling thread waiting.
+/// Claims and truncates the file, if it is a regular one. Its file system may block the calling thread.
 fn claimed(file: PassedFile) -> io::Result<(File, FileClaim)> {
     let file = File::from(file.into_fd());
     let metadata = file.metadata()?;
-    // A pipe that nobody reads would keep the thread for ever.
+    // A pipe without a reader would block the thread for ever.
     if !metadata.is_file() {
         return Err(io::Error::other("a capture goes to a regular file"));
     }

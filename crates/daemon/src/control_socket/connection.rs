@@ -1,4 +1,4 @@
-//! One connection to the control socket, within limits of bytes and time. Nothing here ever waits.
+//! One connection to the control socket, within limits of bytes and time. No function here blocks.
 use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,10 +13,10 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use super::capture::Capture;
 use super::passed_file::PassedFile;
 
-/// Bytes that wait to be read by the other end at most.
+/// Most bytes that wait to be read by the client.
 const ANSWER_BYTES: usize = 8 << 20;
 
-/// Bytes of events that wait to be read by a client at most: some hundred events. More end its subscription.
+/// Most bytes of events that wait to be read by a client: some hundred events. More end its subscription.
 const EVENT_BYTES: usize = 64 << 10;
 
 /// A request must be whole, and an answer be read, within this.
@@ -52,13 +52,17 @@ enum Subscription {
 
 /// Why a connection is over.
 pub enum End {
-    /// The other end went, or the system says so.
+    /// The client closed the connection, the socket failed, or more than 8 MiB wait to be read.
     Gone,
-    /// It does not hold to the rules: it is told this.
+    /// The client broke a rule: it is sent this reason.
     Told(&'static str),
 }
 
 impl Connection {
+    /// A connection of a client that was accepted. `closer` closes the files that come with requests.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
     pub fn new(socket: UnixStream, closer: &Arc<DropQueue>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Connection {
@@ -77,12 +81,16 @@ impl Connection {
         &self.socket
     }
 
-    /// Whether it waits for room to write.
+    /// Whether an answer waits for room in the socket.
     pub fn wants_to_write(&self) -> bool {
         !self.answer.is_empty()
     }
 
-    /// Reads what is there, once.
+    /// Reads once what has come. Returns at once if nothing has.
+    ///
+    /// # Errors
+    /// [`End::Gone`] if the client closed the connection or the socket failed. [`End::Told`] if more than 64 KiB of
+    /// requests wait.
     pub fn read(&mut self) -> Result<(), End> {
         let mut bytes = [0; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -128,6 +136,10 @@ impl Connection {
         !self.wants_to_write() && self.request.contains(&b'\n')
     }
 
+    /// Sends an answer. What the socket has no room for waits for [`Connection::write`].
+    ///
+    /// # Errors
+    /// [`End::Gone`] if more than 8 MiB would wait to be read, or the socket failed.
     pub fn put(&mut self, answer: &[u8]) -> Result<(), End> {
         if self.answer.len() + answer.len() > ANSWER_BYTES {
             return Err(End::Gone);
@@ -149,7 +161,11 @@ impl Connection {
         self.subscription = Subscription::Open { waiting: 0 };
     }
 
-    /// Sends an event, if it has subscribed. A client that does not read loses its subscription, and is told why.
+    /// Sends an event to a client that has subscribed. A client that leaves more than 64 KiB of events unread loses
+    /// its subscription and is sent the reason.
+    ///
+    /// # Errors
+    /// The causes of [`Connection::put`].
     pub fn put_event(&mut self, line: &[u8]) -> Result<(), End> {
         let Subscription::Open { waiting } = self.subscription else { return Ok(()) };
         let waiting = if self.answer.is_empty() { line.len() } else { waiting + line.len() };
@@ -165,7 +181,10 @@ impl Connection {
         self.put(&Outcome::Error(why).line())
     }
 
-    /// Writes what there is room for.
+    /// Writes as much of the waiting answer as the socket has room for.
+    ///
+    /// # Errors
+    /// [`End::Gone`] if the client closed the connection or the socket failed.
     pub fn write(&mut self) -> Result<(), End> {
         while !self.answer.is_empty() {
             match self.socket.write(&self.answer) {

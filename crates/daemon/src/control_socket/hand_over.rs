@@ -1,5 +1,4 @@
-//! The running switch's end of `--take-over`. Nothing else is served meanwhile: no frame moves, so nothing else is
-//! worth waiting for.
+//! The running switch's end of `--take-over`. The control thread serves nothing else meanwhile: no frame moves.
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -19,13 +18,18 @@ use super::listener::ControlListener;
 use crate::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
 use crate::readiness;
 
-/// The new switch has so long from the standstill to its last word.
+/// How long the new switch may take, from the standstill to its message that it has taken over.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Descriptors of one message: fewer than the kernel takes (`SCM_MAX_FD`).
 const FILES_AT_ONCE: usize = 64;
 
-/// Hands everything over. An error says why this switch goes on.
+/// Hands everything over to the switch at the other end of `socket`.
+///
+/// # Errors
+/// Why this switch goes on: another user asks, the formats differ by more than one version, the ports do not stand
+/// still, or the new switch does not confirm within 3 s. Or the ports of this switch do not resume after such an
+/// attempt.
 pub fn run(
     socket: &UnixStream,
     format: u32,
@@ -66,13 +70,13 @@ fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver
     (HandOver { format: FORMAT, stood_still_at, control: Some(0), ports, stations }, files)
 }
 
-/// True once the new switch has said that it has all.
+/// Sends everything. Returns true once the new switch has confirmed that it has all.
 fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<SharedFd>), deadline: Instant) -> bool {
     let said = send(socket, &words, &files, deadline).and_then(|()| hear(socket, deadline));
     if said.is_ok_and(|said| said == TAKEN) {
         return true;
     }
-    // From here on it cannot say so any more; what it said before is there still.
+    // From here on no confirmation can come. One that was sent before can still be read.
     let _ = socket.shutdown(Shutdown::Both);
     let _ = socket.set_nonblocking(true);
     let mut late = Vec::new();
@@ -120,7 +124,7 @@ fn send_all(socket: &UnixStream, mut bytes: &[u8], files: &[SharedFd], deadline:
     Ok(())
 }
 
-/// What the new switch says, up to the length of what it is to say; whatever has come by the deadline.
+/// The new switch's message: up to the length of the confirmation, or what has come by the deadline.
 fn hear(socket: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut said = Vec::new();
     let mut bytes = [0; TAKEN.len()];

@@ -23,11 +23,20 @@ impl KnownPorts {
         self.ports.forget(name);
     }
 
+    /// Adds a port to the switch.
+    ///
+    /// # Errors
+    /// The description is wrong, the port's socket, interface or file cannot be opened, or the switch has a port of
+    /// this name.
     pub fn add(&mut self, name: &str, port: PortDescription, switch: &mut View<'_>) -> Result<(), String> {
         self.ports.add(self.read(name, port)?, switch)
     }
 
-    /// Adds what is missing, removes what is not wanted. A description that is wrong changes nothing.
+    /// Adds ports that are missing and removes ports that are not wanted. Returns each change with its own error, if
+    /// any. A wrong description changes nothing.
+    ///
+    /// # Errors
+    /// A description is wrong, or the socket, interface or file of a new port cannot be opened.
     pub fn apply(
         &mut self,
         wanted: BTreeMap<String, PortDescription>,

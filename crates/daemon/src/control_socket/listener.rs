@@ -13,14 +13,18 @@ use rustix::process::{geteuid, umask};
 pub struct ControlListener {
     listener: UnixListener,
     path: PathBuf,
-    /// Of the socket that was made here.
+    /// Device and inode of the socket's file.
     inode: (u64, u64),
-    /// The path goes with this; not where another process has the socket.
+    /// Whether dropping this removes the path: not while another process has the socket.
     removes_path: bool,
 }
 
 impl ControlListener {
-    /// Binds to the path; a socket that a dead switch left there is replaced.
+    /// Binds to the path. Replaces a socket that a switch left there when it ended.
+    ///
+    /// # Errors
+    /// Another switch listens there (`AddrInUse`), a file of another kind is there, a stale socket cannot be removed,
+    /// or the folder is missing or not writable.
     pub fn bind(path: &Path) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
             match UnixStream::connect(path) {
@@ -29,7 +33,7 @@ impl ControlListener {
                 Err(_) => {}
             }
         }
-        // No moment in which others could connect. No other thread makes files at this time.
+        // Other users can connect at no time. No other thread makes files meanwhile.
         let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
         let bound = UnixListener::bind(path);
         umask(before);
@@ -42,25 +46,28 @@ impl ControlListener {
         Ok(ControlListener { listener, path: path.to_owned(), inode: (made.dev(), made.ino()), removes_path })
     }
 
-    /// Goes on with another process's, which has it until [`ControlListener::keep`].
+    /// Listens on the socket of another process, which owns the path until [`ControlListener::keep`].
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking, or nothing is at the path.
     pub fn take_over(socket: OwnedFd, path: &Path) -> io::Result<Self> {
         Self::of(socket.into(), path, false)
     }
 
-    /// It is this process's now, or another's.
+    /// Sets whether this process owns the path.
     pub fn keep(&mut self, keeps: bool) {
         self.removes_path = keeps;
     }
 
-    /// The next who connects.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// There is none, or the system has no descriptor for it.
+    /// No connection waits (`WouldBlock`), or the system has no descriptor for it.
     pub fn accept(&self) -> io::Result<UnixStream> {
         self.listener.accept().map(|(socket, _)| socket)
     }
 
-    /// Whether it is the user of this process, or root.
+    /// Whether the client runs as this process's user or as root.
     pub fn allows(&self, socket: &UnixStream) -> bool {
         peer(socket).is_ok_and(|peer| peer.user.is_root() || peer.user == geteuid())
     }

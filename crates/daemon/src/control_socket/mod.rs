@@ -49,7 +49,7 @@ const LISTENER: u64 = 1;
 const TIMER: u64 = 2;
 const FIRST_CONNECTION: u64 = 16;
 
-/// A control socket that is served.
+/// The control socket and its connections.
 pub struct ControlSocket {
     listener: ControlListener,
     listening: Listening,
@@ -62,27 +62,33 @@ pub struct ControlSocket {
     /// Ports that were removed.
     removed: Vec<String>,
     handed_over: bool,
-    /// Why another process that asked for everything did not get it.
+    /// Why a hand-over to another process failed.
     not_handed_over: Option<String>,
 }
 
 impl ControlSocket {
-    /// Listens, and is watched in `epoll` from now on.
+    /// Listens at the path. `epoll` watches the socket from now on.
+    ///
+    /// # Errors
+    /// The causes of [`ControlListener::bind`], or the kernel refuses a timer or to watch the socket.
     pub fn open(path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
         Self::serve_at(ControlListener::bind(path)?, epoll, ports)
     }
 
-    /// Goes on with that of another process.
+    /// Serves the control socket of another process.
+    ///
+    /// # Errors
+    /// The causes of [`ControlListener::take_over`], or the kernel refuses a timer or to watch the socket.
     pub fn take_over(socket: OwnedFd, path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
         Self::serve_at(ControlListener::take_over(socket, path)?, epoll, ports)
     }
 
-    /// The other process is gone: the path is this one's.
+    /// Takes the path over from the other process, which is gone.
     pub fn keep_path(&mut self) {
         self.listener.keep(true);
     }
 
-    /// Another process was to go on with everything and does not: why, once.
+    /// The reason why a hand-over to another process failed. Returned once.
     pub fn has_not_handed_over(&mut self) -> Option<String> {
         self.not_handed_over.take()
     }
@@ -105,7 +111,7 @@ impl ControlSocket {
         connected.chain(&self.ending).filter(|capture| capture.runs()).count()
     }
 
-    /// Another process goes on with everything.
+    /// Whether another process has taken over.
     pub fn has_handed_over(&self) -> bool {
         self.handed_over
     }

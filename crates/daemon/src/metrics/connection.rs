@@ -1,4 +1,4 @@
-//! One HTTP client: a request within limits of bytes, one answer, and the end. Nothing here ever waits.
+//! One HTTP client: a request within limits of bytes, one answer, and the end. No function here blocks.
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,9 +13,9 @@ pub struct Connection {
     answer: Vec<u8>,
 }
 
-/// What is to be done with it.
+/// What the caller does next with a connection.
 pub enum Next {
-    /// More of the request, or room for the answer.
+    /// Wait for more of the request, or for room to write the answer.
     Wait,
     /// It asks for this path.
     Answer(String),
@@ -24,12 +24,16 @@ pub enum Next {
 }
 
 impl Connection {
+    /// A connection of a client that was accepted.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
     pub fn new(socket: TcpStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Connection { socket, request: Vec::new(), answer: Vec::new() })
     }
 
-    /// Whether it waits for room to write.
+    /// Whether the answer waits for room in the socket.
     pub fn wants_to_write(&self) -> bool {
         !self.answer.is_empty()
     }

@@ -1,7 +1,7 @@
 //! What the switch counts, for Prometheus: `GET /metrics` at an address.
 //!
 //! The control thread serves it as it serves the control socket: nothing waits, and clients, bytes and time are
-//! limited. Whoever reaches the address may read; nobody can change anything.
+//! limited. Every client that reaches the address may read; none can change anything.
 mod connection;
 mod text;
 
@@ -36,8 +36,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens, and is watched in `epoll` from now on. Another process may listen there already: the one whose switch
-    /// this one takes over.
+    /// Listens at the address. `epoll` watches the socket from now on. Another process of the same user may listen
+    /// there too (`SO_REUSEPORT`): the switch that this one takes over from.
+    ///
+    /// # Errors
+    /// The address is not of this machine, or its port is taken or privileged. Or the kernel refuses a socket, a
+    /// timer or to watch the socket.
     pub fn open(address: SocketAddr, epoll: &OwnedFd) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -28,7 +28,11 @@ pub struct Container {
 const INSTALL: &str = "install crun or runc (`make setup` does)";
 
 impl Container {
-    /// Chooses a runtime and proves it by starting a container with the agent in it.
+    /// Chooses a runtime: the first that starts a container whose agent greets.
+    ///
+    /// # Errors
+    /// No candidate is installed and starts a container whose agent greets within the start's limit. The failure
+    /// quotes each runtime's answer.
     pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         let candidates = match settings.runtime {
             Some(runtime) => vec![runtime],
@@ -61,7 +65,7 @@ impl Container {
 }
 
 impl Container {
-    /// The same, in a network namespace that is there.
+    /// This container, started in an existing network namespace.
     ///
     /// # Errors
     /// LXC was chosen, whose containers here have no network.

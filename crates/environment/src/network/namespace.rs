@@ -9,10 +9,10 @@ use measure::Failure;
 use crate::command::find_command;
 use crate::spawn;
 
-/// A network namespace, its loopback up. A process holds it, and it goes with that process: no name stays behind in
-/// `/run/netns`, and devices in it go with it.
+/// A network namespace with its loopback up. A process holds it: when that process ends, the namespace and its
+/// devices go. It leaves no name in `/run/netns`.
 ///
-/// An ordinary user has it in a user namespace, where he is root.
+/// For an ordinary user it is in a user namespace, where that user is root.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
@@ -34,7 +34,10 @@ impl Namespace {
         Self::hold(command, is_rootless)
     }
 
-    /// A second one, of the same owner and in the same user namespace, so that devices can join the two.
+    /// A second network namespace in the same user namespace, so that devices can join the two.
+    ///
+    /// # Errors
+    /// The causes of [`Namespace::new`].
     pub fn sibling(&self) -> Result<Self, Failure> {
         let mut command = self.enter(false)?;
         command.arg(program("unshare", "util-linux")?).arg("--net");
@@ -87,30 +90,46 @@ impl Namespace {
         Ok(command)
     }
 
-    /// What enters it, with the program that is to run inside still missing.
+    /// The `nsenter` command that enters the namespace. The caller adds the program that is to run inside.
+    ///
+    /// # Errors
+    /// `nsenter` (util-linux) is not installed.
     pub fn entering(&self) -> Result<Command, Failure> {
         self.enter(true)
     }
 
-    /// A TAP device in it, taken up.
+    /// Makes a TAP device in the namespace and sets it up.
+    ///
+    /// # Errors
+    /// `ip` is not installed, the kernel has no TAP devices (`/dev/net/tun`), or the name is taken or invalid.
     pub fn tap(&self, name: &str) -> Result<(), Failure> {
         self.ip(&format!("tuntap add dev {name} mode tap"))?;
         self.ip(&format!("link set {name} up"))
     }
 
-    /// A command that runs inside, without its arguments yet.
+    /// A command that runs a program inside. The caller adds the arguments.
+    ///
+    /// # Errors
+    /// `nsenter` (util-linux) is not installed.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Failure> {
         let mut command = self.enter(true)?;
         command.arg(program);
         Ok(command)
     }
 
-    /// Runs `ip` with these words inside.
+    /// Runs `ip` with these words inside, and waits for its end.
+    ///
+    /// # Errors
+    /// `nsenter` or `ip` (iproute2) is not installed, or `ip` ends with an error; the failure quotes its first line.
     pub fn ip(&self, words: &str) -> Result<(), Failure> {
         self.run("ip", "iproute2", words)
     }
 
-    /// Runs `nft` with these words inside.
+    /// Runs `nft` with these words inside, and waits for its end.
+    ///
+    /// # Errors
+    /// `nsenter` or `nft` (nftables) is not installed, or `nft` ends with an error; the failure quotes its first
+    /// line.
     pub fn nft(&self, words: &str) -> Result<(), Failure> {
         self.run("nft", "nftables", words)
     }
@@ -120,7 +139,7 @@ impl Namespace {
     }
 }
 
-/// Runs `ip` with these words outside all of these namespaces: where this process is.
+/// Runs `ip` with these words in this process's own network namespace.
 pub(super) fn host_ip(words: &str) -> Result<(), Failure> {
     run(Command::new(program("ip", "iproute2")?), "ip", words)
 }

@@ -1,4 +1,4 @@
-//! The far end: listens, lets in who proves a key, and runs one agent at a time for it.
+//! The far end: listens, admits peers that prove a key, and runs one agent at a time for them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,10 +22,11 @@ use crate::{Agent, spawn};
 /// A connection that has not proved a key within this time is dropped.
 pub const LIMIT: Duration = Duration::from_secs(5);
 
-/// Connections that have not proved a key yet. One more drops the oldest, so that silent ones keep nobody out.
+/// Most connections that have not proved a key yet. One more drops the oldest, so that silent connections block no
+/// peer.
 const UNPROVED: usize = 16;
 
-/// Strangers that are told of in one second; more are counted.
+/// Most log lines in one second. Further lines are counted.
 const TOLD: u32 = 5;
 
 /// Listens at an address, bound already or not.
@@ -71,7 +72,10 @@ impl Listener {
         Ok(Listener { socket, shared: Arc::new(shared) })
     }
 
-    /// Where it listens.
+    /// The address that it listens at, with the port that the system chose for port 0.
+    ///
+    /// # Errors
+    /// The kernel refuses `getsockname`.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -141,7 +145,7 @@ impl Shared {
         }
         if self.busy.swap(true, Ordering::AcqRel) {
             self.tell(&format!("refused {peer}: another run has the agent"));
-            // It is small, and who reads nothing is not waited for.
+            // The line is small; a peer that does not read it is not waited for beyond the limit.
             let _ = socket.set_write_timeout(Some(LIMIT));
             let _ = tls.writer().write_all(self.busy_line.as_bytes());
             tls.send_close_notify();
@@ -170,7 +174,7 @@ impl Shared {
         ended.map(drop)
     }
 
-    /// A line for the operator. A flood of strangers does not become one of lines; who reads none stops nothing.
+    /// Writes a log line for the operator, at most [`TOLD`] in a second. A failed write stops nothing.
     fn tell(&self, text: &str) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if log.second.elapsed() > Duration::from_secs(1) {

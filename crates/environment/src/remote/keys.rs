@@ -32,7 +32,10 @@ const EARLIER: Duration = Duration::from_secs(24 * 3600);
 /// No key file is longer.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// Where keys are unless told otherwise: `tautline` in the user's configuration folder.
+/// The default folder of keys: `tautline` in `XDG_CONFIG_HOME`, or in `.config` of `HOME`.
+///
+/// # Errors
+/// Neither `XDG_CONFIG_HOME` nor `HOME` is set.
 pub fn default_folder() -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
@@ -55,7 +58,7 @@ pub fn make(folder: &Path, days: u32) -> Result<[PathBuf; 2], Failure> {
     make_valid(folder, [until, until])
 }
 
-/// The same with the end date of each, the near end's first.
+/// Makes both ends' files with the end date of each, the near end's first.
 ///
 /// # Errors
 /// As for [`make`].
@@ -123,7 +126,7 @@ pub(super) struct Keys {
     pub(super) roots: RootCertStore,
 }
 
-/// Reads an end's file, which nobody else may read.
+/// Reads an end's file, which must not be accessible to other users.
 pub(super) fn load(path: &Path) -> Result<Keys, Failure> {
     let make = "make keys with `tautline agent keys`, and copy far.pem to the far end";
     let failed = |answer: String, remedy: &str| {

@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustls::Connection;
 
-/// Nothing more is read from a side while so much waits for the other.
+/// Bytes: no more is read from a side while this much waits for the other.
 const PENDING: usize = 64 << 10;
 
-/// How long what is left may take to be sent, once one side has ended.
+/// How long sending the rest may take, once one side has ended.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// A machine that vanished is noticed within about half a minute.
@@ -25,7 +25,7 @@ const PROBES: u32 = 2;
 /// Which side ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The pipes: who reads or writes them is gone.
+    /// The pipes: the process that reads or writes them is gone.
     Local,
     /// The connection.
     Peer,
@@ -35,7 +35,11 @@ fn nonblocking(fd: &impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?)
 }
 
-/// Relays from `input` to the connection and from there to `output`.
+/// Relays from `input` to the connection and from there to `output`, until either side ends; returns which.
+///
+/// # Errors
+/// The kernel refuses an option of the socket or a read, `poll` fails, or the peer's bytes are no TLS. A write that
+/// fails is no error: its side has ended.
 pub fn relay(
     tls: &mut Connection,
     socket: &mut TcpStream,
@@ -54,7 +58,7 @@ pub fn relay(
     tls.set_buffer_limit(None);
     let mut received = Vec::new();
     let mut buffer = vec![0; PENDING];
-    // Who has ended, and until when what is left may be sent.
+    // Which side has ended, and until when the rest may be sent.
     let mut ended: Option<(Ended, Instant)> = None;
     loop {
         if tls.wants_write() {
@@ -104,7 +108,7 @@ pub fn relay(
         }
         let until = Instant::now() + FLUSH;
         if from_output.contains(PollFlags::ERR) {
-            // Nobody reads any more.
+            // The reader is gone.
             ended = Some((Ended::Local, until));
         }
         if from_socket.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && reads_peer {

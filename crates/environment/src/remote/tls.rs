@@ -18,7 +18,11 @@ use super::keys::{self, FAR_NAME};
 /// What an end may send until it has proved its key: far more than two certificates take.
 const HANDSHAKE_BYTES: usize = 64 << 10;
 
-/// How the far end judges who connects.
+/// The far end's TLS settings: its own key, and the authority that a peer's certificate must be signed by.
+///
+/// # Errors
+/// The file cannot be read, is accessible to other users, does not hold a private key and two certificates, or its
+/// key and certificate do not match.
 pub fn far(file: &Path) -> Result<Arc<ServerConfig>, Failure> {
     let keys = keys::load(file)?;
     let failed = |error: String| unusable(file, &error);
@@ -37,7 +41,11 @@ pub fn far(file: &Path) -> Result<Arc<ServerConfig>, Failure> {
     Ok(Arc::new(config))
 }
 
-/// How the near end judges what it connected to.
+/// The near end's TLS settings: its own key, and the authority that the far end's certificate must be signed by.
+///
+/// # Errors
+/// The file cannot be read, is accessible to other users, does not hold a private key and two certificates, or its
+/// key and certificate do not match.
 pub fn near(file: &Path) -> Result<Arc<ClientConfig>, Failure> {
     let keys = keys::load(file)?;
     let failed = |error: rustls::Error| unusable(file, &error.to_string());
@@ -56,17 +64,27 @@ fn unusable(file: &Path, answer: &str) -> Failure {
 }
 
 /// The far end's side of a new connection.
+///
+/// # Errors
+/// `rustls` refuses the settings, as for an invalid fragment size. It takes those of [`far`].
 pub fn accept(config: &Arc<ServerConfig>) -> Result<Connection, rustls::Error> {
     Ok(ServerConnection::new(config.clone())?.into())
 }
 
 /// The near end's side of a new connection.
+///
+/// # Errors
+/// `rustls` refuses the settings, as for an invalid fragment size. It takes those of [`near`].
 pub fn connect(config: &Arc<ClientConfig>) -> Result<Connection, rustls::Error> {
     let name = ServerName::try_from(FAR_NAME).expect("a host name");
     Ok(ClientConnection::new(config.clone(), name)?.into())
 }
 
 /// Proves each end's key to the other, within `limit` and [`HANDSHAKE_BYTES`].
+///
+/// # Errors
+/// The peer closes the connection, does not prove its key within `limit` or within [`HANDSHAKE_BYTES`], or proves one
+/// that the authority did not sign or whose time is over. Or the socket fails.
 pub fn handshake(tls: &mut Connection, socket: &mut TcpStream, limit: Duration) -> io::Result<()> {
     let deadline = Instant::now() + limit;
     let mut received = 0;

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use measure::Failure;
 
-/// Which KVM this is, as far as the kernel's modules tell.
+/// The name of this machine's KVM, by the loaded kernel modules.
 pub fn kvm_name() -> String {
     let module = |name: &str| Path::new("/sys/module").join(name).exists();
     let name = match () {
@@ -18,7 +18,10 @@ pub fn kvm_name() -> String {
     if nested { format!("{name} (nested)") } else { name.to_owned() }
 }
 
-/// Whether `/dev/kvm` is there and may be used. That it opens does not say that a guest runs.
+/// Checks that `/dev/kvm` exists and may be used. A guest may fail to run all the same.
+///
+/// # Errors
+/// `/dev/kvm` is missing, or this user may not open it for reading and writing.
 pub fn open_kvm() -> Result<(), Failure> {
     OpenOptions::new().read(true).write(true).open("/dev/kvm").map(drop).map_err(|error| {
         let remedy = match error.kind() {

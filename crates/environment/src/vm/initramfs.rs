@@ -15,7 +15,10 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CONSOLE: u32 = 0o020_600;
 
-/// Writes the initramfs into memory: no file to clean up, no disk to fill.
+/// Writes the initramfs to a memory file, which needs no clean-up and no disk space.
+///
+/// # Errors
+/// The agent's binary or one of its files cannot be read, or the memory file cannot be made or written.
 pub fn build(agent: &Agent, modules: &[&Module]) -> io::Result<File> {
     let mut archive = File::from(memfd_create("tautline-initramfs", MemfdFlags::CLOEXEC)?);
     let mut buffered = io::BufWriter::new(&mut archive);
@@ -63,7 +66,10 @@ pub fn build(agent: &Agent, modules: &[&Module]) -> io::Result<File> {
     Ok(archive)
 }
 
-/// A guest has no libraries: the agent must bring all it needs.
+/// Checks that the agent is linked statically: a guest has no libraries.
+///
+/// # Errors
+/// The file cannot be read, is no 64-bit ELF file, or names a dynamic loader (`PT_INTERP`).
 pub fn require_static(binary: &Path) -> Result<(), Failure> {
     let tried = || format!("checking that {} can be a guest's /init", binary.display());
     let bytes = fs::read(binary).map_err(|e| Failure::new(tried(), e, "check that the file can be read"))?;

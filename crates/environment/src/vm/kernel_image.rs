@@ -3,8 +3,11 @@ use std::path::PathBuf;
 
 use measure::Failure;
 
-/// The stock kernel that set-up keeps in the cache folder, else the running kernel's image where it may be
-/// read. The newest name wins.
+/// The kernel image to boot: the stock kernel that set-up keeps in the cache folder, else an image in `/boot`. Of
+/// several readable `vmlinuz*` in a folder, the last by name.
+///
+/// # Errors
+/// Neither folder holds a `vmlinuz*` that this user may read.
 pub fn find() -> Result<PathBuf, Failure> {
     let mut tried = Vec::new();
     let cache = std::env::var_os("XDG_CACHE_HOME")

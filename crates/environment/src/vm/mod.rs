@@ -52,7 +52,10 @@ pub const QEMU: &str = "qemu-system-x86_64";
 #[cfg(target_arch = "aarch64")]
 pub const QEMU: &str = "qemu-system-aarch64";
 
-/// Finds that system emulator.
+/// Finds the system emulator [`QEMU`] in `PATH`.
+///
+/// # Errors
+/// The system emulator is not installed.
 pub fn find_qemu() -> Result<PathBuf, Failure> {
     find_command(QEMU).ok_or_else(|| {
         Failure::new(format!("looking for {QEMU}"), "not installed", "install QEMU (`make setup` does)")
@@ -102,15 +105,22 @@ impl Vm {
         self.accelerator_name = "tcg".into();
     }
 
-    /// One with ivshmem's doorbell of a server that listens at `socket`, and with what hands it to user space in the
-    /// guest. Where the accelerator is named, it is not proven: whoever starts the guest sees.
+    /// A machine with an ivshmem-doorbell device of the server that listens at `socket`, and with the modules that
+    /// hand the device to user space in the guest. A named accelerator is not proven here: the first start shows
+    /// whether it works.
+    ///
+    /// # Errors
+    /// The causes of [`Vm::prove`], a board other than q35, or a kernel without readable modules for the device.
     pub fn with_doorbell(settings: Settings, socket: &Path, start: &Start<'_>) -> Result<Self, Failure> {
         let mut vm = Self::trusted(settings, start)?;
         vm.boot.doorbell = Some(doorbell::Doorbell::new(socket, &vm.boot.kernel, vm.boot.machine)?);
         Ok(vm)
     }
 
-    /// One with a network interface, on the board with PCI Express. Its accelerator as in [`Vm::with_doorbell`].
+    /// A machine with a network interface, on the board with PCI Express. A named accelerator is not proven here.
+    ///
+    /// # Errors
+    /// The causes of [`Vm::prove`], or a kernel without readable modules for the card.
     pub fn with_nic(settings: &Settings, nic: Nic, start: &Start<'_>) -> Result<Self, Failure> {
         let settings = Settings { machine: Machine::Q35, profile: None, ..settings.clone() };
         let mut vm = Self::trusted(settings, start)?;
@@ -118,13 +128,13 @@ impl Vm {
         Ok(vm)
     }
 
-    /// The same with memory of this process's that the guest has too.
+    /// This machine, with memory of this process that the guest shares.
     pub fn sharing(mut self, memory: SharedMemory) -> Self {
         self.boot.shared = Some(memory);
         self
     }
 
-    /// Proven only where the accelerator is not named.
+    /// Finds the machine, and proves it only if the accelerator is not named.
     fn trusted(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         match settings.accelerator {
             Some(_) => Self::find(settings, start),
@@ -133,6 +143,10 @@ impl Vm {
     }
 
     /// Finds QEMU and a kernel, and the accelerator that really boots it.
+    ///
+    /// # Errors
+    /// QEMU or a kernel image is not installed, the agent is not linked statically, or the profile's plan cannot be
+    /// made. Or the agent does not greet from a guest: under KVM if KVM was asked for, else under TCG.
     pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         let mut vm = Self::find(settings, start)?;
         let boots = |vm: &Vm| -> Result<(), Failure> {

@@ -3,7 +3,10 @@
 use ::vm::{CpuWishes, HostCpus, Plan, Profile};
 use measure::Failure;
 
-/// What it gets: a vCPU for each of these CPUs.
+/// The plan of a guest with a vCPU for each of these CPUs and `memory_mib` MiB of memory.
+///
+/// # Errors
+/// The host's CPUs cannot be read ([`HostCpus::here`]).
 pub fn plan(profile: Profile, memory_mib: u64, cpus: &[usize]) -> Result<Plan, Failure> {
     // A thread that is bound to CPUs of the run must not hide the others.
     let host = HostCpus::here(cpus)?;

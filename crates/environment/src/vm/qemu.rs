@@ -45,7 +45,11 @@ impl Boot {
         }
     }
 
-    /// Starts it, its vCPUs pinned.
+    /// Starts QEMU, and pins its vCPUs or places its threads as the profile wants.
+    ///
+    /// # Errors
+    /// A file of the initramfs cannot be read, memory, descriptors or the process are refused, or QEMU ends, refuses
+    /// its arguments or does not answer on its monitor within the start's limit. Or a thread cannot be placed.
     pub fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
         boot(self, start)
     }

@@ -8,7 +8,10 @@ use ::vm::{Placement, Qmp, Role, Watch};
 
 use crate::channel::ChannelError;
 
-/// Pins vCPU n to the n-th of `cpus`; the monitor can be asked more then.
+/// Pins vCPU n to the n-th of `cpus`, and returns the monitor for further commands.
+///
+/// # Errors
+/// QEMU does not greet or answer within `limit`, hangs up, or a vCPU's thread cannot be bound to its CPU.
 pub fn pin_vcpus(control: UnixStream, cpus: &[usize], limit: Duration) -> Result<Qmp, ChannelError> {
     let mut qmp = Qmp::over(control, limit).map_err(error)?;
     for (thread, role) in qmp.roles().map_err(error)?.0 {
@@ -20,7 +23,11 @@ pub fn pin_vcpus(control: UnixStream, cpus: &[usize], limit: Duration) -> Result
     Ok(qmp)
 }
 
-/// Puts every thread where a profile wants it, and lets the guest run; the monitor can be asked more then.
+/// Puts every thread where a profile wants it, lets the guest run, and returns the monitor for further commands.
+///
+/// # Errors
+/// QEMU does not greet or answer within `limit`, or hangs up. Its threads cannot be read, or one of them cannot have
+/// the CPUs or the policy that the placement wants.
 pub fn place(
     control: UnixStream,
     process: u32,

@@ -20,8 +20,8 @@ pub fn spec(own: &MetricSpec) -> MetricSpec {
     }
 }
 
-/// Runs cyclictest for about `duration`, as the own job does: one thread, pinned to the first of `cpus`, SCHED_FIFO 80,
-/// an interval of 1 ms, memory locked.
+/// Runs cyclictest for about `duration`, as the own job does: one thread, pinned to the first of `cpus`, SCHED_FIFO
+/// 80, an interval of 1 ms, memory locked.
 ///
 /// # Errors
 /// cyclictest cannot be started, ends with an error (for example without the right to SCHED_FIFO), or prints no

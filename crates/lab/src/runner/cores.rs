@@ -21,8 +21,8 @@ const MEMORY: usize = 400;
 
 /// What is known of the neighbours of the run's CPUs.
 pub trait Watch {
-    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, while [`Watch::may_wait`]. Returns the
-    /// CPUs that are still disturbed.
+    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, while [`Watch::may_wait`]. Returns
+    /// the CPUs that are still disturbed.
     fn wait(&mut self, used: usize) -> Vec<usize>;
 
     /// After the trial: the CPUs that were disturbed before it or are disturbed now.

@@ -66,8 +66,8 @@ impl Ends {
         self.is_lost
     }
 
-    /// Runs one flow, with a load beside it or without. Afterwards [`Ends::is_lost`] says whether the ends can take more
-    /// requests.
+    /// Runs one flow, with a load beside it or without. Afterwards [`Ends::is_lost`] says whether the ends can take
+    /// more requests.
     ///
     /// # Errors
     /// An agent refused a request, answered late, wrongly or not at all, or the user interrupted the run. Messages
