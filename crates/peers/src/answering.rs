@@ -1,4 +1,4 @@
-//! A program of this project that answers in lines of JSON.
+//! A program of this project that answers each line of input with a line of JSON.
 use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::Error;
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Killed when dropped.
+/// A running program that answers in lines of JSON. Killed when dropped.
 pub struct Answering {
     child: Child,
     stdin: ChildStdin,
@@ -21,7 +21,10 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Starts it; it ends with the calling thread at the latest.
+    /// Starts the program. It is killed when the calling thread ends.
+    ///
+    /// # Errors
+    /// The program cannot be started ([`Child::spawn`]).
     pub fn start(program: &Path, arguments: &[String]) -> Result<Self, Error> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -36,13 +39,19 @@ impl Answering {
         self.child.id()
     }
 
-    /// Gives it a line, and waits for the next of its own.
+    /// Sends a line, and waits up to 20 s for the next line of the program.
+    ///
+    /// # Errors
+    /// The program has closed its input, or the causes of [`Answering::answer`].
     pub fn ask(&mut self, line: &str) -> Result<Value, Error> {
         writeln!(self.stdin, "{line}").map_err(Error::system(format!("asking for '{line}'")))?;
         self.answer()
     }
 
-    /// The next line that it prints.
+    /// Waits up to 20 s for the next line that the program prints.
+    ///
+    /// # Errors
+    /// The program closes its output, prints no line in time, or prints one that is not JSON.
     pub fn answer(&mut self) -> Result<Value, Error> {
         let line = self.output.next_line(&mut self.read, LIMIT);
         let line = line.map_err(|why| Error::refused("waiting for an answer", why.to_string()))?;

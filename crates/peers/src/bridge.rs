@@ -10,16 +10,19 @@ const NETFILTER: &str = "/proc/sys/net/bridge";
 
 /// A bridge in a network namespace of its own: it and all its TAPs go with this value, and with the process.
 ///
-/// Nobody but the drivers of the TAPs says anything: no spanning tree, no multicast snooping, no IPv6
-/// addresses that would be announced. Nor does netfilter see the frames: where the kernel has it on bridges
-/// it is on from the start, and cuts IP packets that are longer than the MTU into fragments, so that other
-/// frames arrive than were sent.
+/// Only the drivers of the TAPs send frames: there is no spanning tree, no multicast snooping, and no IPv6 address
+/// that would be announced. Netfilter does not see the frames. Where the kernel has it on bridges it is on from the
+/// start, and cuts IP packets that are longer than the MTU into fragments, so that other frames arrive than were
+/// sent.
 pub struct Bridge {
     namespace: Netns,
 }
 
 impl Bridge {
     /// A bridge without ports. Takes root.
+    ///
+    /// # Errors
+    /// The test is not root, a program of [`Netns::new`] is missing, or the kernel has no bridges.
     pub fn new() -> Result<Self, Error> {
         let bridge = Self { namespace: Netns::new()? };
         bridge.namespace.ip(&format!("link add {NAME} type bridge stp_state 0 mcast_snooping 0"))?;
@@ -33,7 +36,10 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// One more port, a TAP of this name. It carries frames while somebody has it open.
+    /// Adds a port, a TAP of this name. It carries frames while a process has it open.
+    ///
+    /// # Errors
+    /// The kernel has no TAP devices, or the name is taken or invalid.
     pub fn tap(&self, name: &str, queues: TapQueues) -> Result<(), Error> {
         self.namespace.tap(name, queues)?;
         self.namespace.ip(&format!("link set dev {name} master {NAME}"))?;
@@ -42,11 +48,14 @@ impl Bridge {
 
     /// Gives a TAP an address that is not its driver's. DPDK writes the driver's own into the kernel's
     /// interface, and a bridge keeps frames to the addresses of its interfaces for itself.
+    ///
+    /// # Errors
+    /// The bridge has no such TAP, or `address` is no unicast Ethernet address.
     pub fn set_address(&self, tap: &str, address: &str) -> Result<(), Error> {
         self.namespace.ip(&format!("link set dev {tap} address {address}"))
     }
 
-    /// Where whoever opens the TAPs must be.
+    /// The network namespace of the bridge. Programs that open its TAPs must run there.
     pub fn namespace(&self) -> &Netns {
         &self.namespace
     }

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::{Error, ovs, testpmd};
 
-/// A program and what it says of itself.
+/// A program, its version and its build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// What it is for.
     pub name: String,
-    /// As it says it.
+    /// As the program prints it.
     pub version: String,
     /// Options of its build, or the package it came in.
     pub build: String,
@@ -21,20 +21,29 @@ pub struct Program {
 }
 
 impl Program {
-    /// This testpmd, or the installed one.
+    /// Describes this build of testpmd, or the installed one.
+    ///
+    /// # Errors
+    /// The causes of [`testpmd::version`].
     pub fn testpmd(name: &str, program: Option<&Path>) -> Result<Self, Error> {
         let testpmd::Version { program: file, version, linkage } = testpmd::version(program)?;
         let build = format!("{linkage} libraries, {}", build(&file));
         Ok(Program { name: name.to_owned(), version, build, file })
     }
 
-    /// Open vSwitch with DPDK, of this folder or the installed one.
+    /// Describes the Open vSwitch with DPDK of this folder, or the installed one.
+    ///
+    /// # Errors
+    /// The causes of [`ovs::version`].
     pub fn ovs(folder: Option<&Path>) -> Result<Self, Error> {
         let (file, version) = ovs::version(folder)?;
         Ok(Program { name: "OVS-DPDK".to_owned(), version, build: build(&file), file })
     }
 
-    /// One of this project, which is built for release.
+    /// Describes a program of this project, which is built for release.
+    ///
+    /// # Errors
+    /// The program cannot be started. One that fails has an empty version.
     pub fn own(name: &str, file: &Path) -> Result<Self, Error> {
         let said = Command::new(file).arg("--version").output();
         let said = said.map_err(Error::system(format!("running {}", file.display())))?;

@@ -8,27 +8,27 @@ use crate::process::{self, Process};
 use crate::requirements::{Requirements, is_root};
 use crate::{Error, Output};
 
-/// Long enough for a busy machine; only a failing command waits for it.
+/// Limit of a command. Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Who an ordinary user is where the test is root: nobody, as every distribution has it.
+/// The ordinary user that a test run by root becomes: `nobody`, as every distribution numbers it.
 const NOBODY: &str = "65534";
 
-/// A network namespace, its loopback up. A process holds it, and it goes with that process: no name stays
-/// behind in `/run/netns`, whatever becomes of the test.
+/// A network namespace with its loopback up. A process holds it, and it goes with that process. It leaves no name in
+/// `/run/netns`, however the test ends.
 pub struct Netns {
     holder: Process,
     owner: Owner,
     tools: Tools,
 }
 
-/// Whose namespace it is.
+/// The owner of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// Root's, of the machine's own user namespace.
+    /// Root of the machine's own user namespace.
     Root,
-    /// An ordinary user's, who is root in a user namespace of his own. The test is that user.
+    /// An ordinary user that is root in its own user namespace. The test runs as that user.
     User,
-    /// The same, for a test that is root and steps down first.
+    /// The user `nobody`, root in its own user namespace. The test runs as root and changes to that user first.
     Nobody,
 }
 
@@ -52,7 +52,10 @@ impl Tools {
 }
 
 impl Netns {
-    /// A namespace as root makes it.
+    /// Makes a namespace as root.
+    ///
+    /// # Errors
+    /// The test is not root, util-linux or iproute2 is missing, or the kernel refuses the namespace.
     pub fn new() -> Result<Self, Error> {
         let mut needs = Requirements::new();
         needs.root();
@@ -63,8 +66,11 @@ impl Netns {
         Self::hold(command, Owner::Root, tools)
     }
 
-    /// A namespace as an ordinary user makes it, in a user namespace. A test that runs as root becomes
-    /// `nobody` for it.
+    /// Makes a namespace as an ordinary user, in a user namespace. A test that runs as root becomes `nobody` for it.
+    ///
+    /// # Errors
+    /// util-linux or iproute2 is missing, or the kernel refuses user namespaces to ordinary users
+    /// (`user.max_user_namespaces`).
     pub fn unprivileged() -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let tools = Tools::find(&mut needs);
@@ -75,8 +81,11 @@ impl Netns {
         Self::hold(command, owner, tools)
     }
 
-    /// A second namespace of the same owner and in the same user namespace, so that [`Netns::join`] may
-    /// connect the two.
+    /// Makes a second namespace of the same owner and in the same user namespace, so that [`Netns::join`] may connect
+    /// the two.
+    ///
+    /// # Errors
+    /// The kernel refuses the namespace, as at a limit of `user.max_net_namespaces`.
     pub fn sibling(&self) -> Result<Self, Error> {
         let tools = self.tools.clone();
         let mut command = self.enter(false);
@@ -114,16 +123,16 @@ impl Netns {
         command
     }
 
-    /// A command that will run inside, as the namespace's owner, whose rights it has there. Without its
-    /// own program and arguments yet.
+    /// A command that runs `program` inside, with the rights of the namespace's owner. The caller adds the arguments.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.enter(true);
         command.arg(program);
         command
     }
 
-    /// The same, for a process that dies with the thread that starts it: an ordinary user's namespace is entered
-    /// with other rights, which clears the request that was made for it.
+    /// A command that runs `program` inside and is killed when the thread that starts it ends. `setpriv` asks for
+    /// that inside, because entering an ordinary user's namespace changes rights, which clears an earlier request
+    /// (prctl(2)).
     pub(crate) fn tied(&self, program: &Path) -> Command {
         let mut command = self.command(&self.tools.setpriv);
         command.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -131,46 +140,69 @@ impl Netns {
     }
 
     /// Runs a shell's command line inside, for at most a minute.
+    ///
+    /// # Errors
+    /// The shell cannot be started, or does not end within 60 s. A command that fails is no error: see
+    /// [`Output::status`].
     pub fn run(&self, line: &str) -> Result<Output, Error> {
         self.run_within(line, LIMIT)
     }
 
     /// Runs a shell's command line inside; it is killed when the limit has passed.
+    ///
+    /// # Errors
+    /// The shell cannot be started, or does not end in time. A command that fails is no error: see
+    /// [`Output::status`].
     pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
         process::run(self.command("sh").args(["-c", line]), limit)
     }
 
     /// Starts a shell's command line inside, which is killed when the value is dropped.
+    ///
+    /// # Errors
+    /// The shell cannot be started.
     pub fn start(&self, line: &str) -> Result<Background, Error> {
         Process::start(line, self.command("sh").args(["-c", &format!("exec {line}")])).map(Background)
     }
 
     /// Runs `ip` with these words inside.
+    ///
+    /// # Errors
+    /// `ip` cannot be started, does not end within 60 s, or ends with an error, which is quoted.
     pub fn ip(&self, words: &str) -> Result<(), Error> {
         let output = process::run(self.command(&self.tools.ip).args(words.split_whitespace()), LIMIT)?;
         if output.success() { Ok(()) } else { Err(Error::refused(format!("ip {words}"), output.stderr)) }
     }
 
-    /// Gives an interface an address (`10.0.0.1/24`) and takes it up.
+    /// Gives an interface an address (`10.0.0.1/24`) and sets it up.
+    ///
+    /// # Errors
+    /// There is no such interface, it has the address already, or `address` is none.
     pub fn configure(&self, interface: &str, address: &str) -> Result<(), Error> {
         self.ip(&format!("address add {address} dev {interface}"))?;
         self.ip(&format!("link set {interface} up"))
     }
 
     /// Makes a TAP interface that lasts until the namespace goes.
+    ///
+    /// # Errors
+    /// The kernel has no TAP devices (`/dev/net/tun`), or the name is taken or invalid.
     pub fn tap(&self, interface: &str, queues: TapQueues) -> Result<(), Error> {
         let queues = if queues == TapQueues::Many { "multi_queue" } else { "" };
         self.ip(&format!("tuntap add {interface} mode tap vnet_hdr {queues}"))
     }
 
-    /// A pair of virtual Ethernet interfaces of these names, one in each namespace. Both must be root's, or
-    /// one the other's [`Netns::sibling`].
+    /// Makes a pair of virtual Ethernet interfaces of these names, one in each namespace. Both namespaces must be
+    /// root's, or one must be the other's [`Netns::sibling`].
+    ///
+    /// # Errors
+    /// A name is taken or invalid, or the owner of this namespace has no rights in the other one.
     pub fn join(&self, interface: &str, other: &Netns, others: &str) -> Result<(), Error> {
         self.ip(&format!("link add {interface} type veth peer name {others} netns {}", other.holder()))
     }
 }
 
-/// How many queues a TAP interface may have; its user says the same when opening it.
+/// How many queues a TAP interface may have. A program that opens it must ask for the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapQueues {
     /// One.
@@ -192,16 +224,19 @@ impl Owner {
     }
 }
 
-/// A command that goes on while the test does something else. Killed when dropped.
+/// A command in the background. Killed when dropped.
 pub struct Background(Process);
 
 impl Background {
-    /// What it has said so far, on both its outputs.
+    /// What the command has printed so far, on both its outputs.
     pub fn said(&self) -> String {
         self.0.said()
     }
 
-    /// Waits until it has said this.
+    /// Waits until the command has printed this text on its standard output.
+    ///
+    /// # Errors
+    /// The command ends, or the limit passes, before it has printed the text.
     pub fn wait_for(&self, text: &str, limit: Duration) -> Result<(), Error> {
         self.0.wait_for(text, 0, limit, |said| said.contains(text).then_some(()))
     }
@@ -216,8 +251,11 @@ impl Background {
         self.0.runs()
     }
 
-    /// Waits until it has ended by itself or by a signal; its exit status, which is 128 and the signal's
-    /// number where a signal ended it. Killed, and an error, when the limit has passed.
+    /// Waits until the command has ended by itself or by a signal. Returns its exit status, or 128 and the signal's
+    /// number if a signal ended it.
+    ///
+    /// # Errors
+    /// The command runs still when the limit has passed. It is killed when this value is dropped.
     pub fn end(&mut self, limit: Duration) -> Result<i32, Error> {
         self.0.end(limit)
     }

@@ -16,7 +16,7 @@ use crate::{Error, Output, Pages, chosen, cpus};
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What Open vSwitch is to be.
+/// Settings of Open vSwitch.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pages: Pages,
@@ -39,13 +39,17 @@ impl Settings {
         self
     }
 
-    /// What its memory is made of; small pages otherwise.
+    /// Sets the pages of its memory. The default is small pages.
     pub fn pages(mut self, pages: Pages) -> Self {
         self.pages = pages;
         self
     }
 
-    /// Starts it with an empty bridge that learns addresses.
+    /// Starts Open vSwitch with an empty bridge that learns addresses.
+    ///
+    /// # Errors
+    /// The test is not root, Open vSwitch or free huge pages are missing, one of its programs fails, or DPDK does not
+    /// initialize. The failure quotes the switch's log.
     pub fn start(self) -> Result<OvsDpdk, Error> {
         OvsDpdk::start(self)
     }
@@ -121,7 +125,10 @@ pub fn unpacked() -> Option<PathBuf> {
     Some(cache.join("tautline/openvswitch")).filter(|folder| folder.is_dir())
 }
 
-/// The file of a build's switch, and what it says of its version and of DPDK's.
+/// The file of a build's switch, and the versions of Open vSwitch and DPDK that it prints.
+///
+/// # Errors
+/// Open vSwitch is missing, or its switch fails.
 pub fn version(folder: Option<&Path>) -> Result<(PathBuf, String), Error> {
     let mut needs = Requirements::new();
     let programs = find(folder, &mut needs);
@@ -139,7 +146,10 @@ pub fn version(folder: Option<&Path>) -> Result<(PathBuf, String), Error> {
 }
 
 impl OvsDpdk {
-    /// Starts it with nothing unusual.
+    /// Starts Open vSwitch with default settings.
+    ///
+    /// # Errors
+    /// The causes of [`Settings::start`].
     pub fn new() -> Result<Self, Error> {
         Settings::default().start()
     }
@@ -172,8 +182,11 @@ impl OvsDpdk {
         Ok(peer)
     }
 
-    /// Adds a port of the kind `dpdkvhostuserclient`: the switch is the vhost-user back-end, and connects to
-    /// the socket, again and again, on which the driver's side listens.
+    /// Adds a port of the type `dpdkvhostuserclient`. The switch is the vhost-user back-end, and connects and
+    /// reconnects to the socket on which the driver's side listens.
+    ///
+    /// # Errors
+    /// `ovs-vsctl` fails, or the switch reports an error of the port.
     pub fn add_port(&self, name: &str, socket: &Path) -> Result<(), Error> {
         self.tell(self.instance.add_port(name, socket))?;
         let error = self.vsctl(&["get", "Interface", name, "error"])?;
@@ -183,7 +196,11 @@ impl OvsDpdk {
         }
     }
 
-    /// Adds a port of the kind `dpdkvhostuser`, which listens; its socket. Deprecated, and still there.
+    /// Adds a port of the type `dpdkvhostuser`, which listens, and returns its socket. Open vSwitch calls it
+    /// deprecated.
+    ///
+    /// # Errors
+    /// `ovs-vsctl` fails, or the switch reports an error of the port.
     pub fn add_listening_port(&self, name: &str) -> Result<PathBuf, Error> {
         self.vsctl(&["add-port", BRIDGE, name, "--", "set", "Interface", name, "type=dpdkvhostuser"])?;
         let error = self.vsctl(&["get", "Interface", name, "error"])?;
@@ -193,13 +210,19 @@ impl OvsDpdk {
         }
     }
 
-    /// Waits until a port has its driver.
+    /// Waits up to 60 s until a port has its driver.
+    ///
+    /// # Errors
+    /// There is no such port, or its driver does not come in time.
     pub fn wait_for_link(&self, port: &str) -> Result<(), Error> {
         let words = ["wait-until", "Interface", port, "link_state=up"];
         self.vsctl(&words).map(drop)
     }
 
-    /// All that comes from one port goes to the other, and back; no addresses are looked at.
+    /// Forwards all packets of each port to the other one, by flows without addresses.
+    ///
+    /// # Errors
+    /// There is no such port, or `ovs-ofctl` fails.
     pub fn connect(&self, a: &str, b: &str) -> Result<(), Error> {
         self.ofctl(&["del-flows", &self.instance.management()])?;
         for (from, to) in [(a, b), (b, a)] {
@@ -212,31 +235,46 @@ impl OvsDpdk {
         Ok(())
     }
 
-    /// Learns addresses, as it does from the start.
+    /// Makes the bridge learn addresses, which is its state at the start.
+    ///
+    /// # Errors
+    /// `ovs-ofctl` fails, as when the switch has ended.
     pub fn learn(&self) -> Result<(), Error> {
         self.ofctl(&["del-flows", &self.instance.management()])?;
         self.ofctl(&["add-flow", &self.instance.management(), "actions=NORMAL"]).map(drop)
     }
 
-    /// The addresses it has learned, as it shows them (`fdb/show`).
+    /// The addresses that the bridge has learned, as text (`fdb/show`).
+    ///
+    /// # Errors
+    /// `ovs-appctl` fails, as when the switch has ended.
     pub fn addresses(&self) -> Result<String, Error> {
         self.appctl(&["fdb/show", BRIDGE])
     }
 
-    /// What its packet thread counted (`dpif-netdev/pmd-stats-show`).
+    /// The counters of the packet thread (`dpif-netdev/pmd-stats-show`).
+    ///
+    /// # Errors
+    /// `ovs-appctl` fails, or its output names no packet thread.
     pub fn pmd_stats(&self) -> Result<PmdStats, Error> {
         let text = self.appctl(&["dpif-netdev/pmd-stats-show"])?;
         PmdStats::parse(&text).ok_or_else(|| Error::refused("reading what the packet thread did", text))
     }
 
     /// The counters of a port.
+    ///
+    /// # Errors
+    /// There is no such port, `ovs-ofctl` fails, or its output lacks a counter.
     pub fn stats(&self, port: &str) -> Result<PortStats, Error> {
         let text = self.ofctl(&["dump-ports", &self.instance.management(), port])?;
         PortStats::parse(&text)
             .ok_or_else(|| Error::refused(format!("reading the counters of port {port}"), text))
     }
 
-    /// Looks at a port's counters until they satisfy.
+    /// Reads a port's counters every 5 ms until `enough` returns true.
+    ///
+    /// # Errors
+    /// The causes of [`OvsDpdk::stats`], or `enough` returns false until the limit has passed.
     pub fn wait_for_stats(
         &self,
         port: &str,
@@ -248,11 +286,17 @@ impl OvsDpdk {
     }
 
     /// Runs `ovs-vsctl` with these words.
+    ///
+    /// # Errors
+    /// `ovs-vsctl` cannot be started, fails, or does not end within 60 s. The failure quotes the switch's log.
     pub fn vsctl(&self, words: &[&str]) -> Result<String, Error> {
         self.tell(self.instance.vsctl(words))
     }
 
     /// Runs `ovs-appctl` with these words, for the switch.
+    ///
+    /// # Errors
+    /// `ovs-appctl` cannot be started, fails, or does not end within 60 s.
     pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
         run(&mut self.instance.appctl(words))
     }
@@ -261,7 +305,7 @@ impl OvsDpdk {
         run(&mut self.instance.ofctl(words))
     }
 
-    /// What is wrong with its configuration, the switch has logged.
+    /// Runs a command. An error quotes the switch's log, which tells what is wrong with the configuration.
     fn tell(&self, mut command: Command) -> Result<String, Error> {
         run(&mut command).map_err(|error| Error::refused(error.to_string(), tail(&self.said())))
     }

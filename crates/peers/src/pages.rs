@@ -17,7 +17,7 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// The pool must have so much that is free, if these are huge.
+    /// Requires that the pool has `mib` MiB free, if these are huge pages.
     pub(crate) fn require(self, mib: u64, needs: &mut Requirements) {
         if self == Pages::Small {
             return;
@@ -34,7 +34,7 @@ impl Pages {
 const PAGE_MIB: u64 = 2;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// MiB of the pool that nobody has taken.
+/// MiB of the pool that no process has taken or reserved.
 pub fn free_mib() -> u64 {
     count("free_hugepages").saturating_sub(count("resv_hugepages")) * PAGE_MIB
 }
@@ -52,7 +52,10 @@ pub fn held_kib(process: u32) -> u64 {
 pub struct Grown(u64);
 
 impl Grown {
-    /// Adds so much to the pool. Takes root, and memory that is not fragmented.
+    /// Adds `mib` MiB to the pool, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// The test is not root, the pool's file cannot be locked, or the kernel finds too little unfragmented memory.
     pub fn by(mib: u64) -> Result<Self, Error> {
         let pages = mib.div_ceil(PAGE_MIB);
         let doing = || format!("adding {pages} pages of 2 MiB to the system's pool ({POOL}/nr_hugepages)");
@@ -60,7 +63,7 @@ impl Grown {
         Grown(now.saturating_sub(before)).if_all(pages).map_err(|answer| Error::refused(doing(), answer))
     }
 
-    /// What was given goes back if it is too little.
+    /// Gives the pages back if they are fewer than asked for.
     fn if_all(self, pages: u64) -> Result<Self, String> {
         let given = self.0;
         if given < pages {
@@ -74,12 +77,13 @@ impl Grown {
 
 impl Drop for Grown {
     fn drop(&mut self) {
-        // Nobody is left to be told of an error; the pool is as it was, or larger.
+        // A destructor returns no error; the pool is as it was, or larger.
         let _ = change(|there| there.saturating_sub(self.0));
     }
 }
 
-/// Changes the pool's size while no other process of ours does; what it was, and what it then is.
+/// Changes the pool's size under a lock that every process of ours takes. Returns the sizes before and after, in
+/// pages.
 fn change(to: impl FnOnce(u64) -> u64) -> Result<(u64, u64), IoError> {
     let mut file = OpenOptions::new().read(true).write(true).open(format!("{POOL}/nr_hugepages"))?;
     file.lock()?;
@@ -89,7 +93,7 @@ fn change(to: impl FnOnce(u64) -> u64) -> Result<(u64, u64), IoError> {
     Ok((before, pages(&mut file)?))
 }
 
-/// Pages that stay. Those that somebody has beyond them, by overcommitment, are read with them, but not written.
+/// The pool's persistent pages. The kernel's figure includes surplus pages, which overcommitment adds.
 fn pages(file: &mut File) -> Result<u64, IoError> {
     let mut text = String::new();
     file.rewind()?;

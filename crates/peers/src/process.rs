@@ -8,17 +8,17 @@ use linux::{Child, OutputReader};
 
 use crate::Error;
 
-/// Between two looks at something that does not announce itself.
+/// Pause between two polls.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The exit status; 128 and the signal's number where a signal ended it.
     pub status: i32,
     /// What it wrote, with anything that is not UTF-8 replaced.
     pub stdout: String,
-    /// What it complained about.
+    /// What it wrote to standard error.
     pub stderr: String,
 }
 
@@ -39,7 +39,7 @@ impl Output {
     }
 }
 
-/// Looks again and again until what is seen satisfies.
+/// Repeats `look` every 5 ms until `enough` returns true for its result.
 pub(crate) fn look_until<T: std::fmt::Debug>(
     limit: Duration,
     doing: impl Fn() -> String,
@@ -62,7 +62,10 @@ pub(crate) fn look_until<T: std::fmt::Debug>(
 /// How long after its end what a process printed may take to arrive.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Runs a command to its end, which is its killing when the limit has passed.
+/// Runs a command and waits for its end. Kills it when the limit has passed.
+///
+/// # Errors
+/// The command cannot be started, cannot be waited for, or does not end within the limit.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output, Error> {
     let doing = format!("running {command:?}");
     let mut process = Process::start_with(&doing, command.stdin(Stdio::null()))?;
@@ -111,7 +114,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Everything said so far: standard output, then standard error.
+    /// All output so far: standard output, then standard error.
     pub(crate) fn said(&self) -> String {
         self.stdout.text() + &self.stderr.text()
     }

@@ -45,7 +45,10 @@ impl Requirements {
         self.0.push(what.into());
     }
 
-    /// Either all is there, or the list of what is not.
+    /// Ends the collection.
+    ///
+    /// # Errors
+    /// Something is missing. The error lists each thing with the way to get it.
     pub fn met(self) -> Result<(), Error> {
         if self.0.is_empty() { Ok(()) } else { Err(Error::Missing(self.0)) }
     }

@@ -9,6 +9,9 @@ use crate::process::PAUSE;
 /// Waits until a process listens on this path, without connecting to it: a peer would take a probe for its
 /// one client. Only listeners of this process's own network namespace are seen: a guest's port to a peer in
 /// another one says [`crate::guest::Port::reconnect`].
+///
+/// # Errors
+/// No process listens on the path when the limit has passed.
 pub fn wait_for_listener(path: &Path, limit: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + limit;
     while !listens(path) {

@@ -56,7 +56,7 @@ pub struct Usage {
 }
 
 impl Reading {
-    /// Of testpmd's forwarding thread.
+    /// A reading of testpmd's forwarding thread.
     pub fn of_testpmd(stats: &ForwardStats, sends_only: bool, elapsed_ns: f64) -> Self {
         if sends_only {
             let (offered, refused) = (stats.tx_total as f64, stats.tx_dropped as f64);
@@ -70,13 +70,16 @@ impl Reading {
         Reading { elapsed_ns, frames: stats.rx_packets as f64, spent }
     }
 
-    /// Of Open vSwitch's packet thread.
+    /// A reading of Open vSwitch's packet thread.
     pub fn of_ovs(stats: &PmdStats, elapsed_ns: f64) -> Self {
         let spent = Spent::Cycles { busy: stats.busy_cycles as f64, mhz: None };
         Reading { elapsed_ns, frames: stats.rx_packets as f64, spent }
     }
 
-    /// Of our ends, which all count alike.
+    /// A reading of an end of this project, from its counters as JSON.
+    ///
+    /// # Errors
+    /// `timed_ns`, `timed_frames` or `frames` is missing or is no number.
     pub fn of_ours(counts: &Value, elapsed_ns: f64) -> Result<Self, Error> {
         let missing = |name: &str| Error::refused(format!("reading '{name}'"), counts.to_string());
         let number = |name: &str| counts[name].as_f64().ok_or_else(|| missing(name));

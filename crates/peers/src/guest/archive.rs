@@ -10,7 +10,7 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CONSOLE: u32 = 0o020_600;
 
-/// An archive in the making. The kernel takes several, one after the other, as one.
+/// An archive under construction. The kernel unpacks several archives in a row as one.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -19,7 +19,10 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// A file, executable, with the folders above it.
+    /// Adds an executable file, with the folders above it.
+    ///
+    /// # Errors
+    /// The content has 4 GiB or more, or the path's name has a zero byte.
     pub fn file(&mut self, inside: &Path, content: &[u8]) -> io::Result<()> {
         for parent in inside.parent().into_iter().flat_map(|parent| {
             let mut all: Vec<_> = parent.ancestors().collect();
@@ -31,7 +34,10 @@ impl Archive {
         self.entry(inside, PROGRAM, content)
     }
 
-    /// A folder.
+    /// Adds a folder, unless the archive has it already.
+    ///
+    /// # Errors
+    /// None occur: memory takes every write.
     pub fn folder(&mut self, inside: &Path) -> io::Result<()> {
         let name = relative(inside);
         if name.is_empty() || !self.folders.insert(name) {
@@ -40,7 +46,10 @@ impl Archive {
         self.entry(inside, FOLDER, b"")
     }
 
-    /// What the kernel gives to `/init` before anything is mounted.
+    /// Adds `/dev/console`, which the kernel gives to `/init` before anything is mounted.
+    ///
+    /// # Errors
+    /// None occur: memory takes every write.
     pub fn console(&mut self) -> io::Result<()> {
         self.folder(Path::new("dev"))?;
         self.entry(Path::new("dev/console"), CONSOLE, b"")
@@ -58,7 +67,10 @@ impl Archive {
         entry.finish().map(drop)
     }
 
-    /// The bytes.
+    /// Ends the archive and returns its bytes.
+    ///
+    /// # Errors
+    /// None occur: memory takes every write.
     pub fn finish(mut self) -> io::Result<Vec<u8>> {
         cpio::newc::trailer(&mut self.bytes)?;
         Ok(self.bytes)

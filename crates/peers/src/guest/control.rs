@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::Output;
 
-/// Sends commands, and gives each answer to whom it belongs.
+/// Sends commands, and gives each answer to the thread that waits for it.
 pub struct Control {
     writer: Mutex<UnixStream>,
     next: AtomicU64,
@@ -32,9 +32,9 @@ struct State {
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// The guest is no more.
+    /// The guest has ended.
     Ended,
-    /// Nothing in time.
+    /// Nothing came within the limit.
     TimedOut,
 }
 
@@ -60,6 +60,10 @@ impl Answers {
 }
 
 impl Control {
+    /// A channel over a connected socket. A thread reads the guest's answers until the socket closes.
+    ///
+    /// # Errors
+    /// The socket's descriptor cannot be duplicated.
     pub fn new(stream: UnixStream) -> std::io::Result<Self> {
         let answers = Arc::new(Answers::default());
         let reader = BufReader::new(stream.try_clone()?);
@@ -72,12 +76,18 @@ impl Control {
         Ok(Self { writer: Mutex::new(stream), next: AtomicU64::new(0), answers })
     }
 
-    /// Until the guest takes commands.
+    /// Waits until the guest takes commands.
+    ///
+    /// # Errors
+    /// The guest closed the channel, sent no valid answer, or was not ready within the limit.
     pub fn ready(&self, limit: Duration) -> Result<(), Silence> {
         self.answers.wait(limit, |state| state.ready.then_some(()))
     }
 
-    /// Hands over a command, which the guest kills after the limit; its number comes back.
+    /// Sends a command, which the guest kills after the limit. Returns the command's number.
+    ///
+    /// # Errors
+    /// The guest has closed the channel.
     pub fn send(&self, command: &str, limit: Duration) -> std::io::Result<u64> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let seconds = limit.as_secs_f64().ceil().max(1.0);
@@ -86,6 +96,10 @@ impl Control {
         Ok(id)
     }
 
+    /// Waits for the output of the command with this number.
+    ///
+    /// # Errors
+    /// The guest closed the channel, sent no valid answer, or did not answer within the limit.
     pub fn output(&self, id: u64, limit: Duration) -> Result<Output, Silence> {
         self.answers.wait(limit, |state| state.outputs.remove(&id))
     }

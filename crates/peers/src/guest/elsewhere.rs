@@ -1,4 +1,4 @@
-//! The same guest in a QEMU that somebody else starts: a page's command line, another tool.
+//! A stock Linux guest in a QEMU that another program starts: the command line of a page, another tool.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -21,7 +21,11 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// Makes all that QEMU needs.
+    /// Makes the files and the control channel that QEMU needs, in a new folder.
+    ///
+    /// # Errors
+    /// QEMU, a kernel with its modules or a program of the guest is missing, or a file or socket of the folder cannot
+    /// be made.
     pub fn prepare() -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
@@ -78,6 +82,9 @@ impl Boot {
     }
 
     /// Waits until the guest takes commands.
+    ///
+    /// # Errors
+    /// The guest does not connect or take commands within the limit, or its channel breaks.
     pub fn wait(&self, limit: Duration) -> Result<Session, Error> {
         let doing = "waiting for a guest that another program boots";
         let deadline = Instant::now() + limit;
@@ -96,13 +103,16 @@ impl Boot {
     }
 }
 
-/// A guest that takes commands. Whoever started it ends it.
+/// A guest that takes commands. The program that started it ends it.
 pub struct Session {
     control: Control,
 }
 
 impl Session {
     /// Runs a shell's command line; the guest kills its shell when the limit has passed.
+    ///
+    /// # Errors
+    /// The guest has ended, or does not answer within the limit and 20 s.
     pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
         let doing = || format!("running `{line}` in the guest");
         let id = self.control.send(line, limit).map_err(Error::system("telling the guest"))?;

@@ -11,7 +11,7 @@ use super::{Guest, LIMIT, PAUSE, Plan, Port, Settings, new_folder};
 use crate::Error;
 use crate::socket::wait_for_listener;
 
-/// In each guest's folder.
+/// Sockets in each guest's folder.
 const MONITOR: &str = "monitor";
 const INCOMING: &str = "incoming";
 
@@ -27,18 +27,21 @@ pub struct Movable {
     plan: Plan,
 }
 
-/// How a move went.
+/// Figures of a migration.
 pub struct Migration {
-    /// How long QEMU says that the guest stood still.
+    /// How long the guest stood still, as QEMU reports it.
     pub downtime: Duration,
-    /// From the first page to the last.
+    /// The time from the first page to the last.
     pub total: Duration,
     /// Passes over the guest's memory.
     pub passes: u64,
 }
 
 impl Movable {
-    /// Boots it, and waits until it takes commands.
+    /// Boots a guest that can be migrated, and waits until it takes commands.
+    ///
+    /// # Errors
+    /// The causes of [`Settings::start`].
     pub fn start(mut settings: Settings) -> Result<Self, Error> {
         settings.memory_kib -= ODD_KIB;
         let (plan, folder) = (Plan::new(settings)?, new_folder()?);
@@ -47,8 +50,12 @@ impl Movable {
         Ok(Self { guest: Guest::launch(command, folder)?, plan })
     }
 
-    /// Moves it to another QEMU, with its ports at these places. No command may run in it meanwhile: its answer is
-    /// lost. Where that fails the guest stays where it is, and the other QEMU ends.
+    /// Migrates the guest to another QEMU, with its ports at these places. The answers of commands that run meanwhile
+    /// are lost. If the migration fails, the guest stays in its QEMU, and the other QEMU ends.
+    ///
+    /// # Errors
+    /// The other QEMU does not start or does not listen, a port's socket has no listener, QEMU refuses the migration
+    /// or reports its failure, or it is not complete after 60 s.
     pub fn migrate(&mut self, ports: &[Port]) -> Result<Migration, Error> {
         let folder = new_folder()?;
         // Its memory holds the file system already; a machine with a kernel has to have one all the same.
@@ -96,7 +103,7 @@ pub(crate) fn monitor(folder: &Path) -> [String; 2] {
     ["-qmp".to_owned(), format!("unix:{},server=on,wait=off", folder.join(MONITOR).display())]
 }
 
-/// A connection to it.
+/// A connection to the monitor in the guest's folder.
 pub(crate) fn connect_monitor(folder: &Path) -> Result<Qmp, QmpError> {
     Qmp::connect(&folder.join(MONITOR), LIMIT)
 }

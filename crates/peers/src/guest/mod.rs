@@ -32,9 +32,9 @@ use control::{Control, Silence};
 use userland::Userland;
 use vm::QemuVersion;
 
-/// How long a command of the guest may take, where nothing else is said. The CPU is emulated.
+/// How long a command of the guest may take by default. The CPU is emulated.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// How long a guest may take to boot. Four seconds where nothing else runs.
+/// How long a guest may take to boot. It takes 4 s on an idle machine.
 const BOOT: Duration = Duration::from_secs(120);
 /// How much longer than the guest's own limit an answer may take.
 const GRACE: Duration = Duration::from_secs(20);
@@ -64,13 +64,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// One more network interface.
+    /// Adds a network interface.
     pub fn port(mut self, port: Port) -> Self {
         self.ports.push(port);
         self
     }
 
-    /// Virtual CPUs, and memory, which is a memfd that the back-ends map; one and 256 MiB otherwise.
+    /// Sets the number of virtual CPUs, and the memory in MiB, which is a memfd that the back-ends map. Defaults are
+    /// one CPU and 256 MiB.
     pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
         Settings { cpus, memory_kib: memory_mib << 10, ..self }
     }
@@ -83,28 +84,32 @@ impl Settings {
         self
     }
 
-    /// With the distribution's real-time kernel.
+    /// Boots the distribution's real-time kernel.
     pub fn realtime(mut self) -> Self {
         self.realtime = true;
         self
     }
 
-    /// Further arguments for QEMU.
+    /// Adds arguments for QEMU.
     pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
     }
 
-    /// Boots it, and waits until it takes commands.
+    /// Boots the guest, and waits until it takes commands.
+    ///
+    /// # Errors
+    /// QEMU, a kernel with its modules or a program of the guest is missing, or a file cannot be read or written. Or
+    /// a port's socket has no listener, QEMU ends, or the guest takes no commands within 120 s.
     pub fn start(self) -> Result<Guest, Error> {
         Guest::start(self)
     }
 }
 
-/// The file that the kernel unpacks, in the guest's folder.
+/// The archive that the kernel unpacks, in the guest's folder.
 const INITRAMFS: &str = "initramfs";
 
-/// A guest's parts, found on this machine, and what tells it from the other guests of this process.
+/// A guest's parts, found on this machine, and its number among the guests of this process.
 struct Plan {
     settings: Settings,
     qemu: PathBuf,
@@ -175,6 +180,9 @@ pub struct Guest {
 
 impl Guest {
     /// Boots a guest with these ports and nothing else unusual.
+    ///
+    /// # Errors
+    /// The causes of [`Settings::start`].
     pub fn with_ports(ports: impl IntoIterator<Item = Port>) -> Result<Self, Error> {
         ports.into_iter().fold(Settings::default(), Settings::port).start()
     }
@@ -196,7 +204,8 @@ impl Guest {
         Ok(guest)
     }
 
-    /// The same for a guest that does not boot but goes on, and therefore does not say that it is ready.
+    /// Starts QEMU as [`Guest::launch`] does, for a guest that does not boot but is restored. Such a guest does not
+    /// report that it is ready.
     pub(crate) fn launch_silent(mut command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
         let socket = folder.path().join("control");
         let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
@@ -208,17 +217,27 @@ impl Guest {
     }
 
     /// Runs a shell's command line, for at most [`LIMIT`].
+    ///
+    /// # Errors
+    /// The guest has ended, or the command does not end in time. A command that fails is no error: see
+    /// [`Output::status`].
     pub fn run(&self, line: &str) -> Result<Output, Error> {
         self.run_within(line, LIMIT)
     }
 
     /// Runs a shell's command line; the guest kills its shell when the limit has passed.
+    ///
+    /// # Errors
+    /// The guest has ended, or the command does not end in time. A command that fails is no error: see
+    /// [`Output::status`].
     pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
         self.begin(line, limit)?.wait()
     }
 
-    /// Starts a shell's command line, which goes on while the test does something else, also while other
-    /// commands run.
+    /// Starts a shell's command line and does not wait for it. Other commands may run meanwhile.
+    ///
+    /// # Errors
+    /// The guest has closed its channel.
     pub fn begin(&self, line: &str, limit: Duration) -> Result<Job<'_>, Error> {
         let id = self.control.send(line, limit).map_err(Error::system("telling the guest"))?;
         Ok(Job { guest: self, id, line: line.to_owned(), limit, since: Instant::now() })
@@ -254,7 +273,7 @@ impl Guest {
         self.folder.path()
     }
 
-    /// Notes as evidence what the kernel's console says of a stall, where the guest answers no command either.
+    /// Records what the kernel's console says of a stall, if the guest answers no command either.
     fn note_standstill(&self) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let console = self.console();
@@ -288,7 +307,10 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Until it has ended.
+    /// Waits until the command has ended.
+    ///
+    /// # Errors
+    /// The guest has ended, the guest killed the command at its limit, or no answer came within the limit and 20 s.
     pub fn wait(self) -> Result<Output, Error> {
         /// As the shell tells of a command that SIGKILL ended.
         const KILLED: i32 = 128 + 9;
@@ -303,7 +325,7 @@ impl Job<'_> {
     }
 }
 
-/// An archive of what the test brings along; the kernel unpacks it after the first.
+/// An archive of the test's own files. The kernel unpacks it after the first archive.
 fn brought(files: &[(PathBuf, PathBuf)]) -> Result<Vec<u8>, Error> {
     if files.is_empty() {
         return Ok(Vec::new());

@@ -18,7 +18,7 @@ pub const PROGRAMS: &str = "/programs";
 /// The modules that every guest loads.
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "virtio_net", "af_packet", "veth", "tun", "8021q"];
 
-/// Found on the host before anything is started.
+/// The files of the guest's file system, found on the host before anything is started.
 pub struct Userland {
     busybox: PathBuf,
     programs: Vec<PathBuf>,
@@ -26,6 +26,7 @@ pub struct Userland {
 }
 
 impl Userland {
+    /// Finds the programs, and the modules of this kernel. What is missing is added to `needs`.
     pub fn find(kernel: &Path, needs: &mut Requirements) -> Self {
         let busybox = needs.program("busybox", "busybox-static");
         if busybox.is_file() && !std::fs::read(&busybox).is_ok_and(|bytes| is_static(&bytes)) {
@@ -46,7 +47,10 @@ impl Userland {
         Self { busybox, programs: programs.into(), modules: modules::folder(kernel, needs) }
     }
 
-    /// The archive of all this, made once per process and kernel.
+    /// The archive of these files, made once per process and kernel.
+    ///
+    /// # Errors
+    /// A program, library or module cannot be read, or `ldd` cannot be run.
     pub fn archive(&self) -> Result<Vec<u8>, Error> {
         static MADE: Mutex<Option<(PathBuf, Vec<u8>)>> = Mutex::new(None);
         let mut made = MADE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -89,16 +93,24 @@ impl Userland {
     }
 }
 
+/// Reads a file of the host.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn read(file: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(file).map_err(Error::system(format!("reading {}", file.display())))
 }
 
-/// Whether an ELF file names no interpreter. Good enough for busybox: it looks for the loader's name.
+/// Whether an ELF file names no interpreter: its first 64 KiB do not hold the loader's name. Exact enough for
+/// busybox.
 fn is_static(bytes: &[u8]) -> bool {
     !bytes.windows(8).take(1 << 16).any(|window| window.starts_with(b"ld-linux"))
 }
 
-/// The libraries and the loader, as `ldd` names them.
+/// The libraries and the loader of a program, as `ldd` names them; none of a static program.
+///
+/// # Errors
+/// `ldd` cannot be started, or does not end within 30 s.
 pub fn needed_libraries(program: &Path) -> Result<Vec<PathBuf>, Error> {
     let output = process::run(Command::new("ldd").arg(program), Duration::from_secs(30))?;
     if !output.success() {

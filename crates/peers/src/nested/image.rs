@@ -11,7 +11,7 @@ use crate::guest::userland::{Userland, needed_libraries, read};
 use crate::requirements::Requirements;
 use crate::{Error, chosen};
 
-/// What QEMU loads beside its libraries, where the host has it: Debian's packages qemu-system-data and seabios.
+/// Firmware that QEMU loads, where the host has it (Debian's packages qemu-system-data and seabios).
 const FIRMWARE: &[&str] = &[
     "bios-256k.bin",
     "bios-microvm.bin",
@@ -24,7 +24,7 @@ const FIRMWARE: &[&str] = &[
 ];
 const FIRMWARE_FOLDERS: &[&str] = &["/usr/share/qemu", "/usr/share/seabios"];
 
-/// All that goes into the image, found on the host before anything is started.
+/// The parts of the image, found on the host before anything is started.
 pub struct Parts {
     kernel: PathBuf,
     qemu: PathBuf,
@@ -36,6 +36,7 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Finds the parts. What is missing is added to `needs`.
     pub fn find(kernel: &Path, qemu: &Path, needs: &mut Requirements) -> Self {
         let inner_kernel = chosen::kernel(needs);
         Self {
@@ -49,14 +50,18 @@ impl Parts {
         }
     }
 
-    /// The image's file. It is made anew each time, and written where the cache has none of the same content: so
-    /// it is never stale, and machines that run at the same time share its pages.
+    /// The image's file in the cache. The content is made anew each time, and written only if the cache has no file
+    /// of the same content. So the file is never stale, and machines that run at the same time share its pages.
+    ///
+    /// # Errors
+    /// A part of the image cannot be read, `ldd`, `depmod` or `sha256sum` fails, or the cache's folder cannot be
+    /// written.
     pub fn in_cache(&self) -> Result<PathBuf, Error> {
         let content = self.build()?;
         let folder = cache::folder();
         let doing = || format!("keeping the nested machine's image in {}", folder.display());
         let file = folder.join(format!("{}.cpio", hash(&self.sha256sum, &content)?));
-        // Whoever opens it now is not to lose it.
+        // Its new time keeps another process from removing it as unused.
         if let Ok(kept) = std::fs::File::options().append(true).open(&file) {
             let _ = kept.set_modified(SystemTime::now());
             return Ok(file);
@@ -98,7 +103,10 @@ impl Parts {
         Ok(bytes)
     }
 
-    /// The name of a content that is made of these words, for the cache.
+    /// A name for the cache: the hash of these words.
+    ///
+    /// # Errors
+    /// `sha256sum` cannot be run, or prints no hash.
     pub fn name(&self, words: &[String]) -> Result<String, Error> {
         hash(&self.sha256sum, words.join("\0").as_bytes())
     }

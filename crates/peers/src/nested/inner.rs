@@ -13,10 +13,10 @@ use crate::process::tail;
 use crate::{Error, Output};
 
 const BOOT: Duration = Duration::from_secs(120);
-/// The same where the machine's clock counts instructions, in boots of the machine: a guest with little takes about
-/// one, unless it stands still.
+/// How long a guest may take to boot if the machine's clock counts instructions, in boots of the machine. A guest
+/// with little to start takes about one.
 const COUNTED_BOOT: u32 = 10;
-/// How often it is asked whether QEMU runs still, while it boots.
+/// How often the machine is asked whether QEMU still runs, while the guest boots.
 const LOOK: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -26,7 +26,7 @@ const PID: &str = "/run/guest.pid";
 const CHANNEL: &str = "-device virtio-serial-pci -chardev pipe,id=guest,path=/dev/virtio-ports/guest \
      -device virtserialport,chardev=guest,name=control";
 
-/// What the guest within is to be.
+/// Settings of the guest within.
 #[derive(Clone, Debug)]
 pub struct InnerSettings {
     machine: String,
@@ -68,7 +68,7 @@ impl InnerSettings {
         InnerSettings { cpu: "host,kvm-pv-eoi=off", ..self }
     }
 
-    /// The machine's own kernel, which has drivers for more than virtio; the cloud kernel otherwise.
+    /// Boots the machine's own kernel, which has drivers for more than virtio. The default is the cloud kernel.
     pub fn generic_kernel(mut self) -> Self {
         self.generic = true;
         self
@@ -87,7 +87,7 @@ impl InnerSettings {
         self
     }
 
-    /// Virtual CPUs, and memory; one and 256 MiB otherwise.
+    /// Sets the number of virtual CPUs, and the memory in MiB. Defaults are one CPU and 256 MiB.
     pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
         InnerSettings { cpus, memory_mib, ..self }
     }
@@ -105,7 +105,7 @@ impl InnerSettings {
         self
     }
 
-    /// What starts it.
+    /// The shell's command line that starts the guest.
     fn command(&self) -> String {
         let InnerSettings { machine, cpu, cpus, memory_mib, parameters, arguments, .. } = self;
         let (kernel, initramfs) =
@@ -136,12 +136,17 @@ pub struct Inner<'a> {
     machine: &'a Machine,
     control: Control,
     stream: UnixStream,
-    /// Whoever started it; none once that was waited for.
+    /// The command that started it; none once that was waited for.
     job: Option<Job<'a>>,
 }
 
 impl Machine {
     /// Boots a guest in the machine, and waits until it takes commands. One at a time.
+    ///
+    /// # Errors
+    /// The control channel cannot be made, QEMU ends, or the guest takes no commands within 120 s, or within 10 boots
+    /// of a machine whose clock counts instructions. The machine's own [`Guest::run`](crate::Guest::run) may fail
+    /// too.
     pub fn guest(&self, settings: &InnerSettings) -> Result<Inner<'_>, Error> {
         let doing = "making the control channel of the guest within";
         let socket = self.folder().join(SOCKET);
@@ -181,6 +186,10 @@ impl Machine {
 
 impl Inner<'_> {
     /// Runs a shell's command line in it, for at most [`LIMIT`].
+    ///
+    /// # Errors
+    /// The guest has ended, or the command does not end in time. A command that fails is no error: see
+    /// [`Output::status`].
     pub fn run(&self, line: &str) -> Result<Output, Error> {
         let doing = || format!("running `{line}` in the guest within");
         let id = self.control.send(line, LIMIT).map_err(Error::system(doing()))?;
@@ -203,12 +212,18 @@ impl Inner<'_> {
         self.run(line).unwrap_or_else(|error| panic!("{error}")).expect_success()
     }
 
-    /// Until whoever started it has ended: QEMU, or `tautline vm run`.
+    /// Waits until the program that started the guest has ended: QEMU, or `tautline vm run`.
+    ///
+    /// # Errors
+    /// The causes of [`Job::wait`], with a limit of a day.
     pub fn wait(mut self) -> Result<Output, Error> {
         self.job.take().expect("only this takes it").wait()
     }
 
     /// The id of its QEMU, or of its `tautline vm run`, in the machine.
+    ///
+    /// # Errors
+    /// The machine runs no command, or its file of the process id holds no number.
     pub fn id(&self) -> Result<u32, Error> {
         let said = self.machine.run(&format!("cat {PID}"))?;
         said.stdout.trim().parse().map_err(|_| Error::refused("reading QEMU's process id", said.stderr))

@@ -36,10 +36,10 @@ const MODULES: &[&str] = &[
     "8021q",
 ];
 
-/// What a guest within loads besides, if it has this kernel.
+/// Further modules that a guest within loads if it has this kernel.
 const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk", "dummy"];
 
-/// The newest generic kernel that set-up has unpacked.
+/// The generic kernel that set-up has unpacked: of several, the last by name.
 pub fn find(needs: &mut Requirements) -> PathBuf {
     let folder = cache::folder().join("kernel");
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -54,7 +54,11 @@ pub fn find(needs: &mut Requirements) -> PathBuf {
     })
 }
 
-/// Adds the modules, with the lists that `modprobe` reads.
+/// Adds the kernel's modules to an archive, with the lists that `modprobe` reads.
+///
+/// # Errors
+/// The kernel's modules are missing or cannot be read, a temporary folder cannot be written, or busybox's `depmod`
+/// fails.
 pub fn add_modules(archive: &mut Archive, image: &Path, busybox: &Path) -> Result<(), Error> {
     let doing = "packing the kernel's modules";
     let failed = || Error::system(doing);
@@ -84,7 +88,10 @@ pub fn add_modules(archive: &mut Archive, image: &Path, busybox: &Path) -> Resul
     Ok(())
 }
 
-/// An archive to unpack over the usual file system: drivers, and what loads them.
+/// An archive to unpack over the usual file system: drivers, and the script that loads them.
+///
+/// # Errors
+/// The kernel's modules are missing or cannot be read.
 pub fn inner_drivers(image: &Path) -> Result<Vec<u8>, Error> {
     let failed = || Error::system("packing the drivers of the guest within");
     let mut needs = Requirements::new();

@@ -16,7 +16,10 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// With these of its arguments.
+    /// A start of QEMU with these arguments, beside those of the channels.
+    ///
+    /// # Errors
+    /// A temporary folder or the socket for files cannot be made.
     pub fn new(qemu: &Path, words: &[String]) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for the nested machine"))?;
         let socket = folder.path().join("data");
@@ -29,17 +32,23 @@ impl Launch {
         Ok(Self { command, folder, data })
     }
 
-    /// Boots it, and waits until it takes commands.
+    /// Boots the machine, and waits until it takes commands.
+    ///
+    /// # Errors
+    /// QEMU cannot be started or ends, or the machine takes no commands within 120 s.
     pub fn boot(self) -> Result<(Guest, UnixStream), Error> {
         Self::accept(&self.data, Guest::launch(self.command, self.folder)?)
     }
 
-    /// Starts QEMU, which waits for a machine that goes on.
+    /// Starts QEMU, which waits for a saved machine to restore.
+    ///
+    /// # Errors
+    /// QEMU cannot be started, ends, or does not connect to the control channel within 120 s.
     pub fn wait(self) -> Result<(Guest, UnixStream), Error> {
         Self::accept(&self.data, Guest::launch_silent(self.command, self.folder)?)
     }
 
-    /// QEMU has connected before the machine can run.
+    /// Accepts the channel for files, which QEMU connects to before the machine can run.
     fn accept(data: &UnixListener, guest: Guest) -> Result<(Guest, UnixStream), Error> {
         let (data, _) = data.accept().map_err(Error::system("making the channel for files"))?;
         Ok((guest, data))

@@ -27,7 +27,7 @@ pub enum Clock {
     Instructions,
 }
 
-/// What the machine is to be.
+/// Settings of the machine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     cpus: u16,
@@ -52,12 +52,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Virtual CPUs, and memory; two and 2048 MiB otherwise.
+    /// Sets the number of virtual CPUs, and the memory in MiB. Defaults are two CPUs and 2048 MiB.
     pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
         Settings { cpus, memory_mib, ..self }
     }
 
-    /// What drives its clock; the host's otherwise.
+    /// Sets what drives the machine's clock. The default is the host's clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -81,8 +81,12 @@ impl Settings {
         self
     }
 
-    /// Starts it, and waits until it takes commands: booted where it has something of this test's, otherwise as it was
-    /// when one like it had booted first.
+    /// Starts the machine, and waits until it takes commands. A machine with a file, a socket or a clock of its own
+    /// boots; others are restored from a machine of the same settings that was saved after its boot.
+    ///
+    /// # Errors
+    /// QEMU, a kernel or a program of the image is missing. The image cannot be made. QEMU ends, the machine takes no
+    /// commands within 120 s, or a saved one cannot be restored. Or a program cannot be copied into the machine.
     pub fn start(self) -> Result<Machine, Error> {
         Machine::start(&self)
     }
@@ -112,7 +116,7 @@ impl Machine {
         self.clock
     }
 
-    /// How long its own start took; with the counting clock a boot, which tells how fast this machine is.
+    /// How long its own start took. With the counting clock that is a boot, and a measure of the host's speed.
     pub(super) fn boot(&self) -> Duration {
         self.boot
     }
@@ -141,13 +145,13 @@ impl Machine {
 }
 
 impl Settings {
-    /// Whether a test can have one that booted before. Not one with a file or socket of this test, nor one whose time
-    /// is counted from its start.
+    /// Whether a saved machine will do. It will not if this one has a file or socket of the test, or a clock that
+    /// counts from its start.
     fn can_be_saved(&self) -> bool {
         self.clock == Clock::Host && !self.arguments.iter().any(|word| word.contains('/'))
     }
 
-    /// QEMU's arguments, without what is another at each start.
+    /// QEMU's arguments, without those that differ from start to start.
     fn words(&self, qemu: &Path, kernel: &Path, image: &Path) -> Vec<String> {
         let path = |path: &Path| path.display().to_string();
         // The TSC of an emulated CPU is one counter for all CPUs, which the kernel cannot know: for an AMD CPU

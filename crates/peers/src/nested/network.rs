@@ -150,7 +150,11 @@ impl Machine {
         self.must(&format!("{QUIET}\nmodprobe e1000e; set -e\n{}", NetworkPath::near_end()));
     }
 
-    /// Makes the machine's end of a path, before a guest with it is started.
+    /// Makes the machine's end of a path. To be called before a guest with that path is started.
+    ///
+    /// # Errors
+    /// A command of the machine fails, as without a module or the device of the path, or the switch does not listen
+    /// within 10 s.
     pub fn prepare(&self, path: NetworkPath) -> Result<(), Error> {
         let output = self.run(&format!("{QUIET}\n{}", path.prepare()))?;
         if !output.success() {
@@ -176,7 +180,7 @@ impl Machine {
 }
 
 impl InnerSettings {
-    /// One more network card, by this path. With any, the guest has the generic kernel, which has drivers for all.
+    /// Adds a network card on this path. The guest then has the generic kernel, which has drivers for all paths.
     pub fn network(self, path: NetworkPath) -> Self {
         let settings = self.arguments(&path.arguments()).generic_kernel();
         if path == NetworkPath::VhostUser { settings.shared_memory() } else { settings }
@@ -185,6 +189,9 @@ impl InnerSettings {
 
 impl Inner<'_> {
     /// Gives the guest its address on a path, and waits until the wire is up.
+    ///
+    /// # Errors
+    /// The guest has no card of the path, refuses its address, or the link is not up within 10 s.
     pub fn bring_up(&self, path: NetworkPath) -> Result<Output, Error> {
         let (mac, address) = (path.mac(), path.guest_address());
         let output = self.run(&format!(
@@ -203,8 +210,11 @@ impl Inner<'_> {
 }
 
 impl Machine {
-    /// A guest with a card on each of these paths, addresses at both ends and all wires up. With
-    /// [`NetworkPath::Direct`] among them, the machine needs [`Settings::card_to_hand_on`].
+    /// Boots a guest with a card on each of these paths, with addresses at both ends and all links up. For
+    /// [`NetworkPath::Direct`] the machine needs [`Settings::card_to_hand_on`].
+    ///
+    /// # Errors
+    /// The causes of [`Machine::prepare`], [`Machine::guest`] and [`Inner::bring_up`].
     pub fn guest_on(&self, paths: &[NetworkPath], settings: InnerSettings) -> Result<Inner<'_>, Error> {
         paths.iter().try_for_each(|path| self.prepare(*path))?;
         let inner = self.guest(&paths.iter().fold(settings, |settings, path| settings.network(*path)))?;

@@ -25,22 +25,26 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SAVING: &str = "saving the nested machine";
 const RESTORING: &str = "restoring the nested machine";
 
-/// A place for one in the cache.
+/// The place of a saved machine in the cache.
 pub struct Saved(PathBuf);
 
 impl Saved {
-    /// By a name that tells it from all that were started in another way, or with another content.
+    /// The place for this name, which must differ for machines with other arguments or another content.
     pub fn new(name: &str) -> Self {
         Self(cache::folder().join(name).with_extension(SAVED))
     }
 
-    /// A machine that goes on from there. Boots one and saves it where the cache has none.
+    /// Restores the saved machine. Boots and saves one first if the cache has none.
+    ///
+    /// # Errors
+    /// The causes of [`Launch::new`], [`Launch::boot`] and [`Launch::wait`]. QEMU refuses to save or to restore, or
+    /// takes longer than 60 s. The cache's folder cannot be written, or the machine's clock cannot be set.
     pub fn restore(
         &self,
         memory_mib: u32,
         launch: impl Fn() -> Result<Launch, Error>,
     ) -> Result<(Guest, UnixStream), Error> {
-        // Its time tells how long it has been out of use.
+        // The folder's time tells how long the machine has been unused.
         match std::fs::File::open(&self.0).and_then(|folder| folder.set_modified(SystemTime::now())) {
             Ok(()) => {}
             Err(_) => self.make(memory_mib, launch()?)?,
@@ -118,7 +122,7 @@ fn save(guest: &Guest, devices: &Path) -> Result<(), QmpError> {
     }
 }
 
-/// Memory that is shared is in its file already; memory that is not comes from there.
+/// Leaves the memory out of the migration stream: it is in its file already.
 fn leave_out_memory(monitor: &mut Qmp) -> Result<(), QmpError> {
     let capability = json!({ "capability": "x-ignore-shared", "state": true });
     monitor.execute_with("migrate-set-capabilities", json!({ "capabilities": [capability] })).map(drop)

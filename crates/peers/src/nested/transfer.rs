@@ -13,6 +13,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 impl Machine {
     /// Writes a file in the machine, executable, with the folders above it.
+    ///
+    /// # Errors
+    /// The machine has ended, or its file system refuses the folder or the file.
     pub fn push(&self, content: &[u8], to: &Path) -> Result<(), Error> {
         let doing = || format!("copying {} bytes to {} of the nested machine", content.len(), to.display());
         let mut data = self.data.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -28,7 +31,10 @@ impl Machine {
         if output.success() { Ok(()) } else { Err(Error::refused(doing(), output.stderr)) }
     }
 
-    /// Reads a file of the machine.
+    /// Reads a file of the machine. The machine must send each part within 60 s.
+    ///
+    /// # Errors
+    /// The machine has no such file, has ended, or does not send it in time.
     pub fn pull(&self, from: &Path) -> Result<Vec<u8>, Error> {
         let doing = || format!("copying {} from the nested machine", from.display());
         let mut data = self.data.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -44,7 +50,7 @@ impl Machine {
         if output.success() { Ok(content) } else { Err(Error::refused(doing(), output.stderr)) }
     }
 
-    /// A program of the host with its libraries.
+    /// Copies a program of the host into the machine, with its libraries.
     pub(super) fn bring(&self, program: &Path) -> Result<(), Error> {
         let name = program.file_name().unwrap_or_default();
         self.push(&without_symbols(program)?, &Path::new(PROGRAMS).join(name))?;

@@ -26,13 +26,13 @@ const FCS_BYTES: u16 = 4;
 /// What testpmd does with packets (its `set fwd`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forward {
-    /// From each port to its pair (0 to 1, 1 to 0; a single port to itself) as it is.
+    /// Forward from each port to its pair (0 to 1, 1 to 0; a single port to itself), unchanged.
     Io,
-    /// The same with its own and the peer's address written in.
+    /// Forward to the pair, with testpmd's own and the peer's address written in.
     Mac,
-    /// The same with source and destination address exchanged.
+    /// Forward to the pair, with source and destination Ethernet addresses exchanged.
     MacSwap,
-    /// The same with addresses and ports of all layers exchanged.
+    /// Forward to the pair, with addresses and ports of all layers exchanged.
     FiveTupleSwap,
     /// Receive and drop.
     RxOnly,
@@ -53,7 +53,7 @@ impl Forward {
     }
 }
 
-/// Memory that it takes, all of its buffers and rings among it. Of small pages each buffer takes one and more.
+/// MiB of memory for all its buffers and rings. Each buffer takes at least one page.
 fn memory_mib(pages: Pages) -> u64 {
     match pages {
         Pages::Small => 192,
@@ -61,7 +61,7 @@ fn memory_mib(pages: Pages) -> u64 {
     }
 }
 
-/// What testpmd is to be.
+/// Settings of testpmd.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     program: Option<PathBuf>,
@@ -75,13 +75,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// One more port; the first is 0.
+    /// Adds a port; the first is 0.
     pub fn port(mut self, vdev: Vdev) -> Self {
         self.vdevs.push(vdev);
         self
     }
 
-    /// Queue pairs that are used of each port; one otherwise.
+    /// Sets the number of queue pairs of each port. The default is one.
     pub fn queue_pairs(mut self, pairs: u16) -> Self {
         self.queue_pairs = Some(pairs);
         self
@@ -100,13 +100,13 @@ impl Settings {
         self
     }
 
-    /// This build of it; the one that is installed otherwise.
+    /// Sets the program. The default is the installed one.
     pub fn program(mut self, program: Option<PathBuf>) -> Self {
         self.program = program;
         self
     }
 
-    /// What its memory is made of; small pages otherwise.
+    /// Sets the pages of its memory. The default is small pages.
     pub fn pages(mut self, pages: Pages) -> Self {
         self.pages = pages;
         self
@@ -124,12 +124,20 @@ impl Settings {
         self
     }
 
-    /// Starts it, and waits until it takes commands. Nothing is forwarded yet.
+    /// Starts testpmd, and waits until it takes commands. It forwards nothing yet.
+    ///
+    /// # Errors
+    /// The test is not root, testpmd, `stdbuf` or free huge pages are missing, a port's socket has no listener within
+    /// 60 s, or testpmd ends or shows no prompt within 60 s.
     pub fn start(self) -> Result<Testpmd, Error> {
         Testpmd::start(self, None)
     }
 
-    /// The same in a network namespace: the interfaces that its devices name are those in there.
+    /// Starts testpmd in a network namespace, in which its devices find the interfaces that they name. Waits until it
+    /// takes commands.
+    ///
+    /// # Errors
+    /// The causes of [`Settings::start`].
     pub fn start_in(self, namespace: &Netns) -> Result<Testpmd, Error> {
         Testpmd::start(self, Some(namespace))
     }
@@ -138,7 +146,7 @@ impl Settings {
 /// A running testpmd. Ended when dropped.
 pub struct Testpmd {
     process: Process,
-    /// What was chosen last.
+    /// The forwarding mode and the packet size in bytes that were set last.
     set: Option<(Forward, u16)>,
     /// How many of its ports are drivers.
     drivers: usize,
@@ -146,7 +154,10 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it with these ports and nothing else unusual.
+    /// Starts testpmd with these ports and default settings.
+    ///
+    /// # Errors
+    /// The causes of [`Settings::start`].
     pub fn with_ports(vdevs: impl IntoIterator<Item = Vdev>) -> Result<Self, Error> {
         vdevs.into_iter().fold(Settings::default(), Settings::port).start()
     }
@@ -197,7 +208,10 @@ impl Testpmd {
         Ok(Self { process, drivers, set: None, _folder: folder })
     }
 
-    /// Gives testpmd a line and returns all that it says until it asks for the next.
+    /// Sends a line and returns all that testpmd prints up to the next prompt.
+    ///
+    /// # Errors
+    /// testpmd has ended, or shows no prompt within 60 s.
     pub fn command(&mut self, line: &str) -> Result<String, Error> {
         let mark = self.process.mark();
         self.process.write(&format!("{line}\n"))?;
@@ -206,13 +220,19 @@ impl Testpmd {
         })
     }
 
-    /// Stops, and chooses what to do with packets from the next start.
+    /// Sets the forwarding mode for the next start.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or testpmd refuses the mode.
     pub fn set_forward(&mut self, forward: Forward) -> Result<(), Error> {
         self.expect(&format!("set fwd {}", forward.name()), "packet forwarding mode")
     }
 
-    /// From now on packets of its own making are of this size, as RFC 2544 counts it: with the frame check sequence,
-    /// which is in no buffer.
+    /// Sets the size of generated packets in bytes, as RFC 2544 counts it: with the frame check sequence, which is in
+    /// no buffer.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or testpmd refuses the size.
     pub fn set_frame_size(&mut self, bytes_with_fcs: u16) -> Result<(), Error> {
         let bytes = bytes_with_fcs.saturating_sub(FCS_BYTES);
         self.command(&format!("set txpkts {bytes}"))?;
@@ -220,7 +240,10 @@ impl Testpmd {
         self.expect("show config txpkts", &format!("Segment sizes: {bytes}\n"))
     }
 
-    /// Chooses what to do, with packets of which size, where it is not chosen already: each takes a moment.
+    /// Sets the forwarding mode and the packet size, unless they are set already.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::set_forward`] and [`Testpmd::set_frame_size`].
     pub fn set_up(&mut self, forward: Forward, bytes_with_fcs: u16) -> Result<(), Error> {
         if self.set.is_none_or(|(set, _)| set != forward) {
             self.set_forward(forward)?;
@@ -233,21 +256,33 @@ impl Testpmd {
     }
 
     /// Starts to forward.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or testpmd does not start, as when it forwards already.
     pub fn start_forwarding(&mut self) -> Result<(), Error> {
         self.expect("start", "packet forwarding - ports=")
     }
 
-    /// Sends bursts of 32 packets of its own making from each port, then forwards.
+    /// Sends `bursts` bursts of 32 generated packets from each port, then forwards.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or testpmd does not start, as when it forwards already.
     pub fn start_with_bursts(&mut self, bursts: u32) -> Result<(), Error> {
         self.expect(&format!("start tx_first {bursts}"), "packet forwarding - ports=")
     }
 
-    /// Stops forwarding; what testpmd counted comes back as text.
+    /// Stops forwarding, and returns the text of testpmd's counters.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`].
     pub fn stop_forwarding(&mut self) -> Result<String, Error> {
         self.command("stop")
     }
 
     /// The counters of a port.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or the answer lacks a counter, as without such a port.
     pub fn stats(&mut self, port: u16) -> Result<PortStats, Error> {
         let text = self.command(&format!("show port stats {port}"))?;
         PortStats::parse(&text)
@@ -255,12 +290,18 @@ impl Testpmd {
     }
 
     /// The counters of the forwarding thread.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or the answer lacks a counter.
     pub fn forward_stats(&mut self) -> Result<ForwardStats, Error> {
         let text = self.command("show fwd stats all")?;
         ForwardStats::parse(&text).ok_or_else(|| Error::refused("reading what testpmd forwarded", text))
     }
 
-    /// Looks at a port's counters until they satisfy.
+    /// Reads a port's counters every 5 ms until `enough` returns true.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::stats`], or `enough` returns false until the limit has passed.
     pub fn wait_for_stats(
         &mut self,
         port: u16,
@@ -271,7 +312,10 @@ impl Testpmd {
         crate::process::look_until(limit, doing, || self.stats(port), enough)
     }
 
-    /// Waits until a port has its other end.
+    /// Waits up to 60 s until a port's link is up.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::command`], or the link is not up in time.
     pub fn wait_for_link(&mut self, port: u16) -> Result<(), Error> {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -287,8 +331,10 @@ impl Testpmd {
         }
     }
 
-    /// Which of its transmit and receive paths the virtio driver says it took, as it words it, a pair of
-    /// lines for each port that is a driver.
+    /// The transmit and receive paths that the virtio driver logs: two lines for each port that is a driver.
+    ///
+    /// # Errors
+    /// testpmd ends, or does not log the lines within 60 s.
     pub fn paths(&self) -> Result<Vec<String>, Error> {
         self.process.wait_for_log("the driver's paths", LIMIT, |said| {
             let lines = said.lines().filter(|line| line.contains(" path on port "));
@@ -298,7 +344,10 @@ impl Testpmd {
         })
     }
 
-    /// The features that its last driver agreed on with its device, as bits of VIRTIO; none where no port is a driver.
+    /// The features that its last driver negotiated, as feature bits of VIRTIO; none if no port is a driver.
+    ///
+    /// # Errors
+    /// The causes of [`Testpmd::paths`].
     pub fn features(&self) -> Result<Option<u64>, Error> {
         // The paths come after them.
         self.paths()?;
@@ -323,7 +372,10 @@ impl Testpmd {
         self.process.id()
     }
 
-    /// Lets it end in order: rings are stopped, sockets closed and removed. Dropping kills it.
+    /// Ends testpmd in order: it stops rings, and closes and removes sockets. Dropping kills it.
+    ///
+    /// # Errors
+    /// testpmd takes no commands, or does not end within 60 s.
     pub fn quit(mut self) -> Result<Output, Error> {
         self.process.write("quit\n")?;
         let status = self.process.end(LIMIT)?;
@@ -339,7 +391,7 @@ impl Testpmd {
     }
 }
 
-/// What a build of testpmd says of itself.
+/// The version of a build of testpmd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The file that is run.
@@ -350,7 +402,11 @@ pub struct Version {
     pub linkage: String,
 }
 
-/// Asks this build, or the one that is installed. It tells its version only where it starts, and ends after its help.
+/// Asks this build, or the installed one, for its version. testpmd prints its version when it starts, and ends after
+/// its help.
+///
+/// # Errors
+/// testpmd is missing, cannot be run, or does not print its version and linkage.
 pub fn version(program: Option<&Path>) -> Result<Version, Error> {
     let mut needs = Requirements::new();
     let program = find(program, &mut needs);
