@@ -1,5 +1,5 @@
-//! What outlives the process that made it: cgroups and tracing instances. Everything else a probe makes
-//! (interfaces, namespaces, mappings, counters) belongs to its descriptors and ends with it.
+//! Cgroups and tracing instances, which outlive the process that made them. Everything else that a probe makes
+//! (interfaces, namespaces, mappings, counters) belongs to descriptors and ends with the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::parent;
 use super::probes::{cgroup_tree, tracefs};
 use crate::sys;
 
-/// The name that makes a probe's process remove what killed ones have left.
+/// The probe name with which a probe's process removes what killed probes have left.
 pub const SWEEP: &str = "sweep";
 
 const PREFIX: &str = "tautline-probe-";
@@ -22,6 +22,11 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// Makes a folder below `parent`, which is a cgroup or the `instances` of tracefs. SIGTERM is blocked until the
+    /// folder is dropped.
+    ///
+    /// # Errors
+    /// `mkdir` is refused: no permission, a read-only mount, or a folder of that name exists.
     pub fn create_in(parent: &Path) -> std::io::Result<Self> {
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));
         hold_signals();
@@ -38,7 +43,10 @@ impl Folder {
         &self.path
     }
 
-    /// Removes it, and says whether that worked.
+    /// Removes the folder and reports the kernel's answer.
+    ///
+    /// # Errors
+    /// `rmdir` is refused: the cgroup still has a process, or the tracing instance is in use.
     pub fn remove(self) -> std::io::Result<()> {
         fs::remove_dir(&self.path) // the drop that follows finds it gone
     }
@@ -51,7 +59,7 @@ impl Drop for Folder {
     }
 }
 
-/// The parent's death sends a signal that waits until the folder is gone.
+/// Blocks SIGTERM, which the parent's death sends, until the folder is removed.
 fn hold_signals() {
     sys::hold(Signal::TERM, true);
     let _ = set_parent_process_death_signal(Some(Signal::TERM));

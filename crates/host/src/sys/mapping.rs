@@ -11,15 +11,18 @@ const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 /// MAP_HUGE_SHIFT of linux/mman.h: where the size of a huge page stands in the flags.
 const MAP_HUGE_SHIFT: u32 = 26;
 
-/// Memory of its own: mapped here, unmapped on drop, reached only by volatile copies, because the kernel
-/// may write to it at any time.
+/// A memory mapping, unmapped on drop. It is accessed only by volatile copies, because the kernel may write to it at
+/// any time.
 pub struct Mapping {
     start: NonNull<u8>,
     length_bytes: usize,
 }
 
 impl Mapping {
-    /// Private anonymous memory.
+    /// Maps private anonymous memory of this many bytes, rounded up to whole pages by the kernel.
+    ///
+    /// # Errors
+    /// `mmap` is refused: the length is 0, or too large for the address space or its limit.
     pub fn anonymous(length_bytes: usize) -> io::Result<Self> {
         // SAFETY: without MAP_FIXED the kernel chooses free addresses.
         Self::of(
@@ -28,7 +31,10 @@ impl Mapping {
         )
     }
 
-    /// One huge page of this size, a power of two, from the reserved pool.
+    /// Maps one huge page of `page_bytes`, a power of two, from the reserved pool.
+    ///
+    /// # Errors
+    /// `mmap` is refused: the kernel has no huge pages of this size, or too few are free in the pool.
     pub fn huge(page_bytes: usize) -> io::Result<Self> {
         let size = MapFlags::from_bits_retain(page_bytes.ilog2() << MAP_HUGE_SHIFT);
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | size;
@@ -36,7 +42,10 @@ impl Mapping {
         Self::of(unsafe { mmap_anonymous(null_mut(), page_bytes, ACCESS, flags) }?, page_bytes)
     }
 
-    /// Memory shared with the kernel through a descriptor, a ring of an AF_XDP socket for one.
+    /// Maps memory that is shared with the kernel through a descriptor, such as a ring of an AF_XDP socket.
+    ///
+    /// # Errors
+    /// `mmap` is refused: the descriptor cannot be mapped, or has no such range.
     pub fn shared(length_bytes: usize, fd: BorrowedFd<'_>, offset_bytes: u64) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: without MAP_FIXED the kernel chooses free addresses.
@@ -55,18 +64,28 @@ impl Mapping {
         self.length_bytes
     }
 
+    /// Locks the whole mapping in memory.
+    ///
+    /// # Errors
+    /// `mlock` is refused: RLIMIT_MEMLOCK is exceeded without CAP_IPC_LOCK, or there is too little memory.
     pub fn lock(&self) -> io::Result<()> {
         // SAFETY: the range is this mapping's own; locking changes no contents.
         unsafe { mlock(self.start.as_ptr().cast(), self.length_bytes) }
     }
 
-    /// MADV_HUGEPAGE: huge pages please, where the system leaves it to the program.
+    /// Asks for transparent huge pages (MADV_HUGEPAGE); the kernel follows where its mode is `always` or `madvise`.
+    ///
+    /// # Errors
+    /// `madvise` is refused: the kernel is built without transparent huge pages.
     pub fn prefer_huge_pages(&self) -> io::Result<()> {
         self.advise(Advice::LinuxHugepage)
     }
 
-    /// Really puts pages behind the whole range. Asks the kernel first (MADV_POPULATE_WRITE, Linux 5.14),
-    /// which answers with an error where touching would be answered with SIGBUS.
+    /// Puts pages behind the whole range. It asks the kernel first (MADV_POPULATE_WRITE, Linux 5.14), which answers
+    /// with an error where touching a page would raise SIGBUS. On older kernels it touches the pages all the same.
+    ///
+    /// # Errors
+    /// The kernel cannot provide the pages: too little memory, or too few huge pages in the pool or the cgroup.
     pub fn populate(&self) -> io::Result<()> {
         match self.advise(Advice::LinuxPopulateWrite) {
             Ok(()) | Err(Errno::INVAL) => {}
@@ -118,7 +137,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, and nothing that borrows from `self` is left.
+        // SAFETY: mapped with this length, and nothing that borrows from `self` is left.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.length_bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping an own mapping: {unmapped:?}");
     }

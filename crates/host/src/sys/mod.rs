@@ -14,7 +14,12 @@ use rustix::process::Signal;
 
 pub use mapping::Mapping;
 
-/// TUNSETIFF: makes a TAP interface that lives as long as the descriptor, and gives its name.
+/// TUNSETIFF: makes a TAP interface that lives as long as the descriptor, and returns its name. `%d` in the pattern
+/// becomes a number.
+///
+/// # Errors
+/// The name has 16 bytes or more (ENAMETOOLONG); or TUNSETIFF is refused: no CAP_NET_ADMIN, a name that is taken, or
+/// a file that is not `/dev/net/tun`.
 pub fn make_tap(tun: &File, name_pattern: &str) -> io::Result<String> {
     // SAFETY: ifreq is plain C data, for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -33,6 +38,10 @@ pub fn make_tap(tun: &File, name_pattern: &str) -> io::Result<String> {
 }
 
 /// VHOST_SET_OWNER: makes this process the owner, which starts the vhost worker.
+///
+/// # Errors
+/// The ioctl is refused: the descriptor already has an owner (EBUSY), the worker cannot be started, or the file is no
+/// vhost device (ENOTTY).
 pub fn vhost_set_owner(vhost: &File) -> io::Result<()> {
     const VHOST_SET_OWNER: Opcode = 0xAF01; // _IO(0xAF, 0x01)
     // SAFETY: the request takes no argument and touches no memory of this process.
@@ -63,18 +72,28 @@ unsafe impl<const OPCODE: Opcode> Ioctl for Numbers<OPCODE> {
 }
 
 /// KVM_GET_API_VERSION of `/dev/kvm`.
+///
+/// # Errors
+/// The file is not `/dev/kvm` (ENOTTY).
 pub fn kvm_api_version(kvm: &File) -> io::Result<c_int> {
     // SAFETY: _IO(0xAE, 0x00) takes no argument and touches no memory of this process.
     unsafe { ioctl(kvm, Numbers::<0xAE00>) }
 }
 
 /// KVM_CREATE_VM of `/dev/kvm`: a machine of the default type.
+///
+/// # Errors
+/// The ioctl is refused: no virtualization in hardware, too little memory or too many open files; or the file is not
+/// `/dev/kvm`.
 pub fn kvm_create_vm(kvm: &File) -> io::Result<OwnedFd> {
     // SAFETY: the argument of _IO(0xAE, 0x01) is a number, the machine's type; the result is a new descriptor.
     owned(c_long::from(unsafe { ioctl(kvm, Numbers::<0xAE01>) }?))
 }
 
 /// KVM_CREATE_VCPU of a machine: the CPU with the number 0.
+///
+/// # Errors
+/// The ioctl is refused: the VM already has a vCPU 0, or there is too little memory; or the descriptor is no VM.
 pub fn kvm_create_vcpu(vm: &OwnedFd) -> io::Result<OwnedFd> {
     // SAFETY: the argument of _IO(0xAE, 0x41) is a number, the CPU's; the result is a new descriptor.
     owned(c_long::from(unsafe { ioctl(vm, Numbers::<0xAE41>) }?))
@@ -119,7 +138,11 @@ struct EventAttributes {
     config1: u64,
 }
 
-/// A counter that counts from now on; reading eight bytes gives the count.
+/// perf_event_open(2): a counter of this thread that counts from now on. Reading eight bytes gives the count.
+///
+/// # Errors
+/// The kernel refuses the event: perf_event_paranoid or seccomp forbids it (EACCES, EPERM), no counter has it
+/// (ENOENT), or the kernel is built without CONFIG_PERF_EVENTS (ENOSYS).
 pub fn perf_event_open(event: Event) -> io::Result<File> {
     const EXCLUDE_KERNEL: u64 = 1 << 5;
     const EXCLUDE_HYPERVISOR: u64 = 1 << 6;

@@ -37,6 +37,10 @@ struct Ring {
 
 impl Socket {
     /// Makes the socket, registers its memory, and binds it to the interface's queue 0.
+    ///
+    /// # Errors
+    /// A system call is refused: the kernel has no AF_XDP, CAP_NET_RAW is missing, the limit on locked memory is too
+    /// low, or there is no such interface or queue.
     pub fn bind(interface_index: u32) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         let umem = Mapping::anonymous(2 * CHUNK_BYTES)?;
@@ -68,7 +72,11 @@ impl Socket {
         Ok(Socket { fd, umem, fill, to_interface, from_interface })
     }
 
-    /// Hands one frame of at most a chunk to the interface. To be called once.
+    /// Hands one frame to the interface; bytes beyond 4096, the size of a chunk, are cut off. To be called once.
+    ///
+    /// # Errors
+    /// The `sendto` that makes the kernel read the ring is refused: the interface is down (ENETDOWN), or the kernel
+    /// is out of buffers.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         self.umem.write(SEND_CHUNK as usize, &frame[..frame.len().min(CHUNK_BYTES)]);
         let mut entry = SEND_CHUNK.to_ne_bytes().to_vec();
@@ -84,7 +92,7 @@ impl Socket {
         self.fill.publish(&RECEIVE_CHUNK.to_ne_bytes());
     }
 
-    /// The frame that came, if one did.
+    /// The frame that was received, if one was.
     pub fn received(&self) -> Option<Vec<u8>> {
         let entry = self.from_interface.first(size_of::<XdpDesc>())?;
         let address = u64::from_ne_bytes(entry[0..8].try_into().ok()?) as usize;
@@ -109,8 +117,12 @@ impl Ring {
     }
 }
 
-/// Loads a program that gives the interface's frames to the socket, and attaches it in the generic mode that every
-/// interface has, until what comes back is dropped.
+/// Loads an XDP program that redirects the interface's frames to the socket. The program is attached in generic mode,
+/// which every interface has, until the returned value is dropped.
+///
+/// # Errors
+/// The kernel refuses the map, the program or its attachment: CAP_BPF or CAP_NET_ADMIN is missing, or the interface
+/// already has an XDP program.
 pub fn redirect(interface_index: u32, socket: &Socket) -> io::Result<Attached> {
     let redirect = Redirect::load(1)?;
     redirect.set(0, socket.fd.as_fd())?;

@@ -53,8 +53,12 @@ pub struct Summary {
     pub refused: usize,
 }
 
-/// Makes the changes. A refused one does not end the others, and nothing is put back by itself: when to, is for
-/// the user to say. Fails before the first write where a name is wrong or a hazard was not accepted.
+/// Makes the changes that the user picked. A refused change does not stop the others and is told to `say`. Nothing is
+/// put back by itself: the user calls `undo`.
+///
+/// # Errors
+/// Before the first write: a rule's name is unknown, a hazard was not accepted, or the journal cannot be begun.
+/// Later: a line cannot be written to the journal, which ends the changes.
 pub fn apply(
     tree: &HostTree,
     plan: &Plan,
@@ -88,10 +92,14 @@ pub fn apply(
     Ok(summary)
 }
 
-/// Keeps in the journal which rules hold now that a plan was applied, for whoever asks later what no longer does.
+/// Writes to the journal which rules hold after a plan was applied.
+/// [`no_longer_holds`](super::drift::no_longer_holds) compares with it.
+///
+/// # Errors
+/// The journal cannot be opened, locked, read or written, or is of another host or version.
 pub fn note_what_holds(survey: &Survey, journal: &Path) -> Result<(), Failure> {
     let Some(mut journal) = Journal::open(journal)? else { return Ok(()) };
-    // Its end is where the next line goes.
+    // Moves to the journal's end, where the next line goes.
     journal.story(survey.tree)?;
     let findings = Audit::of(survey).findings.into_iter();
     journal
@@ -100,7 +108,8 @@ pub fn note_what_holds(survey: &Survey, journal: &Path) -> Result<(), Failure> {
 
 type Before = Option<String>;
 
-/// One write behind its line in the journal. The outer error is the journal's: without it nothing goes on.
+/// Makes one change after its line is in the journal. The outer error is the journal's and ends all changes; the
+/// inner one is the change's own.
 fn set(
     tree: &HostTree,
     journal: &mut Journal,

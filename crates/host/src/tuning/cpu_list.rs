@@ -14,7 +14,10 @@ use serde::{Deserialize, Serialize};
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// A mask as in `smp_affinity` and `cpumask`: hexadecimal words of 32 bits, the highest first.
+    /// Parses a mask as in `smp_affinity` and `cpumask`: hexadecimal words of 32 bits, the highest first.
+    ///
+    /// # Errors
+    /// A word is no hexadecimal number of 32 bits, or the mask has more words than the largest number of CPUs needs.
     pub fn from_mask(text: &str) -> Result<Self, BadCpuList> {
         let wrong = || BadCpuList::Form(text.trim().to_owned());
         let words: Vec<&str> = text.trim().split(',').collect();

@@ -1,4 +1,4 @@
-//! What no longer holds of an applied plan: somebody else has changed it since.
+//! What no longer holds of an applied plan, because another program has changed it since.
 
 use std::path::Path;
 
@@ -23,8 +23,13 @@ pub struct Broken {
     pub found: String,
 }
 
-/// Compares the journal with the host: values that are no longer as written, then rules that the host met when the
-/// plan was applied and no longer meets (irqbalance runs again). None where nothing is applied.
+/// Compares the journal with the host. Returns first the values that are no longer as written, then the rules that
+/// the host met when the plan was applied and no longer meets (irqbalance runs again). Returns none where nothing is
+/// applied.
+///
+/// # Errors
+/// The journal cannot be opened, locked or read, or is of another host or version; or a value that was written cannot
+/// be read now.
 pub fn no_longer_holds(
     tree: &HostTree,
     audit: &Audit,

@@ -1,6 +1,6 @@
 //! Files below a root. Below `/` they are opened as any program opens them. Any other root may be a tree that an
-//! untrusted program wrote: no path leaves it, whatever links are in it; only regular files are opened, so that no
-//! pipe or device is waited for; and a file with a second name, which may lie outside of the tree, is not written.
+//! untrusted program wrote. No path leaves such a tree, whatever links are in it. Only regular files are opened, so
+//! that no pipe or device blocks. A file with a second hard link, which may lie outside of the tree, is not written.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -31,7 +31,11 @@ impl Root {
         &self.0
     }
 
-    /// Opens a file to read it.
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// There is no such file, or it may not be opened. Below another root also: the file is no regular one, or /proc
+    /// is not mounted.
     pub fn reader(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         if self.is_live() {
@@ -41,7 +45,10 @@ impl Root {
         again(&place, flags)
     }
 
-    /// A file's bytes.
+    /// Returns a file's bytes.
+    ///
+    /// # Errors
+    /// The file cannot be opened, as in [`Root::reader`], or read; or it has more than 64 MiB.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let file = self.reader(path)?;
         let mut bytes = Vec::new();
@@ -55,7 +62,11 @@ impl Root {
         }
     }
 
-    /// Opens a file to write it. Below a root that is not live it is made where it is absent.
+    /// Opens a file for writing. Below a root other than `/` a missing file is made.
+    ///
+    /// # Errors
+    /// There is no such file below `/`, or it may not be opened. Below another root also: the path has no folder or
+    /// leads to something that is no regular file, the file has a second hard link, or /proc is not mounted.
     pub fn writer(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
         if self.is_live() {
@@ -78,7 +89,10 @@ impl Root {
         self.open(path, OFlags::PATH).is_ok()
     }
 
-    /// The names in a folder, each with whether it is that of a folder, and not of a link.
+    /// The names in a folder, each with whether it is a folder itself. A link to a folder is none.
+    ///
+    /// # Errors
+    /// There is no such folder, or it may not be read.
     pub fn names(&self, path: &str) -> io::Result<Vec<(String, bool)>> {
         let mut folder = Dir::new(self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
         let mut names = Vec::new();
@@ -103,32 +117,52 @@ impl Root {
         self.open(path, OFlags::PATH | OFlags::DIRECTORY).is_ok()
     }
 
-    /// What a link holds.
+    /// What a symbolic link holds.
+    ///
+    /// # Errors
+    /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or there is no
+    /// link of that name.
     pub fn link(&self, path: &str) -> io::Result<PathBuf> {
         let (folder, name) = self.parent(path)?;
         let target = rustix::fs::readlinkat(folder, name, Vec::new())?;
         Ok(target.to_string_lossy().into_owned().into())
     }
 
-    /// Makes a link.
+    /// Makes a symbolic link at `path` that holds `target`.
+    ///
+    /// # Errors
+    /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `symlink` is
+    /// refused: the name is taken, or the folder may not be written.
     pub fn make_link(&self, target: &str, path: &str) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(rustix::fs::symlinkat(target, folder, name)?)
     }
 
     /// Makes a folder.
+    ///
+    /// # Errors
+    /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `mkdir` is
+    /// refused: the name is taken, or the folder may not be written.
     pub fn make_folder(&self, path: &str) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777))?)
     }
 
     /// Removes a file, or a link.
+    ///
+    /// # Errors
+    /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `unlink` is
+    /// refused: there is no such file, or it is a folder.
     pub fn remove_file(&self, path: &str) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
     }
 
     /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `rmdir` is
+    /// refused: there is no such folder, or it is not empty or, a cgroup, in use.
     pub fn remove_folder(&self, path: &str) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)

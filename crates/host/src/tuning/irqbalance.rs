@@ -32,8 +32,12 @@ pub struct Banned {
 /// One variable, and where it is set.
 type Setting = Option<(String, String)>;
 
-/// What a running irqbalance bans. Its environment decides; configuration files do where the host has no such file,
-/// as in a recording of another program.
+/// The CPUs that a running irqbalance bans. Its environment decides. Where the host has no file of that environment,
+/// as in a recording of another program, irqbalance's configuration files decide.
+///
+/// # Errors
+/// The process's environment, one of irqbalance's configuration files, or the kernel's list of isolated or tickless
+/// CPUs is there and may not be read.
 pub fn banned(tree: &HostTree, process: i32) -> Result<Banned, Unread> {
     let [mask, list] = match tree.environment(process, [MASK, LIST]) {
         Ok(values) => values.map(|value| value.map(|value| (value, "its environment".to_owned()))),

@@ -1,4 +1,4 @@
-//! What was there before each write, on the disk before the write.
+//! The journal of changes: the value before each write is on the disk before the write is made.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ pub const PLACE: &str = "/var/lib/tautline/host-journal.jsonl";
 const SCHEMA: &str = "tautline-host-journal/1";
 /// How every version's journals begin.
 const BEGIN: &str = r#"{"line":"begin","schema":"tautline-host-journal/"#;
-/// Somebody else who has it for longer changes the host.
+/// A process that holds the lock for longer is changing the host.
 const LOCK_LIMIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -77,7 +77,8 @@ impl Journal {
     /// Opens or makes a journal for a host, and writes that something begins.
     ///
     /// # Errors
-    /// Where the file cannot be opened or locked, is no journal of this version, or is of another host or boot.
+    /// The folder or the file cannot be made, opened, locked within 500 ms, written or synced; the file is no journal
+    /// of this version; or it is of another host or boot.
     pub fn begin(path: &Path, tree: &HostTree) -> Result<Self, Failure> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| failed("making the folder of", path, error))?;
@@ -108,7 +109,8 @@ impl Journal {
     /// Opens the journal at a path. Returns none where there is no file, or an empty one.
     ///
     /// # Errors
-    /// Where the file cannot be opened or locked.
+    /// The file is no regular one, may not be opened for writing, or cannot be locked within 500 ms because another
+    /// process holds it.
     pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
         let mut is_absent = false;
         let file = lock(path, || {
@@ -124,26 +126,35 @@ impl Journal {
         }
     }
 
-    /// Writes down what is about to be written. When this returns, it is on the disk.
+    /// Writes down a change that is about to be made. When this returns, the line is on the disk.
+    ///
+    /// # Errors
+    /// The line cannot be written to the journal's file or synced to the disk: no space, or an I/O error.
     pub fn record(&mut self, entry: Entry) -> Result<(), Failure> {
         self.add(&Line::Change(entry))
     }
 
-    /// Writes down that the kernel did not take a change.
+    /// Writes down that the kernel refused a change.
+    ///
+    /// # Errors
+    /// The line cannot be written to the journal's file or synced to the disk: no space, or an I/O error.
     pub fn refused(&mut self, knob: &Knob) -> Result<(), Failure> {
         self.add(&Line::Refused { knob: knob.clone() })
     }
 
     /// Writes down which rules the host meets now.
+    ///
+    /// # Errors
+    /// The line cannot be written to the journal's file or synced to the disk: no space, or an I/O error.
     pub fn holds(&mut self, rules: Vec<String>) -> Result<(), Failure> {
         self.add(&Line::Holds { rules })
     }
 
-    /// What it says. A last line that a crash cut short stands for a write that never began: it is cut off. A file
-    /// that is no journal of this version stays as it is.
+    /// Reads the whole journal. A last line that a crash cut short belongs to a write that never began: the file is
+    /// truncated before it. A file that is no journal of this version is not changed.
     ///
     /// # Errors
-    /// Where it cannot be read, is no journal of this version, or is of another host.
+    /// The file cannot be read or truncated, is no journal of this version, or is of another host.
     pub fn story(&mut self, tree: &HostTree) -> Result<Story, Failure> {
         let text = self.text().map_err(|error| failed("reading", &self.path, error))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -211,7 +222,10 @@ impl Journal {
         )
     }
 
-    /// Takes the journal away: there is nothing left to put back.
+    /// Removes the journal's file, once everything is put back.
+    ///
+    /// # Errors
+    /// The file cannot be removed: it is gone already, or its folder may not be written.
     pub fn remove(self) -> Result<(), Failure> {
         fs::remove_file(&self.path).map_err(|error| failed("removing", &self.path, error))
     }

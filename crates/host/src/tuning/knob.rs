@@ -65,7 +65,10 @@ const WATCHDOGS: [&str; 2] = ["/proc/sys/kernel/soft_watchdog", "/proc/sys/kerne
 const PRESENT: &str = "present";
 
 impl Knob {
-    /// The value in force; none where there is no such file, folder or thread.
+    /// The value in force. None where there is no such file, folder, thread or device.
+    ///
+    /// # Errors
+    /// The knob's file is there and cannot be read.
     pub fn read(&self, tree: &HostTree) -> Result<Option<String>, Failure> {
         match self {
             Knob::File { path } | Knob::Mask { path } => text(tree, path),
@@ -85,7 +88,12 @@ impl Knob {
         }
     }
 
-    /// Makes a value the one in force.
+    /// Sets the value. [`Knob::set`] also checks that the kernel took it.
+    ///
+    /// # Errors
+    /// The kernel refuses the write: no privilege, a read-only mount, or a value that the knob does not take. A value
+    /// of a thread or a PCI device does not parse, the thread has ended, or the host is a recorded one, which has no
+    /// threads.
     pub fn write(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
         let failed =
             |answer: String| Failure::new(format!("setting {self} to {value:?}"), answer, self.remedy(tree));
@@ -99,8 +107,8 @@ impl Knob {
             }
             Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } => {
                 if WATCHDOGS.contains(&path.as_str()) && value == "1" && tree.is_live() {
-                    // Whoever has read kernel.watchdog (`sysctl -a`) while both of these were off has thereby
-                    // switched it off (kernel/watchdog.c, proc_watchdog_common); they do nothing then.
+                    // A program that reads kernel.watchdog (`sysctl -a`) while both of these are off switches it off
+                    // (kernel/watchdog.c, proc_watchdog_common). The two have no effect then.
                     let _ = tree.write("/proc/sys/kernel/watchdog", "1");
                 }
                 tree.write(path, value).map_err(|error| failed(error.to_string()))
@@ -143,7 +151,10 @@ impl Knob {
         }
     }
 
-    /// Makes a value the one in force, and sees whether it is.
+    /// Sets the value and reads it back.
+    ///
+    /// # Errors
+    /// The write fails, as in [`Knob::write`]; or the value cannot be read back, or is another one afterwards.
     pub fn set(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
         self.write(tree, value)?;
         match self.read(tree)? {
@@ -156,7 +167,12 @@ impl Knob {
         }
     }
 
-    /// Takes away what was not there before.
+    /// Removes what did not exist before the change: a cgroup, or a file of a recorded host. Other knobs belong to
+    /// the kernel and stay.
+    ///
+    /// # Errors
+    /// `rmdir` of the cgroup is refused for 2 s, because it still has processes; or a file of a recorded host cannot
+    /// be removed. What is not there is no error.
     pub fn remove(&self, tree: &HostTree) -> Result<(), Failure> {
         let removed = match self {
             Knob::Cgroup { path } => remove_cgroup(tree, path),
@@ -240,7 +256,7 @@ impl std::fmt::Display for Knob {
     }
 }
 
-/// A process that was killed is in its cgroup until it is no more.
+/// Removes a cgroup. A killed process stays in its cgroup until it has ended, so EBUSY is retried for 2 s.
 fn remove_cgroup(tree: &HostTree, path: &str) -> std::io::Result<()> {
     const LIMIT: Duration = Duration::from_secs(2);
     let deadline = Instant::now() + LIMIT;

@@ -12,7 +12,7 @@ const DRIVERS: &str = "/sys/bus/pci/drivers";
 /// In place of a name: none.
 const NONE: &str = "-";
 
-/// Who has a device, and who alone may have it.
+/// The driver that has a device, and the one that alone may have it (`driver_override`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     driver: Option<String>,
@@ -42,7 +42,10 @@ impl FromStr for Binding {
     }
 }
 
-/// How a device is bound; none where there is no such device.
+/// How a device is bound. None where there is no such device.
+///
+/// # Errors
+/// The device's `driver_override` cannot be read.
 pub fn read(tree: &HostTree, device: &str) -> Result<Option<Binding>, Failure> {
     let folder = format!("{DEVICES}/{device}");
     if !tree.has(&folder) {
@@ -62,7 +65,12 @@ fn driver(tree: &HostTree, device: &str) -> Option<String> {
     Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Binds it so. The override comes first: whoever is probed meanwhile must match it.
+/// Binds a device to a driver. The override is written first: a driver that probes the device meanwhile must match
+/// it.
+///
+/// # Errors
+/// The kernel refuses the write of `driver_override`, `unbind` or `bind`: no privilege, no such driver, or a driver
+/// that does not take the device. Of a recorded host, its link cannot be replaced.
 pub fn write(tree: &HostTree, device: &str, wanted: &Binding) -> Result<(), String> {
     let write = |path: &str, value: &str| tree.write(path, value).map_err(|error| format!("{path}: {error}"));
     // An empty line clears it.

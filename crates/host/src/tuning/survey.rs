@@ -113,7 +113,11 @@ const ONLINE: &str = "/sys/devices/system/cpu/online";
 pub const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 
 impl<'a> Survey<'a> {
-    /// Looks at a host. Fails where not even its CPUs can be told, or where none would be left for it.
+    /// Surveys a host.
+    ///
+    /// # Errors
+    /// The host's online CPUs, processor or memory nodes cannot be read or parsed; a wished CPU is unknown or
+    /// offline; or the isolated CPUs leave none for the host.
     pub fn of(tree: &'a HostTree, wishes: &'a Wishes) -> Result<Self, Failure> {
         let online: CpuList =
             tree.read(ONLINE).map_err(|unread| unread.failure())?.parse().map_err(|error| {
@@ -187,7 +191,10 @@ impl<'a> Survey<'a> {
             .map(|(_, other)| other.number)
     }
 
-    /// All threads, if they could be read.
+    /// All processes, and the threads of virtual machines.
+    ///
+    /// # Errors
+    /// The threads could not be read, for the reason that [`threads::all`] gave.
     pub fn threads(&self) -> Result<&[Thread], &str> {
         self.threads.as_deref().map_err(String::as_str)
     }
@@ -197,7 +204,10 @@ impl<'a> Survey<'a> {
         matches!(self.processor, Processor::Intel | Processor::Amd)
     }
 
-    /// Whether the kernel is a real-time one.
+    /// Whether the kernel is a PREEMPT_RT kernel.
+    ///
+    /// # Errors
+    /// `/sys/kernel/realtime` is there and cannot be read, or `/sys/kernel` is not there either.
     pub fn is_real_time(&self) -> Result<bool, Unread> {
         match self.tree.read("/sys/kernel/realtime") {
             Err(unread) if unread.is_absent() && self.tree.has("/sys/kernel") => Ok(false),

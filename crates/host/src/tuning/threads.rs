@@ -72,8 +72,11 @@ impl std::fmt::Display for Scheduling {
     }
 }
 
-/// All processes, and every thread of those that run virtual machines. Fails where one may not be looked at, or
-/// where these are not all: a container sees its own alone.
+/// All processes, and every thread of those that run virtual machines.
+///
+/// # Errors
+/// A process's `stat` or `status` may not be read or is not as in proc(5); /proc has no process; or it has no kernel
+/// thread, as in a container, whose /proc lacks other processes.
 pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     let mut found = Vec::new();
     for process in numbers(tree, "/proc") {
@@ -90,21 +93,27 @@ pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     if found.is_empty() {
         return Err("reading /proc: no process in it".into());
     }
-    // Every kernel has some: whoever sees none sees nobody else's processes either.
+    // Every kernel has threads: where /proc shows none, it does not show other processes either.
     match found.iter().any(|thread| thread.kernel) {
         true => Ok(found),
         false => Err("reading /proc: no thread of the kernel in it, as in a container".into()),
     }
 }
 
-/// Every thread of a process; none where it has ended.
+/// Every thread of a process. Empty where the process has ended.
+///
+/// # Errors
+/// A thread's `stat` or `status` may not be read, or is not as in proc(5).
 pub fn of_process(tree: &HostTree, process: i32) -> Result<Vec<Thread>, String> {
     let folder = format!("/proc/{process}/task");
     let tasks = numbers(tree, &folder).into_iter();
     tasks.filter_map(|task| read(tree, &format!("{folder}/{task}"), process).transpose()).collect()
 }
 
-/// Processes, threads of the kernel among them, whose names are wanted.
+/// Processes and kernel threads whose names are wanted.
+///
+/// # Errors
+/// A process's `stat` or `status` may not be read, or is not as in proc(5).
 pub fn named(tree: &HostTree, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread>, String> {
     let is_wanted = |process: &i32| {
         // One that ended meanwhile has no name.

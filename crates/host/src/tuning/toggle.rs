@@ -1,5 +1,5 @@
 //! Rules of an applied plan, switched off and on again while the host runs: between the values that the journal has as
-//! found and as written. It is held meanwhile, and says all along what `undo` puts back.
+//! found and as written. The journal stays locked meanwhile, and always names what `undo` puts back.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::undo::{PutBack, put_back};
 /// The rules of one journal.
 pub struct Toggle<'a> {
     tree: &'a HostTree,
-    /// Nobody else may change the host meanwhile.
+    /// Its lock keeps other processes from changing the host meanwhile.
     _journal: Journal,
     rules: Vec<Rule>,
 }
@@ -34,8 +34,12 @@ pub struct ToggleFailure {
 }
 
 impl<'a> Toggle<'a> {
-    /// All rules whose changes are in force; none where there is no journal. What somebody else has changed since is
-    /// left as it is.
+    /// All rules whose changes are in force. None where there is no journal. A value that another program has changed
+    /// since is left as it is.
+    ///
+    /// # Errors
+    /// The journal cannot be opened, locked or read, or is of another host or version; or a value that was written
+    /// cannot be read now.
     pub fn open(tree: &'a HostTree, journal: &Path) -> Result<Option<Self>, Failure> {
         let Some(mut journal) = Journal::open(journal)? else { return Ok(None) };
         let story = journal.story(tree)?;
@@ -59,7 +63,11 @@ impl<'a> Toggle<'a> {
         self.rules.iter().map(|rule| rule.name.as_str())
     }
 
-    /// Brings the host to where exactly these rules are applied: the last is put back first.
+    /// Applies the rules that `on` names and puts back all others, the last applied first.
+    ///
+    /// # Errors
+    /// A value cannot be read, put back or applied again. The rules before it are switched, and those after it are
+    /// not; the failed rule may be half switched.
     pub fn switch(&mut self, on: impl Fn(&str) -> bool) -> Result<(), ToggleFailure> {
         let tree = self.tree;
         for rule in self.rules.iter_mut().rev().filter(|rule| rule.on && !on(&rule.name)) {

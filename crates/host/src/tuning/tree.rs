@@ -94,7 +94,10 @@ impl HostTree {
         self.root.path()
     }
 
-    /// A file's text without trailing white space.
+    /// A file's text without trailing white space. Bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// There is no such file, or it may not be read. `Unread::is_absent` tells the two apart.
     pub fn read(&self, path: &str) -> Result<String, Unread> {
         match self.root.read(path) {
             Ok(bytes) => {
@@ -106,8 +109,11 @@ impl HostTree {
         }
     }
 
-    /// Variables of a process's environment; of equal names the first, as getenv(3) finds it. A recording keeps these
-    /// alone, one a line: others may be secrets.
+    /// The values of some variables of a process's environment. Of variables with the same name the first counts, as
+    /// for getenv(3). A recording keeps these variables alone, one a line: others may be secrets.
+    ///
+    /// # Errors
+    /// The process has ended, or its environment may not be read.
     pub fn environment<const N: usize>(
         &self,
         process: i32,
@@ -173,7 +179,10 @@ impl HostTree {
         self.root.link(path).ok()
     }
 
-    /// The kernel's messages.
+    /// The kernel's messages, as `/dev/kmsg` has them.
+    ///
+    /// # Errors
+    /// `/dev/kmsg` is missing or may not be read: dmesg_restrict is 1 without CAP_SYSLOG.
     pub fn kernel_log(&self) -> Result<String, Unread> {
         const PATH: &str = "/dev/kmsg";
         let text = self.read_log(PATH)?;
@@ -203,6 +212,10 @@ impl HostTree {
     }
 
     /// A model-specific register of a CPU (module `msr`).
+    ///
+    /// # Errors
+    /// `/dev/cpu/N/msr` is missing (module `msr` is not loaded) or may not be read, or the CPU has no such register
+    /// (EIO).
     pub fn register(&self, cpu: usize, number: u64) -> Result<u64, Unread> {
         let path = format!("/dev/cpu/{cpu}/msr");
         let mut value = [0; 8];
@@ -210,7 +223,10 @@ impl HostTree {
         read.map(|()| u64::from_le_bytes(value)).map_err(|error| self.unread(&path, error))
     }
 
-    /// Writes a file in one call, as the kernel wants it.
+    /// Writes a value and a newline to a file in one call, as the kernel wants it.
+    ///
+    /// # Errors
+    /// There is no such file, it may not be opened, or the kernel refuses the value.
     pub fn write(&self, path: &str, value: &str) -> io::Result<()> {
         let value = format!("{value}\n");
         // A recorded tree has no kernel that fills a new cgroup with files, or that takes a value as a whole.

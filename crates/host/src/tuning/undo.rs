@@ -24,8 +24,12 @@ pub enum PutBack {
     Failed(Failure),
 }
 
-/// Puts everything back, and takes the journal away once all is. Gives how many could not be put back. May be
-/// called any number of times, also after a crash of itself.
+/// Puts all values back, the last written first, and removes the journal once all are back. Returns how many could
+/// not be put back. It may be called any number of times, also after a crash of its own.
+///
+/// # Errors
+/// The journal cannot be opened, locked or read, is of another host or version, or cannot be removed in the end. A
+/// value that cannot be put back is told to `say` and counted.
 pub fn undo(
     tree: &HostTree,
     journal: &Path,

@@ -14,6 +14,12 @@ use crate::sys::xdp::{Socket, redirect};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Sends one frame out of an AF_XDP socket and one into it, over a TAP interface in a network namespace of its own.
+///
+/// # Errors
+/// There is no network namespace or TAP interface to try it on, or the kernel refuses the AF_XDP socket: built
+/// without CONFIG_XDP_SOCKETS, no CAP_NET_RAW, or a too low limit on locked memory. A frame that does not arrive
+/// makes a partial finding, not an error.
 pub fn run() -> Result<Finding, Failure> {
     let how = enter_network()?;
     let tap = Tap::make()?;
@@ -50,7 +56,7 @@ fn frame(mark: u8) -> Vec<u8> {
     frame
 }
 
-/// From the socket's ring to whoever reads the TAP interface.
+/// Sends one frame from the socket's ring to the reader of the TAP interface.
 fn send(socket: &Socket, tap: &Tap) -> Result<(), String> {
     let frame = frame(1);
     fcntl_setfl(&tap.file, OFlags::NONBLOCK).map_err(|error| error.to_string())?;
@@ -59,7 +65,7 @@ fn send(socket: &Socket, tap: &Tap) -> Result<(), String> {
     within_patience(|| next_frame(&tap.file).filter(|seen| *seen == frame))
 }
 
-/// From the writer of the TAP interface past the network stack to the socket's ring.
+/// Receives one frame that is written to the TAP interface, through an XDP program, in the socket's ring.
 fn receive(socket: &Socket, tap: &Tap) -> Result<(), String> {
     let _redirection = redirect(tap.index, socket)
         .map_err(|error| format!("loading and attaching an XDP program: {error}"))?;

@@ -7,9 +7,13 @@ use super::cgroup_tree::{Hierarchy, Version, hierarchies};
 use crate::capability::finding::Finding;
 use crate::capability::leftover::Folder;
 
-/// What containers and isolation need.
+/// The controllers that containers and isolation need.
 const WANTED: [&str; 3] = ["cpu", "cpuset", "memory"];
 
+/// Creates and removes a cgroup in each hierarchy, and looks for the controllers cpu, cpuset and memory.
+///
+/// # Errors
+/// No cgroup file system is mounted, or every hierarchy refuses a new cgroup.
 pub fn run() -> Result<Finding, Failure> {
     let hierarchies = hierarchies();
     let remedy =

@@ -10,6 +10,11 @@ use crate::sys::Mapping;
 /// What is tried of each size.
 const RESERVED: [(usize, usize); 2] = [(2 * MIB, 8), (1024 * MIB, 1)];
 
+/// Maps and touches reserved huge pages of 2 MiB and 1 GiB, and transparent ones.
+///
+/// # Errors
+/// No reserved huge page of either size (2 MiB, 1 GiB) can be mapped and touched, and `madvise` brings no transparent
+/// huge page.
 pub fn run() -> Result<Finding, Failure> {
     let mut details = Vec::new();
     let mut reserved_works = false;

@@ -7,6 +7,11 @@ use super::cgroup_tree::{Version, hierarchies};
 use crate::capability::files::text;
 use crate::capability::finding::Finding;
 
+/// Moves this thread to an isolated CPU, or looks whether its cpuset partition is isolated.
+///
+/// # Errors
+/// The kernel names no isolated CPU, and this process is in no isolated cpuset partition. An isolated CPU that this
+/// thread may not use makes a partial finding.
 pub fn run() -> Result<Finding, Failure> {
     let folder = "/sys/devices/system/cpu";
     let none = |list: String| if list.is_empty() || list == "(null)" { "none".to_owned() } else { list };
@@ -35,7 +40,7 @@ pub fn run() -> Result<Finding, Failure> {
     }
 }
 
-/// Moves this thread to the CPU and looks where it is.
+/// Moves this thread to the CPU and checks where it runs.
 fn run_on(cpu: usize) -> io::Result<()> {
     linux::cpus::bind(&[cpu])?;
     match sched_getcpu() {

@@ -12,6 +12,11 @@ use crate::sys;
 const API_VERSION: i32 = 12;
 const PATH: &str = "/dev/kvm";
 
+/// Opens `/dev/kvm`, checks its API version, and makes a VM with one vCPU.
+///
+/// # Errors
+/// `/dev/kvm` is missing or may not be opened, its API version is not 12, or KVM_CREATE_VM or KVM_CREATE_VCPU is
+/// refused.
 pub fn run() -> Result<Finding, Failure> {
     let kvm = OpenOptions::new().read(true).write(true).open(PATH).map_err(|error| {
         let remedy = match error.kind() {
@@ -50,7 +55,7 @@ fn is_loaded(module: &str) -> bool {
     Path::new("/sys/module").join(module).exists()
 }
 
-/// What is behind the device, where it can be told.
+/// The module behind the device, as far as it is known.
 fn module() -> String {
     let known = [("kvm_intel", "VMX"), ("kvm_amd", "SVM"), ("kvm_pvm", "pagetable-based, in software")];
     let loaded: Vec<String> = known

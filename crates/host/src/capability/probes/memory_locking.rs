@@ -10,6 +10,10 @@ use crate::sys::Mapping;
 /// Enough to show that it is not a token allowance; a guest needs its own size.
 const SIZES_BYTES: [usize; 6] = [64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB];
 
+/// Locks memory of growing sizes, up to 256 MiB or a quarter of what is available.
+///
+/// # Errors
+/// Not even the smallest size, 64 KiB, can be locked: RLIMIT_MEMLOCK is lower, and CAP_IPC_LOCK is missing.
 pub fn run() -> Result<Finding, Failure> {
     // Not more than a quarter of what is free: a probe must not push others out.
     let free_bytes =
@@ -46,7 +50,7 @@ pub fn run() -> Result<Finding, Failure> {
     })
 }
 
-/// Locks fresh memory and looks whether the kernel counts it as locked.
+/// Locks fresh memory of `size` bytes and checks that VmLck counts them.
 fn lock(size: usize) -> io::Result<()> {
     let memory = Mapping::anonymous(size)?;
     memory.lock()?;

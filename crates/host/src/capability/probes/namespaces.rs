@@ -14,6 +14,11 @@ const REMEDY: &str = "allow user namespaces: sysctl user.max_user_namespaces=150
                       kernel.apparmor_restrict_unprivileged_userns=0, on older Debian \
                       kernel.unprivileged_userns_clone=1; in a container, its seccomp profile may forbid them, and its root may lack CAP_SETFCAP";
 
+/// Enters a user namespace as its root.
+///
+/// # Errors
+/// `unshare` is refused, the user and group mappings cannot be written, or the process is not user 0 and group 0
+/// inside.
 pub fn user() -> Result<Finding, Failure> {
     let outside = (geteuid(), getegid());
     enter_user(UnshareFlags::empty())?;
@@ -24,6 +29,10 @@ pub fn user() -> Result<Finding, Failure> {
     )))
 }
 
+/// Enters a network namespace and sends a datagram over its loopback interface.
+///
+/// # Errors
+/// The namespace is refused, as in [`enter_network`]; or a datagram does not pass its loopback interface within 1 s.
 pub fn network() -> Result<Finding, Failure> {
     let how = enter_network()?;
     let fail = |tried: &str, error: String| {
@@ -47,7 +56,12 @@ fn loop_back() -> Result<usize, (&'static str, std::io::Error)> {
         .map_err(|error| ("receiving over lo", error))
 }
 
-/// Enters a network namespace, with a user namespace around it where that needs one, and says which.
+/// Enters a network namespace; where that is refused, a user namespace and a network namespace in it. Returns which
+/// of the two it was, in words.
+///
+/// # Errors
+/// The kernel refuses the network namespace to this process, and also one within a user namespace, as in
+/// [`enter_user`].
 pub fn enter_network() -> Result<&'static str, Failure> {
     match unshare(UnshareFlags::NEWNET) {
         Ok(()) => Ok("as root"),
@@ -56,6 +70,10 @@ pub fn enter_network() -> Result<&'static str, Failure> {
 }
 
 /// Enters a user namespace as its root, along with further namespaces: user_namespaces(7).
+///
+/// # Errors
+/// `unshare` is refused (a sysctl, AppArmor or seccomp forbids user namespaces); a file in `/proc/self` cannot be
+/// written; or the process is not user 0 and group 0 inside.
 pub fn enter_user(further: UnshareFlags) -> Result<(), Failure> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let fail =

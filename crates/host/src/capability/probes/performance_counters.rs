@@ -15,6 +15,11 @@ const HARDWARE_CYCLES: u64 = 0;
 const HARDWARE_INSTRUCTIONS: u64 = 1;
 const SOFTWARE_PAGE_FAULTS: u64 = 2;
 
+/// Counts instructions and cycles of a loop, and page faults of fresh memory.
+///
+/// # Errors
+/// Neither hardware nor software events can be counted: `perf_event_open` refuses them, or the counts are too low for
+/// what was done meanwhile. One kind that fails makes a partial finding.
 pub fn run() -> Result<Finding, Failure> {
     let paranoid = or_unknown(text("/proc/sys/kernel/perf_event_paranoid"));
     let hardware = hardware();
@@ -92,6 +97,9 @@ fn page_faults() -> io::Result<String> {
 }
 
 /// The counter's value so far.
+///
+/// # Errors
+/// The read is refused, or gives fewer than eight bytes.
 pub fn count(mut counter: &File) -> io::Result<u64> {
     let mut value = [0; 8];
     counter.read_exact(&mut value)?;

@@ -10,6 +10,11 @@ use crate::capability::finding::Finding;
 
 const HIGHEST: i32 = 99;
 
+/// Sets SCHED_FIFO at the highest priority that the kernel allows to this thread.
+///
+/// # Errors
+/// SCHED_FIFO is refused at every priority: no CAP_SYS_NICE, RLIMIT_RTPRIO is 0, or the cgroup has no real-time
+/// budget; or the kernel reports another policy afterwards.
 pub fn run() -> Result<Finding, Failure> {
     let highest = match reached(HIGHEST) {
         Ok(()) => HIGHEST,
@@ -26,7 +31,7 @@ pub fn run() -> Result<Finding, Failure> {
     Ok(Finding::proven(detail))
 }
 
-/// Sets SCHED_FIFO at this priority and looks whether the kernel has it so.
+/// Sets SCHED_FIFO at this priority and checks what the kernel reports.
 fn reached(priority: i32) -> io::Result<()> {
     scheduler::set(Policy::Fifo(priority))?;
     let in_effect = scheduler::current()?;

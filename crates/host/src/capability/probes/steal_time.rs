@@ -14,13 +14,18 @@ const STRETCH: Duration = Duration::from_millis(500);
 /// A longest gap that a host's ordinary timers and interrupts stay below.
 const QUIET_GAP: Duration = Duration::from_millis(1);
 
-/// What one CPU saw while a thread on it did nothing but read the clock.
+/// What a thread on one CPU saw while it did nothing but read the clock.
 struct Stretch {
     cpu: usize,
     longest_gap: Duration,
     preemptions: u64,
 }
 
+/// Spins on every usable CPU for 500 ms and reports steal time, preemptions and the longest gap.
+///
+/// # Errors
+/// The process's CPUs cannot be asked for, `/proc/stat` has no steal column for one of them, or a thread cannot be
+/// bound to its CPU or panics.
 pub fn run() -> Result<Finding, Failure> {
     let fail =
         |tried: &str, error: String| Failure::new(tried, error, "mount /proc, and allow sched_setaffinity");
@@ -78,7 +83,7 @@ fn preemptions() -> io::Result<u64> {
     usage(Of::Thread).map(|used| used.involuntary_switches)
 }
 
-/// Ticks that the hypervisor gave to others, over these CPUs: the eighth number of a CPU's line.
+/// Clock ticks of steal time, summed over these CPUs: the eighth number of a CPU's line in /proc/stat.
 fn stolen(cpus: &[usize]) -> Option<u64> {
     let stat = text("/proc/stat");
     let of = |cpu: &usize| -> Option<u64> {

@@ -8,8 +8,12 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The folder of tracefs. Where nobody has mounted it, this process mounts it in a mount namespace of its
-/// own, which nobody else sees and which ends with it.
+/// Returns the folder of tracefs. Where it is not mounted, this process mounts it in a mount namespace of its own,
+/// which no other process sees and which ends with this one.
+///
+/// # Errors
+/// tracefs is not mounted or may not be read, and the kernel refuses the mount namespace, the private mounts or the
+/// mount of tracefs.
 pub fn find_or_mount() -> Result<PathBuf, Failure> {
     if let Some(place) = PLACES.into_iter().map(Path::new).find(|place| place.join("events").is_dir()) {
         return Ok(place.to_owned());

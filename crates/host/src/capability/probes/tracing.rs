@@ -17,6 +17,11 @@ use crate::sys::{Event, perf_event_open};
 const TRACEPOINT: &str = "events/sched/sched_switch";
 const NAPS: usize = 8;
 
+/// Counts and traces context switches of this process, and counts the kvm tracepoints.
+///
+/// # Errors
+/// tracefs is not found, as in [`tracefs::find_or_mount`]; or context switches can neither be counted with
+/// `perf_event_open` nor traced in an instance.
 pub fn run() -> Result<Finding, Failure> {
     let tracefs = tracefs::find_or_mount()?;
     let kvm = kvm_events(&tracefs);
@@ -70,7 +75,7 @@ fn perf_count(tracefs: &Path) -> io::Result<usize> {
     at_least_the_naps(count(&counter)? as usize)
 }
 
-/// Traces this process alone, into an instance that is removed at once.
+/// Traces this process alone, into an instance that is removed afterwards.
 fn trace(tracefs: &Path) -> io::Result<usize> {
     let instance = Folder::create_in(&tracefs.join("instances"))?;
     let file = |name: &str| instance.path().join(name);

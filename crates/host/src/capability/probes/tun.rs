@@ -10,8 +10,12 @@ use crate::sys;
 
 const PATH: &str = "/dev/net/tun";
 
+/// Makes a TAP interface in this network namespace and one in a new network namespace.
+///
+/// # Errors
+/// A TAP interface can be made neither in this network namespace nor in a new one.
 pub fn run() -> Result<Finding, Failure> {
-    // In the namespace it lives in first: afterwards there is no way back.
+    // In this process's own namespace first: there is no way back from a new one.
     let here = Tap::make();
     let inside = enter_user(UnshareFlags::NEWNET).and_then(|()| Tap::make());
     let name = |tap: &Tap| format!("made {} and brought it up", tap.name);
@@ -42,7 +46,11 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes one in this thread's network namespace and brings it up.
+    /// Makes a TAP interface in this thread's network namespace and brings it up.
+    ///
+    /// # Errors
+    /// `/dev/net/tun` is missing or may not be opened; TUNSETIFF or bringing the interface up is refused without
+    /// CAP_NET_ADMIN; or the interface's number cannot be asked for.
     pub fn make() -> Result<Self, Failure> {
         let remedy =
             "load the module tun (`modprobe tun`); in a container, give it the device: --device /dev/net/tun";

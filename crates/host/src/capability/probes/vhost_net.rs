@@ -9,6 +9,10 @@ use crate::sys;
 
 const PATH: &str = "/dev/vhost-net";
 
+/// Opens `/dev/vhost-net` and takes ownership of it, which starts its worker.
+///
+/// # Errors
+/// `/dev/vhost-net` is missing or may not be opened, or VHOST_SET_OWNER is refused.
 pub fn run() -> Result<Finding, Failure> {
     let vhost = OpenOptions::new().read(true).write(true).open(PATH).map_err(|error| {
         let remedy = match error.kind() {

@@ -17,6 +17,10 @@ pub struct Guest {
 
 impl Guest {
     /// A guest with one vCPU for each CPU.
+    ///
+    /// # Errors
+    /// The name is no RFC 1123 label (1 to 63 of a-z, 0-9 and `-`, neither first nor last a `-`); `cpus` is empty; or
+    /// `housekeeping` is empty or shares a CPU with `cpus`.
     pub fn new(name: &str, cpus: CpuList, housekeeping: CpuList, memory_mib: u64) -> Result<Self, Failure> {
         let failed = |answer: &str, remedy: &str| Err(Failure::new("describing a guest", answer, remedy));
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
